@@ -1,0 +1,442 @@
+"""Every exception plugbay raises on purpose, split by who must act.
+
+::
+
+    PlugbayError
+    ├── AuthorError                 the plugin's author: the plugin said something no kubelet can use
+    │   ├── InvalidResourceName
+    │   ├── InvalidDeviceId
+    │   ├── InvalidDevice
+    │   ├── DuplicateDevice
+    │   ├── ConflictingEdits
+    │   └── PluginLoadError
+    ├── OperatorError               who runs the program: files, paths, rights, flags
+    │   ├── UsageError
+    │   ├── PathTooLong
+    │   ├── PathUnusable
+    │   ├── RootInUse
+    │   ├── KubeletIsLive
+    │   ├── StoreUnusable
+    │   └── NodeUnreachable
+    ├── PodError                    the pod's author
+    │   ├── InvalidManifest
+    │   ├── InvalidQuantity
+    │   ├── PodNotFound
+    │   ├── PodExists
+    │   └── ContainerNotFound
+    ├── AdmissionError              the pod cannot have its devices; texts are the kubelet's
+    │   ├── ChangedRequest
+    │   ├── UnregisteredResource
+    │   ├── NoHealthyDevices
+    │   ├── PreviousDevicesUnhealthy
+    │   ├── InsufficientDevices
+    │   ├── UnknownEndpoint
+    │   ├── NoContainerResponse
+    │   ├── PreferredAllocationFailed
+    │   ├── AllocateFailed
+    │   ├── PreStartFailed
+    │   ├── NoDevicesAllocated
+    │   └── EndpointStopped
+    └── PeerError                   the program at the other end of a socket
+        ├── RpcFailed
+        └── RegistrationRefused
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Final
+
+_CONTROL: Final = re.compile(r"\\u00([0-9a-f]{2})")
+
+
+class PlugbayError(Exception):
+    """Root of the tree. ``str()`` is one sentence that says what is wrong and where."""
+
+
+# --- the plugin's author -------------------------------------------------------------------------------------------
+
+
+class AuthorError(PlugbayError):
+    """A plugin said something no kubelet can use."""
+
+
+class InvalidResourceName(AuthorError):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"the ResourceName {quote(self.name)} is invalid"
+
+
+class InvalidDeviceId(AuthorError):
+    def __init__(self, device_id: str, problem: str) -> None:
+        super().__init__(device_id, problem)
+        self.device_id = device_id
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"device ID {self.device_id!r} {self.problem}"
+
+
+class InvalidDevice(AuthorError):
+    def __init__(self, device_id: str, problem: str) -> None:
+        super().__init__(device_id, problem)
+        self.device_id = device_id
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"device {self.device_id}: {self.problem}"
+
+
+class DuplicateDevice(AuthorError):
+    def __init__(self, device_id: str) -> None:
+        super().__init__(device_id)
+        self.device_id = device_id
+
+    def __str__(self) -> str:
+        return f"device ID {self.device_id!r} occurs twice in one list"
+
+
+class ConflictingEdits(AuthorError):
+    """Two devices of one request want different things in the same place."""
+
+    def __init__(self, what: str, key: str, first: str, second: str) -> None:
+        super().__init__(what, key, first, second)
+        self.what = what
+        self.key = key
+        self.first = first
+        self.second = second
+
+    def __str__(self) -> str:
+        return f"two devices disagree about {self.what} {self.key!r}: {self.first} and {self.second}"
+
+
+class PluginLoadError(AuthorError):
+    """A serve target holds no usable plugin."""
+
+    def __init__(self, target: str, problem: str) -> None:
+        super().__init__(target, problem)
+        self.target = target
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"cannot load a plugin from {self.target}: {self.problem}"
+
+
+# --- who runs the program ------------------------------------------------------------------------------------------
+
+
+class OperatorError(PlugbayError):
+    """Something outside the program must be put right: a file, a path, a right, a flag."""
+
+
+class UsageError(OperatorError):
+    """The command line asks for something that makes no sense; the text says which part."""
+
+
+class PathTooLong(OperatorError):
+    def __init__(self, path: str, limit: int = 107) -> None:
+        super().__init__(path, limit)
+        self.path = path
+        self.limit = limit
+
+    def __str__(self) -> str:
+        size = len(self.path.encode(errors="surrogateescape"))
+        return f"socket path {self.path} has {size} bytes; unix sockets end at {self.limit}. Choose a shorter root"
+
+
+class PathUnusable(OperatorError):
+    """A file or directory is missing, of the wrong kind, or closed to us."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+class RootInUse(OperatorError):
+    def __init__(self, root: str, pid: int | None) -> None:
+        super().__init__(root, pid)
+        self.root = root
+        self.pid = pid
+
+    def __str__(self) -> str:
+        by = f" (pid {self.pid})" if self.pid else ""
+        return f"another plugbay node{by} is running on {self.root}"
+
+
+class KubeletIsLive(OperatorError):
+    def __init__(self, socket_path: str) -> None:
+        super().__init__(socket_path)
+        self.socket_path = socket_path
+
+    def __str__(self) -> str:
+        return f"something answers at {self.socket_path}, probably a kubelet; plugbay never takes over a live node"
+
+
+class StoreUnusable(OperatorError):
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"store {self.path}: {self.problem}"
+
+
+class NodeUnreachable(OperatorError):
+    def __init__(self, socket_path: str, problem: str) -> None:
+        super().__init__(socket_path, problem)
+        self.socket_path = socket_path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"no plugbay node answers at {self.socket_path} ({self.problem}); start one with: plugbay node up"
+
+
+# --- the pod's author ----------------------------------------------------------------------------------------------
+
+
+class PodError(PlugbayError):
+    """A pod asks for something wrong, or does not exist."""
+
+
+class InvalidManifest(PodError):
+    """A manifest cannot be used.
+
+    Attributes:
+        field: path such as ``spec.containers[0].image``; empty for the document as a whole.
+        line: 1-based line in ``source``, or None when it has no text.
+    """
+
+    def __init__(self, problem: str, *, field: str = "", line: int | None = None, source: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.field = field
+        self.line = line
+        self.source = source
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_make_invalid_manifest, (self.problem, self.field, self.line, self.source))
+
+    def __str__(self) -> str:
+        where = self.source or "manifest"
+        if self.line is not None:
+            where += f":{self.line}"
+        return f"{where}: {self.field}: {self.problem}" if self.field else f"{where}: {self.problem}"
+
+
+def _make_invalid_manifest(problem: str, field: str, line: int | None, source: str) -> InvalidManifest:
+    return InvalidManifest(problem, field=field, line=line, source=source)
+
+
+class InvalidQuantity(PodError):
+    def __init__(self, text: str, problem: str) -> None:
+        super().__init__(text, problem)
+        self.text = text
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"quantity {self.text!r} {self.problem}"
+
+
+class PodNotFound(PodError):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"pods {quote(self.name)} not found"
+
+
+class PodExists(PodError):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"pods {quote(self.name)} already exists"
+
+
+class ContainerNotFound(PodError):
+    def __init__(self, container: str, pod: str, valid: Sequence[str]) -> None:
+        super().__init__(container, pod, valid)
+        self.container = container
+        self.pod = pod
+        self.valid = valid
+
+    def __str__(self) -> str:
+        return f"container {self.container} is not valid for pod {self.pod}; it has: {', '.join(self.valid)}"
+
+
+# --- admission: the texts are the kubelet's ------------------------------------------------------------------------
+
+
+class AdmissionError(PlugbayError):
+    """A pod cannot have its devices. ``str()`` is the kubelet's text.
+
+    Source: kubelet 1.36 ``cm/devicemanager/manager.go``, ``endpoint.go``.
+    """
+
+
+class ChangedRequest(AdmissionError):
+    def __init__(self, pod_uid: str, container: str, resource: str, before: int, after: int) -> None:
+        super().__init__(pod_uid, container, resource, before, after)
+        self.pod_uid = pod_uid
+        self.container = container
+        self.resource = resource
+        self.before = before
+        self.after = after
+
+    def __str__(self) -> str:
+        return (
+            f"pod {quote(self.pod_uid)} container {quote(self.container)} changed request for resource "
+            f"{quote(self.resource)} from {self.before} to {self.after}"
+        )
+
+
+class _OfResource(AdmissionError):
+    text = "{}"
+
+    def __init__(self, resource: str) -> None:
+        super().__init__(resource)
+        self.resource = resource
+
+    def __str__(self) -> str:
+        return self.text.format(self.resource)
+
+
+class UnregisteredResource(_OfResource):
+    text = "cannot allocate unregistered device {}"
+
+
+class NoHealthyDevices(_OfResource):
+    text = "no healthy devices present; cannot allocate unhealthy devices {}"
+
+
+class PreviousDevicesUnhealthy(_OfResource):
+    text = "previously allocated devices are no longer healthy; cannot allocate unhealthy devices {}"
+
+
+class UnknownEndpoint(_OfResource):
+    text = "unknown Device Plugin {}"
+
+
+class InsufficientDevices(AdmissionError):
+    """Attributes: ``requested`` is what is still missing after reuse, ``available`` what is free."""
+
+    def __init__(self, resource: str, requested: int, available: int) -> None:
+        super().__init__(resource, requested, available)
+        self.resource = resource
+        self.requested = requested
+        self.available = available
+
+    def __str__(self) -> str:
+        return (
+            f"requested number of devices unavailable for {self.resource}. "
+            f"Requested: {self.requested}, Available: {self.available}"
+        )
+
+
+class NoContainerResponse(_OfResource):
+    text = "no containers return in allocation response "
+
+
+class PreferredAllocationFailed(AdmissionError):
+    def __init__(self, resource: str, cause: str) -> None:
+        super().__init__(resource, cause)
+        self.resource = resource
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"device plugin GetPreferredAllocation rpc failed with err: {self.cause}"
+
+
+class AllocateFailed(AdmissionError):
+    """The plugin refused or broke off Allocate; ``cause`` is the gRPC error as Go prints it."""
+
+    def __init__(self, resource: str, cause: str) -> None:
+        super().__init__(resource, cause)
+        self.resource = resource
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return self.cause
+
+
+class PreStartFailed(AdmissionError):
+    def __init__(self, resource: str, cause: str) -> None:
+        super().__init__(resource, cause)
+        self.resource = resource
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"device plugin PreStartContainer rpc failed with err: {self.cause}"
+
+
+class NoDevicesAllocated(AdmissionError):
+    def __init__(self, pod_uid: str, container: str, resource: str) -> None:
+        super().__init__(pod_uid, container, resource)
+        self.pod_uid = pod_uid
+        self.container = container
+        self.resource = resource
+
+    def __str__(self) -> str:
+        return (
+            f"no devices found allocated in local cache for pod {self.pod_uid}, "
+            f"container {self.container}, resource {self.resource}"
+        )
+
+
+class EndpointStopped(AdmissionError):
+    """The plugin is gone. The kubelet prints an internal structure in the middle; begin and end are the same."""
+
+    def __init__(self, resource: str, stop_time: str) -> None:
+        super().__init__(resource, stop_time)
+        self.resource = resource
+        self.stop_time = stop_time
+
+    def __str__(self) -> str:
+        return f"endpoint &{{{self.resource} {self.stop_time}}} has been stopped"
+
+
+# --- the other end of a socket -------------------------------------------------------------------------------------
+
+
+class PeerError(PlugbayError):
+    """The program at the other end of a socket failed or refused."""
+
+
+class RpcFailed(PeerError):
+    """A gRPC call failed; ``str()`` is what Go's gRPC prints.
+
+    Attributes:
+        code: CamelCase name of the status code, such as ``Unavailable``.
+        detail: the status message.
+    """
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(code, detail)
+        self.code = code
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"rpc error: code = {self.code} desc = {self.detail}"
+
+
+class RegistrationRefused(PeerError):
+    """A Register call cannot be granted; ``str()`` is the message sent back."""
+
+
+def quote(text: str) -> str:
+    """``text`` in double quotes, escaped as Go's ``%q`` does for what occurs in names."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _CONTROL.sub(lambda match: f"\\x{int(match.group(1), 16):02x}", quoted)
+

@@ -1,0 +1,36 @@
+"""What a pod asks of a device manager, without the rest of the pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from plugbay.model.ids import ContainerName, PodUid, ResourceName
+
+
+class ContainerKind(Enum):
+    INIT = "init"
+    """Runs to its end before the next one starts; its devices can be used again by later containers."""
+    SIDECAR = "sidecar"
+    """An init container with restart policy Always: it lives as long as the pod."""
+    APP = "app"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRequest:
+    """Devices one container asks for; ``limits`` holds extended resources only, as whole numbers."""
+
+    name: ContainerName
+    kind: ContainerKind
+    limits: Mapping[ResourceName, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequest:
+    """A pod at admission. ``containers`` stand in admission order: init containers and sidecars, then app containers."""
+
+    uid: PodUid
+    namespace: str
+    name: str
+    containers: tuple[ContainerRequest, ...]

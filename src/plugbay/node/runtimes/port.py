@@ -1,0 +1,122 @@
+"""What the node asks of a container runtime, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import NewType, Protocol
+
+from plugbay.model.edits import ContainerEdits, Mount
+from plugbay.model.ids import ContainerName, PodUid
+
+ContainerId = NewType("ContainerId", str)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """One container instance to start.
+
+    Attributes:
+        attempt: 0 for the first start in the pod, one more for each restart.
+        argv: command and args, already expanded; at least one element.
+        env: the complete environment the pod asks for, without the devices' part.
+        mounts: volume mounts; ``host_path`` is where the volume lies.
+        edits: what the devices give; its env stands before ``env``, which wins.
+    """
+
+    pod_uid: PodUid
+    namespace: str
+    pod: str
+    name: ContainerName
+    attempt: int
+    image: str
+    argv: tuple[str, ...]
+    working_dir: str | None
+    env: Mapping[str, str]
+    mounts: tuple[Mount, ...]
+    edits: ContainerEdits
+
+
+class RunState(Enum):
+    RUNNING = "running"
+    EXITED = "exited"
+    LOST = "lost"
+    """Its process is gone and nobody saw how it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerState:
+    """What the runtime knows of one container instance.
+
+    Attributes:
+        exit_code: 128 + signal number when a signal ended it; None while it runs and when it is lost.
+        reason: ``Completed``, ``Error``, ``ContainerStatusUnknown``; empty while it runs.
+    """
+
+    id: ContainerId
+    pod_uid: PodUid
+    name: ContainerName
+    attempt: int
+    state: RunState
+    pid: int | None
+    started_at: datetime
+    finished_at: datetime | None = None
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class ExecStream(Enum):
+    STDOUT = 1
+    STDERR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ExecOutput:
+    stream: ExecStream
+    chunk: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ExecExit:
+    exit_code: int
+
+
+class ContainerRuntime(Protocol):
+    """A container runtime. Instances outlive the node's process; `list` finds them again after a restart."""
+
+    name: str
+
+    async def start(self, spec: ContainerSpec) -> ContainerState:
+        """Start an instance; returns when its process runs.
+
+        Raises:
+            ContainerStartError: it cannot start; carries the reason a kubelet would show.
+        """
+        ...
+
+    async def list(self) -> Sequence[ContainerState]:
+        """Every instance that was started and not removed, oldest first."""
+        ...
+
+    async def wait(self, container: ContainerId) -> ContainerState:
+        """The state once the instance no longer runs. Cancelling it does no harm."""
+        ...
+
+    async def stop(self, container: ContainerId, *, grace_s: float) -> ContainerState:
+        """SIGTERM, after ``grace_s`` SIGKILL; returns the final state. Harmless when it has ended."""
+        ...
+
+    async def remove(self, container: ContainerId) -> None:
+        """Forget an instance that has ended, its log included."""
+        ...
+
+    def exec(self, container: ContainerId, argv: Sequence[str]) -> AsyncIterator[ExecOutput | ExecExit]:
+        """Run a command in a running instance; the last item is the exit."""
+        ...
+
+    def log(self, container: ContainerId, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[bytes]:
+        """What the instance wrote to stdout and stderr; with ``follow`` until it ends."""
+        ...
