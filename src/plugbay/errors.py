@@ -439,4 +439,3 @@ def quote(text: str) -> str:
     """``text`` in double quotes, escaped as Go's ``%q`` does for what occurs in names."""
     quoted = json.dumps(text, ensure_ascii=False)
     return _CONTROL.sub(lambda match: f"\\x{int(match.group(1), 16):02x}", quoted)
-

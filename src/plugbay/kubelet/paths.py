@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-
-from plugbay.errors import PathTooLong
-
-MAX_SOCKET_PATH_BYTES: Final = 107
-"""``sun_path`` holds 108 bytes, the last one is NUL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +34,3 @@ class KubeletPaths:
     @property
     def pod_resources_socket(self) -> Path:
         return self.root / "pod-resources" / "kubelet.sock"
-
-
-def check_socket_path(path: Path) -> Path:
-    """``path``, if the kernel can bind it.
-
-    Raises:
-        PathTooLong: more than 107 bytes.
-    """
-    if len(bytes(path)) > MAX_SOCKET_PATH_BYTES:
-        raise PathTooLong(str(path))
-    return path

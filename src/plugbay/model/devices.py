@@ -35,7 +35,7 @@ class Device:
 
     def __init__(
         self,
-        id: str,  # noqa: A002 - the field's own word
+        id: str,
         *,
         health: Health = HEALTHY,
         numa_nodes: Iterable[int] = (),
@@ -111,7 +111,10 @@ def _check(device: Device) -> None:
                 device.id,
                 f"permissions {node_edit.permissions!r} of {node_edit.host_path} are not made of r, w and m",
             )
-    for placed in (*device.edits.mounts, *device.edits.device_nodes):
-        for path in (placed.container_path, placed.host_path):
+    mounts, nodes = device.edits.mounts, device.edits.device_nodes
+    for pair in [(item.container_path, item.host_path) for item in mounts] + [
+        (item.container_path, item.host_path) for item in nodes
+    ]:
+        for path in pair:
             if not path.startswith("/"):
                 raise InvalidDevice(device.id, f"path {path!r} is not absolute")

@@ -28,7 +28,7 @@ class ContainerRequest:
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """A pod at admission. ``containers`` stand in admission order: init containers and sidecars, then app containers."""
+    """A pod at admission; ``containers`` in admission order: init containers and sidecars, then app containers."""
 
     uid: PodUid
     namespace: str

@@ -1,0 +1,84 @@
+"""Protobuf messages to values and back."""
+
+from __future__ import annotations
+
+from google.protobuf.message import DecodeError
+
+from plugbay.errors import RpcFailed
+from plugbay.model.devices import Device, ListedDevice, PluginOptions
+from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
+from plugbay.model.ids import DeviceId
+from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+
+
+def options_to_pb(options: PluginOptions) -> pb.DevicePluginOptions:
+    return pb.DevicePluginOptions(
+        pre_start_required=options.pre_start_required,
+        get_preferred_allocation_available=options.get_preferred_allocation_available,
+        post_stop_required=options.post_stop_required,
+        deallocate_required=options.deallocate_required,
+    )
+
+
+def options_from_pb(message: pb.DevicePluginOptions) -> PluginOptions:
+    return PluginOptions(
+        pre_start_required=message.pre_start_required,
+        get_preferred_allocation_available=message.get_preferred_allocation_available,
+        post_stop_required=message.post_stop_required,
+        deallocate_required=message.deallocate_required,
+    )
+
+
+def device_to_pb(device: Device) -> pb.Device:
+    """v1beta1 has two health texts; an unknown health is advertised as unhealthy."""
+    message = pb.Device(ID=device.id, health="Healthy" if device.health.is_healthy else "Unhealthy")
+    for node in sorted(device.numa_nodes):
+        message.topology.nodes.add(ID=node)
+    return message
+
+
+def device_from_pb(message: pb.Device) -> ListedDevice:
+    nodes = tuple(node.ID for node in message.topology.nodes) if message.HasField("topology") else None
+    return ListedDevice(DeviceId(message.ID), message.health, nodes)
+
+
+def edits_to_pb(edits: ContainerEdits) -> pb.ContainerAllocateResponse:
+    return pb.ContainerAllocateResponse(
+        envs=edits.env,
+        mounts=[
+            pb.Mount(container_path=mount.container_path, host_path=mount.host_path, read_only=mount.read_only)
+            for mount in edits.mounts
+        ],
+        devices=[
+            pb.DeviceSpec(container_path=node.container_path, host_path=node.host_path, permissions=node.permissions)
+            for node in edits.device_nodes
+        ],
+        annotations=edits.annotations,
+        cdi_devices=[pb.CDIDevice(name=name) for name in edits.cdi_devices],
+    )
+
+
+def encode_edits(edits: ContainerEdits) -> bytes:
+    """``edits`` as an encoded ContainerAllocateResponse; equal edits give equal bytes."""
+    return edits_to_pb(edits).SerializeToString(deterministic=True)
+
+
+def decode_edits(response: bytes) -> ContainerEdits:
+    """What an encoded ContainerAllocateResponse gives a container. Nothing in it is checked, as in kubelets.
+
+    Raises:
+        RpcFailed: the bytes are no such message.
+    """
+    try:
+        message = pb.ContainerAllocateResponse.FromString(response)
+    except DecodeError as error:
+        raise RpcFailed("Internal", f"not a ContainerAllocateResponse: {error}") from error
+    return ContainerEdits(
+        env=dict(message.envs),
+        mounts=tuple(Mount(item.container_path, item.host_path, item.read_only) for item in message.mounts),
+        device_nodes=tuple(
+            DeviceNode(item.container_path, item.host_path, item.permissions) for item in message.devices
+        ),
+        annotations=dict(message.annotations),
+        cdi_devices=tuple(item.name for item in message.cdi_devices),
+    )

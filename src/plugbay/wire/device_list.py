@@ -1,0 +1,104 @@
+"""ListAndWatch messages: written whole, read by difference.
+
+Every message is the complete list, so a manager that converts each device anew pays for 10,000 of them when one
+turns unhealthy. `DeviceListReader` cuts the raw message into the encoded devices, which costs a fraction of that, and
+converts the ones whose bytes are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from plugbay.errors import RpcFailed
+from plugbay.model.devices import Device, ListedDevice
+from plugbay.wire.convert import device_from_pb, device_to_pb
+from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+
+_DEVICES_TAG = 0x0A
+"""Field 1, length-delimited."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewList:
+    """The message names other devices than the one before, or is the first."""
+
+    devices: Sequence[ListedDevice]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedDevices:
+    """The message names the same devices in the same order; these differ in health or topology."""
+
+    devices: Sequence[ListedDevice]
+
+
+def encode_devices(devices: Iterable[Device]) -> bytes:
+    return pb.ListAndWatchResponse(devices=[device_to_pb(device) for device in devices]).SerializeToString()
+
+
+class DeviceListReader:
+    """Reads the messages of one ListAndWatch stream."""
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self._devices: list[ListedDevice] = []
+        self._started = False
+
+    def read(self, message: bytes) -> NewList | ChangedDevices:
+        """What ``message`` says, compared with the one before.
+
+        Raises:
+            RpcFailed: no ListAndWatchResponse, or text in it is not UTF-8.
+        """
+        try:
+            pb.ListAndWatchResponse.FromString(message)  # all of it, so that a bad device is never half applied
+        except DecodeError as error:
+            raise RpcFailed("Internal", f"grpc: failed to unmarshal the received message: {error}") from error
+        chunks = _split(message)
+        before, self._chunks = self._chunks, chunks
+        if self._started and len(before) == len(chunks):
+            changed = [index for index, chunk in enumerate(chunks) if chunk != before[index]]
+            fresh = [_decode(chunks[index]) for index in changed]
+            same_ids = all(device.id == self._devices[index].id for index, device in zip(changed, fresh, strict=True))
+            for index, device in zip(changed, fresh, strict=True):
+                self._devices[index] = device
+            return ChangedDevices(fresh) if same_ids else NewList(tuple(self._devices))
+        known = dict(zip(before, self._devices, strict=True))
+        self._devices = [known.get(chunk) or _decode(chunk) for chunk in chunks]
+        self._started = True
+        return NewList(tuple(self._devices))
+
+
+def _decode(chunk: bytes) -> ListedDevice:
+    return device_from_pb(pb.Device.FromString(chunk))
+
+
+def _split(message: bytes) -> list[bytes]:
+    """The encoded devices of an encoded ListAndWatchResponse, in order."""
+    chunks: list[bytes] = []
+    position, end = 0, len(message)
+    while position < end:
+        if message[position] != _DEVICES_TAG:  # a field we do not know: let protobuf find its way
+            parsed = pb.ListAndWatchResponse.FromString(message)
+            return [device.SerializeToString() for device in parsed.devices]
+        size = message[position + 1]
+        position += 2
+        if size >= 0x80:
+            size, position = _varint(message, position - 1)
+        chunks.append(message[position : position + size])
+        position += size
+    return chunks
+
+
+def _varint(message: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, position

@@ -1,0 +1,130 @@
+"""The manager's side of ``v1beta1.DevicePlugin``: calls to one plugin."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from plugbay.model.devices import PluginOptions
+from plugbay.model.edits import ContainerEdits
+from plugbay.model.ids import DeviceId
+from plugbay.wire.convert import decode_edits, options_from_pb
+from plugbay.wire.device_list import ChangedDevices, DeviceListReader, NewList
+from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.status import translate
+from plugbay.wire.transport import open_channel, wait_connected
+
+_SERVICE = "/v1beta1.DevicePlugin/"
+_Answer = TypeVar("_Answer", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerResponse:
+    """The first container response of an Allocate answer.
+
+    Attributes:
+        encoded: ContainerAllocateResponse, the same bytes for the same content.
+    """
+
+    encoded: bytes
+
+    @property
+    def edits(self) -> ContainerEdits:
+        return decode_edits(self.encoded)
+
+
+class PluginClient:
+    """A connection to a plugin's socket. Failing calls raise `RpcFailed`."""
+
+    def __init__(self, path: Path) -> None:
+        self._channel = open_channel(path)
+        self._stream: grpc.aio.UnaryStreamMultiCallable[pb.Empty, bytes] = self._channel.unary_stream(
+            f"{_SERVICE}ListAndWatch",
+            request_serializer=pb.Empty.SerializeToString,
+            response_deserializer=None,  # raw bytes: see device_list
+        )
+
+    async def connect(self, timeout_s: float) -> None:
+        """Connect, trying again while the socket is not there yet.
+
+        Raises:
+            TimeoutError: nobody answered in time.
+        """
+        await wait_connected(self._channel, timeout_s)
+
+    async def close(self) -> None:
+        """Close the connection; calls under way fail."""
+        await self._channel.close()
+
+    async def options(self, *, timeout_s: float | None = None) -> PluginOptions:
+        return options_from_pb(
+            await self._call("GetDevicePluginOptions", pb.Empty(), pb.DevicePluginOptions, timeout_s)
+        )
+
+    async def lists(self) -> AsyncIterator[NewList | ChangedDevices]:
+        """The device lists, as long as the plugin streams. The plugin's normal end of the stream ends the iteration."""
+        reader = DeviceListReader()
+        call = self._stream(pb.Empty())
+        try:
+            async for message in call:
+                yield reader.read(message)
+        except grpc.aio.AioRpcError as error:
+            raise translate(error) from error
+        finally:
+            call.cancel()
+
+    async def preferred_allocation(
+        self,
+        available: Sequence[DeviceId],
+        must_include: Sequence[DeviceId],
+        size: int,
+        *,
+        timeout_s: float | None = None,
+    ) -> tuple[DeviceId, ...]:
+        """The plugin's preference; empty for none."""
+        request = pb.PreferredAllocationRequest(
+            container_requests=[
+                pb.ContainerPreferredAllocationRequest(
+                    available_deviceIDs=available, must_include_deviceIDs=must_include, allocation_size=size
+                )
+            ]
+        )
+        answer = await self._call("GetPreferredAllocation", request, pb.PreferredAllocationResponse, timeout_s)
+        if not answer.container_responses:
+            return ()
+        return tuple(DeviceId(text) for text in answer.container_responses[0].deviceIDs)
+
+    async def allocate(
+        self, devices: Sequence[DeviceId], *, timeout_s: float | None = None
+    ) -> ContainerResponse | None:
+        """What a container gets with ``devices``; None when the answer holds no container response."""
+        request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=devices)])
+        answer = await self._call("Allocate", request, pb.AllocateResponse, timeout_s)
+        if not answer.container_responses:
+            return None
+        return ContainerResponse(answer.container_responses[0].SerializeToString(deterministic=True))
+
+    async def pre_start_container(self, devices: Sequence[DeviceId], *, timeout_s: float | None = None) -> None:
+        await self._call(
+            "PreStartContainer",
+            pb.PreStartContainerRequest(devices_ids=devices),
+            pb.PreStartContainerResponse,
+            timeout_s,
+        )
+
+    async def _call(self, method: str, request: Message, answer: type[_Answer], timeout_s: float | None) -> _Answer:
+        call = self._channel.unary_unary(
+            _SERVICE + method,
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=answer.FromString,
+        )
+        try:
+            reply: _Answer = await call(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise translate(error) from error
+        return reply

@@ -1,0 +1,67 @@
+"""Registration on ``kubelet.sock``: the plugin calls, the manager answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from plugbay.model.devices import PluginOptions
+from plugbay.wire.convert import options_to_pb
+from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.plugin_server import unary
+from plugbay.wire.status import translate
+from plugbay.wire.transport import open_channel
+
+API_VERSION = "v1beta1"
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a plugin says of itself; nothing is checked yet.
+
+    Attributes:
+        endpoint: name of the plugin's socket, relative to the device plugin directory.
+    """
+
+    version: str
+    endpoint: str
+    resource_name: str
+
+
+async def register(socket: Path, registration: Registration, *, options: PluginOptions, timeout_s: float) -> None:
+    """Register a plugin with the kubelet behind ``socket``.
+
+    Raises:
+        RpcFailed: refused (``Unknown``), nobody there (``Unavailable``) or no answer in time (``DeadlineExceeded``).
+    """
+    channel = open_channel(socket)
+    call = channel.unary_unary(
+        "/v1beta1.Registration/Register",
+        request_serializer=pb.RegisterRequest.SerializeToString,
+        response_deserializer=pb.Empty.FromString,
+    )
+    request = pb.RegisterRequest(
+        version=registration.version,
+        endpoint=registration.endpoint,
+        resource_name=registration.resource_name,
+        options=options_to_pb(options),
+    )
+    try:
+        await call(request, timeout=timeout_s)
+    except grpc.aio.AioRpcError as error:
+        raise translate(error) from error
+    finally:
+        await channel.close()
+
+
+def registration_handler(accept: Callable[[Registration], Awaitable[None]]) -> grpc.GenericRpcHandler:
+    """The service ``v1beta1.Registration``; what ``accept`` raises is the refusal."""
+
+    async def handle(request: pb.RegisterRequest) -> pb.Empty:
+        await accept(Registration(request.version, request.endpoint, request.resource_name))
+        return pb.Empty()
+
+    return grpc.method_handlers_generic_handler("v1beta1.Registration", {"Register": unary(pb.RegisterRequest, handle)})

@@ -1,0 +1,32 @@
+"""gRPC status codes, translated once at the boundary."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import grpc
+
+from plugbay.errors import RpcFailed
+
+_GO_NAMES: Final = {
+    grpc.StatusCode.OK: "OK",
+    grpc.StatusCode.CANCELLED: "Canceled",
+}
+
+
+def go_name(code: grpc.StatusCode) -> str:
+    """The code as Go prints it: ``DEADLINE_EXCEEDED`` is ``DeadlineExceeded``, ``CANCELLED`` is ``Canceled``."""
+    return _GO_NAMES.get(code) or "".join(word.capitalize() for word in code.name.split("_"))
+
+
+def translate(error: grpc.aio.AioRpcError) -> RpcFailed:
+    """The error of a call we made, as one of ours."""
+    return RpcFailed(go_name(error.code()), error.details() or "")
+
+
+def from_go_name(name: str) -> grpc.StatusCode:
+    """The code that Go prints as ``name``; UNKNOWN for what is none."""
+    return _BY_GO_NAME.get(name, grpc.StatusCode.UNKNOWN)
+
+
+_BY_GO_NAME: Final = {go_name(code): code for code in grpc.StatusCode}

@@ -1,0 +1,96 @@
+"""gRPC over unix sockets: the one place that makes grpcio's channels and servers.
+
+Every channel sets the authority ``localhost``: Go servers refuse the path that grpcio would send instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import grpc
+
+from plugbay.errors import PathTooLong, PathUnusable
+
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""What Go's gRPC, and so a kubelet, receives at most; we neither send nor take more."""
+MAX_SOCKET_PATH_BYTES: Final = 107
+"""``sun_path`` holds 108 bytes, the last one is NUL."""
+_CHANNEL_OPTIONS: Final = (
+    ("grpc.default_authority", "localhost"),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.enable_http_proxy", 0),
+    # Without it every channel to one path shares a connection, and closing one says nothing about the other.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+_SERVER_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.so_reuseport", 0),
+)
+
+
+def check_socket_path(path: Path) -> Path:
+    """``path``, if the kernel can bind it.
+
+    Raises:
+        PathTooLong: more than 107 bytes.
+    """
+    if len(bytes(path)) > MAX_SOCKET_PATH_BYTES:
+        raise PathTooLong(str(path))
+    return path
+
+
+def open_channel(path: Path) -> grpc.aio.Channel:
+    """A channel to the server at the unix socket ``path``; it connects when first used."""
+    return grpc.aio.insecure_channel(_target(path), options=_CHANNEL_OPTIONS)
+
+
+async def wait_connected(channel: grpc.aio.Channel, timeout_s: float) -> None:
+    """Connect now, trying again until it succeeds.
+
+    Raises:
+        TimeoutError: nobody answered within ``timeout_s``.
+    """
+    async with asyncio.timeout(timeout_s):
+        await channel.channel_ready()
+
+
+@asynccontextmanager
+async def serve_grpc(
+    path: Path, handlers: Sequence[grpc.GenericRpcHandler], *, grace_s: float = 0
+) -> AsyncIterator[None]:
+    """Serve ``handlers`` on the unix socket ``path`` until the block ends; the socket is gone afterwards.
+
+    A stale file at ``path`` is replaced, so callers make sure that nobody serves there: grpcio would bind a second
+    server silently. Calls still running at the end get ``grace_s`` to finish.
+
+    Raises:
+        PathTooLong: the kernel cannot bind the path.
+        PathUnusable: the directory is missing or closed to us.
+    """
+    check_socket_path(path)
+    server = grpc.aio.server(options=_SERVER_OPTIONS)
+    server.add_generic_rpc_handlers(tuple(handlers))
+    try:
+        server.add_insecure_port(_target(path))
+    except RuntimeError as error:
+        raise PathUnusable(str(path), "cannot listen: the directory is missing or not writable") from error
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(grace_s)
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def _target(path: Path) -> str:
+    return f"unix:{quote(str(path))}"
