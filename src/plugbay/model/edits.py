@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final, TypeVar
 
 from plugbay.errors import ConflictingEdits
-
-_EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +37,10 @@ class ContainerEdits:
         cdi_devices: qualified CDI names, ``vendor/class=device``.
     """
 
-    env: Mapping[str, str] = field(default=_EMPTY)
+    env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     device_nodes: tuple[DeviceNode, ...] = ()
-    annotations: Mapping[str, str] = field(default=_EMPTY)
+    annotations: Mapping[str, str] = field(default_factory=dict)
     cdi_devices: tuple[str, ...] = ()
 
 
