@@ -1,0 +1,77 @@
+"""The devices of one resource, ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from plugbay.allocation import bitsets
+from plugbay.model.devices import ListedDevice
+from plugbay.model.ids import DeviceId
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTable:
+    """What a plugin's last list says, with sets over ranks for what allocation asks.
+
+    Attributes:
+        devices: by rank, that is in the order of their IDs.
+        ranks: device ID to rank.
+        healthy: set of the healthy devices.
+        by_node: NUMA node to the set of its devices; a device with several nodes is in several sets.
+    """
+
+    devices: tuple[ListedDevice, ...]
+    ranks: Mapping[DeviceId, int]
+    healthy: int
+    by_node: Mapping[int, int]
+
+    @classmethod
+    def of(cls, devices: Iterable[ListedDevice]) -> DeviceTable:
+        """The table of a complete list. Of an ID that occurs twice the last occurrence counts.
+
+        The kubelet counts such a device once per occurrence (spec 3.2 item 3), so that its capacity can exceed the
+        number of devices.
+        """
+        unique = {device.id: device for device in devices}
+        ranked = tuple(unique[device_id] for device_id in sorted(unique))
+        return cls(
+            ranked,
+            {device.id: rank for rank, device in enumerate(ranked)},
+            bitsets.from_flags(device.is_healthy for device in ranked),
+            _by_node(ranked),
+        )
+
+    def with_changes(self, changed: Sequence[ListedDevice]) -> DeviceTable:
+        """The table after known devices changed health or topology."""
+        devices = list(self.devices)
+        healthy = self.healthy
+        moved = False
+        for device in changed:
+            rank = self.ranks[device.id]
+            moved = moved or devices[rank].numa_nodes != device.numa_nodes
+            devices[rank] = device
+            healthy = healthy | (1 << rank) if device.is_healthy else healthy & ~(1 << rank)
+        ranked = tuple(devices)
+        return DeviceTable(ranked, self.ranks, healthy, _by_node(ranked) if moved else self.by_node)
+
+    def set_of(self, ids: Iterable[DeviceId]) -> int:
+        """The ranks of ``ids``; IDs not in the list are left out."""
+        return bitsets.from_ranks(self.ranks[device_id] for device_id in ids if device_id in self.ranks)
+
+    def ids_of(self, bits: int) -> tuple[DeviceId, ...]:
+        """The IDs of a set, in rank order."""
+        return tuple(device.id for device in bitsets.select(bits, self.devices))
+
+    def numa_nodes(self, device_id: DeviceId) -> tuple[int, ...]:
+        """NUMA nodes of a device; empty for one without, and for one that is not listed (any more)."""
+        rank = self.ranks.get(device_id)
+        return (self.devices[rank].numa_nodes or ()) if rank is not None else ()
+
+
+NO_DEVICES = DeviceTable((), {}, 0, {})
+
+
+def _by_node(devices: Sequence[ListedDevice]) -> Mapping[int, int]:
+    nodes = {node for device in devices for node in device.numa_nodes or ()}
+    return {node: bitsets.from_flags(node in (device.numa_nodes or ()) for device in devices) for node in sorted(nodes)}
