@@ -1,0 +1,125 @@
+"""What to do about one container and one resource at admission: pure.
+
+Source: kubelet 1.36 ``cm/devicemanager/manager.go``, ``devicesToAllocate``; spec 4.5 (order of checks), 4.3 (reuse),
+4.7 (restart).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from plugbay.errors import (
+    ChangedRequest,
+    NoHealthyDevices,
+    PreviousDevicesUnhealthy,
+    UnregisteredResource,
+)
+from plugbay.manager.state import Assignment, Resource
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
+
+
+class Survival(Enum):
+    """How a container relates to a start of the node."""
+
+    NEW = "new"
+    """It has no process from before: all checks apply."""
+    RUNNING = "running"
+    """Its process outlived the node: what it holds stays, whatever the plugin's state."""
+    COMPLETED_INIT = "completed init"
+    """An init container that is done, in a pod whose later containers still run.
+
+    A kubelet runs the checks for it and so rejects the running pod (issues #124345, #138446); it needs no device.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One container's request for one resource.
+
+    Attributes:
+        held: what the container has of the resource already, from an earlier admission.
+    """
+
+    pod: PodUid
+    container: ContainerName
+    resource: ResourceName
+    required: int
+    survival: Survival
+    held: Assignment | None
+
+
+def wishes(
+    request: PodRequest,
+    resource: ResourceName,
+    held: Mapping[ContainerName, Assignment],
+    running: frozenset[ContainerName],
+) -> Iterator[tuple[ContainerRequest, Wish]]:
+    """The pod's requests for one resource, in admission order."""
+    for container in request.containers:
+        required = container.limits.get(resource)
+        if required is not None:
+            survival = survival_of(container, running)
+            yield (
+                container,
+                Wish(request.uid, container.name, resource, required, survival, held.get(container.name)),
+            )
+
+
+def survival_of(container: ContainerRequest, running: frozenset[ContainerName]) -> Survival:
+    if container.name in running:
+        return Survival.RUNNING
+    if container.kind is ContainerKind.INIT and running:
+        return Survival.COMPLETED_INIT
+    return Survival.NEW
+
+
+def missing_devices(wish: Wish, resource: Resource | None) -> int:
+    """How many devices the container still needs; 0 if there is nothing to do.
+
+    Raises:
+        ChangedRequest, UnregisteredResource, NoHealthyDevices, PreviousDevicesUnhealthy: checks 1, 4, 5 and 6 of the
+            kubelet, in its order.
+    """
+    needed = wish.required
+    if wish.held is not None:
+        before = len(wish.held.devices)
+        if before != wish.required:
+            raise ChangedRequest(wish.pod, wish.container, wish.resource, before, wish.required)
+        needed = 0
+    if wish.survival is not Survival.NEW:
+        return 0
+    if resource is None or not resource.is_known:
+        if wish.required == 0:
+            return 0
+        raise UnregisteredResource(wish.resource)
+    if not resource.healthy:
+        raise NoHealthyDevices(wish.resource)
+    if wish.held is not None and not _all_healthy(wish.held, resource):
+        raise PreviousDevicesUnhealthy(wish.resource)
+    return needed
+
+
+class ReuseList:
+    """Devices of one resource that later containers of the pod may take over from finished init containers."""
+
+    def __init__(self) -> None:
+        self._devices: set[DeviceId] = set()
+
+    @property
+    def devices(self) -> frozenset[DeviceId]:
+        return frozenset(self._devices)
+
+    def after(self, kind: ContainerKind, devices: frozenset[DeviceId]) -> None:
+        """Account for a container that now holds ``devices``: only init containers leave theirs to others."""
+        if kind is ContainerKind.INIT:
+            self._devices |= devices
+        else:
+            self._devices -= devices
+
+
+def _all_healthy(held: Assignment, resource: Resource) -> bool:
+    ranks = resource.listed.ranks
+    return all(device_id in ranks and resource.healthy >> ranks[device_id] & 1 for device_id in held.devices)

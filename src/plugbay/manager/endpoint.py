@@ -1,0 +1,113 @@
+"""One connection to a plugin: what it offers and the calls to it, each with a deadline."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from plugbay.allocation.choose import Preference
+from plugbay.allocation.table import DeviceTable
+from plugbay.errors import (
+    AllocateFailed,
+    NoContainerResponse,
+    PreferredAllocationFailed,
+    PreStartFailed,
+    RegistrationRefused,
+    RpcFailed,
+)
+from plugbay.model.devices import PluginOptions
+from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.wire.device_list import ChangedDevices, NewList
+from plugbay.wire.plugin_client import PluginClient
+
+logger = logging.getLogger(__name__)
+
+DIAL_TIMEOUT_S: Final = 10.0
+PRE_START_TIMEOUT_S: Final = 30.0
+_serial = itertools.count(1)
+
+
+class Endpoint:
+    """A registered plugin's connection, from registration to the end of its stream.
+
+    Attributes:
+        resource: what it serves.
+        socket: its socket.
+        options: what it wants to be called for; set by `connect`.
+        table: its last list; None before the first one.
+    """
+
+    def __init__(self, resource: ResourceName, socket: Path, *, call_timeout_s: float) -> None:
+        self.resource = resource
+        self.socket = socket
+        self.options = PluginOptions()
+        self.table: DeviceTable | None = None
+        self.serial = next(_serial)
+        self._call_timeout_s = call_timeout_s
+        self._client = PluginClient(socket)
+
+    async def connect(self) -> None:
+        """Dial and ask for the options; the connection is closed when that fails.
+
+        Raises:
+            RegistrationRefused: with the kubelet's text.
+        """
+        try:
+            try:
+                await self._client.connect(DIAL_TIMEOUT_S)
+            except TimeoutError:
+                raise RegistrationRefused("failed to dial device plugin: context deadline exceeded") from None
+            try:
+                self.options = await self._client.options(timeout_s=self._call_timeout_s)
+            except RpcFailed as error:
+                raise RegistrationRefused(f"failed to get device plugin options: {error}") from error
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def tables(self) -> AsyncIterator[DeviceTable]:
+        """The device table after each list. Ends when the stream ends, however it ends."""
+        try:
+            async for update in self._client.lists():
+                self.table = _next_table(self.table, update)
+                yield self.table
+        except RpcFailed as error:
+            logger.info("stream of %s at %s ended: %s", self.resource, self.socket, error)
+
+    async def preferred_allocation(self, question: Preference) -> tuple[DeviceId, ...]:
+        try:
+            return await self._client.preferred_allocation(
+                question.available, question.must_include, question.size, timeout_s=self._call_timeout_s
+            )
+        except RpcFailed as error:
+            raise PreferredAllocationFailed(self.resource, str(error)) from error
+
+    async def allocate(self, devices: Sequence[DeviceId]) -> bytes:
+        """The encoded container response for ``devices``."""
+        try:
+            response = await self._client.allocate(devices, timeout_s=self._call_timeout_s)
+        except RpcFailed as error:
+            raise AllocateFailed(self.resource, str(error)) from error
+        if response is None:
+            raise NoContainerResponse(self.resource)
+        return response.encoded
+
+    async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
+        try:
+            await self._client.pre_start_container(devices, timeout_s=PRE_START_TIMEOUT_S)
+        except RpcFailed as error:
+            raise PreStartFailed(self.resource, str(error)) from error
+
+
+def _next_table(before: DeviceTable | None, update: NewList | ChangedDevices) -> DeviceTable:
+    match update:
+        case NewList(devices):
+            return DeviceTable.of(devices)
+        case ChangedDevices(devices):
+            return (before or DeviceTable.of(())).with_changes(devices)

@@ -1,0 +1,176 @@
+"""What the manager knows: per resource the devices, the endpoints and who claims what; per pod its assignments.
+
+Changes cost O(change). Nothing is kept twice: capacity, allocatable and free devices are computed from the device
+table and the claims. Source: kubelet 1.36 ``cm/devicemanager/manager.go``, ``pod_devices.go``; spec 0.2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from plugbay.allocation.table import NO_DEVICES, DeviceTable
+from plugbay.model.devices import PluginOptions
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+
+NO_NUMA_NODE = -1
+"""The node under which a device without NUMA information is recorded, in checkpoints too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Devices of one resource that one container of a pod holds, and what the plugin answered.
+
+    Attributes:
+        by_node: NUMA node at allocation time to devices; a device with several nodes stands under each.
+        response: encoded ContainerAllocateResponse.
+    """
+
+    pod: PodUid
+    container: ContainerName
+    resource: ResourceName
+    by_node: Mapping[int, tuple[DeviceId, ...]]
+    response: bytes
+
+    @property
+    def devices(self) -> frozenset[DeviceId]:
+        return frozenset(device_id for ids in self.by_node.values() for device_id in ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The plugin is connected."""
+
+    socket: str
+    since: datetime
+    options: PluginOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The plugin's stream ended; it has a grace period to come back. Its last options are still known."""
+
+    socket: str
+    since: datetime
+    options: PluginOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Known from the store only; nothing of the plugin is known until it registers."""
+
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The plugin did not come back in time, or only assignments name the resource."""
+
+
+EndpointState = Live | Stopped | Restored | Expired
+
+
+@dataclass(slots=True)
+class Resource:
+    """One resource: its last list, its endpoint and the claims on its devices."""
+
+    name: ResourceName
+    endpoint: EndpointState
+    table: DeviceTable | None = None
+    """None until the first list since our start."""
+    claims: Counter[DeviceId] = field(default_factory=Counter)
+    """How many assignments and picks in flight name a device; reuse inside a pod makes it more than one."""
+    claimed: int = 0
+    """`claims` as a set over the ranks of `table`."""
+
+    @property
+    def listed(self) -> DeviceTable:
+        return self.table or NO_DEVICES
+
+    @property
+    def healthy(self) -> int:
+        """Healthy devices over ranks: those listed healthy while the plugin is connected."""
+        return self.listed.healthy if isinstance(self.endpoint, Live) else 0
+
+    @property
+    def capacity(self) -> int:
+        return 0 if isinstance(self.endpoint, Expired) else len(self.listed.devices)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether pods that ask for it are checked against it, rather than refused as unregistered."""
+        return isinstance(self.endpoint, Restored | Stopped) or (
+            isinstance(self.endpoint, Live) and self.table is not None
+        )
+
+    def claim(self, devices: Iterable[DeviceId]) -> None:
+        for device_id in devices:
+            self.claims[device_id] += 1
+            if (rank := self.listed.ranks.get(device_id)) is not None:
+                self.claimed |= 1 << rank
+
+    def unclaim(self, devices: Iterable[DeviceId]) -> None:
+        for device_id in devices:
+            self.claims[device_id] -= 1
+            if self.claims[device_id] > 0:
+                continue
+            del self.claims[device_id]
+            if (rank := self.listed.ranks.get(device_id)) is not None:
+                self.claimed &= ~(1 << rank)
+
+    def replace_table(self, table: DeviceTable) -> None:
+        """Take over a new list; claims stay with their device IDs, listed or not."""
+        if self.table is None or table.ranks is not self.table.ranks:
+            self.claimed = table.set_of(self.claims)
+        self.table = table
+
+
+ByResource = dict[ResourceName, Assignment]
+
+
+class ManagerState:
+    """All resources and assignments. Owned by one event loop; methods never wait."""
+
+    def __init__(self) -> None:
+        self.resources: dict[ResourceName, Resource] = {}
+        self._pods: dict[PodUid, dict[ContainerName, ByResource]] = {}
+
+    def resource(self, name: ResourceName) -> Resource:
+        """The resource, made as one that only assignments name if it was unknown."""
+        return self.resources.setdefault(name, Resource(name, Expired()))
+
+    def assignment(self, pod: PodUid, container: ContainerName, resource: ResourceName) -> Assignment | None:
+        return self._pods.get(pod, {}).get(container, {}).get(resource)
+
+    def of_container(self, pod: PodUid, container: ContainerName) -> list[Assignment]:
+        """The assignments of a container, sorted by resource name."""
+        by_resource = self._pods.get(pod, {}).get(container, {})
+        return [by_resource[name] for name in sorted(by_resource)]
+
+    def of_pod(self, pod: PodUid) -> Iterator[Assignment]:
+        for by_resource in self._pods.get(pod, {}).values():
+            yield from by_resource.values()
+
+    def assignments(self) -> Iterator[Assignment]:
+        for pod in self._pods:
+            yield from self.of_pod(pod)
+
+    def pods(self) -> frozenset[PodUid]:
+        return frozenset(self._pods)
+
+    def assign(self, assignment: Assignment) -> None:
+        """Record an assignment whose devices are claimed already."""
+        self._pods.setdefault(assignment.pod, {}).setdefault(assignment.container, {})[assignment.resource] = assignment
+
+    def restore(self, assignment: Assignment) -> None:
+        """Record an assignment read from the store, and claim its devices."""
+        self.resource(assignment.resource).claim(assignment.devices)
+        self.assign(assignment)
+
+    def remove_pod(self, pod: PodUid) -> None:
+        """Drop every assignment of a pod and the claims that go with them."""
+        for assignment in self.of_pod(pod):
+            self.resources[assignment.resource].unclaim(assignment.devices)
+        self._pods.pop(pod, None)

@@ -1,0 +1,226 @@
+"""The store of record: assignments and resource names in SQLite, written by one thread.
+
+WAL with full sync: a commit that was answered survives power loss. Commits waiting at the same time share one
+transaction, so admissions running side by side pay for one sync. The file belongs to one process at a time. It lies
+outside the device-plugins directory, whose entries change how a kubelet starts.
+
+Compatibility: ``user_version`` is the schema's version; a newer one is refused, never changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import StoreUnusable
+from plugbay.manager.state import Assignment
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+
+SCHEMA_VERSION: Final = 1
+_SCHEMA: Final = """
+CREATE TABLE assignment (
+    pod TEXT NOT NULL,
+    container TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    devices TEXT NOT NULL,      -- JSON: NUMA node to device IDs
+    response BLOB NOT NULL,     -- encoded ContainerAllocateResponse
+    PRIMARY KEY (pod, container, resource)
+) WITHOUT ROWID;
+CREATE TABLE resource (name TEXT PRIMARY KEY NOT NULL) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SaveAssignments:
+    """Record what one admission allocated."""
+
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Forget every assignment of a pod."""
+
+    pod: PodUid
+
+
+@dataclass(frozen=True, slots=True)
+class SaveResource:
+    """Remember that a plugin registered this resource, so that it is known after a restart."""
+
+    name: ResourceName
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteResource:
+    name: ResourceName
+
+
+Change = SaveAssignments | DeletePod | SaveResource | DeleteResource
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the store holds at start."""
+
+    assignments: tuple[Assignment, ...]
+    resources: tuple[ResourceName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    changes: Sequence[Change]
+    done: asyncio.Future[None]
+    loop: asyncio.AbstractEventLoop
+
+    def finish(self, error: Exception | None) -> None:
+        self.loop.call_soon_threadsafe(self._resolve, error)
+
+    def _resolve(self, error: Exception | None) -> None:
+        if self.done.done():
+            return
+        if error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
+
+
+class Store:
+    """An open store. Made by `open_store`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection = _connect(path)
+        self._waiting: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write_until_closed, name="plugbay-store", daemon=True)
+        self._thread.start()
+
+    def load(self) -> Stored:
+        """Everything the store holds. Blocks; called once, before the first commit."""
+        rows = self._connection.execute("SELECT pod, container, resource, devices, response FROM assignment")
+        names = self._connection.execute("SELECT name FROM resource ORDER BY name")
+        return Stored(
+            tuple(_assignment(*row) for row in rows),
+            tuple(ResourceName(name) for (name,) in names),
+        )
+
+    async def commit(self, changes: Sequence[Change]) -> None:
+        """Make ``changes`` durable, all or none. Once called it takes effect even if the caller is cancelled.
+
+        Raises:
+            StoreUnusable: the disk is full or broken; nothing was changed.
+        """
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        self._waiting.put(_Commit(changes, done, loop))
+        await asyncio.shield(done)
+
+    def close(self) -> None:
+        """Finish what was handed in, then close. Blocks."""
+        self._waiting.put(None)
+        self._thread.join()
+        self._connection.close()
+
+    def _write_until_closed(self) -> None:
+        while (first := self._waiting.get()) is not None:
+            batch = [first]
+            closing = False
+            while not self._waiting.empty():
+                following = self._waiting.get()
+                if following is None:
+                    closing = True
+                    break
+                batch.append(following)
+            self._write_batch(batch)
+            if closing:
+                return
+
+    def _write_batch(self, batch: Sequence[_Commit]) -> None:
+        try:
+            self._write([change for commit in batch for change in commit.changes])
+        except sqlite3.Error as error:
+            if len(batch) > 1:  # one bad commit must not fail its neighbours
+                for commit in batch:
+                    self._write_batch([commit])
+                return
+            batch[0].finish(StoreUnusable(str(self._path), str(error)))
+        else:
+            for commit in batch:
+                commit.finish(None)
+
+    def _write(self, changes: Iterable[Change]) -> None:
+        with self._connection:  # commits, or rolls back on an exception
+            self._connection.execute("BEGIN IMMEDIATE")
+            for change in changes:
+                _apply(self._connection, change)
+
+
+@asynccontextmanager
+async def open_store(path: Path) -> AsyncIterator[Store]:
+    """Open the store at ``path``, making it and its directory if missing.
+
+    Raises:
+        StoreUnusable: not ours, from a newer version, damaged, in use by another process, or closed to us.
+    """
+    store = await asyncio.to_thread(Store, path)
+    try:
+        yield store
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreUnusable(str(path), str(error)) from error
+    try:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:
+            raise StoreUnusable(str(path), f"written by a newer plugbay (schema {version}, known {SCHEMA_VERSION})")
+        if version == 0:
+            connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        path.chmod(0o600)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error | OSError):
+            problem = "in use by another process" if "locked" in str(error) else str(error)
+            raise StoreUnusable(str(path), problem) from error
+        raise
+    return connection
+
+
+def _apply(connection: sqlite3.Connection, change: Change) -> None:
+    match change:
+        case SaveAssignments(assignments):
+            connection.executemany(
+                "INSERT OR REPLACE INTO assignment VALUES (?, ?, ?, ?, ?)", [_row(item) for item in assignments]
+            )
+        case DeletePod(pod):
+            connection.execute("DELETE FROM assignment WHERE pod = ?", (pod,))
+        case SaveResource(name):
+            connection.execute("INSERT OR IGNORE INTO resource VALUES (?)", (name,))
+        case DeleteResource(name):
+            connection.execute("DELETE FROM resource WHERE name = ?", (name,))
+
+
+def _row(item: Assignment) -> tuple[str, str, str, str, bytes]:
+    devices = json.dumps({str(node): ids for node, ids in item.by_node.items()}, ensure_ascii=False)
+    return item.pod, item.container, item.resource, devices, item.response
+
+
+def _assignment(pod: str, container: str, resource: str, devices: str, response: bytes) -> Assignment:
+    by_node = {int(node): tuple(map(DeviceId, ids)) for node, ids in json.loads(devices).items()}
+    return Assignment(PodUid(pod), ContainerName(container), ResourceName(resource), by_node, response)
