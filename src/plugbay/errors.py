@@ -50,6 +50,7 @@ from collections.abc import Sequence
 from typing import Final
 
 _CONTROL: Final = re.compile(r"\\u00([0-9a-f]{2})")
+_SHOWN_PROBLEMS: Final = 10
 
 
 class PlugbayError(Exception):
@@ -214,27 +215,48 @@ class InvalidManifest(PodError):
     Attributes:
         field: path such as ``spec.containers[0].image``; empty for the document as a whole.
         line: 1-based line in ``source``, or None when it has no text.
+        more: the other problems of the same manifest, in document order; ``str()`` has a line for each, up to ten.
     """
 
-    def __init__(self, problem: str, *, field: str = "", line: int | None = None, source: str = "") -> None:
+    def __init__(
+        self,
+        problem: str,
+        *,
+        field: str = "",
+        line: int | None = None,
+        source: str = "",
+        more: Sequence[InvalidManifest] = (),
+    ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.field = field
         self.line = line
         self.source = source
+        self.more = tuple(more)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_make_invalid_manifest, (self.problem, self.field, self.line, self.source))
+        return (_make_invalid_manifest, (self.problem, self.field, self.line, self.source, self.more))
 
     def __str__(self) -> str:
+        lines = [problem.sentence for problem in (self, *self.more)]
+        shown = lines[:_SHOWN_PROBLEMS]
+        if len(lines) > len(shown):
+            shown.append(f"and {len(lines) - len(shown)} more")
+        return "\n".join(shown)
+
+    @property
+    def sentence(self) -> str:
+        """This problem alone, without ``more``."""
         where = self.source or "manifest"
         if self.line is not None:
             where += f":{self.line}"
         return f"{where}: {self.field}: {self.problem}" if self.field else f"{where}: {self.problem}"
 
 
-def _make_invalid_manifest(problem: str, field: str, line: int | None, source: str) -> InvalidManifest:
-    return InvalidManifest(problem, field=field, line=line, source=source)
+def _make_invalid_manifest(
+    problem: str, field: str, line: int | None, source: str, more: Sequence[InvalidManifest]
+) -> InvalidManifest:
+    return InvalidManifest(problem, field=field, line=line, source=source, more=more)
 
 
 class InvalidQuantity(PodError):

@@ -1,0 +1,229 @@
+"""The fields of the v1 Pod API and what this node does with each.
+
+Names are those of Kubernetes 1.36 ``core/v1/types.go``. A field missing here is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from plugbay.model.pods import HostPathType, RestartPolicy
+from plugbay.node.manifest.shapes import (
+    Amount,
+    Anything,
+    Field,
+    Flag,
+    ListOf,
+    MapOf,
+    Shape,
+    Support,
+    Table,
+    Text,
+    Whole,
+)
+
+_TEXT: Final = Text()
+_TEXTS: Final = MapOf(_TEXT)
+_LIST: Final = ListOf(Anything())
+_MAPPING: Final = MapOf(Anything())
+_EMPTY: Final[tuple[object, ...]] = ([], {}, "", False)
+
+
+def _used(**fields: Shape) -> dict[str, Field]:
+    return {name: Field(Support.USED, shape) for name, shape in fields.items()}
+
+
+def _unused(**fields: Shape) -> dict[str, Field]:
+    return {name: Field(Support.UNUSED, shape) for name, shape in fields.items()}
+
+
+def _ignored(*names: str) -> dict[str, Field]:
+    return {name: Field(Support.IGNORED) for name in names}
+
+
+def _unsupported(*names: str) -> dict[str, Field]:
+    return {name: Field(Support.UNSUPPORTED, harmless=_EMPTY) for name in names}
+
+
+def _unsupported_but(**harmless: object) -> dict[str, Field]:
+    """Unsupported, except with the one value given, which is what happens here anyway."""
+    return {name: Field(Support.UNSUPPORTED, harmless=(value,)) for name, value in harmless.items()}
+
+
+_METADATA: Final = Table(
+    _used(name=_TEXT, generateName=_TEXT, namespace=_TEXT, uid=_TEXT, labels=_TEXTS, annotations=_TEXTS)
+    | _ignored(
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+    )
+    | _unsupported("finalizers")
+)
+
+# The process runtime confines nothing: what asks for more rights than a plain process changes nothing either, what
+# asks for less cannot be honoured.
+_ANY_SECURITY: Final[Mapping[str, Field]] = _unsupported(
+    "runAsGroup", "runAsNonRoot", "runAsUser", "seLinuxOptions", "windowsOptions"
+) | _unsupported_but(seccompProfile={"type": "Unconfined"}, appArmorProfile={"type": "Unconfined"})
+_CONTAINER_SECURITY: Final = Table(
+    {**_ANY_SECURITY}
+    | _unsupported("capabilities", "privileged", "readOnlyRootFilesystem")
+    | _unsupported_but(allowPrivilegeEscalation=True, procMount="Default")
+)
+_POD_SECURITY: Final = Table(
+    {**_ANY_SECURITY}
+    | _unsupported("fsGroup", "seLinuxChangePolicy", "supplementalGroups", "sysctls")
+    | _unsupported_but(fsGroupChangePolicy="Always", supplementalGroupsPolicy="Merge")
+)
+
+_ENV_VAR: Final = Table(_used(name=_TEXT, value=_TEXT) | _unsupported("valueFrom"))
+
+_RESOURCES: Final = Table(_used(limits=MapOf(Amount()), requests=MapOf(Amount())) | _unsupported("claims"))
+
+_VOLUME_MOUNT: Final = Table(
+    _used(name=_TEXT, mountPath=_TEXT, readOnly=Flag(), subPath=_TEXT)
+    | _unsupported("subPathExpr")
+    | _unsupported_but(mountPropagation="None", recursiveReadOnly="Disabled")
+)
+
+_CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
+    _used(
+        name=_TEXT,
+        image=_TEXT,
+        command=ListOf(_TEXT),
+        args=ListOf(_TEXT),
+        workingDir=_TEXT,
+        env=ListOf(_ENV_VAR),
+        resources=_RESOURCES,
+        volumeMounts=ListOf(_VOLUME_MOUNT),
+        securityContext=_CONTAINER_SECURITY,
+    )
+    | _unused(
+        imagePullPolicy=Text(("Always", "IfNotPresent", "Never")),
+        ports=_LIST,
+        resizePolicy=_LIST,
+        terminationMessagePath=_TEXT,
+        terminationMessagePolicy=Text(("File", "FallbackToLogsOnError")),
+    )
+    | _unsupported(
+        "envFrom",
+        "lifecycle",
+        "livenessProbe",
+        "readinessProbe",
+        "restartPolicy",
+        "restartPolicyRules",
+        "startupProbe",
+        "stdin",
+        "stdinOnce",
+        "tty",
+        "volumeDevices",
+    )
+)
+_CONTAINER: Final = Table(_CONTAINER_FIELDS)
+_INIT_CONTAINER: Final = Table(
+    {**_CONTAINER_FIELDS, "restartPolicy": Field(Support.USED, Text((RestartPolicy.ALWAYS.value,)))}
+)
+
+_HOST_PATH: Final = Table(_used(path=_TEXT, type=Text(tuple(kind.value for kind in HostPathType))))
+_EMPTY_DIR: Final = Table(_unused(sizeLimit=Amount()) | _unsupported("medium"))
+_OTHER_VOLUME_SOURCES: Final = (
+    "awsElasticBlockStore",
+    "azureDisk",
+    "azureFile",
+    "cephfs",
+    "cinder",
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "ephemeral",
+    "fc",
+    "flexVolume",
+    "flocker",
+    "gcePersistentDisk",
+    "gitRepo",
+    "glusterfs",
+    "image",
+    "iscsi",
+    "nfs",
+    "persistentVolumeClaim",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "projected",
+    "quobyte",
+    "rbd",
+    "scaleIO",
+    "secret",
+    "storageos",
+    "vsphereVolume",
+)
+_VOLUME: Final = Table(
+    _used(name=_TEXT, hostPath=_HOST_PATH, emptyDir=_EMPTY_DIR)
+    | {name: Field(Support.UNSUPPORTED) for name in _OTHER_VOLUME_SOURCES}
+)
+
+_SPEC: Final = Table(
+    _used(
+        initContainers=ListOf(_INIT_CONTAINER),
+        containers=ListOf(_CONTAINER),
+        volumes=ListOf(_VOLUME),
+        restartPolicy=Text(tuple(policy.value for policy in RestartPolicy)),
+        terminationGracePeriodSeconds=Whole(),
+        nodeName=_TEXT,
+        securityContext=_POD_SECURITY,
+    )
+    # Placement: there is one node.
+    | _unused(
+        affinity=_MAPPING,
+        nodeSelector=_TEXTS,
+        preemptionPolicy=Text(("PreemptLowerPriority", "Never")),
+        priority=Whole(),
+        priorityClassName=_TEXT,
+        schedulerName=_TEXT,
+        tolerations=_LIST,
+        topologySpreadConstraints=_LIST,
+    )
+    # Accounts, images and services: there are none.
+    | _unused(
+        automountServiceAccountToken=Flag(),
+        enableServiceLinks=Flag(),
+        imagePullSecrets=_LIST,
+        serviceAccount=_TEXT,
+        serviceAccountName=_TEXT,
+    )
+    # Sharing with the host: processes share everything anyway. Without dnsConfig the policy picks between resolvers
+    # of a cluster we do not have and the host's.
+    | _unused(
+        dnsPolicy=Text(("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")),
+        hostIPC=Flag(),
+        hostNetwork=Flag(),
+        hostPID=Flag(),
+        shareProcessNamespace=Flag(),
+    )
+    | _unsupported(
+        "activeDeadlineSeconds",
+        "dnsConfig",
+        "ephemeralContainers",
+        "hostAliases",
+        "hostname",
+        "hostnameOverride",
+        "overhead",
+        "readinessGates",
+        "resourceClaims",
+        "resources",
+        "runtimeClassName",
+        "schedulingGates",
+        "schedulingGroup",
+        "setHostnameAsFQDN",
+        "subdomain",
+        "workloadRef",
+    )
+    | _unsupported_but(hostUsers=True, os={"name": "linux"})
+)
+
+POD: Final = Table(_used(apiVersion=_TEXT, kind=_TEXT, metadata=_METADATA, spec=_SPEC) | _ignored("status"))

@@ -1,0 +1,230 @@
+"""Between the v1 shape of a Pod and our values. What the v1 object holds is checked before and after, not here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.pods import (
+    DEFAULT_GRACE_PERIOD_S,
+    DEFAULT_NAMESPACE,
+    Container,
+    EmptyDir,
+    EnvVar,
+    FieldPath,
+    HostPath,
+    HostPathType,
+    Pod,
+    PodSpec,
+    RestartPolicy,
+    Volume,
+    VolumeMount,
+)
+from plugbay.model.quantity import Quantity
+from plugbay.model.requests import ContainerKind
+
+
+class V1Metadata(TypedDict, total=False):
+    name: str
+    generateName: str
+    namespace: str
+    uid: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+
+
+class V1EnvVar(TypedDict, total=False):
+    name: str
+    value: str
+
+
+class V1Resources(TypedDict, total=False):
+    limits: dict[str, Quantity]
+    requests: dict[str, Quantity]
+
+
+class V1VolumeMount(TypedDict, total=False):
+    name: str
+    mountPath: str
+    readOnly: bool
+    subPath: str
+
+
+class V1Container(TypedDict, total=False):
+    name: str
+    image: str
+    command: list[str]
+    args: list[str]
+    workingDir: str
+    env: list[V1EnvVar]
+    resources: V1Resources
+    volumeMounts: list[V1VolumeMount]
+    restartPolicy: str
+
+
+class V1HostPath(TypedDict, total=False):
+    path: str
+    type: str
+
+
+class V1Volume(TypedDict, total=False):
+    name: str
+    hostPath: V1HostPath
+    emptyDir: dict[str, object]
+
+
+class V1Spec(TypedDict, total=False):
+    initContainers: list[V1Container]
+    containers: list[V1Container]
+    volumes: list[V1Volume]
+    restartPolicy: str
+    terminationGracePeriodSeconds: int
+    nodeName: str
+
+
+class V1Pod(TypedDict, total=False):
+    """The used fields of a Pod, as the walk along `schema.POD` returns them: quantities are parsed."""
+
+    apiVersion: str
+    kind: str
+    metadata: V1Metadata
+    spec: V1Spec
+
+
+def pod_of(v1: V1Pod, *, unused: Mapping[FieldPath, object]) -> Pod:
+    """``v1`` as a value, defaults filled in like the API server; what must be there and is not becomes empty."""
+    metadata = v1.get("metadata", {})
+    spec = v1.get("spec", {})
+    return Pod(
+        name=metadata.get("name", ""),
+        namespace=metadata.get("namespace") or DEFAULT_NAMESPACE,
+        uid=PodUid(metadata.get("uid", "")),
+        labels=metadata.get("labels", {}),
+        annotations=metadata.get("annotations", {}),
+        generate_name=metadata.get("generateName", ""),
+        spec=PodSpec(
+            init_containers=tuple(_container(each, _init_kind(each)) for each in spec.get("initContainers", [])),
+            containers=tuple(_container(each, ContainerKind.APP) for each in spec.get("containers", [])),
+            volumes=tuple(_volume(each) for each in spec.get("volumes", [])),
+            restart_policy=RestartPolicy(spec.get("restartPolicy", RestartPolicy.ALWAYS.value)),
+            termination_grace_period_s=spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_PERIOD_S),
+            node_name=spec.get("nodeName") or None,
+        ),
+        unused=unused,
+    )
+
+
+def _init_kind(v1: V1Container) -> ContainerKind:
+    return ContainerKind.SIDECAR if "restartPolicy" in v1 else ContainerKind.INIT
+
+
+def _container(v1: V1Container, kind: ContainerKind) -> Container:
+    resources = v1.get("resources", {})
+    limits = resources.get("limits", {})
+    return Container(
+        name=ContainerName(v1.get("name", "")),
+        image=v1.get("image", ""),
+        command=tuple(v1.get("command", [])),
+        args=tuple(v1.get("args", [])),
+        working_dir=v1.get("workingDir") or None,
+        env=tuple(EnvVar(each.get("name", ""), each.get("value", "")) for each in v1.get("env", [])),
+        requests=limits | resources.get("requests", {}),
+        limits=limits,
+        volume_mounts=tuple(_volume_mount(each) for each in v1.get("volumeMounts", [])),
+        kind=kind,
+    )
+
+
+def _volume_mount(v1: V1VolumeMount) -> VolumeMount:
+    return VolumeMount(
+        name=v1.get("name", ""),
+        mount_path=v1.get("mountPath", ""),
+        read_only=v1.get("readOnly", False),
+        sub_path=v1.get("subPath", ""),
+    )
+
+
+def _volume(v1: V1Volume) -> Volume:
+    """A volume without any source is an emptyDir, as the API server has it."""
+    host_path = v1.get("hostPath")
+    if host_path is None:
+        return Volume(v1.get("name", ""), EmptyDir())
+    source = HostPath(host_path.get("path", ""), HostPathType(host_path.get("type", "")))
+    return Volume(v1.get("name", ""), source)
+
+
+def pod_to_v1(pod: Pod) -> dict[str, object]:
+    """``pod`` as a v1 object made of plain JSON values, unused fields included. ``pod_from_v1`` reads it back."""
+    v1: dict[str, object] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _written(
+            name=pod.name,
+            generateName=pod.generate_name,
+            namespace=pod.namespace,
+            uid=pod.uid,
+            labels=dict(pod.labels),
+            annotations=dict(pod.annotations),
+        ),
+        "spec": _spec_to_v1(pod.spec),
+    }
+    for path, value in pod.unused.items():
+        _insert(v1, path, value)
+    return v1
+
+
+def _spec_to_v1(spec: PodSpec) -> dict[str, object]:
+    return {
+        **_written(initContainers=[_container_to_v1(each) for each in spec.init_containers]),
+        "containers": [_container_to_v1(each) for each in spec.containers],
+        **_written(volumes=[_volume_to_v1(each) for each in spec.volumes], nodeName=spec.node_name),
+        "restartPolicy": spec.restart_policy.value,
+        "terminationGracePeriodSeconds": spec.termination_grace_period_s,
+    }
+
+
+def _container_to_v1(container: Container) -> dict[str, object]:
+    return _written(
+        name=container.name,
+        image=container.image,
+        command=list(container.command),
+        args=list(container.args),
+        workingDir=container.working_dir,
+        env=[_written(name=each.name, value=each.value) for each in container.env],
+        resources=_written(limits=_amounts(container.limits), requests=_amounts(container.requests)),
+        volumeMounts=[
+            _written(name=each.name, mountPath=each.mount_path, readOnly=each.read_only, subPath=each.sub_path)
+            for each in container.volume_mounts
+        ],
+        restartPolicy=RestartPolicy.ALWAYS.value if container.kind is ContainerKind.SIDECAR else None,
+    )
+
+
+def _volume_to_v1(volume: Volume) -> dict[str, object]:
+    match volume.source:
+        case HostPath(path, kind):
+            return {"name": volume.name, "hostPath": _written(path=path, type=kind.value)}
+        case EmptyDir():
+            return {"name": volume.name, "emptyDir": {}}
+
+
+def _amounts(amounts: Mapping[str, Quantity]) -> dict[str, str]:
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def _written(**fields: object) -> dict[str, object]:
+    """``fields`` without those that are empty: v1 leaves them out."""
+    return {name: value for name, value in fields.items() if value}
+
+
+def _insert(v1: dict[str, object], path: FieldPath, value: object) -> None:
+    *parents, last = path
+    target: object = v1
+    for step in parents:
+        if isinstance(target, list) and isinstance(step, int):
+            target = target[step]
+        elif isinstance(target, dict):
+            target = target.setdefault(step, {})
+    if isinstance(target, dict):
+        target[last] = value
