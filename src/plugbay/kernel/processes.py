@@ -1,0 +1,185 @@
+"""Processes by identity: a pid is used again, a pid together with its start time is not.
+
+Source: Linux ``proc(5)``, ``pidfd_open(2)``; a pidfd becomes readable when its process ends, zombies included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_ENDED: Final = frozenset("ZXx")
+"""States of a process that has ended: not yet reaped, or being removed."""
+_STAT_BYTES: Final = 4096
+"""52 numbers of at most 20 digits, and a command of at most 64 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """One process of one boot, never another one.
+
+    Attributes:
+        start_ticks: clock ticks between boot and its start.
+    """
+
+    pid: int
+    start_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStat:
+    """What we use of ``/proc/PID/stat``.
+
+    Attributes:
+        state: one letter; ``Z`` is a zombie.
+    """
+
+    identity: ProcessIdentity
+    state: str
+    group: int
+    session: int
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in _ENDED
+
+
+def read_boot_id(proc_root: Path) -> str:
+    """A text that differs for each boot of the machine.
+
+    Raises:
+        OSError: ``proc_root`` is no proc file system.
+    """
+    return (proc_root / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def read_stat(pid: int, *, proc_root: Path) -> ProcessStat | None:
+    """The process that has ``pid`` now, a zombie too; None when there is none."""
+    try:
+        # Nonblocking for what polices the event loop: proc never makes a reader wait.
+        stat = os.open(proc_root / str(pid) / "stat", os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    try:
+        return parse_stat(os.read(stat, _STAT_BYTES).decode(errors="replace"))
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(stat)
+
+
+def parse_stat(text: str) -> ProcessStat:
+    """Parse one ``/proc/PID/stat``. The command in its second field may hold blanks and parentheses."""
+    pid, _, rest = text.partition(" ")
+    fields = rest.rpartition(")")[2].split()
+    return ProcessStat(
+        ProcessIdentity(int(pid), start_ticks=int(fields[19])),
+        state=fields[0],
+        group=int(fields[2]),
+        session=int(fields[3]),
+    )
+
+
+def is_running(process: ProcessIdentity, *, proc_root: Path) -> bool:
+    """Whether this very process exists and has not ended."""
+    stat = read_stat(process.pid, proc_root=proc_root)
+    return stat is not None and stat.identity == process and not stat.has_ended
+
+
+def session_members(leader: ProcessIdentity, *, proc_root: Path) -> list[ProcessStat]:
+    """The running processes of the session that ``leader`` opened, whether or not the leader still runs.
+
+    The kernel does not give out a number as long as it names a session; so when another process has the leader's
+    pid, nobody of the old session is left. What started before the leader is not of its session either.
+    """
+    now = read_stat(leader.pid, proc_root=proc_root)
+    if now is not None and now.identity != leader:
+        return []
+    pids = (int(entry.name) for entry in os.scandir(proc_root) if entry.name.isdigit())
+    stats = (read_stat(pid, proc_root=proc_root) for pid in pids)
+    return [
+        stat
+        for stat in stats
+        if stat is not None
+        and stat.session == leader.pid
+        and stat.identity.start_ticks >= leader.start_ticks
+        and not stat.has_ended
+    ]
+
+
+def signal_group(leader: ProcessIdentity, number: signal.Signals, *, proc_root: Path) -> None:
+    """Send a signal to the process group that ``leader`` leads; to nobody when the leader has ended."""
+    if is_running(leader, proc_root=proc_root):
+        _signal_group(leader.pid, number)
+
+
+def kill_session(leader: ProcessIdentity, *, proc_root: Path) -> list[ProcessIdentity]:
+    """SIGKILL every process group of the session ``leader`` opened; returns who was in it, to be waited for."""
+    members = session_members(leader, proc_root=proc_root)
+    for group in {member.group for member in members}:
+        _signal_group(group, signal.SIGKILL)
+    return [member.identity for member in members]
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        pass
+
+
+@contextmanager
+def watch_end(process: ProcessIdentity, callback: Callable[[], object], *, proc_root: Path) -> Iterator[None]:
+    """Call ``callback`` once, on the running loop, when ``process`` ends or if it has ended already.
+
+    It need not be our child, and a child is not reaped. Nothing is called after the block.
+    """
+    loop = asyncio.get_running_loop()
+    pidfd = _open_pidfd(process, proc_root=proc_root)
+    if pidfd is None:
+        handle = loop.call_soon(callback)
+        try:
+            yield
+        finally:
+            handle.cancel()
+        return
+
+    def ended() -> None:
+        loop.remove_reader(pidfd)
+        callback()
+
+    loop.add_reader(pidfd, ended)
+    try:
+        yield
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
+
+
+async def wait_end(process: ProcessIdentity, *, proc_root: Path) -> None:
+    """Return when ``process`` has ended. Cancelling it does no harm."""
+    ended = asyncio.Event()
+    with watch_end(process, ended.set, proc_root=proc_root):
+        await ended.wait()
+
+
+def _open_pidfd(process: ProcessIdentity, *, proc_root: Path) -> int | None:
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except OSError as error:
+        # EINVAL: the number has become that of a thread.
+        if error.errno in (errno.ESRCH, errno.EINVAL):
+            return None
+        raise
+    # Looked at after opening: from here on the descriptor cannot come to mean another process.
+    if is_running(process, proc_root=proc_root):
+        return pidfd
+    os.close(pidfd)
+    return None
