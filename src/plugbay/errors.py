@@ -36,6 +36,8 @@
     │   ├── AllocateFailed
     │   ├── PreStartFailed
     │   ├── NoDevicesAllocated
+    │   ├── EndpointNotFound
+    │   ├── CheckpointNotWritten
     │   └── EndpointStopped
     └── PeerError                   the program at the other end of a socket
         ├── RpcFailed
@@ -365,6 +367,19 @@ class InsufficientDevices(AdmissionError):
             f"requested number of devices unavailable for {self.resource}. "
             f"Requested: {self.requested}, Available: {self.available}"
         )
+
+
+class EndpointNotFound(_OfResource):
+    text = "endpoint not found in cache for a registered resource: {}"
+
+
+class CheckpointNotWritten(AdmissionError):
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f'failed to write checkpoint file "kubelet_internal_checkpoint": {self.cause}'
 
 
 class NoContainerResponse(_OfResource):

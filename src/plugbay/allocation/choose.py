@@ -112,6 +112,7 @@ def settle(plan: Plan, table: DeviceTable, *, claimed: int, preferred: Iterable[
     free = table.healthy & ~claimed
     wish = table.set_of(preferred)
     aligned, everything = plan.candidates.aligned & free, plan.candidates.all & free
+    order: tuple[int, ...]
     if plan.takes_all_aligned:
         order = (aligned, everything & wish, plan.candidates.unaligned & free, everything)
     else:

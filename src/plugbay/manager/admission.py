@@ -91,7 +91,7 @@ def missing_devices(wish: Wish, resource: Resource | None) -> int:
         needed = 0
     if wish.survival is not Survival.NEW:
         return 0
-    if resource is None or not resource.is_known:
+    if resource is None or resource.table is None:
         if wish.required == 0:
             return 0
         raise UnregisteredResource(wish.resource)

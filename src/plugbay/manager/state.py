@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from plugbay.allocation.table import NO_DEVICES, DeviceTable
@@ -79,7 +79,8 @@ class Resource:
     name: ResourceName
     endpoint: EndpointState
     table: DeviceTable | None = None
-    """None until the first list since our start."""
+    """The last list, without healthy devices once the plugin is gone. None before the first list and after expiry:
+    pods that ask for the resource are then refused as asking for an unregistered one."""
     claims: Counter[DeviceId] = field(default_factory=Counter)
     """How many assignments and picks in flight name a device; reuse inside a pod makes it more than one."""
     claimed: int = 0
@@ -91,19 +92,13 @@ class Resource:
 
     @property
     def healthy(self) -> int:
-        """Healthy devices over ranks: those listed healthy while the plugin is connected."""
-        return self.listed.healthy if isinstance(self.endpoint, Live) else 0
+        """Set of the devices that can be given out or are in good use."""
+        return self.listed.healthy
 
     @property
     def capacity(self) -> int:
-        return 0 if isinstance(self.endpoint, Expired) else len(self.listed.devices)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether pods that ask for it are checked against it, rather than refused as unregistered."""
-        return isinstance(self.endpoint, Restored | Stopped) or (
-            isinstance(self.endpoint, Live) and self.table is not None
-        )
+        """Number of devices, healthy or not."""
+        return len(self.listed.devices)
 
     def claim(self, devices: Iterable[DeviceId]) -> None:
         for device_id in devices:
@@ -125,6 +120,18 @@ class Resource:
         if self.table is None or table.ranks is not self.table.ranks:
             self.claimed = table.set_of(self.claims)
         self.table = table
+
+    def disconnect(self, since: datetime) -> None:
+        """The plugin is gone: nothing is healthy, the devices still count."""
+        if isinstance(self.endpoint, Live):
+            self.endpoint = Stopped(self.endpoint.socket, since, self.endpoint.options)
+        self.table = replace(self.listed, healthy=0)
+
+    def expire(self) -> None:
+        """The plugin did not come back: the resource counts nothing; claims stay."""
+        self.endpoint = Expired()
+        self.table = None
+        self.claimed = 0
 
 
 ByResource = dict[ResourceName, Assignment]

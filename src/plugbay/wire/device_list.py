@@ -30,7 +30,7 @@ class NewList:
 
 @dataclass(frozen=True, slots=True)
 class ChangedDevices:
-    """The message names the same devices in the same order; these differ in health or topology."""
+    """The message names the same devices in the same order, each once; these differ in health or topology."""
 
     devices: Sequence[ListedDevice]
 
@@ -46,6 +46,7 @@ class DeviceListReader:
         self._chunks: list[bytes] = []
         self._devices: list[ListedDevice] = []
         self._started = False
+        self._distinct = True
 
     def read(self, message: bytes) -> NewList | ChangedDevices:
         """What ``message`` says, compared with the one before.
@@ -65,10 +66,14 @@ class DeviceListReader:
             same_ids = all(device.id == self._devices[index].id for index, device in zip(changed, fresh, strict=True))
             for index, device in zip(changed, fresh, strict=True):
                 self._devices[index] = device
-            return ChangedDevices(fresh) if same_ids else NewList(tuple(self._devices))
+            return ChangedDevices(fresh) if same_ids and self._distinct else self._new_list()
         known = dict(zip(before, self._devices, strict=True))
         self._devices = [known.get(chunk) or _decode(chunk) for chunk in chunks]
         self._started = True
+        return self._new_list()
+
+    def _new_list(self) -> NewList:
+        self._distinct = len({device.id for device in self._devices}) == len(self._devices)
         return NewList(tuple(self._devices))
 
 

@@ -1,0 +1,143 @@
+"""The plugins connected now: registration, lists, death, and the time they have to come back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from plugbay.errors import StoreUnusable
+from plugbay.manager.config import ManagerConfig
+from plugbay.manager.endpoint import Endpoint
+from plugbay.manager.registration import check_registration
+from plugbay.manager.state import EndpointState, Live, ManagerState, Resource, Restored
+from plugbay.manager.store import Change, DeleteResource, SaveResource, Store
+from plugbay.model.ids import ResourceName
+from plugbay.ops.changes import Changes
+from plugbay.ops.clock import Clock
+from plugbay.wire.registration import Registration
+
+logger = logging.getLogger(__name__)
+
+
+class Endpoints:
+    """Connections by resource. The latest registration is the active one; only it changes the device state.
+
+    A kubelet 1.36 ties the end of any stream to the resource, so that an old plugin's end takes a new one down
+    (#121994); here each connection answers for itself, and if the active one ends, an older live one takes over.
+    """
+
+    def __init__(
+        self,
+        config: ManagerConfig,
+        clock: Clock,
+        store: Store,
+        tasks: asyncio.TaskGroup,
+        state: ManagerState,
+        changes: Changes,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._store = store
+        self._tasks = tasks
+        self._state = state
+        self._changes = changes
+        self._connected: dict[ResourceName, list[Endpoint]] = {}
+        self._waiting: set[asyncio.Task[None]] = set()
+
+    def active(self, resource: ResourceName) -> Endpoint | None:
+        connected = self._connected.get(resource)
+        return connected[-1] if connected else None
+
+    def restore(self, names: Iterable[ResourceName]) -> None:
+        """Resources known from the store: they have the grace period to register again."""
+        for name in names:
+            resource = self._state.resource(name)
+            resource.disconnect(self._clock.now())
+            resource.endpoint = Restored(self._clock.now())
+            self._spawn(self._expire_later(resource, resource.endpoint))
+
+    async def register(self, registration: Registration) -> None:
+        """Answer a Register call; returns when the plugin is connected.
+
+        Raises:
+            RegistrationRefused: with the text for the plugin. What was registered before goes on.
+        """
+        name, socket = check_registration(registration, self._config.paths.device_plugins)
+        endpoint = Endpoint(name, socket, call_timeout_s=self._config.call_timeout_s)
+        await endpoint.connect()
+        connected = self._connected.setdefault(name, [])
+        replaced = [other for other in connected if other.socket == socket]
+        connected[:] = [other for other in connected if other.socket != socket] + [endpoint]
+        self._activate(endpoint)
+        self._spawn(self._follow(endpoint))
+        logger.info("registered %s at %s", name, socket.name)
+        for other in replaced:
+            await other.close()
+
+    async def close(self) -> None:
+        """Close every connection and end what waits; the devices of all plugins turn unhealthy."""
+        while self._waiting:  # a connection that ends starts its grace period
+            for task in self._waiting:
+                task.cancel()
+            await asyncio.gather(*self._waiting, return_exceptions=True)
+
+    async def _follow(self, endpoint: Endpoint) -> None:
+        try:
+            async for table in endpoint.tables():
+                if self.active(endpoint.resource) is endpoint:
+                    resource = self._state.resource(endpoint.resource)
+                    is_first = resource.table is None
+                    resource.replace_table(table)
+                    self._changes.notify()
+                    if is_first:
+                        await self._save(SaveResource(endpoint.resource))
+        finally:
+            self._disconnected(endpoint)
+            await endpoint.close()
+
+    def _activate(self, endpoint: Endpoint) -> None:
+        resource = self._state.resource(endpoint.resource)
+        resource.endpoint = Live(endpoint.socket.name, self._clock.now(), endpoint.options)
+        if endpoint.table is not None:
+            resource.replace_table(endpoint.table)
+        self._changes.notify()
+
+    def _disconnected(self, endpoint: Endpoint) -> None:
+        connected = self._connected.get(endpoint.resource, [])
+        if endpoint not in connected:
+            return  # replaced by a registration of the same socket
+        was_active = connected[-1] is endpoint
+        connected.remove(endpoint)
+        if not was_active:
+            return
+        if connected:
+            logger.info("plugin of %s at %s is gone; an older one goes on", endpoint.resource, endpoint.socket.name)
+            self._activate(connected[-1])
+            return
+        logger.warning("plugin of %s at %s is gone", endpoint.resource, endpoint.socket.name)
+        resource = self._state.resource(endpoint.resource)
+        resource.disconnect(self._clock.now())
+        self._changes.notify()
+        self._spawn(self._expire_later(resource, resource.endpoint))
+
+    async def _expire_later(self, resource: Resource, endpoint: EndpointState) -> None:
+        await self._clock.sleep(self._config.grace_period_s)
+        if resource.endpoint is not endpoint:
+            return  # it came back
+        logger.warning("plugin of %s did not come back; its devices no longer count", resource.name)
+        resource.expire()
+        self._changes.notify()
+        await self._save(DeleteResource(resource.name))
+
+    async def _save(self, change: Change) -> None:
+        try:
+            await self._store.commit([change])
+        except StoreUnusable as error:
+            logger.error("cannot record %s: %s", change, error)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._tasks.create_task(work)
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)

@@ -1,0 +1,50 @@
+"""Checks on a registration, in the kubelet's order and words."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import RegistrationRefused, quote
+from plugbay.model.ids import ResourceName, is_extended_resource
+from plugbay.wire.registration import Registration
+
+SUPPORTED_VERSIONS: Final = ("v1beta1",)
+
+
+def check_registration(registration: Registration, directory: Path) -> tuple[ResourceName, Path]:
+    """The resource and the socket a registration names.
+
+    A kubelet joins ``endpoint`` to the directory without looking (PR #138382); we refuse one that leads out of it.
+
+    Raises:
+        RegistrationRefused: with the text for the plugin.
+
+    Source: kubelet 1.36 ``cm/devicemanager/plugin/v1beta1/server.go``, ``Register``; spec 2.1-2.3.
+    """
+    if registration.version not in SUPPORTED_VERSIONS:
+        supported = " ".join(quote(version) for version in SUPPORTED_VERSIONS)
+        raise RegistrationRefused(
+            f"requested API version {quote(registration.version)} is not supported by kubelet. "
+            f"Supported version is [{supported}]"
+        )
+    if not is_extended_resource(registration.resource_name):
+        raise RegistrationRefused(f"the ResourceName {quote(registration.resource_name)} is invalid")
+    socket = Path(os.path.normpath(directory / registration.endpoint.lstrip("/")))
+    if directory not in socket.parents:
+        raise RegistrationRefused(f"endpoint {quote(registration.endpoint)} is not inside the device plugin directory")
+    return ResourceName(registration.resource_name), socket
+
+
+def prepare_directory(directory: Path) -> None:
+    """Make the device plugin directory and clear it of the sockets of an earlier run, plugins' included.
+
+    Their removal is what tells plugins to register again. Other files stay.
+
+    Source: kubelet 1.36 ``server.go``, ``cleanupPlugins``; spec 1.4.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+    for entry in directory.iterdir():
+        if entry.is_socket():
+            entry.unlink(missing_ok=True)

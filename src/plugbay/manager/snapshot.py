@@ -1,0 +1,73 @@
+"""What an onlooker sees of the manager at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plugbay.manager.state import EndpointState, ManagerState, Resource
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceCount:
+    """Capacity counts healthy and unhealthy devices, allocatable the healthy ones, in use or not."""
+
+    capacity: int
+    allocatable: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSnapshot:
+    """
+    Attributes:
+        health: the plugin's text, or ``Unknown`` for a device that is held but not listed.
+        numa_nodes: None when the plugin gave no topology.
+        holder: pod and container; of an init container and the one that took its device over, the later one.
+    """
+
+    id: DeviceId
+    health: str
+    numa_nodes: tuple[int, ...] | None
+    holder: tuple[PodUid, ContainerName] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSnapshot:
+    name: ResourceName
+    count: ResourceCount
+    endpoint: EndpointState
+    devices: tuple[DeviceSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All resources, sorted by name; devices sorted by ID."""
+
+    resources: tuple[ResourceSnapshot, ...]
+
+
+def take(state: ManagerState) -> Snapshot:
+    holders: dict[ResourceName, dict[DeviceId, tuple[PodUid, ContainerName]]] = {}
+    for assignment in state.assignments():
+        by_device = holders.setdefault(assignment.resource, {})
+        by_device.update(dict.fromkeys(assignment.devices, (assignment.pod, assignment.container)))
+    return Snapshot(tuple(_resource(state.resources[name], holders.get(name, {})) for name in sorted(state.resources)))
+
+
+def count(resource: Resource) -> ResourceCount:
+    return ResourceCount(resource.capacity, resource.healthy.bit_count())
+
+
+def _resource(resource: Resource, holders: dict[DeviceId, tuple[PodUid, ContainerName]]) -> ResourceSnapshot:
+    devices = [
+        DeviceSnapshot(device.id, device.health, device.numa_nodes, holders.get(device.id))
+        for device in resource.listed.devices
+    ]
+    devices += [
+        DeviceSnapshot(device_id, "Unknown", None, holder)
+        for device_id, holder in holders.items()
+        if device_id not in resource.listed.ranks
+    ]
+    return ResourceSnapshot(
+        resource.name, count(resource), resource.endpoint, tuple(sorted(devices, key=lambda device: device.id))
+    )

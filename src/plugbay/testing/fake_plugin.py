@@ -1,0 +1,125 @@
+"""A plugin whose every answer a test decides, on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from plugbay.errors import RpcFailed
+from plugbay.model.devices import Device, PluginOptions
+from plugbay.model.edits import ContainerEdits
+from plugbay.model.ids import DeviceId
+from plugbay.wire.device_list import encode_devices
+from plugbay.wire.plugin_server import PreferenceRequest, device_plugin_handler
+from plugbay.wire.registration import Registration, register
+from plugbay.wire.transport import serve_grpc
+
+Allocate = Callable[[Sequence[DeviceId]], Awaitable[ContainerEdits]]
+Prefer = Callable[[PreferenceRequest], Awaitable[Sequence[DeviceId]]]
+PreStart = Callable[[Sequence[DeviceId]], Awaitable[None]]
+
+
+class FakePlugin:
+    """Serves one resource; used through `fake_plugin`.
+
+    Attributes:
+        allocate_answer, prefer_answer, pre_start_answer: the behaviours; replace them at any time.
+        allocated, preferred, pre_started: the calls so far, in order.
+        options_answer: what GetDevicePluginOptions answers.
+    """
+
+    def __init__(self, resource: str, socket: Path, devices: Iterable[Device], options: PluginOptions) -> None:
+        self.resource = resource
+        self.socket = socket
+        self.options_answer = options
+        self.allocate_answer: Allocate = _env_of_ids
+        self.prefer_answer: Prefer = _first_available
+        self.pre_start_answer: PreStart = _nothing
+        self.allocated: list[tuple[DeviceId, ...]] = []
+        self.preferred: list[PreferenceRequest] = []
+        self.pre_started: list[tuple[DeviceId, ...]] = []
+        self._message = encode_devices(devices)
+        self._streams: set[asyncio.Queue[bytes | None]] = set()
+
+    # --- what a test does -------------------------------------------------------------------------------------------
+
+    def send(self, devices: Iterable[Device]) -> None:
+        """Send a new list on every stream."""
+        self.send_raw(encode_devices(devices))
+
+    def send_raw(self, message: bytes) -> None:
+        """Send any bytes as a list."""
+        self._message = message
+        for stream in self._streams:
+            stream.put_nowait(message)
+
+    def end_streams(self) -> None:
+        """End every stream the normal way; the plugin goes on serving."""
+        for stream in self._streams:
+            stream.put_nowait(None)
+
+    async def register(self, kubelet_socket: Path, *, version: str = "v1beta1", endpoint: str | None = None) -> None:
+        """Register; what the kubelet refuses is raised as `RpcFailed`."""
+        registration = Registration(version, self.socket.name if endpoint is None else endpoint, self.resource)
+        await register(kubelet_socket, registration, options=PluginOptions(), timeout_s=20)
+
+    # --- the service ------------------------------------------------------------------------------------------------
+
+    async def options(self) -> PluginOptions:
+        return self.options_answer
+
+    async def lists(self) -> AsyncIterator[bytes]:
+        stream: asyncio.Queue[bytes | None] = asyncio.Queue()
+        stream.put_nowait(self._message)
+        self._streams.add(stream)
+        try:
+            while (message := await stream.get()) is not None:
+                yield message
+        finally:
+            self._streams.discard(stream)
+
+    async def preferred_allocation(self, request: PreferenceRequest) -> Sequence[DeviceId]:
+        self.preferred.append(request)
+        return await self.prefer_answer(request)
+
+    async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits:
+        self.allocated.append(tuple(devices))
+        return await self.allocate_answer(devices)
+
+    async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
+        self.pre_started.append(tuple(devices))
+        await self.pre_start_answer(devices)
+
+
+@asynccontextmanager
+async def fake_plugin(
+    resource: str, socket: Path, devices: Iterable[Device] = (), *, options: PluginOptions | None = None
+) -> AsyncIterator[FakePlugin]:
+    """A plugin serving on ``socket``; it registers when told to."""
+    plugin = FakePlugin(resource, socket, devices, options or PluginOptions())
+    async with serve_grpc(socket, [device_plugin_handler(plugin)]):
+        yield plugin
+
+
+def refusing(code: str, text: str) -> Callable[..., Awaitable[object]]:
+    """A behaviour that answers with a gRPC status, such as ``refusing("Internal", "no power")``."""
+
+    async def refuse(*_: object) -> object:
+        raise RpcFailed(code, text)
+
+    return refuse
+
+
+async def _env_of_ids(devices: Sequence[DeviceId]) -> ContainerEdits:
+    return ContainerEdits(env={"DEVICES": ",".join(sorted(devices))})
+
+
+async def _first_available(request: PreferenceRequest) -> Sequence[DeviceId]:
+    chosen = dict.fromkeys((*request.must_include, *request.available))
+    return tuple(chosen)[: request.size]
+
+
+async def _nothing(devices: Sequence[DeviceId]) -> None:
+    return None
