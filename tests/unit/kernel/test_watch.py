@@ -1,0 +1,471 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from plugbay.kernel.inotify import Inotify, InotifyEvent, Mask
+from plugbay.kernel.watch import PathWatch, watch_paths
+
+DEADLINE_S = 5
+
+Change = Callable[[Path], object]
+
+
+async def quiet(changes: PathWatch) -> None:
+    """Take what the kernel knows already, so that the next report is about what comes next; wants ``settle_s=0``."""
+    while True:
+        try:
+            async with asyncio.timeout(0):
+                await anext(changes)
+        except TimeoutError:
+            return
+
+
+def write(path: Path, text: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def replace(path: Path, text: str) -> None:
+    write(path.with_name(".new"), text).rename(path)
+
+
+def rename_tree_in(root: Path, target: Path) -> None:
+    tree = root / "elsewhere"
+    top = target.relative_to(root).parts[0]
+    write(tree / target.relative_to(root / top), "tree")
+    tree.rename(root / top)
+
+
+def swap_link(link: Path, target: str) -> None:
+    fresh = link.with_name(".fresh")
+    fresh.symlink_to(target)
+    fresh.rename(link)
+
+
+def bind(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+
+
+def recreate(path: Path) -> None:
+    path.unlink()
+    bind(path)
+
+
+def config_map(directory: Path) -> None:
+    """As a kubelet lays out a mounted ConfigMap."""
+    write(directory / "..v1/key", "old")
+    write(directory / "..v2/key", "new")
+    (directory / "..data").symlink_to("..v1")
+    (directory / "key").symlink_to("..data/key")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "path", "change"),
+    [
+        pytest.param(lambda r: None, "f", lambda r: write(r / "f"), id="file appears"),
+        pytest.param(lambda r: write(r / "f"), "f", lambda r: (r / "f").unlink(), id="file disappears"),
+        pytest.param(lambda r: write(r / "f"), "f", lambda r: (r / "f").write_text("x"), id="file is written"),
+        pytest.param(lambda r: write(r / "f"), "f", lambda r: (r / "f").chmod(0o600), id="file changes mode"),
+        pytest.param(lambda r: write(r / "f"), "f", lambda r: replace(r / "f", "x"), id="file is replaced"),
+        pytest.param(lambda r: bind(r / "s"), "s", lambda r: recreate(r / "s"), id="socket is made again"),
+        pytest.param(lambda r: bind(r / "s"), "s", lambda r: (r / "s").unlink(), id="socket vanishes"),
+        pytest.param(lambda r: (r / "d").mkdir(), "d", lambda r: write(r / "d/e"), id="entry appears"),
+        pytest.param(lambda r: write(r / "d/e"), "d", lambda r: (r / "d/e").unlink(), id="entry disappears"),
+        pytest.param(lambda r: write(r / "d/e"), "d", lambda r: shutil.rmtree(r / "d"), id="directory disappears"),
+        pytest.param(lambda r: None, "d/e/f", lambda r: write(r / "d/e/f"), id="several levels appear"),
+        pytest.param(lambda r: None, "d/e/f", lambda r: rename_tree_in(r, r / "d/e/f"), id="tree is renamed in"),
+        pytest.param(
+            lambda r: write(r / "d/e/f/g"), "d/e/f/g", lambda r: (r / "d").rename(r / "x"), id="ancestor is renamed"
+        ),
+        pytest.param(
+            lambda r: write(r / "d/e/f/g"), "d/e/f/g", lambda r: shutil.rmtree(r / "d"), id="whole tree is removed"
+        ),
+        pytest.param(lambda r: config_map(r), "key", lambda r: swap_link(r / "..data", "..v2"), id="link is swapped"),
+        pytest.param(
+            lambda r: config_map(r), "key", lambda r: (r / "..v1/key").write_text("x"), id="written behind links"
+        ),
+        pytest.param(
+            lambda r: (r / "l").symlink_to("l"), "l/f", lambda r: swap_link(r / "l", "."), id="link loop is cut"
+        ),
+        pytest.param(
+            lambda r: (r / "l").symlink_to(r / "a/b"), "l/f", lambda r: write(r / "a/b/f"), id="dangling link fills"
+        ),
+        pytest.param(
+            lambda r: [write(r / "a/x"), (r / "a/up").symlink_to("../b")],
+            "a/up",
+            lambda r: write(r / "b/f"),
+            id="link upwards fills",
+        ),
+        pytest.param(
+            lambda r: write(r / "d"), "d/e", lambda r: [(r / "d").unlink(), write(r / "d/e")], id="file in the way"
+        ),
+    ],
+)
+@pytest.mark.parametrize("inotify", ["inotify", "polling"])
+async def test_a_change_is_reported(
+    tmp_path: Path,
+    prepare: Change,
+    path: str,
+    change: Change,
+    inotify: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if inotify == "polling":
+        forbid_inotify(monkeypatch)
+    prepare(tmp_path)
+    target = tmp_path / path
+    async with asyncio.timeout(DEADLINE_S), watch_paths([target], poll_interval_s=0.01) as changes:
+        change(tmp_path)
+        assert await anext(changes) == {target}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda r: write(r / "sibling"), id="sibling of the path"),
+        pytest.param(lambda r: write(r / "a/b/sibling"), id="sibling deeper"),
+        pytest.param(lambda r: (r / "a/b/c/file").read_text(), id="read"),
+    ],
+)
+async def test_what_does_not_matter_is_not_reported(tmp_path: Path, change: Change) -> None:
+    target = write(tmp_path / "a/b/c/file")
+    other = tmp_path / "last"
+    async with asyncio.timeout(DEADLINE_S), watch_paths([target, other]) as changes:
+        change(tmp_path)
+        write(other)
+        assert await anext(changes) == {other}
+
+
+async def test_one_report_names_every_path_that_changed(tmp_path: Path) -> None:
+    first, second, third = (tmp_path / name for name in "abc")
+    async with asyncio.timeout(DEADLINE_S), watch_paths([first, second, third]) as changes:
+        write(first)
+        write(third)
+        assert await anext(changes) == {first, third}
+
+
+async def test_a_directory_and_a_file_in_it_do_not_blind_each_other(tmp_path: Path) -> None:
+    file = write(tmp_path / "d/file")
+    async with asyncio.timeout(DEADLINE_S), watch_paths([file, tmp_path / "d", tmp_path], settle_s=0) as changes:
+        file.write_text("changed")
+        assert await anext(changes) == {file}
+        await quiet(changes)
+        write(tmp_path / "d/other")
+        assert await anext(changes) == {tmp_path / "d"}
+
+
+async def test_a_path_far_below_another_leaves_its_watch_alone(tmp_path: Path) -> None:
+    above = tmp_path / "d"
+    above.mkdir()
+    async with asyncio.timeout(DEADLINE_S), watch_paths([above, write(above / "a/b/c/f")]) as changes:
+        write(above / "other")
+        assert await anext(changes) == {above}
+
+
+@pytest.mark.parametrize("below", ["", "f"], ids=["itself", "an entry"])
+async def test_removing_a_directory_that_a_process_still_uses_is_reported(tmp_path: Path, below: str) -> None:
+    directory = tmp_path / "a" / "d"
+    directory.mkdir(parents=True)
+    held = os.open(directory, os.O_RDONLY)
+    try:
+        async with asyncio.timeout(DEADLINE_S), watch_paths([directory / below], settle_s=0) as changes:
+            directory.rmdir()
+            assert await anext(changes) == {directory / below}
+            await quiet(changes)
+            directory.mkdir()
+            assert await anext(changes) == {directory / below}
+            await quiet(changes)
+            write(directory / "f")
+            assert await anext(changes) == {directory / below}
+    finally:
+        os.close(held)
+
+
+@pytest.mark.parametrize("at", [".", ".."])
+async def test_what_appears_while_watches_are_added_is_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    target = tmp_path / "a/b/f"
+    place = Path(os.path.normpath(tmp_path / at))
+    interrupt_add(monkeypatch, place, before=lambda: None, after=lambda: write(target))
+    async with asyncio.timeout(DEADLINE_S), watch_paths([target], settle_s=0) as changes:
+        write(target)
+        await quiet(changes)
+        target.unlink()
+        assert await anext(changes) == {target}
+
+
+@pytest.mark.parametrize("at", [".", "a", "a/b", "a/b/f"])
+async def test_what_is_away_while_watches_are_added_is_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    target, away = write(tmp_path / "a/b/f"), tmp_path / "away"
+    interrupt_add(
+        monkeypatch,
+        tmp_path / at,
+        before=lambda: (tmp_path / "a").rename(away),
+        after=lambda: away.rename(tmp_path / "a"),
+    )
+    async with asyncio.timeout(DEADLINE_S), watch_paths([target], settle_s=0) as changes:
+        await quiet(changes)
+        (tmp_path / "a").rename(away)
+        assert await anext(changes) == {target}
+
+
+async def test_many_changes_within_the_settle_time_make_two_reports(tmp_path: Path) -> None:
+    async with asyncio.timeout(DEADLINE_S), watch_paths([tmp_path], settle_s=0.5) as changes:
+        write(tmp_path / "first")
+        started = asyncio.get_running_loop().time()
+        await anext(changes)
+        assert asyncio.get_running_loop().time() - started < 0.4, "the first report waits for nothing"
+        for number in range(20):
+            write(tmp_path / str(number))
+        await anext(changes)
+        assert asyncio.get_running_loop().time() - started >= 0.4
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await anext(changes)
+
+
+async def test_a_cancelled_wait_loses_nothing(tmp_path: Path) -> None:
+    async with asyncio.timeout(DEADLINE_S), watch_paths([tmp_path], settle_s=0.2) as changes:
+        write(tmp_path / "first")
+        await anext(changes)
+        write(tmp_path / "second")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await anext(changes)
+        assert await anext(changes) == {tmp_path}
+
+
+async def test_an_overflow_reports_every_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    async with asyncio.timeout(DEADLINE_S), watch_paths([first, second]) as changes:
+        lost = InotifyEvent(-1, Mask.Q_OVERFLOW, "")
+        monkeypatch.setattr(Inotify, "receive_nowait", lambda _: [lost])
+        assert await anext(changes) == {first, second}
+
+
+async def test_a_relative_path_is_reported_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with asyncio.timeout(DEADLINE_S), watch_paths([Path("f")]) as changes:
+        write(tmp_path / "f")
+        assert await anext(changes) == {Path("f")}
+
+
+async def test_polling_is_announced_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    forbid_inotify(monkeypatch)
+    with caplog.at_level(logging.WARNING):
+        async with watch_paths([tmp_path / "a", tmp_path / "b"], poll_interval_s=0.01):
+            pass
+    assert [record.getMessage() for record in caplog.records] == [
+        f"cannot watch {tmp_path / 'a'}: [Errno 24] Too many open files; looking every 0.01 s instead"
+    ]
+
+
+async def test_a_path_without_watches_left_is_polled_until_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Inotify, "add", refuse(28))
+        changes_context = watch_paths([tmp_path / "f"], settle_s=0, poll_interval_s=0.01)
+        changes = await changes_context.__aenter__()
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            write(tmp_path / "f")
+            assert await anext(changes) == {tmp_path / "f"}
+            await quiet(changes)
+            (tmp_path / "f").unlink()
+            assert await anext(changes) == {tmp_path / "f"}
+        assert not any(watched.blind for watched in changes._watched)
+    finally:
+        await changes_context.__aexit__(None, None, None)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
+async def test_a_directory_that_becomes_readable_is_reported(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    write(hidden / "f")
+    hidden.chmod(0)
+    try:
+        async with asyncio.timeout(DEADLINE_S), watch_paths([hidden / "f"], poll_interval_s=0.01) as changes:
+            hidden.chmod(0o700)
+            assert await anext(changes) == {hidden / "f"}
+    finally:
+        hidden.chmod(0o700)
+
+
+async def test_watches_do_not_pile_up(tmp_path: Path) -> None:
+    target = tmp_path / "a/b/c"
+    async with asyncio.timeout(DEADLINE_S), watch_paths([target], settle_s=0) as changes:
+        for _ in range(20):
+            write(target / "x")
+            await anext(changes)
+            shutil.rmtree(tmp_path / "a")
+            await anext(changes)
+        await quiet(changes)
+        assert changes._inotify is not None
+        fdinfo = Path(f"/proc/self/fdinfo/{changes._inotify._fd}").read_text()
+        assert fdinfo.count("inotify wd:") == len(changes._watched[0].wds)
+
+
+def interrupt_add(
+    monkeypatch: pytest.MonkeyPatch, path: Path, *, before: Callable[[], object], after: Callable[[], object]
+) -> None:
+    """Let something happen just before and just after ``path`` is first watched."""
+    original = Inotify.add
+    interrupted = False
+
+    def add(self: Inotify, watched: str, mask: Mask) -> int:
+        nonlocal interrupted
+        if interrupted or watched != str(path):
+            return original(self, watched, mask)
+        interrupted = True
+        before()
+        try:
+            return original(self, watched, mask)
+        finally:
+            after()
+
+    monkeypatch.setattr(Inotify, "add", add)
+
+
+def refuse(number: int) -> Callable[..., int]:
+    def add(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    return add
+
+
+def forbid_inotify(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(self: Inotify) -> Inotify:
+        raise OSError(24, os.strerror(24))
+
+    monkeypatch.setattr(Inotify, "__aenter__", refused)
+
+
+# --- the rule: when all is quiet, what was last reported is what is there ----------------------------------------
+
+NAMES = st.sampled_from(["a", "b", "c"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+OPERATIONS = st.one_of(
+    st.tuples(st.just("write"), PATHS, PATHS),
+    st.tuples(st.just("mkdir"), PATHS, PATHS),
+    st.tuples(st.just("remove"), PATHS, PATHS),
+    st.tuples(st.just("rename"), PATHS, PATHS),
+    st.tuples(st.just("link"), PATHS, PATHS),
+    st.tuples(st.just("look"), PATHS, PATHS),
+)
+
+
+def perform(root: Path, operation: str, first: Path, second: Path) -> None:
+    match operation:
+        case "write":
+            first.parent.mkdir(parents=True, exist_ok=True)
+            first.write_text(str(second))
+        case "mkdir":
+            first.mkdir(parents=True)
+        case "remove" if first.is_dir() and not first.is_symlink():
+            shutil.rmtree(first)
+        case "remove":
+            first.unlink()
+        case "rename":
+            first.rename(second)
+        case "link":
+            first.parent.mkdir(parents=True, exist_ok=True)
+            first.symlink_to(os.path.relpath(second, first.parent))
+
+
+def state(path: Path) -> object:
+    """What a user of a watched path can see: what it is, its content or its entries, and which inode it is."""
+    try:
+        found = path.stat()
+        if path.is_dir():
+            return found.st_ino, frozenset(os.listdir(path))
+        return found.st_ino, found.st_mode, found.st_mtime_ns, path.read_bytes()
+    except OSError:
+        return None
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(st.lists(OPERATIONS, max_size=12), st.lists(PATHS, min_size=1, max_size=3, unique=True))
+def test_every_change_is_followed_by_a_report(
+    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, str, str]], watched: list[str]
+) -> None:
+    root = tmp_path_factory.mktemp("tree")
+    paths = [root / path for path in watched]
+
+    async def run() -> None:
+        async with watch_paths(paths, settle_s=0) as changes:
+            seen = {path: state(path) for path in paths}
+            for operation, first, second in operations:
+                if operation == "look":
+                    await take(changes, seen)
+                    continue
+                try:
+                    perform(root, operation, root / first, root / second)
+                except OSError:
+                    continue
+            await take(changes, seen)
+            assert seen == {path: state(path) for path in paths}
+
+    asyncio.run(run())
+    shutil.rmtree(root)
+
+
+async def test_no_change_is_lost_while_watches_are_being_added(tmp_path: Path) -> None:
+    paths = [tmp_path / path for path in ("a", "a/b", "a/b/c", "b/a", "c")]
+    numbers = random.Random(1)  # fixed, so that a failure comes again
+    names = ["/".join(numbers.choices("abc", k=numbers.randint(1, 3))) for _ in range(4000)]
+    operations = numbers.choices(["write", "mkdir", "remove", "rename", "link"], k=2000)
+    done = asyncio.Event()
+
+    def churn() -> None:
+        for operation, first, second in zip(operations, names[::2], names[1::2], strict=True):
+            with contextlib.suppress(OSError):
+                perform(tmp_path, operation, tmp_path / first, tmp_path / second)
+
+    async def look(changes: PathWatch, seen: dict[Path, object]) -> None:
+        async for changed in changes:
+            seen.update((path, state(path)) for path in changed)
+            if done.is_set():
+                return
+
+    async with asyncio.timeout(30), watch_paths([*paths, tmp_path / "done"], settle_s=0) as changes:
+        seen: dict[Path, object] = dict.fromkeys([*paths, tmp_path / "done"])
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(look(changes, seen))
+            await asyncio.to_thread(churn)
+            done.set()
+            write(tmp_path / "done")
+        await take(changes, seen)
+        assert seen == {path: state(path) for path in seen}
+
+
+async def take(changes: PathWatch, seen: dict[Path, object]) -> None:
+    """Look again at what the kernel says has changed, until it has nothing more to say."""
+    try:
+        while True:
+            async with asyncio.timeout(0):
+                for path in await anext(changes):
+                    seen[path] = state(path)
+    except TimeoutError:
+        pass
