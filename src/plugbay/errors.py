@@ -23,7 +23,10 @@
     │   ├── InvalidQuantity
     │   ├── PodNotFound
     │   ├── PodExists
-    │   └── ContainerNotFound
+    │   ├── ContainerNotFound
+    │   ├── ContainerStartError
+    │   ├── InstanceNotFound
+    │   └── ExecFailed
     ├── AdmissionError              the pod cannot have its devices; texts are the kubelet's
     │   ├── ChangedRequest
     │   ├── UnregisteredResource
@@ -298,6 +301,46 @@ class ContainerNotFound(PodError):
 
     def __str__(self) -> str:
         return f"container {self.container} is not valid for pod {self.pod}; it has: {', '.join(self.valid)}"
+
+
+class ContainerStartError(PodError):
+    """A runtime cannot start a container.
+
+    Attributes:
+        reason: what a kubelet shows: ``CreateContainerError`` (the pod waits, and it is tried again),
+            ``StartError`` (the container has terminated, with code 128) or ``RunContainerError``.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(reason, message)
+        self.reason = reason
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InstanceNotFound(PodError):
+    """A runtime has no container instance with this ID."""
+
+    def __init__(self, container: str) -> None:
+        super().__init__(container)
+        self.container = container
+
+    def __str__(self) -> str:
+        return f"container {quote(self.container)}: not found"
+
+
+class ExecFailed(PodError):
+    """A command cannot be run in a container; that it ran and failed is no error."""
+
+    def __init__(self, container: str, problem: str) -> None:
+        super().__init__(container, problem)
+        self.container = container
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"cannot exec in container {self.container}: {self.problem}"
 
 
 # --- admission: the texts are the kubelet's ------------------------------------------------------------------------
