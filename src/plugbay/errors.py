@@ -15,6 +15,8 @@
     │   ├── PathTooLong
     │   ├── PathUnusable
     │   ├── RootInUse
+    │   ├── LockHeld
+    │   ├── SocketInUse
     │   ├── KubeletIsLive
     │   ├── StoreUnusable
     │   └── NodeUnreachable
@@ -176,6 +178,27 @@ class RootInUse(OperatorError):
     def __str__(self) -> str:
         by = f" (pid {self.pid})" if self.pid else ""
         return f"another plugbay node{by} is running on {self.root}"
+
+
+class LockHeld(OperatorError):
+    """Attributes: ``pid`` is the holder's as it wrote it, None when it is not known."""
+
+    def __init__(self, path: str, pid: int | None) -> None:
+        super().__init__(path, pid)
+        self.path = path
+        self.pid = pid
+
+    def __str__(self) -> str:
+        return f"{self.path} is locked by {f'process {self.pid}' if self.pid else 'another process'}"
+
+
+class SocketInUse(OperatorError):
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.address = address
+
+    def __str__(self) -> str:
+        return f"another program is listening at {self.address}"
 
 
 class KubeletIsLive(OperatorError):

@@ -1,0 +1,104 @@
+"""Files that survive a crash whole, and locks that end with their holder."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from plugbay.errors import LockHeld
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_PID_BYTES: Final = 32
+
+
+def write_durably(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Replace ``path`` so that after a crash it holds either the old or the new content, whole.
+
+    On return the content is on the disk. A crash may leave a file behind whose name begins with ``.`` and ends with
+    ``.tmp``. Blocks for as long as the disk takes: from an event loop, call it through ``asyncio.to_thread``.
+
+    Args:
+        mode: permissions of the file, whatever the umask.
+
+    Raises:
+        OSError: nothing was changed.
+    """
+    # 200 bytes of the name, so that the temporary one never exceeds NAME_MAX.
+    stem = os.fsdecode(os.fsencode(path.name)[:200])
+    temporary = path.with_name(f".{stem}.{os.urandom(6).hex()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Put the names in a directory on the disk: what was created, renamed or removed there stays so."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class FileLock:
+    """A lock held by this process while the context is open; the kernel ends it when the process dies.
+
+    The file is made when it is missing and never removed: removing it would let two processes lock two files of the
+    same name. It holds the holder's pid, for people and for `LockHeld`.
+
+    Source: ``flock(2)``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        """Take the lock now or not at all.
+
+        Raises:
+            LockHeld: another holder has it, perhaps in this process.
+            OSError: the file cannot be opened or made.
+        """
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        except BlockingIOError:
+            pid = _read_pid(descriptor)
+            os.close(descriptor)
+            raise LockHeld(str(self.path), pid) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Emptied first, or the next holder could be reported under our pid until it has written its own.
+        os.ftruncate(self._descriptor, 0)
+        os.close(self._descriptor)
+        self._descriptor = -1
+
+
+def _read_pid(descriptor: int) -> int | None:
+    written = os.pread(descriptor, _PID_BYTES, 0).strip()
+    return int(written) if written.isdigit() else None
