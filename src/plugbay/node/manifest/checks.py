@@ -56,9 +56,9 @@ def check_pod(pod: Pod, report: Report) -> None:
     _check_distinct((((*path, "name"), volume.name) for path, volume in volumes), report)
     containers = [*_numbered("initContainers", spec.init_containers), *_numbered("containers", spec.containers)]
     _check_distinct((((*path, "name"), container.name) for path, container in containers), report)
-    known_volumes = {volume.name for volume in spec.volumes}
     for path, container in containers:
-        _check_container(container, path, report, volumes=known_volumes)
+        _check_container(container, path, report)
+        _check_volumes_exist(container, path, pod, report)
 
 
 def _numbered(name: str, items: Iterable[_Item]) -> Iterator[tuple[FieldPath, _Item]]:
@@ -86,7 +86,7 @@ def _check_metadata(pod: Pod, report: Report) -> None:
         report.problem((*base, "annotations"), f"Too long: may not be more than {MAX_ANNOTATIONS_BYTES} bytes")
 
 
-def _check_container(container: Container, path: FieldPath, report: Report, *, volumes: set[str]) -> None:
+def _check_container(container: Container, path: FieldPath, report: Report) -> None:
     _check_label(container.name, (*path, "name"), report)
     for index, variable in enumerate(container.env):
         where = (*path, "env", index, "name")
@@ -95,17 +95,15 @@ def _check_container(container: Container, path: FieldPath, report: Report, *, v
         elif not _ENV_NAME.fullmatch(variable.name):
             report.problem(where, invalid(variable.name, "must consist of printable ASCII characters other than '='"))
     for index, mount in enumerate(container.volume_mounts):
-        _check_mount(mount, (*path, "volumeMounts", index), report, volumes=volumes)
+        _check_mount(mount, (*path, "volumeMounts", index), report)
         if any(mount.mount_path == earlier.mount_path for earlier in container.volume_mounts[:index]):
             report.problem((*path, "volumeMounts", index, "mountPath"), invalid(mount.mount_path, "must be unique"))
     check_resources(container, (*path, "resources"), report)
 
 
-def _check_mount(mount: VolumeMount, path: FieldPath, report: Report, *, volumes: set[str]) -> None:
+def _check_mount(mount: VolumeMount, path: FieldPath, report: Report) -> None:
     if not mount.name:
         report.problem((*path, "name"), _REQUIRED)
-    elif mount.name not in volumes and report.is_sound(("spec", "volumes")):
-        report.problem((*path, "name"), f'Not found: "{mount.name}"')
     if not mount.mount_path:
         report.problem((*path, "mountPath"), _REQUIRED)
     elif not mount.mount_path.startswith("/"):
@@ -114,6 +112,15 @@ def _check_mount(mount: VolumeMount, path: FieldPath, report: Report, *, volumes
         report.problem((*path, "subPath"), invalid(mount.sub_path, "must be a relative path"))
     elif ".." in mount.sub_path.split("/"):
         report.problem((*path, "subPath"), invalid(mount.sub_path, "must not contain '..'"))
+
+
+def _check_volumes_exist(container: Container, path: FieldPath, pod: Pod, report: Report) -> None:
+    names = {volume.name for volume in pod.spec.volumes}
+    if "" in names or report.is_blamed(("spec", "volumes")):
+        return  # a name is missing or lost, and that has been said
+    for index, mount in enumerate(container.volume_mounts):
+        if mount.name not in names:
+            report.problem((*path, "volumeMounts", index, "name"), f'Not found: "{mount.name}"')
 
 
 def _check_volume(volume: Volume, path: FieldPath, report: Report) -> None:

@@ -47,6 +47,13 @@ class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:
         return True
 
+    def represent_str(self, text: str) -> yaml.ScalarNode:
+        """PyYAML's other styles lose these line breaks of YAML 1.1; double quotes escape them."""
+        style = '"' if any(character in text for character in "\x85\u2028\u2029\ufeff") else None
+        return self.represent_scalar(f"{_TAG}str", text, style=style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 for _name, _pattern, _first in _PLAIN_SCALARS:
     for _class in (_Loader, _Dumper):
@@ -79,7 +86,7 @@ def read_documents(text: str, *, source: str) -> Iterator[Document]:
             if value is not None:
                 yield Document(value, tree.lines)
     except yaml.YAMLError as error:
-        raise _broken(error, source) from error
+        raise _broken(error, text, source) from error
     except RecursionError as error:
         raise InvalidManifest("is nested too deeply", source=source) from error
 
@@ -199,12 +206,14 @@ def _without_json_tabs(text: str) -> str:
     return text
 
 
-def _broken(error: yaml.YAMLError, source: str) -> InvalidManifest:
+def _broken(error: yaml.YAMLError, text: str, source: str) -> InvalidManifest:
     if isinstance(error, yaml.MarkedYAMLError):
         parts = (error.context, error.problem)
         mark = error.problem_mark or error.context_mark
         problem = "not valid YAML: " + ", ".join(part for part in parts if part)
         return InvalidManifest(problem, line=mark.line + 1 if mark else None, source=source)
     if isinstance(error, yaml.reader.ReaderError):
-        return InvalidManifest(f"not valid YAML: character {error.character!r} is not allowed", source=source)
+        line = text.count("\n", 0, error.position) + 1
+        problem = f"not valid YAML: the character U+{error.character:04X} is not allowed"
+        return InvalidManifest(problem, line=line, source=source)
     return InvalidManifest(f"not valid YAML: {error}", source=source)

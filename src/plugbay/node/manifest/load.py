@@ -107,11 +107,14 @@ def _is_pod(value: dict[str, object], report: Report) -> bool:
     kind, version = value.get("kind"), value.get("apiVersion")
     if not kind:
         report.problem(("kind",), 'Required value: "Pod"')
+    elif not isinstance(kind, str):
+        report.problem(("kind",), f"wants a string, found {found(kind)}")
     elif kind != KIND:
-        hint = ', did you mean "Pod"?' if isinstance(kind, str) and kind.lower().rstrip("s") == "pod" else ""
-        report.problem(("kind",), f"{kind} is not supported; plugbay's node runs pods{hint or ' only'}")
+        is_close = kind.lower().rstrip("s") == KIND.lower()
+        hint = f', did you mean "{KIND}"?' if is_close else "; plugbay's node runs pods only"
+        report.problem(("kind",), f"{kind} is not supported{hint}")
     if not version:
         report.problem(("apiVersion",), f'Required value: "{API_VERSION}"')
-    elif version != API_VERSION and kind in {KIND, None}:
+    elif version != API_VERSION and kind in (KIND, None):
         report.problem(("apiVersion",), f'Unsupported value: "{version}": a Pod is of "{API_VERSION}"')
-    return kind in {KIND, None}
+    return kind in (KIND, None)

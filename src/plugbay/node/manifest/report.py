@@ -58,7 +58,7 @@ class Report:
         return sorted(self._problems.values(), key=lambda problem: problem.line or 0)
 
     def problem(self, path: FieldPath, text: str) -> None:
-        if not any(path[: len(known)] == known for known in self._problems):
+        if not self.is_blamed(path):
             self._problems[path] = InvalidManifest(
                 text, field=field_text((*self._base, *path)), line=self._line(path), source=self._source
             )
@@ -70,6 +70,10 @@ class Report:
             return
         field = field_text((*self._base, *path))
         self.warnings.append(ManifestWarning(f"{text}; ignored", field, self._line(path), self._source))
+
+    def is_blamed(self, path: FieldPath) -> bool:
+        """Whether something was found at ``path`` or above it: then its value is lost."""
+        return any(path[: len(known)] == known for known in self._problems)
 
     def is_sound(self, path: FieldPath) -> bool:
         """Whether nothing was found at ``path``, above or below it."""

@@ -119,7 +119,9 @@ class Walk:
                 return self._present({key: self._value(item, shape.value, (*path, key)) for key, item in value.items()})
             case ListOf(), list():
                 read = [self._value(item, shape.item, (*path, index)) for index, item in enumerate(value)]
-                return [item for item in read if item is not _ABSENT]
+                # A lost mapping leaves an empty one: later checks name the items after it by their index.
+                lost: object = {} if isinstance(shape.item, Table) else _ABSENT
+                return [item for item in (lost if item is _ABSENT else item for item in read) if item is not _ABSENT]
             case Text(), str():
                 return self._text(value, shape, path)
             case Amount(), str() | int() | float() if not isinstance(value, bool):
