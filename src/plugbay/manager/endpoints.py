@@ -11,7 +11,7 @@ from plugbay.errors import StoreUnusable
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.registration import check_registration
-from plugbay.manager.state import EndpointState, Live, ManagerState, Resource, Restored
+from plugbay.manager.state import Live, ManagerState, Resource, Restored, Stopped
 from plugbay.manager.store import Change, DeleteResource, SaveResource, Store
 from plugbay.model.ids import ResourceName
 from plugbay.ops.changes import Changes
@@ -54,9 +54,7 @@ class Endpoints:
         """Resources known from the store: they have the grace period to register again."""
         for name in names:
             resource = self._state.resource(name)
-            resource.disconnect(self._clock.now())
-            resource.endpoint = Restored(self._clock.now())
-            self._spawn(self._expire_later(resource, resource.endpoint))
+            self._spawn(self._expire_later(resource, resource.restore(self._clock.now())))
 
     async def register(self, registration: Registration) -> None:
         """Answer a Register call; returns when the plugin is connected.
@@ -118,12 +116,13 @@ class Endpoints:
             return
         logger.warning("plugin of %s at %s is gone", endpoint.resource, endpoint.socket.name)
         resource = self._state.resource(endpoint.resource)
-        resource.disconnect(self._clock.now())
+        stopped = resource.disconnect(self._clock.now())
         self._changes.notify()
-        self._spawn(self._expire_later(resource, resource.endpoint))
+        self._spawn(self._expire_later(resource, stopped))
 
-    async def _expire_later(self, resource: Resource, endpoint: EndpointState) -> None:
-        await self._clock.sleep(self._config.grace_period_s)
+    async def _expire_later(self, resource: Resource, endpoint: Stopped | Restored) -> None:
+        waited_s = (self._clock.now() - endpoint.since).total_seconds()
+        await self._clock.sleep(self._config.grace_period_s - waited_s)
         if resource.endpoint is not endpoint:
             return  # it came back
         logger.warning("plugin of %s did not come back; its devices no longer count", resource.name)

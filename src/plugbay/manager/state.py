@@ -121,11 +121,18 @@ class Resource:
             self.claimed = table.set_of(self.claims)
         self.table = table
 
-    def disconnect(self, since: datetime) -> None:
+    def disconnect(self, since: datetime) -> Stopped:
         """The plugin is gone: nothing is healthy, the devices still count."""
-        if isinstance(self.endpoint, Live):
-            self.endpoint = Stopped(self.endpoint.socket, since, self.endpoint.options)
+        assert isinstance(self.endpoint, Live)
+        self.endpoint = Stopped(self.endpoint.socket, since, self.endpoint.options)
         self.table = replace(self.listed, healthy=0)
+        return self.endpoint
+
+    def restore(self, since: datetime) -> Restored:
+        """Known from before a restart: there are no devices until the plugin registers."""
+        self.endpoint = Restored(since)
+        self.table = NO_DEVICES
+        return self.endpoint
 
     def expire(self) -> None:
         """The plugin did not come back: the resource counts nothing; claims stay."""

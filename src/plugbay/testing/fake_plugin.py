@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from plugbay.errors import RpcFailed
 from plugbay.model.devices import Device, PluginOptions
@@ -16,7 +17,7 @@ from plugbay.wire.plugin_server import PreferenceRequest, device_plugin_handler
 from plugbay.wire.registration import Registration, register
 from plugbay.wire.transport import serve_grpc
 
-Allocate = Callable[[Sequence[DeviceId]], Awaitable[ContainerEdits]]
+Allocate = Callable[[Sequence[DeviceId]], Awaitable[ContainerEdits | None]]
 Prefer = Callable[[PreferenceRequest], Awaitable[Sequence[DeviceId]]]
 PreStart = Callable[[Sequence[DeviceId]], Awaitable[None]]
 
@@ -27,20 +28,20 @@ class FakePlugin:
     Attributes:
         allocate_answer, prefer_answer, pre_start_answer: the behaviours; replace them at any time.
         allocated, preferred, pre_started: the calls so far, in order.
-        options_answer: what GetDevicePluginOptions answers.
+        options_answer: what GetDevicePluginOptions answers, an error included.
     """
 
-    def __init__(self, resource: str, socket: Path, devices: Iterable[Device], options: PluginOptions) -> None:
+    def __init__(self, resource: str, socket: Path, devices: Iterable[Device] | None, options: PluginOptions) -> None:
         self.resource = resource
         self.socket = socket
-        self.options_answer = options
+        self.options_answer: PluginOptions | RpcFailed = options
         self.allocate_answer: Allocate = _env_of_ids
         self.prefer_answer: Prefer = _first_available
         self.pre_start_answer: PreStart = _nothing
         self.allocated: list[tuple[DeviceId, ...]] = []
         self.preferred: list[PreferenceRequest] = []
         self.pre_started: list[tuple[DeviceId, ...]] = []
-        self._message = encode_devices(devices)
+        self._message = None if devices is None else encode_devices(devices)
         self._streams: set[asyncio.Queue[bytes | None]] = set()
 
     # --- what a test does -------------------------------------------------------------------------------------------
@@ -68,11 +69,14 @@ class FakePlugin:
     # --- the service ------------------------------------------------------------------------------------------------
 
     async def options(self) -> PluginOptions:
+        if isinstance(self.options_answer, RpcFailed):
+            raise self.options_answer
         return self.options_answer
 
     async def lists(self) -> AsyncIterator[bytes]:
         stream: asyncio.Queue[bytes | None] = asyncio.Queue()
-        stream.put_nowait(self._message)
+        if self._message is not None:
+            stream.put_nowait(self._message)
         self._streams.add(stream)
         try:
             while (message := await stream.get()) is not None:
@@ -84,7 +88,7 @@ class FakePlugin:
         self.preferred.append(request)
         return await self.prefer_answer(request)
 
-    async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits:
+    async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits | None:
         self.allocated.append(tuple(devices))
         return await self.allocate_answer(devices)
 
@@ -95,18 +99,18 @@ class FakePlugin:
 
 @asynccontextmanager
 async def fake_plugin(
-    resource: str, socket: Path, devices: Iterable[Device] = (), *, options: PluginOptions | None = None
+    resource: str, socket: Path, devices: Iterable[Device] | None = (), *, options: PluginOptions | None = None
 ) -> AsyncIterator[FakePlugin]:
-    """A plugin serving on ``socket``; it registers when told to."""
+    """A plugin serving on ``socket``; it registers when told to. With ``devices=None`` its streams stay silent."""
     plugin = FakePlugin(resource, socket, devices, options or PluginOptions())
     async with serve_grpc(socket, [device_plugin_handler(plugin)]):
         yield plugin
 
 
-def refusing(code: str, text: str) -> Callable[..., Awaitable[object]]:
+def refusing(code: str, text: str) -> Callable[..., Awaitable[Any]]:
     """A behaviour that answers with a gRPC status, such as ``refusing("Internal", "no power")``."""
 
-    async def refuse(*_: object) -> object:
+    async def refuse(*_: object) -> Any:
         raise RpcFailed(code, text)
 
     return refuse

@@ -1,0 +1,36 @@
+"""A clock that a test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from datetime import UTC, datetime, timedelta
+
+
+class ManualClock:
+    """Time stands still until `advance`; sleepers wake in order of their moment."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._start = start
+        self._elapsed = 0.0
+        self._serial = itertools.count()
+        self._sleepers: list[tuple[float, int, asyncio.Event]] = []
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self._elapsed)
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        woken = asyncio.Event()
+        heapq.heappush(self._sleepers, (self._elapsed + seconds, next(self._serial), woken))
+        self.advance(0)
+        await woken.wait()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; who slept until then wakes when the loop runs next."""
+        self._elapsed += seconds
+        while self._sleepers and self._sleepers[0][0] <= self._elapsed:
+            heapq.heappop(self._sleepers)[2].set()
