@@ -121,11 +121,19 @@ def signal_group(leader: ProcessIdentity, number: signal.Signals, *, proc_root: 
 
 
 def kill_session(leader: ProcessIdentity, *, proc_root: Path) -> list[ProcessIdentity]:
-    """SIGKILL every process group of the session ``leader`` opened; returns who was in it, to be waited for."""
+    """SIGKILL every process group of the session ``leader`` opened; returns who is ending, to be waited for.
+
+    Groups of which all members have become another user's are let be.
+    """
     members = session_members(leader, proc_root=proc_root)
+    killed: set[int] = set()
     for group in {member.group for member in members}:
-        _signal_group(group, signal.SIGKILL)
-    return [member.identity for member in members]
+        try:
+            _signal_group(group, signal.SIGKILL)
+            killed.add(group)
+        except PermissionError:
+            continue
+    return [member.identity for member in members if member.group in killed]
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -52,7 +52,8 @@ class ContainerState:
 
     Attributes:
         exit_code: 128 + signal number when a signal ended it; None while it runs and when it is lost.
-        reason: ``Completed``, ``Error``, ``ContainerStatusUnknown``; empty while it runs.
+        reason: ``Completed``, ``Error``, ``ContainerStatusUnknown``; empty while it runs. ``StartError`` when its
+            command could not be run and no node was there to be told.
     """
 
     id: ContainerId
@@ -85,7 +86,10 @@ class ExecExit:
 
 
 class ContainerRuntime(Protocol):
-    """A container runtime. Instances outlive the node's process; `list` finds them again after a restart."""
+    """A container runtime. Instances outlive the node's process; `list` finds them again after a restart.
+
+    All but `start`, `list` and `remove` raise `InstanceNotFound` for an ID they do not know.
+    """
 
     name: str
 
@@ -110,13 +114,19 @@ class ContainerRuntime(Protocol):
         ...
 
     async def remove(self, container: ContainerId) -> None:
-        """Forget an instance that has ended, its log included."""
+        """Forget an instance, its log included; kills it first if it runs. Nothing happens when there is none."""
         ...
 
-    def exec(self, container: ContainerId, argv: Sequence[str]) -> AsyncIterator[ExecOutput | ExecExit]:
-        """Run a command in a running instance; the last item is the exit."""
+    def exec(self, container: ContainerId, argv: Sequence[str]) -> AsyncGenerator[ExecOutput | ExecExit, None]:
+        """Run a command in a running instance; the last item is the exit. Closing it kills the command.
+
+        Raises:
+            ExecFailed: the instance does not run, or the command cannot be run.
+        """
         ...
 
-    def log(self, container: ContainerId, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[bytes]:
+    def log(
+        self, container: ContainerId, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """What the instance wrote to stdout and stderr; with ``follow`` until it ends."""
         ...

@@ -1,0 +1,18 @@
+"""The ``process`` runtime: a container is a child process on the host. **It isolates nothing.**
+
+For development and demonstration. The process has the host's file system, network, users and devices; images, cgroup
+limits and device permissions have no meaning here. What it keeps of a container: its own session and process group
+(it is stopped as a whole, and nothing in the session survives its first process), an environment of its own, a log,
+an exit code, and a life that does not depend on the node's.
+
+A process that leaves the session (``setsid``) leaves the container: only namespaces could hold it.
+
+Paths: nothing is mounted. Host paths of volumes, mounts and device nodes are checked as an engine would, and the
+process uses them where they lie on the host. When one of them should appear elsewhere, the environment variable
+``PLUGBAY_MOUNTS`` holds a JSON object from each such container path to its host path.
+
+In ``<state_dir>/<pod uid>_<container>_<attempt>/`` lie ``spec.json`` (written before anything is started), ``launch``
+(the same for the wrapper), ``process.json`` (written before the command runs), ``log``, and at the end ``exit.json``.
+
+May live here: everything of this runtime. May not: what pods are, and when containers are started again.
+"""

@@ -1,0 +1,156 @@
+"""Instance directories: made whole or not at all, read, taken away.
+
+One node owns the state directory. Entries whose name begins with a dot are being made or taken away, and what an
+earlier node left of them is swept.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from plugbay.errors import ContainerStartError, InstanceNotFound
+from plugbay.node.runtimes.port import ContainerId, ContainerSpec
+from plugbay.node.runtimes.process.records import ExitRecord, Instance, ProcessRecord, SpecRecord
+
+logger = logging.getLogger(__name__)
+
+_Record = TypeVar("_Record", ProcessRecord, ExitRecord)
+
+
+def container_id(spec: ContainerSpec) -> ContainerId:
+    """One file name for each pod UID, container name and attempt, whatever characters they have."""
+    return ContainerId(f"{_escape(spec.pod_uid)}_{_escape(spec.name)}_{spec.attempt}")
+
+
+class InstanceDirectories:
+    """The directories of all instances of one runtime. Every method may wait for the disk."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
+        self._mark = f".{secrets.token_hex(4)}-"
+        """Begins the names of directories in transit that are ours."""
+
+    def path(self, container: ContainerId) -> Path:
+        """Where an instance is or will be.
+
+        Raises:
+            InstanceNotFound: the text is not the ID of any instance.
+        """
+        if not container or container.startswith(".") or "/" in container:
+            raise InstanceNotFound(container)
+        return self._state_dir / container
+
+    def create(self, record: SpecRecord, launch: bytes) -> ContainerId:
+        """Make an instance with its ``spec.json``, durably.
+
+        Raises:
+            ContainerStartError: it exists, or cannot be written.
+        """
+        container = container_id(record.spec)
+        making = self._state_dir / f"{self._mark}new-{container}"
+        try:
+            self._state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            making.mkdir(mode=0o700)
+            (making / "launch").write_bytes(launch)
+            (making / "log").touch(mode=0o640)
+            _write_durably(making / "spec.json", msgspec.json.encode(record))
+            _rename(making, self.path(container))
+        except FileExistsError as error:
+            raise ContainerStartError("CreateContainerError", f"name {container} is reserved") from error
+        except (OSError, UnicodeEncodeError) as error:
+            raise ContainerStartError("CreateContainerError", f"cannot record the container: {error}") from error
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+        return container
+
+    def read(self, container: ContainerId) -> Instance:
+        """All records of one instance.
+
+        Raises:
+            InstanceNotFound: there is none, or its ``spec.json`` cannot be read.
+        """
+        directory = self.path(container)
+        try:
+            spec = msgspec.json.decode((directory / "spec.json").read_bytes(), type=SpecRecord)
+        except FileNotFoundError as error:
+            raise InstanceNotFound(container) from error
+        except (OSError, msgspec.MsgspecError) as error:
+            logger.warning("Cannot read %s: %s; the container is left alone", directory / "spec.json", error)
+            raise InstanceNotFound(container) from error
+        return Instance(
+            container,
+            spec,
+            # The exit first: read the other way round, an instance could seem to have ended without having begun.
+            exit=_read_record(directory / "exit.json", ExitRecord),
+            process=_read_record(directory / "process.json", ProcessRecord),
+        )
+
+    def read_all(self) -> list[Instance]:
+        """Every instance, oldest first; sweeps what an earlier node left half made or half removed."""
+        try:
+            names = os.listdir(self._state_dir)
+        except FileNotFoundError:
+            return []
+        instances = []
+        for name in names:
+            if name.startswith("."):
+                if not name.startswith(self._mark):
+                    shutil.rmtree(self._state_dir / name, ignore_errors=True)
+                continue
+            try:
+                instances.append(self.read(ContainerId(name)))
+            except InstanceNotFound:
+                continue
+        return sorted(instances, key=lambda instance: (instance.spec.created_at, instance.id))
+
+    def remove(self, container: ContainerId) -> None:
+        """Take an instance away with all its files; nothing happens when there is none."""
+        leaving = self._state_dir / f"{self._mark}old-{container}"
+        try:
+            self.path(container).rename(leaving)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(leaving, ignore_errors=True)
+
+
+def _escape(text: str) -> str:
+    return quote(text, safe="").replace("_", "%5F").replace(".", "%2E")
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _rename(source: Path, target: Path) -> None:
+    try:
+        source.rename(target)
+    except OSError as error:
+        if target.exists():
+            raise FileExistsError(error.errno, "exists", str(target)) from error
+        raise
+    directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _read_record(path: Path, kind: type[_Record]) -> _Record | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        logger.warning("Cannot read %s: %s; it is taken as missing", path, error)
+        return None

@@ -1,0 +1,224 @@
+"""The runtime itself: the port, answered with wrappers, records and signals."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound
+from plugbay.kernel.processes import (
+    ProcessIdentity,
+    is_running,
+    kill_session,
+    read_boot_id,
+    read_stat,
+    signal_group,
+    wait_end,
+)
+from plugbay.node.runtimes.port import (
+    ContainerId,
+    ContainerSpec,
+    ContainerState,
+    ExecExit,
+    ExecOutput,
+)
+from plugbay.node.runtimes.process.commands import Command, run_command
+from plugbay.node.runtimes.process.directories import InstanceDirectories, container_id
+from plugbay.node.runtimes.process.launch import check_paths, container_environment, encode_launch, spawn_wrapper
+from plugbay.node.runtimes.process.logs import follow_log, read_log
+from plugbay.node.runtimes.process.records import Instance, ProcessRecord, SpecRecord, start_failure
+
+_PROC: Final = Path("/proc")
+_STARTS_AT_ONCE: Final = 4
+"""Starting is mostly the CPU time of one interpreter; more at a time only makes each start later."""
+_RECORDED: Final = "recorded\n"
+"""What a wrapper says when nothing went wrong."""
+
+
+class ProcessRuntime:
+    """Containers as processes of the host, with no isolation at all; see the package.
+
+    It keeps no state but directories, so a second one on the same directory, after the first, knows the same
+    instances. Two at a time are not allowed.
+
+    Args:
+        state_dir: one directory per instance is made here; the node's own.
+        environ: what wrappers run with, and where the containers' HOME comes from.
+        clock: the time, with a time zone.
+    """
+
+    name = "process"
+
+    def __init__(self, state_dir: Path, *, environ: Mapping[str, str], clock: Callable[[], datetime]) -> None:
+        self._directories = InstanceDirectories(state_dir)
+        self._environ = environ
+        self._clock = clock
+        self._boot_id = read_boot_id(_PROC)
+        self._slots = asyncio.Semaphore(_STARTS_AT_ONCE)
+        self._starting: set[ContainerId] = set()
+        self._children: set[int] = set()
+        """Wrappers that are our children and not yet reaped."""
+
+    async def start(self, spec: ContainerSpec) -> ContainerState:
+        """See `ContainerRuntime`. When cancelled, the instance may or may not run; `list` tells."""
+        self._reap()
+        env = container_environment(spec, home=self._environ.get("HOME", "/"))
+        record = SpecRecord(spec, env=env, working_dir=spec.working_dir or "/", created_at=self._clock())
+        launch = encode_launch(spec.argv, working_dir=record.working_dir, env=env)
+        container = container_id(spec)
+        async with self._slots:
+            await asyncio.to_thread(check_paths, spec)
+            self._starting.add(container)
+            try:
+                await asyncio.to_thread(self._directories.create, record, launch)
+                return await self._launch(container)
+            finally:
+                self._starting.discard(container)
+
+    async def list(self) -> Sequence[ContainerState]:
+        self._reap()
+        instances = await asyncio.to_thread(self._directories.read_all)
+        states = []
+        for instance in instances:
+            if instance.id in self._starting:
+                continue
+            try:
+                states.append(await self._settle(instance))
+            except InstanceNotFound:
+                continue  # removed since it was read
+        return states
+
+    async def wait(self, container: ContainerId) -> ContainerState:
+        instance = await self._read(container)
+        if instance.process is not None and instance.process.boot_id == self._boot_id:
+            # Also when it has recorded the end: the wrapper itself takes a little longer, and is ours to reap.
+            await wait_end(instance.process.wrapper, proc_root=_PROC)
+            self._reap()
+        return await self._settle(instance)
+
+    async def stop(self, container: ContainerId, *, grace_s: float) -> ContainerState:
+        """See `ContainerRuntime`; the signals go to the process group, SIGKILL to all that is left of the session."""
+        runs = self._runs(await self._read(container))
+        if runs and grace_s > 0:
+            signal_group(runs.process, signal.SIGTERM, proc_root=_PROC)
+            try:
+                async with asyncio.timeout(grace_s):
+                    return await self.wait(container)
+            except TimeoutError:
+                pass
+        if runs:
+            signal_group(runs.process, signal.SIGKILL, proc_root=_PROC)
+        return await self.wait(container)
+
+    async def remove(self, container: ContainerId) -> None:
+        """Forget an instance, its log included; kills it first if it runs. Nothing happens when there is none."""
+        try:
+            await self.stop(container, grace_s=0)
+        except InstanceNotFound:
+            return
+        await asyncio.to_thread(self._directories.remove, container)
+
+    async def exec(self, container: ContainerId, argv: Sequence[str]) -> AsyncGenerator[ExecOutput | ExecExit, None]:
+        instance = await self._read(container)
+        runs = self._runs(instance)
+        if runs is None:
+            raise ExecFailed(container, "it is not running")
+        command = Command(container, tuple(argv), env=instance.spec.env, working_dir=instance.spec.working_dir)
+        async with aclosing(run_command(command, container=runs.process, proc_root=_PROC)) as items:
+            async for item in items:
+                yield item
+
+    async def log(
+        self, container: ContainerId, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        runs = self._runs(await self._read(container))
+        path = self._directories.path(container) / "log"
+        if runs and follow:
+            chunks = follow_log(path, tail=tail, writer=runs.wrapper, proc_root=_PROC)
+        else:
+            chunks = read_log(path, tail=tail)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+
+    async def _launch(self, container: ContainerId) -> ContainerState:
+        report, reported = os.pipe()
+        try:
+            wrapper = self._spawn(container, reported)
+        except OSError as error:
+            os.close(report)
+            await asyncio.to_thread(self._directories.remove, container)
+            raise ContainerStartError("RunContainerError", f"cannot start a process: {error}") from error
+        finally:
+            os.close(reported)
+        said = await _read_to_end(report)
+        instance = await self._read(container)
+        failed = instance.exit is not None and bool(instance.exit.failed_step)
+        if said == _RECORDED and not failed:
+            return instance.running()
+        await wait_end(wrapper, proc_root=_PROC)
+        self._reap()
+        await asyncio.to_thread(self._directories.remove, container)
+        if instance.exit is not None and failed:
+            raise ContainerStartError("StartError", start_failure(instance.spec, instance.exit))
+        raise ContainerStartError("RunContainerError", f"the container's wrapper failed: {said.strip() or 'killed'}")
+
+    def _spawn(self, container: ContainerId, reported: int) -> ProcessIdentity:
+        directory = self._directories.path(container)
+        pid = spawn_wrapper(directory, boot_id=self._boot_id, environ=self._environ, report=reported)
+        self._children.add(pid)
+        stat = read_stat(pid, proc_root=_PROC)
+        assert stat is not None, "our child stays in /proc until we have waited for it"
+        return stat.identity
+
+    async def _read(self, container: ContainerId) -> Instance:
+        return await asyncio.to_thread(self._directories.read, container)
+
+    def _runs(self, instance: Instance) -> ProcessRecord | None:
+        """Its processes, if the instance runs: a record of this boot, and the wrapper is there to see the end."""
+        record = instance.process
+        if instance.exit is not None or record is None or record.boot_id != self._boot_id:
+            return None
+        return record if is_running(record.wrapper, proc_root=_PROC) else None
+
+    async def _settle(self, instance: Instance) -> ContainerState:
+        """The state of an instance; what runs without its wrapper is ended, as nobody would see its end."""
+        if self._runs(instance):
+            return instance.running()
+        if instance.exit is None:
+            # Read again: the wrapper may have written how it ended since the first reading.
+            instance = await self._read(instance.id)
+        if instance.exit is not None:
+            return instance.exited(instance.exit)
+        if instance.process is not None and instance.process.boot_id == self._boot_id:
+            for process in await asyncio.to_thread(kill_session, instance.process.process, proc_root=_PROC):
+                await wait_end(process, proc_root=_PROC)
+        return instance.lost()
+
+    def _reap(self) -> None:
+        """Take note of our wrappers that have ended, so that they do not stay as zombies."""
+        for pid in tuple(self._children):
+            try:
+                ended = os.waitpid(pid, os.WNOHANG)[0] == pid
+            except ChildProcessError:
+                ended = True
+            if ended:
+                self._children.discard(pid)
+
+
+async def _read_to_end(pipe: int) -> str:
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(pipe, "rb", buffering=0)
+    )
+    try:
+        return (await reader.read()).decode(errors="replace")
+    finally:
+        transport.close()

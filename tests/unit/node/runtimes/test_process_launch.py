@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import ContainerStartError
+from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.node.runtimes.port import ContainerSpec
+from plugbay.node.runtimes.process.directories import container_id
+from plugbay.node.runtimes.process.launch import DEFAULT_PATH, check_paths, container_environment, encode_launch
+
+SPEC = ContainerSpec(
+    pod_uid=PodUid("uid"),
+    namespace="default",
+    pod="gopher-pod",
+    name=ContainerName("gopher"),
+    attempt=0,
+    image="busybox",
+    argv=("true",),
+    working_dir=None,
+    env={},
+    mounts=(),
+    edits=NO_EDITS,
+)
+
+
+def test_environment_is_nothing_but_defaults_devices_and_pod() -> None:
+    spec = replace(SPEC, env={"A": "pod"}, edits=ContainerEdits(env={"A": "device", "Gopher": "g1"}))
+    assert container_environment(spec, home="/home/dev") == {
+        "PATH": DEFAULT_PATH,
+        "HOSTNAME": "gopher-pod",
+        "HOME": "/home/dev",
+        "Gopher": "g1",
+        "A": "pod",
+    }
+
+
+def test_defaults_give_way_to_what_is_asked_for() -> None:
+    spec = replace(SPEC, env={"PATH": "/opt"}, edits=ContainerEdits(env={"HOME": "/device", "HOSTNAME": "h"}))
+    assert container_environment(spec, home="/") == {"PATH": "/opt", "HOME": "/device", "HOSTNAME": "h"}
+
+
+def test_paths_that_lie_elsewhere_are_told_in_the_environment() -> None:
+    edits = ContainerEdits(
+        mounts=(Mount("/same", "/same"), Mount("/etc/gophers", "/srv/gophers")),
+        device_nodes=(DeviceNode("/dev/gopher", "/dev/gopher1"),),
+    )
+    spec = replace(SPEC, mounts=(Mount("/cache", "/volumes/cache"),), edits=edits)
+    assert json.loads(container_environment(spec, home="/")["PLUGBAY_MOUNTS"]) == {
+        "/etc/gophers": "/srv/gophers",
+        "/dev/gopher": "/dev/gopher1",
+        "/cache": "/volumes/cache",
+    }
+
+
+@pytest.mark.parametrize(
+    ("argv", "env", "text"),
+    [
+        pytest.param(("a\0b",), {}, "NUL", id="argument with NUL"),
+        pytest.param(("a",), {"A": "\0"}, "NUL", id="value with NUL"),
+        pytest.param(("a",), {"A=B": ""}, "'A=B' cannot be the name", id="name with ="),
+        pytest.param(("a",), {"": ""}, "'' cannot be the name", id="empty name"),
+    ],
+)
+def test_what_no_process_can_be_given_is_refused(argv: tuple[str, ...], env: dict[str, str], text: str) -> None:
+    with pytest.raises(ContainerStartError, match=text) as raised:
+        encode_launch(argv, working_dir="/", env=env)
+    assert raised.value.reason == "CreateContainerError"
+
+
+def test_missing_host_paths_are_refused_by_name(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    for spec in (
+        replace(SPEC, mounts=(Mount("/m", missing),)),
+        replace(SPEC, edits=ContainerEdits(mounts=(Mount("/m", missing),))),
+        replace(SPEC, edits=ContainerEdits(device_nodes=(DeviceNode("/dev/x", missing),))),
+    ):
+        with pytest.raises(ContainerStartError, match=f"lstat {missing}: no such file or directory") as raised:
+            check_paths(spec)
+        assert raised.value.reason == "CreateContainerError"
+
+
+def test_a_plain_file_is_no_device(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    node = DeviceNode("/dev/x", str(tmp_path / "file"))
+    with pytest.raises(ContainerStartError, match='containerPath: "/dev/x" error: not a device node'):
+        check_paths(replace(SPEC, edits=ContainerEdits(device_nodes=(node,))))
+
+
+def test_a_device_without_permissions_fails_at_start() -> None:
+    node = DeviceNode("/dev/null", "/dev/null", permissions="")
+    with pytest.raises(ContainerStartError, match="device access at 1 field cannot be empty") as raised:
+        check_paths(replace(SPEC, edits=ContainerEdits(device_nodes=(node,))))
+    assert raised.value.reason == "StartError"
+
+
+def test_cdi_devices_are_refused_by_name() -> None:
+    edits = ContainerEdits(cdi_devices=("example.com/gopher=g1",))
+    with pytest.raises(ContainerStartError, match=r"cannot inject CDI devices example\.com/gopher=g1"):
+        check_paths(replace(SPEC, edits=edits))
+
+
+def test_existing_paths_pass(tmp_path: Path) -> None:
+    edits = ContainerEdits(device_nodes=(DeviceNode("/dev/null", os.devnull),), mounts=(Mount("/m", str(tmp_path)),))
+    check_paths(replace(SPEC, mounts=(Mount("/v", str(tmp_path)),), edits=edits))
+
+
+def test_instances_have_distinct_harmless_names() -> None:
+    uids = ["..", "a/b", "a_b", "a", ".hidden", "a%5Fb", "ü \n"]
+    names = {container_id(replace(SPEC, pod_uid=PodUid(uid), attempt=attempt)) for uid in uids for attempt in (0, 1)}
+    assert len(names) == 2 * len(uids)
+    assert not any("/" in name or name.startswith(".") for name in names)

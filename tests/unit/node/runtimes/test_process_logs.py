@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from plugbay.node.runtimes.process.logs import tail_offset
+
+LOG = st.lists(st.sampled_from([b"", b"a", b"line", b"x" * 50_000]), max_size=8).map(b"\n".join)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(log=LOG, ended=st.booleans(), lines=st.integers(0, 10))
+def test_tail_is_the_last_lines(tmp_path: Path, *, log: bytes, ended: bool, lines: int) -> None:
+    content = log + b"\n" * ended
+    last = content.splitlines(keepends=True)[-lines:] if lines else []
+    assert _tail(tmp_path / "log", content, lines=lines) == b"".join(last)
+
+
+@pytest.mark.parametrize("lines", [None, 100])
+def test_all_of_it(tmp_path: Path, lines: int | None) -> None:
+    assert _tail(tmp_path / "log", b"a\nb\n", lines=lines) == b"a\nb\n"
+
+
+def _tail(path: Path, content: bytes, *, lines: int | None) -> bytes:
+    path.write_bytes(content)
+    log = os.open(path, os.O_RDONLY)
+    try:
+        return content[tail_offset(log, end=len(content), lines=lines) :]
+    finally:
+        os.close(log)
