@@ -1,0 +1,64 @@
+"""Watching a set of objects: what a v1 watch is made from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Iterable
+from enum import Enum
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
+
+
+class Change(Enum):
+    """v1's watch event types."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class Subscription(Generic[Key, Item]):
+    """Changes one reader has not seen yet: of each object the newest only, so that a slow reader costs no memory."""
+
+    def __init__(self) -> None:
+        self._unseen: dict[Key, tuple[Change, Item]] = {}
+        self._filled = asyncio.Event()
+
+    def put(self, change: Change, key: Key, item: Item) -> None:
+        before = self._unseen.get(key)
+        if before is not None and before[0] is Change.ADDED and change is Change.MODIFIED:
+            change = Change.ADDED
+        self._unseen[key] = (change, item)
+        self._filled.set()
+
+    async def next(self) -> list[tuple[Change, Item]]:
+        """All unseen changes, as soon as there is one."""
+        await self._filled.wait()
+        self._filled.clear()
+        changes = list(self._unseen.values())
+        self._unseen.clear()
+        return changes
+
+
+class Broadcast(Generic[Key, Item]):
+    """Hands every change to every subscription."""
+
+    def __init__(self) -> None:
+        self._subscriptions: set[Subscription[Key, Item]] = set()
+
+    def subscribe(self, existing: Iterable[tuple[Key, Item]]) -> Subscription[Key, Item]:
+        """A subscription that sees ``existing`` objects as added first; end it with `unsubscribe`."""
+        subscription = Subscription[Key, Item]()
+        for key, item in existing:
+            subscription.put(Change.ADDED, key, item)
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription[Key, Item]) -> None:
+        self._subscriptions.discard(subscription)
+
+    def send(self, change: Change, key: Key, item: Item) -> None:
+        for subscription in self._subscriptions:
+            subscription.put(change, key, item)

@@ -1,0 +1,154 @@
+"""Events: what happened to which object, repetitions counted, the oldest forgotten."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+from typing import Final, Protocol
+
+from plugbay.model.ids import ContainerName
+from plugbay.model.pods import Pod
+from plugbay.node.broadcast import Broadcast, Change, Subscription
+from plugbay.node.status import Json, timestamp
+from plugbay.ops.clock import Clock
+
+MAX_EVENTS: Final = 1000
+KUBELET: Final = "kubelet"
+SCHEDULER: Final = "default-scheduler"
+
+
+class EventType(Enum):
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """What an event is about; ``field_path`` names a container, such as ``spec.containers{app}``."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    field_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """``name`` is unique on the node."""
+
+    name: str
+    about: ObjectRef
+    type: EventType
+    reason: str
+    message: str
+    component: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+
+
+EventKey = tuple[ObjectRef, EventType, str, str]
+
+
+class EventSink(Protocol):
+    """Where events are kept."""
+
+    def save_event(self, event: Event) -> None: ...
+
+    def delete_event(self, name: str) -> None: ...
+
+
+class EventLog:
+    """The newest events of the node, oldest first."""
+
+    def __init__(self, sink: EventSink, clock: Clock, *, stored: Iterable[Event] = ()) -> None:
+        self._sink = sink
+        self._clock = clock
+        self._events = {_key(event): event for event in sorted(stored, key=lambda event: event.last_at)}
+        self._broadcast = Broadcast[str, Event]()
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self._events.values())
+
+    def normal(self, about: ObjectRef, reason: str, message: str, *, component: str = KUBELET) -> None:
+        self._record(about, EventType.NORMAL, reason, message, component)
+
+    def warning(self, about: ObjectRef, reason: str, message: str, *, component: str = KUBELET) -> None:
+        self._record(about, EventType.WARNING, reason, message, component)
+
+    @contextmanager
+    def watch(self) -> Iterator[Subscription[str, Event]]:
+        """Changes from now on, the events there are first."""
+        subscription = self._broadcast.subscribe((event.name, event) for event in self)
+        try:
+            yield subscription
+        finally:
+            self._broadcast.unsubscribe(subscription)
+
+    def _record(self, about: ObjectRef, kind: EventType, reason: str, message: str, component: str) -> None:
+        now = self._clock.now()
+        before = self._events.pop((about, kind, reason, message), None)
+        if before is not None:
+            event, change = replace(before, count=before.count + 1, last_at=now), Change.MODIFIED
+        else:
+            name = f"{about.name}.{secrets.token_hex(8)}"
+            event, change = Event(name, about, kind, reason, message, component, 1, now, now), Change.ADDED
+            self._make_room()
+        self._events[_key(event)] = event
+        self._sink.save_event(event)
+        self._broadcast.send(change, event.name, event)
+
+    def _make_room(self) -> None:
+        while len(self._events) >= MAX_EVENTS:
+            oldest = self._events.pop(next(iter(self._events)))
+            self._sink.delete_event(oldest.name)
+            self._broadcast.send(Change.DELETED, oldest.name, oldest)
+
+
+def _key(event: Event) -> EventKey:
+    return event.about, event.type, event.reason, event.message
+
+
+def pod_ref(pod: Pod, container: ContainerName | None = None) -> ObjectRef:
+    """``pod``, or one container of it."""
+    if container is None:
+        return ObjectRef("Pod", pod.namespace, pod.name, pod.uid)
+    is_init = any(each.name == container for each in pod.spec.init_containers)
+    where = "initContainers" if is_init else "containers"
+    return ObjectRef("Pod", pod.namespace, pod.name, pod.uid, f"spec.{where}{{{container}}}")
+
+
+def event_object(event: Event) -> Json:
+    """The v1 Event."""
+    about = event.about
+    involved: Json = {
+        "apiVersion": "v1",
+        "kind": about.kind,
+        "namespace": about.namespace,
+        "name": about.name,
+        "uid": about.uid,
+    }
+    if about.field_path:
+        involved["fieldPath"] = about.field_path
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": event.name,
+            "namespace": about.namespace,
+            "creationTimestamp": timestamp(event.first_at),
+        },
+        "involvedObject": involved,
+        "reason": event.reason,
+        "message": event.message,
+        "type": event.type.value,
+        "count": event.count,
+        "firstTimestamp": timestamp(event.first_at),
+        "lastTimestamp": timestamp(event.last_at),
+        "source": {"component": event.component},
+    }

@@ -1,0 +1,115 @@
+"""Pods, the node, lists and errors as v1 objects made of plain JSON values: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from plugbay.model.ids import ResourceName
+from plugbay.node.machine import Machine
+from plugbay.node.manifest import pod_to_v1
+from plugbay.node.records import PodRecord
+from plugbay.node.status import HOST_IP, Json, pod_status, timestamp
+
+
+def pod_object(record: PodRecord, *, runtime: str) -> Json:
+    """The v1 Pod; ``runtime`` is the scheme of container IDs."""
+    pod = pod_to_v1(record.pod)
+    metadata = pod["metadata"]
+    assert isinstance(metadata, dict)
+    metadata["creationTimestamp"] = timestamp(record.created_at)
+    metadata["resourceVersion"] = str(record.version)
+    if record.deletion is not None:
+        metadata["deletionTimestamp"] = timestamp(record.deletion.deadline)
+        metadata["deletionGracePeriodSeconds"] = record.deletion.grace_s
+    return pod | {"status": pod_status(record, runtime=runtime)}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What does not change while a node runs. ``version`` is plugbay's."""
+
+    name: str
+    uid: str
+    machine: Machine
+    runtime: str
+    version: str
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What the node has of the machine's and the plugins' resources, as the manager counts them."""
+
+    capacity: Mapping[ResourceName, int]
+    allocatable: Mapping[ResourceName, int]
+
+
+def node_object(facts: NodeFacts, resources: Resources) -> Json:
+    """The v1 Node. A resource whose plugin has gone for good stays, with 0 (device manager spec 10)."""
+    own = _own_amounts(facts.machine.capacity)
+    since = timestamp(facts.started_at)
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "plugbay node is posting ready status",
+        "lastHeartbeatTime": since,
+        "lastTransitionTime": since,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": facts.name,
+            "uid": facts.uid,
+            "creationTimestamp": since,
+            "labels": {
+                "kubernetes.io/arch": facts.machine.architecture,
+                "kubernetes.io/hostname": facts.name,
+                "kubernetes.io/os": "linux",
+            },
+        },
+        "spec": {},
+        "status": {
+            "capacity": own | {name: str(count) for name, count in sorted(resources.capacity.items())},
+            "allocatable": own | {name: str(count) for name, count in sorted(resources.allocatable.items())},
+            "conditions": [ready],
+            "addresses": [{"type": "InternalIP", "address": HOST_IP}, {"type": "Hostname", "address": facts.name}],
+            "nodeInfo": {
+                "architecture": facts.machine.architecture,
+                "containerRuntimeVersion": f"{facts.runtime}://{facts.version}",
+                "kernelVersion": facts.machine.kernel,
+                "kubeletVersion": f"plugbay-{facts.version}",
+                "operatingSystem": "linux",
+                "osImage": facts.machine.os_image,
+            },
+        },
+    }
+
+
+def _own_amounts(capacity: Mapping[str, int]) -> dict[str, object]:
+    return {
+        "cpu": str(capacity["cpu"] // 1000),
+        "ephemeral-storage": f"{capacity['ephemeral-storage'] // 1024}Ki",
+        "memory": f"{capacity['memory'] // 1024}Ki",
+        "pods": str(capacity["pods"]),
+    }
+
+
+def list_object(kind: str, items: Iterable[Json], *, version: int = 0) -> Json:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"resourceVersion": str(version)}, "items": list(items)}
+
+
+def status_object(code: int, reason: str, message: str) -> Json:
+    """The v1 Status of a request that failed."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Status",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }

@@ -1,0 +1,198 @@
+"""The node's own store: pods and events in SQLite, so that a killed node finds them again.
+
+WAL with full sync, like the manager's store, and like it outside the device-plugins directory. What is saved while a
+write is under way is written together in the next one; of each pod and event only the newest form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import InvalidManifest, StoreUnusable
+from plugbay.model.ids import PodUid
+from plugbay.node.events import Event
+from plugbay.node.records import PodRecord
+from plugbay.node.stored import decode_event, decode_pod, encode_event, encode_pod
+
+logger = logging.getLogger(__name__)
+
+SCHEMA_VERSION: Final = 1
+_SCHEMA: Final = """
+CREATE TABLE pod (uid TEXT PRIMARY KEY NOT NULL, manifest TEXT NOT NULL, created_at TEXT NOT NULL,
+                  progress TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE event (name TEXT PRIMARY KEY NOT NULL, event TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the store holds at start; pods oldest first."""
+
+    pods: tuple[PodRecord, ...]
+    events: tuple[Event, ...]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Newest forms by key; None is a deletion."""
+
+    pods: dict[PodUid, PodRecord | None] = field(default_factory=dict)
+    events: dict[str, Event | None] = field(default_factory=dict)
+    waiting: list[asyncio.Future[None]] = field(default_factory=list)
+
+    def older(self, batch: _Batch) -> None:
+        """Take back what could not be written, unless there is something newer."""
+        self.pods = {**batch.pods, **self.pods}
+        self.events = {**batch.events, **self.events}
+
+
+class PodStore:
+    """An open store. Made by `open_pod_store`. Saving never waits; `flush` does."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection = _connect(path)
+        self._unwritten = _Batch()
+        self._wake = asyncio.Event()
+        self._closing = False
+
+    def load(self) -> Contents:
+        """Everything the store holds. Blocks; called once, before anything is saved.
+
+        Raises:
+            StoreUnusable: a row is damaged.
+        """
+        try:
+            pods = [
+                decode_pod(*row) for row in self._connection.execute("SELECT manifest, created_at, progress FROM pod")
+            ]
+            events = [decode_event(text) for (text,) in self._connection.execute("SELECT event FROM event")]
+        except (sqlite3.Error, ValueError, InvalidManifest) as error:
+            raise StoreUnusable(str(self._path), f"damaged: {error}") from error
+        return Contents(tuple(sorted(pods, key=lambda record: record.created_at)), tuple(events))
+
+    def save_pod(self, record: PodRecord) -> None:
+        self._unwritten.pods[record.uid] = record
+        self._wake.set()
+
+    def delete_pod(self, uid: PodUid) -> None:
+        self._unwritten.pods[uid] = None
+        self._wake.set()
+
+    def save_event(self, event: Event) -> None:
+        self._unwritten.events[event.name] = event
+        self._wake.set()
+
+    def delete_event(self, name: str) -> None:
+        self._unwritten.events[name] = None
+        self._wake.set()
+
+    async def flush(self) -> None:
+        """Return when all that was saved so far is durable.
+
+        Raises:
+            StoreUnusable: it could not be written; it is tried again with the next change.
+        """
+        done = asyncio.get_running_loop().create_future()
+        self._unwritten.waiting.append(done)
+        self._wake.set()
+        await done
+
+    async def write_until_closed(self) -> None:
+        while not self._closing or self._wake.is_set():
+            await self._wake.wait()
+            self._wake.clear()
+            await self._write_batch()
+
+    def stop_writing(self) -> None:
+        """Let `write_until_closed` return once everything is written."""
+        self._closing = True
+        self._wake.set()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    async def _write_batch(self) -> None:
+        batch, self._unwritten = self._unwritten, _Batch()
+        try:
+            await asyncio.to_thread(_write, self._connection, batch.pods, batch.events)
+        except sqlite3.Error as error:
+            self._unwritten.older(batch)
+            logger.warning("cannot write %s: %s", self._path, error)
+            for waiting in batch.waiting:
+                if not waiting.done():
+                    waiting.set_exception(StoreUnusable(str(self._path), str(error)))
+        else:
+            for waiting in batch.waiting:
+                if not waiting.done():
+                    waiting.set_result(None)
+
+
+@asynccontextmanager
+async def open_pod_store(path: Path) -> AsyncIterator[PodStore]:
+    """Open the store at ``path``, making it if missing; everything saved is written before the block ends.
+
+    Raises:
+        StoreUnusable: not ours, from a newer version, damaged, in use by another process, or closed to us.
+    """
+    store = await asyncio.to_thread(PodStore, path)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(store.write_until_closed(), name="write pods and events")
+            try:
+                yield store
+            finally:
+                store.stop_writing()
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreUnusable(str(path), str(error)) from error
+    try:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:
+            raise StoreUnusable(str(path), f"written by a newer plugbay (schema {version}, known {SCHEMA_VERSION})")
+        if version == 0:
+            connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        path.chmod(0o600)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error | OSError):
+            problem = "in use by another process" if "locked" in str(error) else str(error)
+            raise StoreUnusable(str(path), problem) from error
+        raise
+    return connection
+
+
+def _write(
+    connection: sqlite3.Connection, pods: Mapping[PodUid, PodRecord | None], events: Mapping[str, Event | None]
+) -> None:
+    if not pods and not events:
+        return
+    with connection:  # commits, or rolls back on an exception
+        connection.execute("BEGIN IMMEDIATE")
+        for uid, record in pods.items():
+            if record is None:
+                connection.execute("DELETE FROM pod WHERE uid = ?", (uid,))
+            else:
+                connection.execute("INSERT OR REPLACE INTO pod VALUES (?, ?, ?, ?)", (uid, *encode_pod(record)))
+        for name, event in events.items():
+            if event is None:
+                connection.execute("DELETE FROM event WHERE name = ?", (name,))
+            else:
+                connection.execute("INSERT OR REPLACE INTO event VALUES (?, ?)", (name, encode_event(event)))

@@ -1,0 +1,142 @@
+"""What the node knows of a pod and its containers: values, replaced as a whole at each change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.pods import Pod
+from plugbay.model.requests import ContainerKind
+from plugbay.node.lifecycle import Stage, Step, advance
+from plugbay.node.runtimes.port import ContainerId
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    id: ContainerId
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """How one instance ended. ``id`` is None when the runtime never had it."""
+
+    id: ContainerId | None
+    exit_code: int
+    reason: str
+    finished_at: datetime
+    started_at: datetime | None = None
+    message: str = ""
+
+
+State = Waiting | Running | Terminated
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRecord:
+    """One container of a pod.
+
+    Attributes:
+        state: of the newest instance, or why there is none.
+        last: how the instance before ended; while the container waits, how the newest one ended.
+        attempt: number of the newest instance, -1 before the first one.
+    """
+
+    kind: ContainerKind
+    state: State
+    last: Terminated | None = None
+    attempt: int = -1
+
+    @property
+    def restart_count(self) -> int:
+        return max(self.attempt, 0)
+
+    def waiting(self, reason: str, message: str = "") -> ContainerRecord:
+        return replace(self, state=Waiting(reason, message), last=self._newest_end())
+
+    def running(self, instance: ContainerId, *, attempt: int, started_at: datetime) -> ContainerRecord:
+        return replace(self, state=Running(instance, started_at), last=self._newest_end(), attempt=attempt)
+
+    def terminated(self, end: Terminated, *, attempt: int) -> ContainerRecord:
+        last = self._newest_end() if attempt != self.attempt else self.last
+        return replace(self, state=end, last=last, attempt=attempt)
+
+    def _newest_end(self) -> Terminated | None:
+        return self.state if isinstance(self.state, Terminated) else self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """``deadline`` is what v1 calls the deletion timestamp: when the grace period is over."""
+
+    deadline: datetime
+    grace_s: int
+
+    @classmethod
+    def at(cls, now: datetime, *, grace_s: int) -> Deletion:
+        return cls(now + timedelta(seconds=grace_s), grace_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why the node does not run a pod; ``message`` without the words put before it in a pod's status."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """One pod.
+
+    Attributes:
+        bound_at: when it got its place on the node.
+        unschedulable: the scheduler's words, while it has none.
+        started_at: when the node took it up.
+        version: grows with each change of any pod; v1's resource version.
+    """
+
+    pod: Pod
+    created_at: datetime
+    containers: Mapping[ContainerName, ContainerRecord]
+    stage: Stage = Stage.UNSCHEDULED
+    bound_at: datetime | None = None
+    unschedulable: str = ""
+    started_at: datetime | None = None
+    deletion: Deletion | None = None
+    rejection: Rejection | None = None
+    version: int = field(default=0, compare=False)
+
+    @property
+    def uid(self) -> PodUid:
+        return self.pod.uid
+
+    @property
+    def full_name(self) -> str:
+        """As kubelets write it in messages: ``name_namespace(uid)``."""
+        return f"{self.pod.name}_{self.pod.namespace}({self.uid})"
+
+    def after(self, step: Step) -> PodRecord:
+        return replace(self, stage=advance(self.stage, step))
+
+    def with_container(self, name: ContainerName, container: ContainerRecord) -> PodRecord:
+        return replace(self, containers={**self.containers, name: container})
+
+    def running(self) -> dict[ContainerName, Running]:
+        """The containers that run, in start order."""
+        return {name: each.state for name, each in self.containers.items() if isinstance(each.state, Running)}
+
+
+def new_record(pod: Pod, *, created_at: datetime) -> PodRecord:
+    """A pod nothing has happened to yet."""
+    waiting = Waiting("PodInitializing" if pod.spec.init_containers else "ContainerCreating")
+    containers = {each.name: ContainerRecord(each.kind, waiting) for each in pod.spec.all_containers}
+    return PodRecord(pod, created_at, containers)

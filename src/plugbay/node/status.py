@@ -1,0 +1,246 @@
+"""The status a kubelet writes for a pod, derived from its record: pure.
+
+Source: kubelet 1.36 ``kubelet_pods.go`` (``getPhase``), ``status/generate.go`` (conditions), ``qos/qos.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Final
+
+from plugbay.model.ids import ContainerName
+from plugbay.model.pods import Container, Pod
+from plugbay.model.quantity import Quantity
+from plugbay.model.requests import ContainerKind
+from plugbay.node.lifecycle import Stage
+from plugbay.node.records import ContainerRecord, PodRecord, Running, State, Terminated, Waiting
+
+HOST_IP: Final = "127.0.0.1"
+_QOS_RESOURCES: Final = ("cpu", "memory")
+
+Json = dict[str, object]
+
+
+class Phase(Enum):
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+def pod_status(record: PodRecord, *, runtime: str) -> Json:
+    """v1's PodStatus; ``runtime`` is the scheme of container IDs."""
+    current = phase(record)
+    status: Json = {"phase": current.value, "conditions": _conditions(record, current)}
+    if record.rejection is not None and current is Phase.FAILED:
+        status["reason"] = record.rejection.reason
+        status["message"] = f"Pod was rejected: {record.rejection.message}"
+    if record.started_at is not None:
+        status |= {"hostIP": HOST_IP, "hostIPs": [{"ip": HOST_IP}], "startTime": timestamp(record.started_at)}
+    if record.stage not in (Stage.UNSCHEDULED, Stage.BOUND) and _was_taken_up(record):
+        images = {container.name: container.image for container in record.pod.spec.all_containers}
+        inits: list[Json] = []
+        apps: list[Json] = []
+        for name, container in record.containers.items():
+            shown = inits if container.kind is not ContainerKind.APP else apps
+            shown.append(_container_status(name, container, image=images[name], runtime=runtime))
+        status |= {"initContainerStatuses": inits} if inits else {}
+        status["containerStatuses"] = apps
+    status["qosClass"] = qos_class(record.pod)
+    return status
+
+
+def phase(record: PodRecord) -> Phase:
+    """The phase; final ones only once the pod holds nothing any more, so that who waits for them can go on."""
+    match record.stage:
+        case Stage.UNSCHEDULED | Stage.BOUND:
+            return Phase.PENDING
+        case Stage.ENDED:
+            return _verdict(record)
+        case Stage.TERMINATING | Stage.GONE if not record.running():
+            return _verdict(record) if _was_taken_up(record) or record.rejection else Phase.PENDING
+        case _:
+            return Phase.PENDING if is_starting(record) else Phase.RUNNING
+
+
+def is_starting(record: PodRecord) -> bool:
+    """Whether some app container, or an init container before it, never came to run."""
+    return not is_initialized(record) or any(
+        isinstance(container.state, Waiting) and container.last is None for container in _apps(record)
+    )
+
+
+def is_initialized(record: PodRecord) -> bool:
+    """Whether app containers may start, or have started."""
+    return not _incomplete(record) or any(not isinstance(each.state, Waiting) or each.last for each in _apps(record))
+
+
+def _verdict(record: PodRecord) -> Phase:
+    if record.rejection is not None:
+        return Phase.FAILED
+    ends = [each.state for each in record.containers.values() if each.kind is not ContainerKind.SIDECAR]
+    well = all(isinstance(end, Terminated) and end.exit_code == 0 for end in ends)
+    return Phase.SUCCEEDED if well else Phase.FAILED
+
+
+def _was_taken_up(record: PodRecord) -> bool:
+    """Whether containers were ever to run: a pod rejected at its first admission has no container statuses."""
+    if record.rejection is None and record.stage is Stage.ACTIVE:
+        return True
+    return any(each.attempt >= 0 for each in record.containers.values())
+
+
+def _apps(record: PodRecord) -> list[ContainerRecord]:
+    return [each for each in record.containers.values() if each.kind is ContainerKind.APP]
+
+
+def _incomplete(record: PodRecord) -> list[ContainerName]:
+    return [name for name, each in record.containers.items() if not _is_complete(each)]
+
+
+def _is_complete(container: ContainerRecord) -> bool:
+    match container.kind, container.state:
+        case ContainerKind.APP, _:
+            return True
+        case ContainerKind.INIT, Terminated(exit_code=0):
+            return True
+        case ContainerKind.SIDECAR, Running():
+            return True
+        case ContainerKind.SIDECAR, _:
+            return container.attempt >= 0
+        case _:
+            return False
+
+
+# --- conditions ----------------------------------------------------------------------------------------------------
+
+
+def _conditions(record: PodRecord, current: Phase) -> list[Json]:
+    if record.bound_at is None:
+        return [
+            _condition(
+                "PodScheduled",
+                record.created_at,
+                reason="Unschedulable" if record.unschedulable else "",
+                message=record.unschedulable,
+            )
+        ]
+    scheduled = _condition("PodScheduled", record.bound_at, holds=True)
+    if not _was_taken_up(record):
+        return [scheduled]
+    return [_initialized(record, current), *_ready(record, current), scheduled]
+
+
+def _initialized(record: PodRecord, current: Phase) -> Json:
+    since = record.started_at or record.created_at
+    incomplete = _incomplete(record)
+    if current is Phase.SUCCEEDED:
+        return _condition("Initialized", since, holds=True, reason="PodCompleted")
+    if incomplete and not is_initialized(record):
+        message = f"containers with incomplete status: [{' '.join(incomplete)}]"
+        return _condition("Initialized", since, reason="ContainersNotInitialized", message=message)
+    ends = [
+        each.state.finished_at
+        for each in record.containers.values()
+        if each.kind is ContainerKind.INIT and isinstance(each.state, Terminated)
+    ]
+    return _condition("Initialized", max([since, *ends]), holds=True)
+
+
+def _ready(record: PodRecord, current: Phase) -> list[Json]:
+    kinds = ("Ready", "ContainersReady")
+    needed = {name: each for name, each in record.containers.items() if each.kind is not ContainerKind.INIT}
+    unready = [name for name, each in needed.items() if not isinstance(each.state, Running)]
+    since = max([record.started_at or record.created_at, *_moments(each.state for each in needed.values())])
+    if not unready and is_initialized(record):
+        return [_condition(kind, since, holds=True) for kind in kinds]
+    if current in (Phase.SUCCEEDED, Phase.FAILED):
+        reason = "PodCompleted" if current is Phase.SUCCEEDED else "PodFailed"
+        return [_condition(kind, since, reason=reason) for kind in kinds]
+    message = f"containers with unready status: [{' '.join(unready)}]"
+    return [_condition(kind, since, reason="ContainersNotReady", message=message) for kind in kinds]
+
+
+def _moments(states: Iterable[State]) -> list[datetime]:
+    moments = []
+    for state in states:
+        match state:
+            case Running(started_at=moment) | Terminated(finished_at=moment):
+                moments.append(moment)
+    return moments
+
+
+def _condition(kind: str, since: datetime, *, holds: bool = False, reason: str = "", message: str = "") -> Json:
+    condition: Json = {"type": kind, "status": str(holds), "lastTransitionTime": timestamp(since)}
+    return condition | {key: text for key, text in (("reason", reason), ("message", message)) if text}
+
+
+# --- containers ----------------------------------------------------------------------------------------------------
+
+
+def _container_status(name: ContainerName, container: ContainerRecord, *, image: str, runtime: str) -> Json:
+    state = container.state
+    runs = isinstance(state, Running)
+    done = container.kind is ContainerKind.INIT and isinstance(state, Terminated) and state.exit_code == 0
+    instance = container.last.id if isinstance(state, Waiting) and container.last else None
+    if isinstance(state, Running | Terminated):
+        instance = state.id
+    status: Json = {
+        "name": name,
+        "image": image,
+        "imageID": "",
+        "ready": done or (runs and container.kind is not ContainerKind.INIT),
+        "started": runs,
+        "restartCount": container.restart_count,
+        "state": _state(state, runtime),
+        "lastState": _state(container.last, runtime) if container.last else {},
+    }
+    if instance is not None:
+        status["containerID"] = f"{runtime}://{instance}"
+    return status
+
+
+def _state(state: State, runtime: str) -> Json:
+    match state:
+        case Waiting(reason, message):
+            return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
+        case Running(started_at=started_at):
+            return {"running": {"startedAt": timestamp(started_at)}}
+        case Terminated():
+            ended: Json = {
+                "exitCode": state.exit_code,
+                "reason": state.reason,
+                "startedAt": timestamp(state.started_at or state.finished_at),
+                "finishedAt": timestamp(state.finished_at),
+            }
+            if state.message:
+                ended["message"] = state.message
+            if state.id is not None:
+                ended["containerID"] = f"{runtime}://{state.id}"
+            return {"terminated": ended}
+
+
+# --- quality of service --------------------------------------------------------------------------------------------
+
+
+def qos_class(pod: Pod) -> str:
+    containers = pod.spec.all_containers
+    if not any(_set_amounts(amounts) for each in containers for amounts in (each.requests, each.limits)):
+        return "BestEffort"
+    return "Guaranteed" if all(_is_guaranteed(container) for container in containers) else "Burstable"
+
+
+def _is_guaranteed(container: Container) -> bool:
+    limits = _set_amounts(container.limits)
+    return len(limits) == len(_QOS_RESOURCES) and limits == _set_amounts(container.requests)
+
+
+def _set_amounts(amounts: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    return {name: amounts[name] for name in _QOS_RESOURCES if name in amounts and amounts[name].value > 0}
+
+
+def timestamp(moment: datetime) -> str:
+    """As v1 writes moments: whole seconds in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,109 @@
+"""The form in which pods and events are kept: JSON texts, read back as values.
+
+Compatibility: fields are only added, with defaults; anything else needs a new ``user_version`` of the store.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+import msgspec
+
+from plugbay.node.events import Event
+from plugbay.node.lifecycle import Stage
+from plugbay.node.manifest import pod_from_v1, pod_to_v1
+from plugbay.node.records import (
+    ContainerRecord,
+    Deletion,
+    PodRecord,
+    Rejection,
+    Running,
+    State,
+    Terminated,
+    Waiting,
+    new_record,
+)
+
+
+class _Container(msgspec.Struct, omit_defaults=True):
+    """One of ``waiting``, ``running``, ``terminated`` is set: the state."""
+
+    attempt: int
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+    last: Terminated | None = None
+
+
+class _Progress(msgspec.Struct, omit_defaults=True):
+    """All of a record that changes."""
+
+    stage: Stage
+    containers: dict[str, _Container]
+    bound_at: datetime | None = None
+    started_at: datetime | None = None
+    deletion: Deletion | None = None
+    rejection: Rejection | None = None
+
+
+def encode_pod(record: PodRecord) -> tuple[str, str, str]:
+    """Manifest, moment of creation, progress."""
+    progress = _Progress(
+        record.stage,
+        {name: _encode_container(each) for name, each in record.containers.items()},
+        record.bound_at,
+        record.started_at,
+        record.deletion,
+        record.rejection,
+    )
+    manifest = json.dumps(pod_to_v1(record.pod), ensure_ascii=False)
+    return manifest, record.created_at.isoformat(), msgspec.json.encode(progress).decode()
+
+
+def decode_pod(manifest: str, created_at: str, progress: str) -> PodRecord:
+    """What `encode_pod` was given.
+
+    Raises:
+        InvalidManifest, ValueError: the texts are damaged.
+    """
+    record = new_record(pod_from_v1(json.loads(manifest)), created_at=datetime.fromisoformat(created_at))
+    kept = msgspec.json.decode(progress, type=_Progress)
+    containers = {name: _decode_container(each, kept.containers.get(name)) for name, each in record.containers.items()}
+    return PodRecord(
+        record.pod,
+        record.created_at,
+        containers,
+        stage=kept.stage,
+        bound_at=kept.bound_at,
+        started_at=kept.started_at,
+        deletion=kept.deletion,
+        rejection=kept.rejection,
+    )
+
+
+def encode_event(event: Event) -> str:
+    return msgspec.json.encode(event).decode()
+
+
+def decode_event(text: str) -> Event:
+    return msgspec.json.decode(text, type=Event)
+
+
+def _encode_container(container: ContainerRecord) -> _Container:
+    kept = _Container(container.attempt, last=container.last)
+    match container.state:
+        case Waiting():
+            kept.waiting = container.state
+        case Running():
+            kept.running = container.state
+        case Terminated():
+            kept.terminated = container.state
+    return kept
+
+
+def _decode_container(fresh: ContainerRecord, kept: _Container | None) -> ContainerRecord:
+    if kept is None:
+        return fresh
+    state: State = kept.running or kept.terminated or kept.waiting or fresh.state
+    return ContainerRecord(fresh.kind, state, kept.last, kept.attempt)
