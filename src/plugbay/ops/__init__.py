@@ -1,0 +1,4 @@
+"""Operating a process: HTTP, metrics, logs, worker processes.
+
+May live here: what any daemon needs. May not: anything about devices, pods or kubelets; the caller hands in handlers.
+"""

@@ -1,0 +1,264 @@
+"""One HTTP/1.1 connection: h11 keeps the protocol, this module the socket, the deadlines and the handlers.
+
+The only module that imports h11, which is an extra.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+import h11
+
+from plugbay.ops.routing import (
+    Handler,
+    HttpError,
+    Request,
+    Response,
+    Router,
+    StreamResponse,
+    error_response,
+    parse_target,
+    phrase,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_READ_BYTES: Final = 64 * 1024
+_LINGER_S: Final = 1.0
+_STILL_SENDING: Final = (h11.SEND_BODY, h11.ERROR)
+_WITHOUT_BODY: Final = frozenset({204, 304})
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a client may cost.
+
+    Attributes:
+        body_bytes: larger requests are refused with 413. 4 MiB holds any Pod: etcd takes 1.5 MiB.
+        head_bytes: request line and headers together, to the nearest read. Browsers send a tenth of it.
+        idle_s: how long a connection is kept for another request.
+        read_s: for a request to arrive whole, from its first byte.
+        write_s: for a client to take a response that is complete.
+    """
+
+    body_bytes: int = 4 * 1024 * 1024
+    head_bytes: int = 64 * 1024
+    idle_s: float = 75
+    read_s: float = 30
+    write_s: float = 30
+
+
+class Connection:
+    """Serves the requests of one client, one after the other."""
+
+    def __init__(
+        self, router: Router, limits: Limits, *, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._router = router
+        self._limits = limits
+        self._reader = reader
+        self._writer = writer
+        self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
+        self._method = b""
+        self._closing = False
+        self.is_idle = True
+
+    def close_after_response(self) -> None:
+        """Answer what is being asked, then serve no further request."""
+        self._closing = True
+
+    async def serve(self) -> None:
+        """Serve until the client goes, breaks the protocol or a limit, or is told to close."""
+        # With no write buffer, `drain` waits until the kernel has taken everything.
+        self._writer.transport.set_write_buffer_limits(0)
+        try:
+            while await self._serve_one():
+                self._protocol.start_next_cycle()
+                self.is_idle = True
+        except _ClientGone as gone:
+            _log.debug("a client went away: %s", gone.__cause__)
+        except Exception:  # supervising: one connection fails, not the server
+            _log.exception("a connection broke off")
+        finally:
+            self._writer.transport.abort()
+
+    async def _serve_one(self) -> bool:
+        """One request; returns whether another may follow on this connection."""
+        response: Response | StreamResponse
+        try:
+            received = await self._receive()
+            if received is None:
+                return False
+            response = await self._answer(*received)
+        except HttpError as error:  # what could not be read as a request cannot be followed by one
+            self._closing = True
+            response = error_response(error)
+        if isinstance(response, StreamResponse):
+            await self._send_stream(response)
+        else:
+            await self._send(response)
+        if self._closing or not self._protocol.our_state is self._protocol.their_state is h11.DONE:
+            if self._protocol.their_state in _STILL_SENDING:
+                await self._linger()
+            return False
+        return True
+
+    # --- receiving -------------------------------------------------------------------------------------------------
+
+    async def _receive(self) -> tuple[h11.Request, bytes] | None:
+        """The next request; None when the client is done or has been idle for too long.
+
+        Raises:
+            HttpError: the request is malformed, too large or too slow.
+        """
+        self._method = b""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._limits.idle_s) as deadline:
+                pipelined, _ = self._protocol.trailing_data
+                if not pipelined:
+                    await self._read_more()
+                self.is_idle = False
+                deadline.reschedule(loop.time() + self._limits.read_s)
+                head = await self._next_event()
+                if not isinstance(head, h11.Request):
+                    return None
+                self._method = head.method
+                return head, await self._receive_body(head)
+        except TimeoutError:
+            if self.is_idle:
+                return None
+            raise HttpError(408, "Timeout", "the request did not arrive in time") from None
+        except h11.RemoteProtocolError as error:
+            raise HttpError(error.error_status_hint, "BadRequest", f"malformed request: {error}") from None
+
+    async def _receive_body(self, head: h11.Request) -> bytes:
+        limit = self._limits.body_bytes
+        too_large = HttpError(413, "RequestEntityTooLarge", f"the request body is larger than {limit} bytes")
+        if int(dict(head.headers).get(b"content-length", b"0")) > limit:
+            raise too_large  # before the client is asked to go on
+        body = bytearray()
+        while isinstance(event := await self._next_event(), h11.Data):
+            body += event.data
+            if len(body) > limit:
+                raise too_large
+        return bytes(body)
+
+    async def _next_event(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
+        while True:
+            event = self._protocol.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            if self._protocol.they_are_waiting_for_100_continue:
+                await self._write(self._protocol.send(h11.InformationalResponse(status_code=100, headers=[])))
+            await self._read_more()
+
+    async def _read_more(self) -> None:
+        try:
+            received = await self._reader.read(_READ_BYTES)
+        except ConnectionError as error:
+            raise _ClientGone from error
+        self._protocol.receive_data(received)
+
+    # --- answering -------------------------------------------------------------------------------------------------
+
+    async def _answer(self, head: h11.Request, body: bytes) -> Response | StreamResponse:
+        try:
+            request, handler = _route(self._router, head, body)
+            return await handler(request)
+        except HttpError as error:
+            return error_response(error)
+        except Exception:  # the server's edge: one request fails, not the server
+            _log.exception("%s %s failed", head.method.decode(), head.target.decode(errors="replace"))
+            return error_response(HttpError(500, "InternalError", "internal error; the server's log has the details"))
+
+    async def _send(self, response: Response) -> None:
+        headers = list(response.headers)
+        if response.status not in _WITHOUT_BODY:
+            headers += [("Content-Type", response.content_type), ("Content-Length", str(len(response.body)))]
+        sent = self._start(response.status, headers)
+        if response.body and response.status not in _WITHOUT_BODY and self._method != b"HEAD":
+            sent += self._protocol.send(h11.Data(data=response.body)) or b""
+        sent += self._protocol.send(h11.EndOfMessage()) or b""
+        try:
+            async with asyncio.timeout(self._limits.write_s):
+                await self._write(sent)
+        except TimeoutError as error:
+            raise _ClientGone from error
+
+    async def _send_stream(self, response: StreamResponse) -> None:
+        self._closing = True
+        try:
+            await self._write(
+                self._start(response.status, [*response.headers, ("Content-Type", response.content_type)])
+            )
+            if self._method == b"HEAD":
+                return
+            async with asyncio.TaskGroup() as tasks:
+                gone = tasks.create_task(self._wait_until_gone(), name="wait for the client to go")
+                sent = tasks.create_task(self._send_chunks(response.chunks), name="send a stream")
+                await asyncio.wait((gone, sent), return_when=asyncio.FIRST_COMPLETED)
+                gone.cancel()
+                sent.cancel()
+        finally:
+            if isinstance(response.chunks, AsyncGenerator):
+                await response.chunks.aclose()
+
+    async def _send_chunks(self, chunks: AsyncIterator[bytes]) -> None:
+        # No deadline: someone reading a log may have stopped their terminal.
+        try:
+            async for chunk in chunks:
+                await self._write(self._protocol.send(h11.Data(data=chunk)))
+            await self._write(self._protocol.send(h11.EndOfMessage()))
+        except _ClientGone:
+            pass
+        except Exception:  # the server's edge; without a last chunk the client sees that something is missing
+            _log.exception("a stream broke off")
+
+    async def _wait_until_gone(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            while await self._reader.read(_READ_BYTES):
+                pass  # a request that cannot be answered any more
+
+    def _start(self, status: int, headers: list[tuple[str, str]]) -> bytes:
+        if self._closing:
+            headers.append(("Connection", "close"))
+        return self._protocol.send(h11.Response(status_code=status, headers=headers, reason=phrase(status))) or b""
+
+    async def _write(self, sent: bytes | None) -> None:
+        try:
+            self._writer.write(sent or b"")
+            await self._writer.drain()
+        except ConnectionError as error:
+            raise _ClientGone from error
+
+    async def _linger(self) -> None:
+        """Let the client read our answer: closing while it still sends could destroy what it has not read."""
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(_LINGER_S):
+                self._writer.write_eof()
+                await self._wait_until_gone()
+
+
+class _ClientGone(Exception):
+    """The connection broke; the cause says how."""
+
+
+def _route(router: Router, head: h11.Request, body: bytes) -> tuple[Request, Handler]:
+    method = head.method.decode("ascii")
+    path, query = parse_target(head.target.decode("latin-1"))
+    handler, params = router.find(method, path)
+    headers: dict[str, str] = {}
+    for name, value in head.headers:
+        key, text = name.decode("ascii"), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return Request(method, unquote(path), query=query, headers=headers, body=body, params=params), handler

@@ -1,0 +1,144 @@
+"""Sockets to listen on, private ones without a moment in which others could connect."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from plugbay.errors import PathTooLong, PathUnusable, SocketInUse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MAX_PATH_BYTES: Final = 107
+_BACKLOG: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class UnixAddress:
+    """A unix socket only its owner may connect to (mode 0600)."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class TcpAddress:
+    """A TCP socket; port 0 lets the kernel choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+Address = UnixAddress | TcpAddress
+
+
+@contextmanager
+def listen(address: Address) -> Iterator[socket.socket]:
+    """A listening, nonblocking socket; closed at the end, and its file removed if it is still ours.
+
+    A socket file that nobody answers at is taken for a leftover and replaced. Two programs that find the same
+    leftover at the same moment may both believe so: who needs certainty holds a lock.
+
+    Raises:
+        SocketInUse: somebody answers there.
+        PathTooLong, PathUnusable: the path cannot be bound.
+    """
+    match address:
+        case UnixAddress(path):
+            with _listen_unix(path) as listener:
+                yield listener
+        case TcpAddress():
+            with _listen_tcp(address) as listener:
+                yield listener
+
+
+def bound_address(listener: socket.socket, asked: Address) -> Address:
+    """Where a listener is really listening: with the port that the kernel chose."""
+    if isinstance(asked, UnixAddress):
+        return asked
+    host, port, *_ = listener.getsockname()
+    return TcpAddress(host, port)
+
+
+@contextmanager
+def _listen_unix(path: Path) -> Iterator[socket.socket]:
+    if len(bytes(path)) > _MAX_PATH_BYTES:
+        raise PathTooLong(str(path))
+    _remove_leftover(path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        # Linux gives the file the mode the socket has when it is bound: no window, and no umask for other threads.
+        os.fchmod(listener.fileno(), 0o600)
+        try:
+            listener.bind(str(path))
+        except OSError as error:
+            raise _translated(path, error) from error
+        ours = _identity(path)
+        try:
+            listener.setblocking(False)
+            listener.listen(_BACKLOG)
+            yield listener
+        finally:
+            # While the listener is open the kernel gives the inode number to nobody else.
+            if _identity(path) == ours:
+                with contextlib.suppress(FileNotFoundError):
+                    path.unlink()
+
+
+@contextmanager
+def _listen_tcp(address: TcpAddress) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((address.host, address.port))
+            listener.setblocking(False)
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            raise _translated(address, error) from error
+        yield listener
+
+
+def _remove_leftover(path: Path) -> None:
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise PathUnusable(str(path), "exists and is not a socket")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.setblocking(False)
+            probe.connect(str(path))
+    except FileNotFoundError:
+        return
+    except ConnectionRefusedError:
+        path.unlink(missing_ok=True)
+    except BlockingIOError:
+        raise SocketInUse(str(path)) from None  # its queue is full: somebody is behind it
+    except OSError as error:
+        raise PathUnusable(str(path), error.strerror or str(error)) from error
+    else:
+        raise SocketInUse(str(path))
+
+
+def _translated(address: Address | Path, error: OSError) -> SocketInUse | PathUnusable:
+    if error.errno == errno.EADDRINUSE:
+        return SocketInUse(str(address))
+    return PathUnusable(str(address), f"cannot listen here: {error.strerror or error}")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

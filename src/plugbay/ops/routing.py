@@ -1,0 +1,213 @@
+"""Requests, responses, and which handler answers what: HTTP without sockets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+JSON: Final = "application/json"
+
+_Headers = tuple[tuple[str, str], ...]
+
+
+class HttpError(Exception):
+    """Raised by a handler to answer with a Kubernetes ``Status``; it never leaves the server.
+
+    Attributes:
+        status: 400 to 599.
+        reason: a machine-readable word, as ``metav1.StatusReason``: ``NotFound``, ``AlreadyExists``, ``Conflict``.
+        message: a sentence for people.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, *, headers: _Headers = ()) -> None:
+        super().__init__(status, reason, message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.headers = headers
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, read whole.
+
+    Attributes:
+        path: decoded, without the query.
+        params: what the template's ``{names}`` stand for, decoded.
+        query: of a key given twice, the last value.
+        headers: keys in lower case; of a header given twice, the values joined by a comma.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    params: Mapping[str, str] = field(default_factory=dict)
+
+    def json(self) -> object:
+        """The body as JSON.
+
+        Raises:
+            HttpError: 400, when it is not.
+        """
+        try:
+            return json.loads(self.body)
+        except ValueError as error:
+            raise HttpError(400, "BadRequest", f"the request body is not JSON: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response that is complete before it is sent."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "text/plain; charset=utf-8"
+    headers: _Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamResponse:
+    """A response sent as it is made; its connection serves no further request.
+
+    Attributes:
+        chunks: each is sent at once. Closed (``aclose``) when all is sent, when the client goes, when the server stops.
+    """
+
+    chunks: AsyncIterator[bytes]
+    status: int = 200
+    content_type: str = "text/plain; charset=utf-8"
+    headers: _Headers = ()
+
+
+Handler = Callable[[Request], Awaitable[Response | StreamResponse]]
+
+
+def json_response(value: object, *, status: int = 200) -> Response:
+    """``value``, made of dicts, lists and scalars, as JSON with a line end for people at a terminal."""
+    return Response(status, json.dumps(value).encode() + b"\n", JSON)
+
+
+def error_response(error: HttpError) -> Response:
+    """The Kubernetes ``Status`` for an error.
+
+    Source: Kubernetes 1.36 ``apimachinery/pkg/apis/meta/v1/types.go``.
+    """
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": error.message,
+        "reason": error.reason,
+        "code": error.status,
+    }
+    return Response(error.status, json.dumps(status).encode() + b"\n", JSON, error.headers)
+
+
+def parse_target(target: str) -> tuple[str, dict[str, str]]:
+    """Path (still percent-encoded) and query of a request target.
+
+    Raises:
+        HttpError: 400, when it is neither a path nor a URL.
+    """
+    try:
+        parts = urlsplit(target if not target.startswith("//") else "/" + target.lstrip("/"))
+        query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=1000))
+    except ValueError as error:
+        raise HttpError(400, "BadRequest", f"the request target is malformed: {error}") from None
+    if not parts.path.startswith("/"):
+        raise HttpError(400, "BadRequest", "the request target must be a path")
+    return parts.path, query
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    segments: tuple[str, ...]
+    methods: dict[str, Handler]
+
+    def match(self, segments: list[str]) -> dict[str, str] | None:
+        if len(segments) != len(self.segments):
+            return None
+        params: dict[str, str] = {}
+        for wanted, segment in zip(self.segments, segments, strict=True):
+            if wanted.startswith("{"):
+                if not segment:
+                    return None
+                params[wanted[1:-1]] = unquote(segment)
+            elif wanted != unquote(segment):
+                return None
+        return params
+
+
+class Router:
+    """Handlers by method and path template; a template added earlier wins.
+
+    A ``{name}`` in a template stands for one whole segment, not empty. HEAD is answered by the handler of GET.
+    """
+
+    def __init__(self) -> None:
+        self._routes: dict[tuple[str, ...], _Route] = {}
+
+    def add(self, method: str, template: str, handler: Handler) -> None:
+        """Let ``handler`` answer ``method`` on paths of the shape ``template``."""
+        segments = tuple(template.split("/"))
+        methods = self._routes.setdefault(segments, _Route(segments, {})).methods
+        if method in methods:
+            raise ValueError(f"{method} {template} has a handler already")
+        methods[method] = handler
+
+    def get(self, template: str) -> Callable[[Handler], Handler]:
+        """Decorator: ``add`` for GET."""
+        return self._decorator("GET", template)
+
+    def post(self, template: str) -> Callable[[Handler], Handler]:
+        """Decorator: ``add`` for POST."""
+        return self._decorator("POST", template)
+
+    def delete(self, template: str) -> Callable[[Handler], Handler]:
+        """Decorator: ``add`` for DELETE."""
+        return self._decorator("DELETE", template)
+
+    def find(self, method: str, path: str) -> tuple[Handler, dict[str, str]]:
+        """The handler for a path (percent-encoded) and what its template's names stand for.
+
+        Raises:
+            HttpError: 404 when no template fits, 405 with ``Allow`` when one fits with other methods.
+        """
+        segments = path.split("/")
+        allowed: set[str] = set()
+        for route in self._routes.values():
+            params = route.match(segments)
+            if params is None:
+                continue
+            handler = route.methods.get(method) or (route.methods.get("GET") if method == "HEAD" else None)
+            if handler is not None:
+                return handler, params
+            allowed |= route.methods.keys()
+        if not allowed:
+            raise HttpError(404, "NotFound", "the server could not find the requested resource")
+        if "GET" in allowed:
+            allowed.add("HEAD")
+        allow = (("Allow", ", ".join(sorted(allowed))),)
+        raise HttpError(405, "MethodNotAllowed", f"{path} does not support {method}", headers=allow)
+
+    def _decorator(self, method: str, template: str) -> Callable[[Handler], Handler]:
+        def register(handler: Handler) -> Handler:
+            self.add(method, template, handler)
+            return handler
+
+        return register
+
+
+def phrase(status: int) -> str:
+    """The reason phrase for a status code, empty for one without."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
