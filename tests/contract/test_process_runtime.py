@@ -492,7 +492,8 @@ async def test_an_end_while_no_node_runs_is_known_later(state_dir: Path, spec: C
 
 async def test_a_node_that_died_before_the_wrapper_leaves_a_lost_instance(state_dir: Path, spec: ContainerSpec) -> None:
     record = SpecRecord(spec, env={}, working_dir="/", created_at=datetime.now(UTC))
-    InstanceDirectories(state_dir).create(record, encode_launch(spec.argv, working_dir="/", env={}))
+    launch = encode_launch(spec.argv, working_dir="/", env={})
+    await asyncio.to_thread(InstanceDirectories(state_dir).create, record, launch)
     async with runtime_on(state_dir) as runtime:
         (state,) = await runtime.list()
         assert (state.state, state.pid, state.exit_code) == (RunState.LOST, None, None)
@@ -505,7 +506,8 @@ async def test_a_command_never_runs_without_its_node(state_dir: Path, spec: Cont
     record = SpecRecord(replace(spec, argv=argv), env={}, working_dir="/", created_at=datetime.now(UTC))
     directories = InstanceDirectories(state_dir)
     env = {"PATH": os.environ["PATH"]}
-    container = directories.create(record, encode_launch(argv, working_dir="/", env=env))
+    launch = encode_launch(argv, working_dir="/", env=env)
+    container = await asyncio.to_thread(directories.create, record, launch)
     report, reported = os.pipe()
     os.close(report)  # as when the node is killed
     wrapper = spawn_wrapper(directories.path(container), boot_id="boot", environ=os.environ, report=reported)

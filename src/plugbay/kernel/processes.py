@@ -17,8 +17,8 @@ from typing import Final
 
 _ENDED: Final = frozenset("ZXx")
 """States of a process that has ended: not yet reaped, or being removed."""
-_STAT_BYTES: Final = 4096
-"""52 numbers of at most 20 digits, and a command of at most 64 bytes."""
+_READ_BYTES: Final = 4096
+"""A stat line is 52 numbers of at most 20 digits, and a command of at most 64 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +57,15 @@ def read_boot_id(proc_root: Path) -> str:
     Raises:
         OSError: ``proc_root`` is no proc file system.
     """
-    return (proc_root / "sys/kernel/random/boot_id").read_text().strip()
+    return _read(proc_root / "sys/kernel/random/boot_id").strip()
 
 
 def read_stat(pid: int, *, proc_root: Path) -> ProcessStat | None:
     """The process that has ``pid`` now, a zombie too; None when there is none."""
     try:
-        # Nonblocking for what polices the event loop: proc never makes a reader wait.
-        stat = os.open(proc_root / str(pid) / "stat", os.O_RDONLY | os.O_NONBLOCK)
-    except FileNotFoundError:
+        return parse_stat(_read(proc_root / str(pid) / "stat"))
+    except (FileNotFoundError, ProcessLookupError):
         return None
-    try:
-        return parse_stat(os.read(stat, _STAT_BYTES).decode(errors="replace"))
-    except ProcessLookupError:
-        return None
-    finally:
-        os.close(stat)
 
 
 def parse_stat(text: str) -> ProcessStat:
@@ -134,6 +127,15 @@ def kill_session(leader: ProcessIdentity, *, proc_root: Path) -> list[ProcessIde
         except PermissionError:
             continue
     return [member.identity for member in members if member.group in killed]
+
+
+def _read(path: Path) -> str:
+    # Nonblocking for what polices the event loop: proc never makes a reader wait.
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return os.read(file, _READ_BYTES).decode(errors="replace")
+    finally:
+        os.close(file)
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:
