@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from plugbay.errors import AdmissionError
 from plugbay.kubelet.paths import KubeletPaths
@@ -30,9 +30,12 @@ NAME = ResourceName("example.com/r")
 GRACE_S = 300
 Answer = TypeVar("Answer")
 
-device_sets = st.dictionaries(st.sampled_from("abcdef"), st.booleans(), max_size=6)
+# weighted towards pods that get what they ask for, or nothing would be held that could be lost
+device_sets = st.dictionaries(st.sampled_from("abcdefghij"), st.sampled_from([True, True, True, False]), min_size=4)
 pod_uids = st.sampled_from(["p", "q", "r", "s"]).map(PodUid)
-shapes = st.lists(st.tuples(st.sampled_from(list(ContainerKind)), st.integers(0, 3)), min_size=1, max_size=3)
+shapes = st.lists(
+    st.tuples(st.sampled_from(list(ContainerKind)), st.sampled_from([0, 1, 1, 2])), min_size=1, max_size=3
+)
 
 
 class ManagerMachine(RuleBasedStateMachine):
@@ -71,10 +74,21 @@ class ManagerMachine(RuleBasedStateMachine):
         """Wait until the manager has seen what the plugin last did."""
         wanted = ResourceCount(self.capacity, sum((self.listed or {}).values()))
         async for _ in self.manager.changes():
-            if self.manager.resources().get(NAME, ResourceCount(0, 0)) == wanted:
+            if self.manager.resources().get(NAME, ResourceCount(0, 0)) != wanted:
+                continue
+            if self.listed is None or self.listed == self.seen():
                 return
 
+    def seen(self) -> dict[str, bool]:
+        """The manager's picture of the last list."""
+        devices = [device for resource in self.manager.snapshot().resources for device in resource.devices]
+        return {device.id: device.health == "Healthy" for device in devices if device.health != "Unknown"}
+
     # --- what can happen --------------------------------------------------------------------------------------------
+
+    @initialize(devices=device_sets)
+    def begin(self, devices: dict[str, bool]) -> None:
+        self.plugin_starts(devices)
 
     @precondition(lambda self: self.plugin is None)
     @rule(devices=device_sets)
@@ -110,7 +124,7 @@ class ManagerMachine(RuleBasedStateMachine):
         self.capacity = 0
         self.do(self.settled())
 
-    @rule(uid=pod_uids, shape=shapes, plugin_refuses=st.booleans())
+    @rule(uid=pod_uids, shape=shapes, plugin_refuses=st.sampled_from([False, False, False, True]))
     def pod_is_admitted(self, uid: PodUid, shape: list[tuple[ContainerKind, int]], plugin_refuses: bool) -> None:
         if uid in self.held:
             return
@@ -136,13 +150,14 @@ class ManagerMachine(RuleBasedStateMachine):
         self.do(self.manager.release_pod(uid))
         self.held.pop(uid, None)
 
-    @rule()
-    def manager_restarts(self) -> None:
+    @rule(devices=device_sets)
+    def manager_restarts(self, devices: dict[str, bool]) -> None:
         self.do(self.around.aclose())
         self.do(self.around_plugin.aclose())
         self.plugin, self.listed, self.capacity = None, None, 0
         self.start_manager()
         self.do(self.settled())
+        self.plugin_starts(devices)
 
     # --- what must hold ---------------------------------------------------------------------------------------------
 
@@ -199,4 +214,4 @@ def as_list(devices: dict[str, bool]) -> list[Device]:
 
 
 TestManagerMachine = ManagerMachine.TestCase
-TestManagerMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestManagerMachine.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
