@@ -26,6 +26,7 @@
     │   ├── PodNotFound
     │   ├── PodExists
     │   ├── ContainerNotFound
+    │   ├── VolumeUnusable
     │   ├── ContainerStartError
     │   ├── InstanceNotFound
     │   └── ExecFailed
@@ -46,7 +47,8 @@
     │   └── EndpointStopped
     └── PeerError                   the program at the other end of a socket
         ├── RpcFailed
-        └── RegistrationRefused
+        ├── RegistrationRefused
+        └── RequestRefused
 """
 
 from __future__ import annotations
@@ -326,6 +328,18 @@ class ContainerNotFound(PodError):
         return f"container {self.container} is not valid for pod {self.pod}; it has: {', '.join(self.valid)}"
 
 
+class VolumeUnusable(PodError):
+    """A volume is not what the pod says it is, or cannot be made."""
+
+    def __init__(self, volume: str, problem: str) -> None:
+        super().__init__(volume, problem)
+        self.volume = volume
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"MountVolume.SetUp failed for volume {quote(self.volume)} : {self.problem}"
+
+
 class ContainerStartError(PodError):
     """A runtime cannot start a container.
 
@@ -536,6 +550,24 @@ class RpcFailed(PeerError):
 
 class RegistrationRefused(PeerError):
     """A Register call cannot be granted; ``str()`` is the message sent back."""
+
+
+class RequestRefused(PeerError):
+    """A node answered a request with a v1 Status; ``str()`` is the node's own sentence.
+
+    Attributes:
+        code: the HTTP status, 400 to 599.
+        reason: ``metav1.StatusReason``, such as ``NotFound``.
+    """
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(code, reason, message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def quote(text: str) -> str:

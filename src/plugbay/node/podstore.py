@@ -145,11 +145,12 @@ async def open_pod_store(path: Path) -> AsyncIterator[PodStore]:
     store = await asyncio.to_thread(PodStore, path)
     try:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(store.write_until_closed(), name="write pods and events")
+            writer = tasks.create_task(store.write_until_closed(), name="write pods and events")
             try:
                 yield store
             finally:
                 store.stop_writing()
+                await asyncio.wait({writer})  # also when the block failed, where the group would cancel it
     finally:
         await asyncio.to_thread(store.close)
 

@@ -59,6 +59,11 @@ class ContainerRecord:
     def restart_count(self) -> int:
         return max(self.attempt, 0)
 
+    def instances(self) -> frozenset[ContainerId]:
+        """The instances it names: the newest one and the one before."""
+        states = [state for state in (self.state, self.last) if isinstance(state, Running | Terminated)]
+        return frozenset(state.id for state in states if state.id is not None)
+
     def waiting(self, reason: str, message: str = "") -> ContainerRecord:
         return replace(self, state=Waiting(reason, message), last=self._newest_end())
 

@@ -1,0 +1,176 @@
+"""Keeps one container of a pod as its kind and the restart policy want it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import AdmissionError, ContainerStartError, InstanceNotFound, VolumeUnusable
+from plugbay.model.edits import ContainerEdits
+from plugbay.model.expansion import container_argv, container_env
+from plugbay.model.ids import PodUid
+from plugbay.model.pods import Container, RestartPolicy
+from plugbay.model.requests import ContainerKind
+from plugbay.node.adoption import lost, terminated
+from plugbay.node.backoff import Backoff, go_duration
+from plugbay.node.events import ObjectRef, pod_ref
+from plugbay.node.parts import NodeParts, uninterrupted
+from plugbay.node.records import ContainerRecord, PodRecord, Running, Terminated, Waiting
+from plugbay.node.runtimes.port import ContainerSpec
+from plugbay.node.volumes import container_mounts
+
+CONFIG_RETRY_S: Final = 10.0
+"""Kubelets try again with each sync of the pod, some 12 s apart, without growing delays."""
+START_FAILED_EXIT_CODE: Final = 128
+
+
+def restarts(kind: ContainerKind, policy: RestartPolicy, end: Terminated) -> bool:
+    """Whether a container that ended so is started again while its pod lives."""
+    match kind:
+        case ContainerKind.SIDECAR:
+            return True
+        case ContainerKind.INIT:
+            return end.exit_code != 0 and policy is not RestartPolicy.NEVER
+        case ContainerKind.APP:
+            return policy is RestartPolicy.ALWAYS or (policy is RestartPolicy.ON_FAILURE and end.exit_code != 0)
+
+
+class ContainerWorker:
+    """Runs one container from whatever state its record is in.
+
+    Attributes:
+        attempted: set once a first start was tried, well or not: then the next container's turn comes.
+        started: set once it runs.
+    """
+
+    def __init__(self, parts: NodeParts, uid: PodUid, container: Container, volumes: Mapping[str, Path]) -> None:
+        self._parts = parts
+        self._uid = uid
+        self._container = container
+        self._volumes = volumes
+        self._restart_backoff = Backoff()
+        self._start_backoff = Backoff(max_s=CONFIG_RETRY_S)
+        self.attempted = asyncio.Event()
+        self.started = asyncio.Event()
+
+    async def run(self) -> Terminated:
+        """How it ended for good; of a container that is always restarted, never."""
+        while True:
+            match self._record.state:
+                case Waiting():
+                    await self._start()
+                    self.attempted.set()
+                    if isinstance(self._record.state, Waiting):
+                        await self._parts.clock.sleep(self._start_backoff.next_delay_s())
+                case Running() as running:
+                    self.attempted.set()
+                    self.started.set()
+                    await self._wait(running)
+                case Terminated() as end:
+                    self.attempted.set()
+                    if not restarts(self._container.kind, self._pod.pod.spec.restart_policy, end):
+                        return end
+                    before = self._record
+                    await self._back_off(end)
+                    await self._start()
+                    await self._remove_dropped(before)
+
+    @property
+    def _pod(self) -> PodRecord:
+        return self._parts.pods[self._uid]
+
+    @property
+    def _record(self) -> ContainerRecord:
+        return self._pod.containers[self._container.name]
+
+    @property
+    def _ref(self) -> ObjectRef:
+        return pod_ref(self._pod.pod, self._container.name)
+
+    def _put(self, record: ContainerRecord) -> None:
+        self._parts.pods.put_container(self._uid, self._container.name, record)
+
+    # --- starting ---------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        """One attempt; the record tells what came of it."""
+        try:
+            edits = await self._parts.devices.prepare_container(self._uid, self._container.name)
+            spec = await asyncio.to_thread(self._spec, self._pod, edits)
+        except (AdmissionError, VolumeUnusable) as error:
+            self._fail("CreateContainerConfigError", str(error))
+            return
+        await uninterrupted(self._parts.tasks, self._start_instance(spec))
+
+    def _spec(self, pod: PodRecord, edits: ContainerEdits) -> ContainerSpec:
+        container = self._container
+        return ContainerSpec(
+            pod_uid=pod.uid,
+            namespace=pod.pod.namespace,
+            pod=pod.pod.name,
+            name=container.name,
+            attempt=pod.containers[container.name].attempt + 1,
+            image=container.image,
+            argv=container_argv(container, device_env=edits.env),
+            working_dir=container.working_dir,
+            env=container_env(container),
+            mounts=container_mounts(container, self._volumes),
+            edits=edits,
+        )
+
+    async def _start_instance(self, spec: ContainerSpec) -> None:
+        """Start and record as one step: a process that nobody knows of could not be stopped."""
+        if not spec.argv:
+            self._fail("CreateContainerError", "no command specified: an image's own command is not known here")
+            return
+        try:
+            state = await self._parts.runtime.start(spec)
+        except ContainerStartError as error:
+            self._start_failed(error, attempt=spec.attempt)
+            return
+        self._put(self._record.running(state.id, attempt=spec.attempt, started_at=state.started_at))
+        self._parts.events.normal(self._ref, "Created", "Container created")
+        self._parts.events.normal(self._ref, "Started", "Container started")
+
+    def _start_failed(self, error: ContainerStartError, *, attempt: int) -> None:
+        if error.reason == "CreateContainerError":
+            self._fail(error.reason, str(error))
+            return
+        # The container was made and could not run: that counts as a run, and the restart policy decides.
+        now = self._parts.clock.now()
+        end = Terminated(None, START_FAILED_EXIT_CODE, error.reason, now, message=str(error))
+        self._put(self._record.terminated(end, attempt=attempt))
+        self._parts.events.warning(self._ref, "Failed", f"Error: {error}")
+
+    def _fail(self, reason: str, message: str) -> None:
+        self._put(self._record.waiting(reason, message))
+        self._parts.events.warning(self._ref, "Failed", f"Error: {message}")
+
+    # --- ending -----------------------------------------------------------------------------------------------------
+
+    async def _wait(self, running: Running) -> None:
+        attempt = self._record.attempt
+        try:
+            end = terminated(await self._parts.runtime.wait(running.id), now=self._parts.clock.now())
+        except InstanceNotFound:
+            end = lost(running, now=self._parts.clock.now())
+        self._put(self._record.terminated(end, attempt=attempt))
+
+    async def _back_off(self, end: Terminated) -> None:
+        ran_for = end.finished_at - end.started_at if end.started_at else timedelta()
+        delay_s = self._restart_backoff.next_delay_s(ran_s=ran_for.total_seconds())
+        if delay_s == 0:
+            return
+        name, pod = self._container.name, self._pod.full_name
+        message = f"back-off {go_duration(delay_s)} restarting failed container={name} pod={pod}"
+        self._put(self._record.waiting("CrashLoopBackOff", message))
+        self._parts.events.warning(self._ref, "BackOff", f"Back-off restarting failed container {name} in pod {pod}")
+        await self._parts.clock.sleep(delay_s)
+
+    async def _remove_dropped(self, before: ContainerRecord) -> None:
+        """Remove the instances the record names no more: of those that ended, a kubelet keeps the last one."""
+        for instance in before.instances() - self._record.instances():
+            await self._parts.runtime.remove(instance)

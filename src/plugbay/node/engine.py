@@ -1,0 +1,218 @@
+"""Runs the node's pods: takes them in, starts a worker for each, finds them again after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import uuid
+from collections import defaultdict
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+from plugbay.errors import InstanceNotFound, InvalidManifest, StoreUnusable
+from plugbay.model.ids import PodUid
+from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S, Pod, with_identity
+from plugbay.node.adoption import adopt
+from plugbay.node.binding import Binder
+from plugbay.node.events import pod_ref
+from plugbay.node.lifecycle import HOLDS_RESOURCES, Stage, Step
+from plugbay.node.machine import Machine
+from plugbay.node.parts import NodeParts
+from plugbay.node.pod_worker import PodWorker
+from plugbay.node.records import Deletion, PodRecord, new_record
+from plugbay.node.runtimes.port import ContainerState, RunState
+
+logger = logging.getLogger(__name__)
+
+RETRY_S: Final = 10.0
+"""Before a pod's worker that failed is started again."""
+_NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Of the API server's name suffixes: no vowels, no words."""
+
+
+class PodEngine:
+    """The node's pods in motion. Made by `run_engine`."""
+
+    def __init__(self, parts: NodeParts, machine: Machine) -> None:
+        self._parts = parts
+        self._workers: dict[PodUid, PodWorker] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.binder = Binder(parts, machine, start=self._start_worker)
+
+    async def create(self, pod: Pod) -> PodRecord:
+        """Take in a new pod, durably. One with a node name needs no scheduler.
+
+        Raises:
+            PodExists: its namespace has a pod of this name.
+            InvalidManifest: it is meant for another node.
+            StoreUnusable: it could not be kept.
+        """
+        if pod.spec.node_name not in (None, self._parts.name):
+            problem = f"names another node; the only one here is {self._parts.name}"
+            raise InvalidManifest(problem, field="spec.nodeName", source=f"pod {pod.name}")
+        suffix = "".join(secrets.choice(_NAME_ALPHABET) for _ in range(5))
+        pod = with_identity(replace(pod, uid=PodUid("")), uid=PodUid(str(uuid.uuid4())), suffix=suffix)
+        record = new_record(pod, created_at=self._parts.clock.now())
+        if pod.spec.node_name is not None:
+            record = replace(record.after(Step.BIND), bound_at=record.created_at)
+        record = self._parts.pods.add(record)
+        try:
+            await self._parts.pods.flush()
+        except StoreUnusable:
+            self._parts.pods.remove(record)
+            raise
+        if self._parts.pods[record.uid].stage is not record.stage:
+            return record  # deleted meanwhile
+        if record.stage is Stage.BOUND:
+            self.binder.occupy(record)
+            self._start_worker(record.uid)
+        else:
+            self.binder.enqueue(record.uid)
+        return record
+
+    async def delete(self, namespace: str, name: str, *, grace_s: int | None = None) -> PodRecord:
+        """Have a pod stopped and removed. A second call can only shorten the grace period.
+
+        Args:
+            grace_s: between SIGTERM and SIGKILL; 0 kills. None is the pod's own choice.
+
+        Raises:
+            PodNotFound: there is no such pod.
+            StoreUnusable: the deletion could not be kept; it goes on nevertheless.
+        """
+        record = self._parts.pods.named(namespace, name)
+        if grace_s is None:
+            grace_s = record.pod.spec.termination_grace_period_s
+        if record.stage in (Stage.UNSCHEDULED, Stage.ENDED):
+            grace_s = 0
+        self.binder.withdraw(record.uid)
+        wanted = Deletion.at(self._parts.clock.now(), grace_s=grace_s)
+        if record.deletion is None:
+            record = self._parts.pods.put(replace(record.after(Step.DELETE), deletion=wanted))
+            self._terminate(record)
+        elif wanted.deadline < record.deletion.deadline:
+            record = self._parts.pods.put(replace(record.after(Step.DELETE), deletion=wanted))
+            if record.uid in self._workers:
+                self._spawn(self._workers[record.uid].kill_sooner(grace_s))
+        await self._parts.pods.flush()
+        return record
+
+    async def restore(self, instances: Iterable[ContainerState]) -> None:
+        """Take up the stored pods and what the runtime still has of them; called once, before anything else."""
+        by_pod = _by_pod(instances)
+        for record in list(self._parts.pods):
+            adopted = self._parts.pods.put(adopt(record, by_pod.get(record.uid, ()), now=self._parts.clock.now()))
+            if adopted.stage in HOLDS_RESOURCES and adopted.bound_at is not None:
+                self.binder.occupy(adopted)
+            if adopted.stage is Stage.UNSCHEDULED:
+                self.binder.enqueue(adopted.uid)
+            elif adopted.stage is not Stage.ENDED:
+                self._start_worker(adopted.uid)
+        self._clear_away(by_pod)
+
+    # --- workers ----------------------------------------------------------------------------------------------------
+
+    def _start_worker(self, uid: PodUid) -> None:
+        if uid not in self._workers:
+            worker = PodWorker(self._parts, uid, misfit=self.binder.misfit)
+            self._workers[uid] = worker
+            self._spawn(self._run_worker(uid, worker))
+
+    def _terminate(self, record: PodRecord) -> None:
+        if record.uid in self._workers:
+            self._workers[record.uid].terminate()
+        else:
+            self._start_worker(record.uid)
+
+    async def _run_worker(self, uid: PodUid, worker: PodWorker) -> None:
+        """Run a pod, and try again after a fault: one pod must not end the others."""
+        while True:
+            try:
+                await worker.run()
+            except Exception as error:
+                logger.exception("running pod %s failed; trying again in %d s", uid, RETRY_S)
+                if uid not in self._parts.pods:
+                    break
+                pod = self._parts.pods[uid].pod
+                self._parts.events.warning(pod_ref(pod), "FailedSync", f"Error syncing pod, skipping: {_leaf(error)}")
+                await self._parts.clock.sleep(RETRY_S)
+            else:
+                break
+        del self._workers[uid]
+        self.binder.vacate(uid)
+        if uid in self._parts.pods and self._parts.pods[uid].stage is Stage.TERMINATING:
+            self._start_worker(uid)  # deleted in the moment it ended
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = self._parts.tasks.create_task(_guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Let go of all pods; what runs goes on running."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def start_background(self) -> None:
+        self._spawn(self.binder.bind_pods())
+        self._spawn(self.binder.watch_devices())
+
+    # --- what is left from before -----------------------------------------------------------------------------------
+
+    def _clear_away(self, by_pod: Mapping[PodUid, list[ContainerState]]) -> None:
+        """Stop what belongs to no pod, and free what pods hold that are no more."""
+        kept = {id for record in self._parts.pods for each in record.containers.values() for id in each.instances()}
+        unknown = _by_pod(each for instances in by_pod.values() for each in instances if each.id not in kept)
+        for uid in unknown.keys() | self._parts.devices.assigned_pods():
+            self._spawn(self._remove(uid, unknown.get(uid, ())))
+
+    async def _remove(self, uid: PodUid, instances: Iterable[ContainerState]) -> None:
+        for instance in instances:
+            logger.warning("removing container %s, which belongs to no pod", instance.id)
+            try:
+                if instance.state is RunState.RUNNING:
+                    await self._parts.runtime.stop(instance.id, grace_s=DEFAULT_GRACE_PERIOD_S)
+                await self._parts.runtime.remove(instance.id)
+            except InstanceNotFound:
+                continue
+        if uid not in self._parts.pods or self._parts.pods[uid].stage not in HOLDS_RESOURCES:
+            await self._parts.devices.release_pod(uid)
+
+
+@asynccontextmanager
+async def run_engine(parts: NodeParts, machine: Machine) -> AsyncIterator[PodEngine]:
+    """Pods run while the block runs. At its end their processes go on, to be adopted at the next start."""
+    engine = PodEngine(parts, machine)
+    await engine.restore(await parts.runtime.list())
+    engine.start_background()
+    try:
+        yield engine
+    finally:
+        await engine.stop()
+
+
+def _by_pod(instances: Iterable[ContainerState]) -> dict[PodUid, list[ContainerState]]:
+    grouped: defaultdict[PodUid, list[ContainerState]] = defaultdict(list)
+    for instance in instances:
+        grouped[instance.pod_uid].append(instance)
+    return grouped
+
+
+async def _guarded(work: Coroutine[None, None, None]) -> None:
+    """A fault in one pod's affairs must not end the node."""
+    try:
+        await work
+    except Exception:
+        logger.exception("a background task of the pods failed")
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """The first real error inside exception groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,80 @@
+"""What pods are run with, handed to every worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from plugbay.manager.snapshot import ResourceCount
+from plugbay.model.edits import ContainerEdits
+from plugbay.model.ids import ContainerName, PodUid, ResourceName
+from plugbay.model.requests import PodRequest
+from plugbay.node.events import EventLog
+from plugbay.node.pods import PodTable
+from plugbay.node.runtimes.port import ContainerRuntime
+from plugbay.node.volumes import Volumes
+from plugbay.ops.clock import Clock
+
+Result = TypeVar("Result")
+
+
+class DeviceSource(Protocol):
+    """What running pods asks of a device manager; see `plugbay.manager.manager.DeviceManager`."""
+
+    async def admit(self, pod: PodRequest, *, running: Collection[ContainerName] = ()) -> None: ...
+
+    async def prepare_container(self, pod: PodUid, container: ContainerName) -> ContainerEdits: ...
+
+    async def release_pod(self, pod: PodUid) -> None: ...
+
+    def resources(self) -> Mapping[ResourceName, ResourceCount]: ...
+
+    def changes(self) -> AsyncIterator[None]: ...
+
+    def assigned_pods(self) -> frozenset[PodUid]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeParts:
+    """Attributes: ``tasks`` lives as long as the engine."""
+
+    name: str
+    devices: DeviceSource
+    runtime: ContainerRuntime
+    pods: PodTable
+    events: EventLog
+    volumes: Volumes
+    clock: Clock
+    tasks: asyncio.TaskGroup
+
+
+async def uninterrupted(tasks: asyncio.TaskGroup, work: Coroutine[None, None, Result]) -> Result:
+    """The result of ``work``, which is finished also when the caller is cancelled meanwhile."""
+
+    async def outcome() -> Result | Exception:
+        try:
+            return await work
+        except Exception as error:  # handed to the caller; here it would end the whole group
+            return error
+
+    task = tasks.create_task(outcome())
+    try:
+        result = await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+async def run_until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
+    """Run ``work`` to its end, or cancel it when ``stop`` is set."""
+    async with asyncio.TaskGroup() as tasks:
+        working = tasks.create_task(work)
+        stopping = tasks.create_task(stop.wait())
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        working.cancel()
+        stopping.cancel()
