@@ -1,0 +1,252 @@
+"""The gopher tutorial on one machine, without a cluster: `make demo`.
+
+Starts a node on a private root and the gopher plugin, each as its own process, and plays what the tutorial shows:
+devices appear and vanish, pods run and wait, the node is killed and comes back. Every step says what was observed;
+the first one that does not hold ends the demo with exit code 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+RESOURCE = "example.com/gopher"
+PODS = Path(__file__).parents[1] / "examples/gopher"
+PATIENCE_S = 15.0
+LOOK_AGAIN_S = 0.03
+Seen = TypeVar("Seen")
+
+
+class DemoFailed(Exception):
+    """Something that should have been observed was not."""
+
+
+class Demo:
+    """One run: a root, a node, a plugin, and what is looked at."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "root"
+        self.gophers = directory / "gophers"
+        self.log = directory / "log"
+        self.node: subprocess.Popen[bytes] | None = None
+        self.plugin: subprocess.Popen[bytes] | None = None
+        self._steps = 0
+
+    def play(self) -> None:
+        self.start_node()
+        self.start_plugin()
+        self.gophers.mkdir()
+        self.step("node and plugin run; no gopher yet", self.capacity, (0, 0))
+
+        self.touch("g1")
+        self.step("the plugin saw g1, the node counts it", self.capacity, (1, 1))
+
+        self.plugbay("pod", "run", "-f", str(PODS / "pod.yaml"))
+        self.step("gopher-pod runs", lambda: self.phase("gopher-pod"), "Running")
+        self.step("its container was given g1", lambda: self.env("gopher-pod"), "Gopher=g1")
+
+        self.plugbay("pod", "run", "-f", str(PODS / "pod2.yaml"))
+        self.step("gopher-pod2 waits", lambda: self.phase("gopher-pod2"), "Pending")
+        self.step("and says why", lambda: self.why_pending("gopher-pod2"), f"1 Insufficient {RESOURCE}")
+
+        self.touch("g2")
+        self.step("the node counts g2 as well", self.capacity, (2, 2))
+        self.step("gopher-pod2 runs", lambda: self.phase("gopher-pod2"), "Running")
+        self.step("its container was given g2", lambda: self.env("gopher-pod2"), "Gopher=g2")
+
+        self.say("$ rm g2")
+        (self.gophers / "g2").unlink()
+        self.step("g2 is gone, the node counts one", self.capacity, (1, 1))
+        self.step("gopher-pod2 goes on", lambda: self.phase("gopher-pod2"), "Running")
+
+        before = self.instances()
+        self.kill_node()
+        self.start_node()
+        self.step("both pods were adopted, not restarted", self.instances, before)
+        self.step("the plugin has registered again", self.capacity, (1, 1))
+        self.step("gopher-pod holds what it held", lambda: self.env("gopher-pod"), "Gopher=g1")
+        self.step("gopher-pod2 too", lambda: self.env("gopher-pod2"), "Gopher=g2")
+        self.step("the node knows both holders", self.holders, {"g1": "gopher-pod", "g2": "gopher-pod2"})
+
+        self.plugbay("pod", "delete", "gopher-pod", "gopher-pod2", "--grace-period", "1")
+        self.step("no pod is left", lambda: [pod["metadata"]["name"] for pod in self.items("pod")], [])
+        nobody: dict[str, str] = {}
+        self.step("no gopher is held", self.holders, nobody)
+        self.touch("g2")
+        self.step("every gopher can be had again", self.capacity, (2, 2))
+
+    # --- the processes ----------------------------------------------------------------------------------------------
+
+    def start_node(self) -> None:
+        self.say("$ plugbay node up &")
+        self.node = self.spawn("node", "up")
+        self.wait_for("the node answers", lambda: self.run("node", "get").returncode, 0)
+
+    def kill_node(self) -> None:
+        assert self.node is not None
+        self.say(f"$ kill -9 {self.node.pid}   # the node")
+        self.node.kill()
+        self.node.wait()
+
+    def start_plugin(self) -> None:
+        arguments = ["directory", "--resource", RESOURCE, "--path", str(self.gophers), "--env", "Gopher"]
+        self.say(f"$ plugbay serve {' '.join(arguments)} &")
+        self.plugin = self.spawn("serve", *arguments, "--kubelet-root", str(self.root))
+
+    def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "plugbay", *self.rooted(arguments)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C ends the demo, and the demo ends them in order
+            )
+
+    def stop(self) -> None:
+        """End everything that was started, pods first."""
+        if self.node is not None and self.node.poll() is None:
+            self.run("pod", "delete", "--all", "--now")
+        for process in (self.plugin, self.node):
+            if process is not None and process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in (self.plugin, self.node):
+            if process is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=5)
+                process.kill()
+
+    # --- what is observed, through the command line -----------------------------------------------------------------
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "plugbay", *self.rooted(arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def rooted(self, arguments: tuple[str, ...]) -> list[str]:
+        return list(arguments) if "--kubelet-root" in arguments else ["--root", str(self.root), *arguments]
+
+    def plugbay(self, *arguments: str) -> None:
+        self.say(f"$ plugbay {' '.join(arguments)}")
+        done = self.run(*arguments)
+        for line in (done.stdout + done.stderr).splitlines():
+            self.say(f"  {line}")
+        if done.returncode:
+            raise DemoFailed(f"plugbay {' '.join(arguments)} ended with exit code {done.returncode}")
+
+    def items(self, *what: str) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = json.loads(self.run(*what, "get", "-o", "json").stdout)["items"]
+        return listed
+
+    def pod(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.run("pod", "get", name, "-o", "json").stdout)
+        return found
+
+    def capacity(self) -> tuple[int, int]:
+        status = self.items("node")[0]["status"]
+        return int(status["capacity"].get(RESOURCE, 0)), int(status["allocatable"].get(RESOURCE, 0))
+
+    def phase(self, name: str) -> str:
+        return str(self.pod(name)["status"]["phase"])
+
+    def env(self, name: str) -> str:
+        lines = self.run("pod", "exec", name, "--", "env").stdout.splitlines()
+        return next((line for line in lines if line.startswith("Gopher=")), "no Gopher in the environment")
+
+    def why_pending(self, name: str) -> str:
+        conditions = self.pod(name)["status"].get("conditions", [])
+        message = next((item.get("message", "") for item in conditions if item["type"] == "PodScheduled"), "")
+        wanted = f"1 Insufficient {RESOURCE}"
+        return wanted if wanted in message else message
+
+    def instances(self) -> dict[str, str]:
+        """Container ID of each pod: it stays the same only if the container was never restarted."""
+        return {
+            pod["metadata"]["name"]: pod["status"]["containerStatuses"][0].get("containerID", "")
+            for pod in self.items("pod")
+            if pod["status"]["phase"] == "Running"
+        }
+
+    def holders(self) -> dict[str, str]:
+        """Gopher to the pod that holds it, as `plugbay node describe` shows it."""
+        words = [line.split() for line in self.run("node", "describe").stdout.splitlines()]
+        held: dict[str, str] = {}
+        for gopher in ("g1", "g2"):
+            row = next((row for row in words if row and row[0] == gopher), [])
+            pod = next((word for word in row if "gopher-pod" in word), "")
+            if pod:
+                held[gopher] = next(part for part in pod.split("/") if part.startswith("gopher-pod"))
+        return held
+
+    # --- steps ------------------------------------------------------------------------------------------------------
+
+    def touch(self, name: str) -> None:
+        self.say(f"$ touch {name}")
+        (self.gophers / name).touch()
+
+    def step(self, claim: str, look: Callable[[], Seen], wanted: Seen) -> None:
+        """Look until what is wanted is seen, and say so."""
+        self._steps += 1
+        seen = self.wait_for(claim, look, wanted)
+        self.say(f"  [{self._steps:2}] {claim}: {seen}")
+
+    def wait_for(self, claim: str, look: Callable[[], Seen], wanted: Seen) -> Seen:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            seen: Seen | str
+            try:
+                seen = look()
+            except (LookupError, ValueError) as error:  # not there yet
+                seen = f"{type(error).__name__}: {error}"
+            if seen == wanted:
+                return wanted
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"{claim}: wanted {wanted}, saw {seen}")
+            time.sleep(LOOK_AGAIN_S)
+
+    def say(self, text: str) -> None:
+        print(text, flush=True)
+
+
+@contextlib.contextmanager
+def demo() -> Iterator[Demo]:
+    directory = Path(tempfile.mkdtemp(prefix="plugbay-demo-"))
+    running = Demo(directory)
+    try:
+        yield running
+    except DemoFailed:
+        running.stop()
+        if running.log.exists():
+            print("--- what node and plugin said", *running.log.read_text().splitlines()[-40:], sep="\n")
+        raise
+    finally:
+        running.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def main() -> int:
+    os.environ.setdefault("PYTHONWARNINGS", "default")
+    started = time.monotonic()
+    try:
+        with demo() as running:
+            running.play()
+    except DemoFailed as error:
+        print(f"demo failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    print(f"All of it held, in {time.monotonic() - started:.1f} s.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
