@@ -147,7 +147,9 @@ class PodEngine:
             self._start_worker(uid)  # deleted in the moment it ended
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = self._parts.tasks.create_task(_guarded(work))
+        self._track(self._parts.tasks.create_task(_guarded(work)))
+
+    def _track(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -159,8 +161,9 @@ class PodEngine:
             await asyncio.wait(self._tasks)
 
     def start_background(self) -> None:
-        self._spawn(self.binder.bind_pods())
-        self._spawn(self.binder.watch_devices())
+        """Bind pods as long as the engine lives. A fault in that ends the node: without it nothing would move."""
+        self._track(self._parts.tasks.create_task(self.binder.bind_pods()))
+        self._track(self._parts.tasks.create_task(self.binder.watch_devices()))
 
     # --- what is left from before -----------------------------------------------------------------------------------
 

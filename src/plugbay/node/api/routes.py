@@ -1,0 +1,111 @@
+"""Which request is answered by what."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from plugbay.errors import (
+    ContainerNotFound,
+    InvalidManifest,
+    PlugbayError,
+    PodExists,
+    PodNotFound,
+    StoreUnusable,
+)
+from plugbay.node.api.containers import ContainerRoutes
+from plugbay.node.api.devices import DeviceView, devices_object
+from plugbay.node.api.events import EventRoutes
+from plugbay.node.api.pods import PodRoutes
+from plugbay.node.engine import PodEngine
+from plugbay.node.objects import NodeFacts, Resources, list_object, node_object
+from plugbay.node.parts import NodeParts
+from plugbay.node.status import Json
+from plugbay.ops.routing import HttpError, Request, Response, Router, StreamResponse, json_response
+
+_Answer = Callable[[Request], Awaitable[Response | StreamResponse]]
+
+_PODS = "/api/v1/namespaces/{namespace}/pods"
+_POD = f"{_PODS}/{{name}}"
+
+
+def control_router(engine: PodEngine, parts: NodeParts, view: DeviceView, facts: NodeFacts) -> Router:
+    """All routes of the control socket."""
+    pods = PodRoutes(engine, parts.pods, runtime=parts.runtime.name)
+    containers = ContainerRoutes(parts.pods, parts.runtime)
+    events = EventRoutes(parts.events)
+    node = _NodeRoutes(facts, view, parts)
+    router = Router()
+    for method, template, handler in (
+        ("GET", "/api/v1/pods", pods.list),
+        ("GET", _PODS, pods.list),
+        ("POST", _PODS, pods.create),
+        ("GET", _POD, pods.get),
+        ("DELETE", _POD, pods.delete),
+        ("GET", f"{_POD}/log", containers.log),
+        ("POST", f"{_POD}/exec", containers.exec),
+        ("GET", "/api/v1/events", events.list),
+        ("GET", "/api/v1/namespaces/{namespace}/events", events.list),
+        ("GET", "/api/v1/nodes", node.list),
+        ("GET", "/api/v1/nodes/{name}", node.get),
+        ("GET", "/plugbay/v1/devices", node.devices),
+        ("GET", "/healthz", _healthz),
+    ):
+        router.add(method, template, _translated(handler))
+    return router
+
+
+class _NodeRoutes:
+    def __init__(self, facts: NodeFacts, view: DeviceView, parts: NodeParts) -> None:
+        self._facts = facts
+        self._view = view
+        self._parts = parts
+
+    async def list(self, request: Request) -> Response:
+        return json_response(list_object("NodeList", [self._node()]))
+
+    async def get(self, request: Request) -> Response:
+        name = request.params["name"]
+        if name != self._facts.name:
+            raise HttpError(404, "NotFound", f'nodes "{name}" not found')
+        return json_response(self._node())
+
+    async def devices(self, request: Request) -> Response:
+        return json_response(devices_object(self._view, self._parts.pods))
+
+    def _node(self) -> Json:
+        counts = self._view.resources()
+        capacity = {name: count.capacity for name, count in counts.items()}
+        allocatable = {name: count.allocatable for name, count in counts.items()}
+        return node_object(self._facts, Resources(capacity, allocatable))
+
+
+async def _healthz(request: Request) -> Response:
+    return Response(body=b"ok")
+
+
+def _translated(handler: _Answer) -> _Answer:
+    """Our errors as the API server's."""
+
+    async def answer(request: Request) -> Response | StreamResponse:
+        try:
+            return await handler(request)
+        except PlugbayError as error:
+            raise _http_error(error) from error
+
+    return answer
+
+
+def _http_error(error: PlugbayError) -> HttpError:
+    match error:
+        case PodNotFound():
+            return HttpError(404, "NotFound", str(error))
+        case PodExists():
+            return HttpError(409, "AlreadyExists", str(error))
+        case InvalidManifest():
+            return HttpError(422, "Invalid", str(error))
+        case ContainerNotFound():
+            return HttpError(400, "BadRequest", str(error))
+        case StoreUnusable():
+            return HttpError(507, "InternalError", str(error))
+        case _:
+            return HttpError(500, "InternalError", str(error))

@@ -1,0 +1,46 @@
+"""v1 watches: one JSON object a line, as long as the client stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
+from typing import TypeVar
+
+from plugbay.model.ids import PodUid
+from plugbay.node.broadcast import Subscription
+from plugbay.node.status import Json
+from plugbay.ops.routing import JSON, Request, StreamResponse
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", PodUid, str)
+
+
+def is_watch(request: Request) -> bool:
+    return request.query.get("watch", "") in ("true", "1")
+
+
+def watch_response(
+    subscribe: Callable[[], AbstractContextManager[Subscription[Key, Item]]],
+    *,
+    wanted: Callable[[Item], bool],
+    shown: Callable[[Item], Json],
+) -> StreamResponse:
+    """The objects there are and then every change, of those that are ``wanted``."""
+    return StreamResponse(_lines(subscribe, wanted, shown), content_type=JSON)
+
+
+async def _lines(
+    subscribe: Callable[[], AbstractContextManager[Subscription[Key, Item]]],
+    wanted: Callable[[Item], bool],
+    shown: Callable[[Item], Json],
+) -> AsyncIterator[bytes]:
+    with subscribe() as subscription:
+        while True:
+            lines = [
+                json.dumps({"type": change.value, "object": shown(item)})
+                for change, item in await subscription.next()
+                if wanted(item)
+            ]
+            if lines:
+                yield "".join(f"{line}\n" for line in lines).encode()

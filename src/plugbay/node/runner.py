@@ -1,0 +1,120 @@
+"""The composition root: everything a node is made of, put together and taken apart in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+
+from plugbay.errors import PlugbayError
+from plugbay.manager.config import ManagerConfig
+from plugbay.manager.manager import run_manager
+from plugbay.node.api.routes import control_router
+from plugbay.node.config import NodeConfig
+from plugbay.node.engine import run_engine
+from plugbay.node.events import EventLog
+from plugbay.node.machine import read_machine
+from plugbay.node.objects import NodeFacts
+from plugbay.node.parts import NodeParts
+from plugbay.node.pods import PodTable
+from plugbay.node.podstore import open_pod_store
+from plugbay.node.root_guard import hold_root
+from plugbay.node.runtimes.process.runtime import ProcessRuntime
+from plugbay.node.volumes import Volumes
+from plugbay.ops.clock import Clock
+from plugbay.ops.http import serve_http
+from plugbay.ops.listening import UnixAddress
+
+logger = logging.getLogger(__name__)
+
+
+async def run_node(
+    config: NodeConfig,
+    *,
+    environ: Mapping[str, str],
+    clock: Clock,
+    stop: asyncio.Event,
+    ready: Callable[[], None],
+) -> None:
+    """Run a node until ``stop`` is set. Pods go on running without it, and are adopted at the next start.
+
+    Args:
+        environ: what containers' wrappers run with.
+        ready: called once the control socket answers.
+
+    Raises:
+        PathTooLong, PathUnusable, RootInUse, KubeletIsLive, StoreUnusable: it cannot start; nothing was changed.
+        OperatorError: something it needs was taken away.
+    """
+    try:
+        async with _node(config, environ=environ, clock=clock):
+            ready()
+            await stop.wait()
+    except BaseExceptionGroup as group:
+        raise _only_error(group) from group
+
+
+@asynccontextmanager
+async def _node(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock) -> AsyncIterator[None]:
+    """Parts in the order in which they start; they stop in the reverse order.
+
+    First the control socket, so that nobody asks for more; then the pods' workers, which leave the processes alone;
+    then the manager with registration and endpoints; then the stores, when nothing can change any more; the lock last.
+    """
+    async with AsyncExitStack() as stack:
+        stack.enter_context(hold_root(config))
+        machine = await asyncio.to_thread(read_machine, config.root)
+        name = config.name or machine.hostname
+        store = await stack.enter_async_context(open_pod_store(config.pod_store))
+        stored = await asyncio.to_thread(store.load)
+        manager = await stack.enter_async_context(run_manager(_manager_config(config), clock=clock))
+        parts = NodeParts(
+            name=name,
+            devices=manager,
+            runtime=ProcessRuntime(config.containers, environ=environ, clock=clock.now),
+            pods=PodTable(store, stored=stored.pods),
+            events=EventLog(store, clock, stored=stored.events),
+            volumes=Volumes(config.pods),
+            clock=clock,
+            tasks=await stack.enter_async_context(asyncio.TaskGroup()),
+        )
+        engine = await stack.enter_async_context(run_engine(parts, machine))
+        facts = NodeFacts(
+            name=name,
+            uid=str(uuid.uuid5(uuid.NAMESPACE_URL, f"{config.root.as_uri()}#{name}")),
+            machine=machine,
+            runtime=parts.runtime.name,
+            version=version("plugbay"),
+            started_at=clock.now(),
+        )
+        router = control_router(engine, parts, manager, facts)
+        await stack.enter_async_context(serve_http(router, UnixAddress(config.control_socket)))
+        logger.info("node %s is ready at %s", name, config.control_socket)
+        yield
+        logger.info("node %s stops; its pods go on", name)
+
+
+def _manager_config(config: NodeConfig) -> ManagerConfig:
+    return ManagerConfig(
+        config.kubelet_paths,
+        config.manager_store,
+        call_timeout_s=config.call_timeout_s,
+        grace_period_s=config.grace_period_s,
+    )
+
+
+def _only_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What to raise for a failed task group: our one error that is meant for people, else the group."""
+    errors = _leaves(group)
+    if len(errors) == 1 and isinstance(errors[0], PlugbayError):
+        return errors[0]
+    return group
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for each in error.exceptions for leaf in _leaves(each)]
+    return [error]
