@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Hashable, Iterable
 from enum import Enum
 from typing import Generic, TypeVar
@@ -43,21 +44,18 @@ class Subscription(Generic[Key, Item]):
 
 
 class Broadcast(Generic[Key, Item]):
-    """Hands every change to every subscription."""
+    """Hands every change to every subscription. A subscription ends when its reader lets go of it."""
 
     def __init__(self) -> None:
-        self._subscriptions: set[Subscription[Key, Item]] = set()
+        self._subscriptions: weakref.WeakSet[Subscription[Key, Item]] = weakref.WeakSet()
 
     def subscribe(self, existing: Iterable[tuple[Key, Item]]) -> Subscription[Key, Item]:
-        """A subscription that sees ``existing`` objects as added first; end it with `unsubscribe`."""
+        """A subscription that sees ``existing`` objects as added first, and misses no change from now on."""
         subscription = Subscription[Key, Item]()
         for key, item in existing:
             subscription.put(Change.ADDED, key, item)
         self._subscriptions.add(subscription)
         return subscription
-
-    def unsubscribe(self, subscription: Subscription[Key, Item]) -> None:
-        self._subscriptions.discard(subscription)
 
     def send(self, change: Change, key: Key, item: Item) -> None:
         for subscription in self._subscriptions:

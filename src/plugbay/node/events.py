@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -81,14 +80,9 @@ class EventLog:
     def warning(self, about: ObjectRef, reason: str, message: str, *, component: str = KUBELET) -> None:
         self._record(about, EventType.WARNING, reason, message, component)
 
-    @contextmanager
-    def watch(self) -> Iterator[Subscription[str, Event]]:
+    def watch(self) -> Subscription[str, Event]:
         """Changes from now on, the events there are first."""
-        subscription = self._broadcast.subscribe((event.name, event) for event in self)
-        try:
-            yield subscription
-        finally:
-            self._broadcast.unsubscribe(subscription)
+        return self._broadcast.subscribe((event.name, event) for event in self)
 
     def _record(self, about: ObjectRef, kind: EventType, reason: str, message: str, component: str) -> None:
         now = self._clock.now()

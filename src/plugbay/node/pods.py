@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
@@ -85,14 +84,9 @@ class PodTable:
         """Return when all changes so far are durable."""
         await self._sink.flush()
 
-    @contextmanager
-    def watch(self) -> Iterator[Subscription[PodUid, PodRecord]]:
+    def watch(self) -> Subscription[PodUid, PodRecord]:
         """Changes from now on, the pods there are first."""
-        subscription = self._broadcast.subscribe((record.uid, record) for record in self)
-        try:
-            yield subscription
-        finally:
-            self._broadcast.unsubscribe(subscription)
+        return self._broadcast.subscribe((record.uid, record) for record in self)
 
     def _publish(self, change: Change, record: PodRecord) -> PodRecord:
         record = self._enter(record)

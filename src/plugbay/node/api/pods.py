@@ -23,7 +23,7 @@ class PodRoutes:
     async def list(self, request: Request) -> Response | StreamResponse:
         wanted = _filter(request)
         if is_watch(request):
-            return watch_response(self._pods.watch, wanted=wanted, shown=self._shown)
+            return watch_response(self._pods.watch(), wanted=wanted, shown=self._shown)
         items = [self._shown(record) for record in self._pods if wanted(record)]
         return json_response(list_object("PodList", items, version=self._pods.version))
 

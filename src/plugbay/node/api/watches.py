@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from plugbay.model.ids import PodUid
@@ -21,26 +20,20 @@ def is_watch(request: Request) -> bool:
 
 
 def watch_response(
-    subscribe: Callable[[], AbstractContextManager[Subscription[Key, Item]]],
-    *,
-    wanted: Callable[[Item], bool],
-    shown: Callable[[Item], Json],
+    subscription: Subscription[Key, Item], *, wanted: Callable[[Item], bool], shown: Callable[[Item], Json]
 ) -> StreamResponse:
-    """The objects there are and then every change, of those that are ``wanted``."""
-    return StreamResponse(_lines(subscribe, wanted, shown), content_type=JSON)
+    """The changes of those objects that are ``wanted``."""
+    return StreamResponse(_lines(subscription, wanted, shown), content_type=JSON)
 
 
 async def _lines(
-    subscribe: Callable[[], AbstractContextManager[Subscription[Key, Item]]],
-    wanted: Callable[[Item], bool],
-    shown: Callable[[Item], Json],
+    subscription: Subscription[Key, Item], wanted: Callable[[Item], bool], shown: Callable[[Item], Json]
 ) -> AsyncIterator[bytes]:
-    with subscribe() as subscription:
-        while True:
-            lines = [
-                json.dumps({"type": change.value, "object": shown(item)})
-                for change, item in await subscription.next()
-                if wanted(item)
-            ]
-            if lines:
-                yield "".join(f"{line}\n" for line in lines).encode()
+    while True:
+        lines = [
+            json.dumps({"type": change.value, "object": shown(item)})
+            for change, item in await subscription.next()
+            if wanted(item)
+        ]
+        if lines:
+            yield "".join(f"{line}\n" for line in lines).encode()

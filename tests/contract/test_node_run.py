@@ -1,0 +1,246 @@
+"""A whole node in this process: real sockets, a real plugin, real child processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugbay.cli.client import Channel, NodeClient
+from plugbay.errors import RequestRefused
+from plugbay.model.devices import Device
+from plugbay.model.ids import DeviceId
+from plugbay.node.config import NodeConfig
+from plugbay.node.runner import run_node
+from plugbay.ops.clock import SystemClock
+from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
+
+RESOURCE = "example.com/gopher"
+PODS = "/api/v1/namespaces/default/pods"
+DEADLINE_S = 30
+
+Json = dict[str, Any]
+
+
+class Node:
+    """A node and its client."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+        self.client = NodeClient(config.root)
+
+    async def get(self, path: str, **query: str) -> Any:
+        return await asyncio.to_thread(self.client.get, path, query)
+
+    async def create(self, pod: Json) -> Any:
+        return await asyncio.to_thread(self.client.create, PODS, pod)
+
+    async def delete(self, name: str, **query: str) -> Any:
+        return await asyncio.to_thread(self.client.delete, f"{PODS}/{name}", query)
+
+    async def until(self, path: str, wanted: Callable[[str, Any], bool]) -> Any:
+        """The first object in a watch that is ``wanted``."""
+
+        def look() -> Any:
+            with self.client.watch(path) as events:
+                return next(event.object for event in events if wanted(event.type, event.object))
+
+        async with asyncio.timeout(DEADLINE_S):
+            return await asyncio.to_thread(look)
+
+    async def pod_in(self, name: str, phase: str) -> Any:
+        return await self.until(
+            PODS, lambda _, pod: pod["metadata"]["name"] == name and pod["status"]["phase"] == phase
+        )
+
+    async def gone(self, name: str, **query: str) -> None:
+        def delete() -> None:
+            with self.client.watch(PODS) as events:
+                self.client.delete(f"{PODS}/{name}", query)
+                next(event for event in events if event.type == "DELETED" and event.object["metadata"]["name"] == name)
+
+        async with asyncio.timeout(DEADLINE_S):
+            await asyncio.to_thread(delete)
+
+    async def event(self, reason: str, about: str) -> Any:
+        return await self.until(
+            "/api/v1/events", lambda _, event: event["reason"] == reason and event["involvedObject"]["name"] == about
+        )
+
+    async def log(self, name: str) -> bytes:
+        def read() -> bytes:
+            with self.client.read(f"{PODS}/{name}/log", {"follow": "true"}) as chunks:
+                return b"".join(chunks)
+
+        async with asyncio.timeout(DEADLINE_S):
+            return await asyncio.to_thread(read)
+
+    async def exec(self, name: str, *argv: str) -> list[tuple[Channel, bytes]]:
+        def run() -> list[tuple[Channel, bytes]]:
+            with self.client.exec(f"{PODS}/{name}/exec", {}, list(argv)) as frames:
+                return [(frame.channel, frame.payload) for frame in frames]
+
+        async with asyncio.timeout(DEADLINE_S):
+            return await asyncio.to_thread(run)
+
+
+@asynccontextmanager
+async def running_node(root: Path) -> AsyncIterator[Node]:
+    config = NodeConfig(root, name="n1")
+    stop, ready = asyncio.Event(), asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(run_node(config, environ=os.environ, clock=SystemClock(), stop=stop, ready=ready.set))
+        await ready.wait()
+        try:
+            yield Node(config)
+        finally:
+            stop.set()
+
+
+@asynccontextmanager
+async def gophers(node: Node, *ids: str, name: str = "gopher") -> AsyncIterator[FakePlugin]:
+    socket = node.config.kubelet_paths.device_plugins / f"{name}.sock"
+    async with fake_plugin(RESOURCE, socket, [Device(DeviceId(each)) for each in ids]) as plugin:
+        await plugin.register(node.config.kubelet_paths.registration_socket)
+        yield plugin
+
+
+def pod(name: str, *command: str, gophers: int = 0, **spec: Any) -> Json:
+    container: Json = {"name": "c", "image": "busybox", "command": list(command) or ["sleep", "1000"]}
+    if gophers:
+        container["resources"] = {"limits": {RESOURCE: str(gophers)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 2, **spec},
+    }
+
+
+@pytest.fixture
+def root(sockets: Path) -> Path:
+    return sockets / "node"
+
+
+async def test_a_pod_gets_its_device_and_shows_it(root: Path) -> None:
+    async with running_node(root) as node, gophers(node, "g1"):
+        created = await node.create(pod("gopher-pod", gophers=1))
+        assert created["status"]["phase"] == "Pending"
+        shown = await node.pod_in("gopher-pod", "Running")
+        assert shown["spec"]["nodeName"] == "n1"
+        assert shown["status"]["containerStatuses"][0]["containerID"].startswith("process://")
+        frames = await node.exec("gopher-pod", "sh", "-c", "echo $DEVICES; exit 3")
+        assert frames == [(Channel.STDOUT, b"g1\n"), (Channel.EXIT, b'{"exitCode": 3}')]
+        devices = await node.get("/plugbay/v1/devices")
+        assert devices["resources"][0]["devices"][0]["holder"] == {
+            "namespace": "default",
+            "pod": "gopher-pod",
+            "container": "c",
+            "uid": shown["metadata"]["uid"],
+        }
+        assert devices["pods"][0]["containers"][0]["env"] == {"DEVICES": "g1"}
+        await node.gone("gopher-pod")
+        assert (await node.get("/plugbay/v1/devices"))["pods"] == []
+
+
+async def test_a_pod_that_does_not_fit_waits_for_devices(root: Path) -> None:
+    async with running_node(root) as node, gophers(node) as plugin:
+        await node.create(pod("waits", gophers=1))
+        event = await node.event("FailedScheduling", "waits")
+        assert event["message"] == (
+            "0/1 nodes are available: 1 Insufficient example.com/gopher. "
+            "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+        )
+        assert event["source"] == {"component": "default-scheduler"}
+        plugin.send([Device(DeviceId("g1"))])
+        await node.pod_in("waits", "Running")
+        node_object = await node.get("/api/v1/nodes/n1")
+        assert node_object["status"]["capacity"][RESOURCE] == "1"
+        await node.gone("waits", gracePeriodSeconds="0")
+
+
+async def test_a_deleted_pod_leaves_its_device_to_the_next(root: Path) -> None:
+    async with running_node(root) as node, gophers(node, "g1"):
+        await node.create(pod("first", gophers=1))
+        await node.pod_in("first", "Running")
+        await node.create(pod("second", gophers=1))
+        await node.event("FailedScheduling", "second")
+        await node.gone("first")
+        await node.pod_in("second", "Running")
+        await node.gone("second")
+
+
+async def test_a_restarted_node_adopts_its_pods(root: Path) -> None:
+    async with running_node(root) as node, gophers(node, "g1"):
+        await node.create(pod("stays", gophers=1))
+        before = await node.pod_in("stays", "Running")
+    async with running_node(root) as node:
+        after = await node.pod_in("stays", "Running")
+        assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert (await node.get("/api/v1/nodes/n1"))["status"]["allocatable"][RESOURCE] == "0"
+        holders = (await node.get("/plugbay/v1/devices"))["resources"][0]["devices"]
+        assert [(device["id"], device["holder"]["pod"]) for device in holders] == [("g1", "stays")]
+        assert await node.exec("stays", "sh", "-c", "echo $DEVICES") == [
+            (Channel.STDOUT, b"g1\n"),
+            (Channel.EXIT, b'{"exitCode": 0}'),
+        ]
+        events = (await node.get("/api/v1/events", involvedObject="stays"))["items"]
+        assert [event["reason"] for event in events] == ["Scheduled", "Created", "Started"]
+        await node.gone("stays")
+        assert not list((root / "containers").iterdir())
+
+
+async def test_init_containers_run_before_app_containers_and_share_volumes(root: Path) -> None:
+    spec = {
+        "restartPolicy": "Never",
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "initContainers": [
+            {
+                "name": "first",
+                "command": ["sh", "-c", 'echo "$PLUGBAY_MOUNTS"'],
+                "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+            }
+        ],
+    }
+    async with running_node(root) as node:
+        await node.create(pod("p", "sh", "-c", "echo done", **spec))
+        ended = await node.pod_in("p", "Succeeded")
+        (first,) = ended["status"]["initContainerStatuses"]
+        assert first["ready"]
+        assert first["state"]["terminated"]["exitCode"] == 0
+        (app,) = ended["status"]["containerStatuses"]
+        assert app["state"]["terminated"]["reason"] == "Completed"
+        assert await node.log("p") == b"done\n"
+        assert not (root / "pods" / ended["metadata"]["uid"]).exists()
+        await node.gone("p")
+
+
+async def test_a_pod_bound_by_its_manifest_is_rejected_in_the_kubelets_words(root: Path) -> None:
+    async with running_node(root) as node, gophers(node, "g1"):
+        await node.create(pod("too-many", gophers=2, nodeName="n1"))
+        failed = await node.pod_in("too-many", "Failed")
+        assert failed["status"]["reason"] == "UnexpectedAdmissionError"
+        text = "requested number of devices unavailable for example.com/gopher. Requested: 2, Available: 1"
+        assert failed["status"]["message"] == f"Pod was rejected: Allocate failed due to {text}, which is unexpected"
+        assert "containerStatuses" not in failed["status"]
+        event = await node.event("UnexpectedAdmissionError", "too-many")
+        assert event["message"] == f"Allocate failed due to {text}, which is unexpected"
+
+
+async def test_refusals_are_v1_statuses(root: Path) -> None:
+    async with running_node(root) as node:
+        await node.create(pod("p", "true", restartPolicy="Never"))
+        with pytest.raises(RequestRefused, match='pods "p" already exists'):
+            await node.create(pod("p"))
+        with pytest.raises(RequestRefused, match='pods "q" not found'):
+            await node.get(f"{PODS}/q")
+        with pytest.raises(RequestRefused, match=r"spec\.nodeName: names another node"):
+            await node.create(pod("r", nodeName="n2"))
+        with pytest.raises(RequestRefused, match="container x is not valid for pod p"):
+            await node.get(f"{PODS}/p/log", container="x")
