@@ -70,11 +70,13 @@ class UnixHttpClient:
             return ClientResponse(response.status, response.read())
 
     @contextmanager
-    def stream(self, method: str, path: str, *, query: Mapping[str, str] | None = None) -> Iterator[ClientStream]:
+    def stream(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> Iterator[ClientStream]:
         """Send a request and read the answer as it comes; leaving the context breaks off."""
         with contextlib.ExitStack() as stack:
             with self._translated():
-                connection, response = stack.enter_context(self._exchange(method, _target(path, query), b""))
+                connection, response = stack.enter_context(self._exchange(method, _target(path, query), body))
             yield ClientStream(response.status, self._chunks(connection, response))
 
     def _chunks(self, connection: socket.socket, response: HTTPResponse) -> Iterator[bytes]:

@@ -1,0 +1,175 @@
+"""The control socket as a command sees it: v1 objects in, v1 objects out, refusals as exceptions."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from plugbay.cli import v1
+from plugbay.errors import NodeUnreachable, RequestRefused
+from plugbay.ops.http_client import ClientStream, UnixHttpClient
+
+SOCKET_NAME: Final = "plugbay.sock"
+_FRAME: Final = struct.Struct(">BI")
+
+
+class Channel(IntEnum):
+    """What a frame of ``exec`` carries."""
+
+    STDOUT = 1
+    STDERR = 2
+    EXIT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    channel: Channel
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """``type`` is ADDED, MODIFIED or DELETED."""
+
+    type: str
+    object: v1.Json
+
+
+class NodeClient:
+    """Asks the node whose root is ``root``. Nothing is sent before a method is called.
+
+    Attributes:
+        socket: the node's control socket.
+
+    Every method raises `RequestRefused` when the node refuses and `NodeUnreachable` when there is none.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.socket = root / SOCKET_NAME
+        self._http = UnixHttpClient(self.socket)
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> v1.Json:
+        return self._ask("GET", path, query)
+
+    def delete(self, path: str, query: Mapping[str, str] | None = None) -> v1.Json:
+        return self._ask("DELETE", path, query)
+
+    def create(self, path: str, value: v1.Json) -> v1.Json:
+        return self._ask("POST", path, body=json.dumps(value).encode())
+
+    @contextmanager
+    def watch(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[Iterator[WatchEvent]]:
+        """The changes of a list as they happen, what is there first.
+
+        Inside the context the watch has begun: no later change is missed.
+        """
+        with self._http.stream("GET", path, query={**(query or {}), "watch": "true"}) as stream:
+            _refuse(stream)
+            yield map(_watch_event, self._until_broken(_lines(stream.chunks)))
+
+    def _until_broken(self, lines: Iterator[bytes]) -> Iterator[bytes]:
+        yield from lines
+        # A watch has no end of its own.
+        raise NodeUnreachable(str(self.socket), "the node ended the watch")
+
+    @contextmanager
+    def read(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[Iterator[bytes]]:
+        """A text as it comes."""
+        with self._http.stream("GET", path, query=query) as stream:
+            _refuse(stream)
+            yield stream.chunks
+
+    @contextmanager
+    def exec(self, path: str, query: Mapping[str, str], command: list[str]) -> Iterator[Iterator[Frame]]:
+        """What a command prints as it comes, and its exit code last."""
+        body = json.dumps({"command": command}).encode()
+        with self._http.stream("POST", path, query=query, body=body) as stream:
+            _refuse(stream)
+            yield self._frames(stream.chunks)
+
+    def _frames(self, chunks: Iterable[bytes]) -> Iterator[Frame]:
+        pending = b""
+        for chunk in chunks:
+            pending += chunk
+            while len(pending) >= _FRAME.size:
+                channel, size = _FRAME.unpack_from(pending)
+                end = _FRAME.size + size
+                if len(pending) < end:
+                    break
+                yield Frame(Channel(channel), pending[_FRAME.size : end])
+                pending = pending[end:]
+        if pending:
+            raise NodeUnreachable(str(self.socket), "the connection broke off")
+
+    def _ask(self, method: str, path: str, query: Mapping[str, str] | None = None, *, body: bytes = b"") -> v1.Json:
+        response = self._http.request(method, path, query=query, body=body)
+        if response.status >= 400:
+            raise _refusal(response.status, response.body)
+        return _json_object(response.body)
+
+
+def pods_path(namespace: str | None) -> str:
+    """The pods of a namespace; of all namespaces for None."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace is not None else "/api/v1/pods"
+
+
+def pod_path(namespace: str, name: str) -> str:
+    return f"{pods_path(namespace)}/{quote(name, safe='')}"
+
+
+def events_path(namespace: str | None) -> str:
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/events" if namespace is not None else "/api/v1/events"
+
+
+def nodes_path(name: str | None = None) -> str:
+    return f"/api/v1/nodes/{quote(name, safe='')}" if name is not None else "/api/v1/nodes"
+
+
+DEVICES_PATH: Final = "/plugbay/v1/devices"
+
+
+def _refuse(stream: ClientStream) -> None:
+    if stream.status >= 400:
+        raise _refusal(stream.status, b"".join(stream.chunks))
+
+
+def _refusal(status: int, body: bytes) -> RequestRefused:
+    try:
+        answer: object = json.loads(body)
+    except ValueError:
+        answer = None
+    message = v1.text(answer, "message") or f"the node answered with HTTP status {status}"
+    return RequestRefused(status, v1.text(answer, "reason"), message)
+
+
+def _json_object(body: bytes) -> v1.Json:
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise RequestRefused(500, "InternalError", "the node's answer is not a JSON object")
+    return answer
+
+
+def _watch_event(line: bytes) -> WatchEvent:
+    event = _json_object(line)
+    if event.get("type") == "ERROR":
+        raise _refusal(v1.number(event, "object", "code") or 500, json.dumps(event.get("object")).encode())
+    return WatchEvent(v1.text(event, "type"), v1.mapping(event, "object"))
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    pending = b""
+    for chunk in chunks:
+        *lines, pending = (pending + chunk).split(b"\n")
+        yield from filter(None, lines)
+    if pending:
+        yield pending

@@ -1,0 +1,24 @@
+"""``plugbay events``: what happened to pods and to the node."""
+
+from __future__ import annotations
+
+import argparse
+
+from plugbay.cli.parsing import Subparsers, add_all_namespaces, add_namespace, add_output, add_root
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("events", help="show what happened, oldest first")
+    parser.add_argument("--for", dest="about", metavar="KIND/NAME", help="only about this object, such as pod/gopher")
+    parser.add_argument("-w", "--watch", action="store_true", help="go on with every new event")
+    add_namespace(parser)
+    add_all_namespaces(parser)
+    add_output(parser)
+    add_root(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    # Imported here: --help does not pay for it.
+    from plugbay.cli.events_get import get_events
+
+    return get_events(args)

@@ -1,0 +1,24 @@
+"""Who holds which devices, from the node's answer about devices: pure."""
+
+from __future__ import annotations
+
+from plugbay.cli import v1
+
+
+def pod_holdings(devices: v1.Json, uid: str) -> v1.Json:
+    """What the containers of a pod were given; empty for a pod that holds nothing."""
+    found = (pod for pod in v1.objects(devices, "pods") if v1.text(pod, "uid") == uid)
+    return next(found, {})
+
+
+def container_holdings(pod: v1.Json, container: str) -> v1.Json:
+    found = (each for each in v1.objects(pod, "containers") if v1.text(each, "name") == container)
+    return next(found, {})
+
+
+def holder_text(holder: object) -> str:
+    """``namespace/pod/container`` of a device's holder."""
+    parts = [v1.text(holder, key) for key in ("namespace", "pod", "container")]
+    if any(parts):
+        return "/".join(part or "?" for part in parts)
+    return v1.text(holder, "uid") or "<none>"

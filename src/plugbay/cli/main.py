@@ -1,0 +1,81 @@
+"""The entry point: which command runs, and how every failure ends."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from plugbay.cli import events, node, pod
+from plugbay.cli.output import PROGRAM, show_error
+from plugbay.cli.parsing import CommandParser, add_commands, add_root
+from plugbay.errors import InvalidManifest, PlugbayError, UsageError
+
+_COMMANDS: Final = {"node": node, "pod": pod, "events": events}
+
+_FAILED: Final = 1
+_MISUSED: Final = 2
+_INTERRUPTED: Final = 130
+_BROKEN_PIPE: Final = 141
+"""What a shell reports for a program that died of SIGPIPE, as kubectl does."""
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run the command that ``argv`` (by default the process's arguments) names; returns the exit code.
+
+    Usage errors and ``--help`` leave by SystemExit, as argparse has it.
+    """
+    # gRPC reads it when it is imported; its own chatter is no output of ours.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    try:
+        try:
+            args = _parser().parse_args(sys.argv[1:] if argv is None else argv)
+            return _COMMANDS[args.command_name].run(args)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_stdout()
+        return _BROKEN_PIPE
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except InvalidManifest as error:
+        # All of them: who corrects a file wants to do it once.
+        for problem in (error, *error.more):
+            show_error(problem.sentence)
+        return _FAILED
+    except UsageError as error:
+        show_error(error)
+        return _MISUSED
+    except PlugbayError as error:
+        show_error(error)
+        return _FAILED
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog=PROGRAM,
+        description="Kubernetes device plugins on one machine: write them, use them, run pods with them.",
+    )
+    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
+    add_root(parser, default=None)
+    commands = add_commands(parser, dest="command_name")
+    for module in _COMMANDS.values():
+        module.add_parser(commands)
+    return parser
+
+
+class _ShowVersion(argparse.Action):
+    """Looks the version up when it is asked for: the packages' metadata are slow to find."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"{PROGRAM} {version('plugbay')}")
+        parser.exit()
+
+
+def _discard_stdout() -> None:
+    """Keep Python from failing once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

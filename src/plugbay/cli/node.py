@@ -1,0 +1,67 @@
+"""``plugbay node``: this machine as a node with a device manager."""
+
+from __future__ import annotations
+
+import argparse
+
+from plugbay.cli.parsing import CommandParser, Subparsers, add_commands, add_output, add_root
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("node", help="run this machine's node, and look at it")
+    commands = add_commands(parser, dest="node_command")
+    for add in (_add_up, _add_get, _add_describe):
+        add_root(add(commands))
+
+
+def run(args: argparse.Namespace) -> int:
+    # Each command is imported when it is wanted: --help and the others do not pay for it.
+    match args.node_command:
+        case "up":
+            from plugbay.cli.node_up import run_node_up
+
+            return run_node_up(args)
+        case "get":
+            from plugbay.cli.node_get import get_nodes
+
+            return get_nodes(args)
+        case "describe":
+            from plugbay.cli.node_get import describe_nodes
+
+            return describe_nodes(args)
+        case other:
+            raise AssertionError(other)
+
+
+def _add_up(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "up",
+        help="run the node in the foreground until SIGTERM or Ctrl-C",
+        description="Run a node on a root of its own: a device manager for plugins, and pods as plain processes. "
+        "SIGTERM or Ctrl-C stops the node and leaves its pods running; the next `node up` takes them over.",
+    )
+    parser.add_argument("--name", metavar="NAME", help="the node's name (default: the host name)")
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="log what is at least this important, on standard error (default: %(default)s)",
+    )
+    return parser
+
+
+def _add_get(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "get",
+        help="list the node",
+        description="The node with a column for each extended resource: allocatable/capacity.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    add_output(parser)
+    return parser
+
+
+def _add_describe(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser("describe", help="show all about the node: devices, plugins, events")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    return parser

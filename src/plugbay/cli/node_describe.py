@@ -1,0 +1,78 @@
+"""The page ``plugbay node describe`` shows of a node: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, tzinfo
+
+from plugbay.cli import v1
+from plugbay.cli.ages import age
+from plugbay.cli.describing import describe_events, moment_text, pairs_text
+from plugbay.cli.holdings import holder_text
+from plugbay.cli.table import NONE, Description
+
+_SYSTEM = {
+    "Kernel Version": "kernelVersion",
+    "OS Image": "osImage",
+    "Operating System": "operatingSystem",
+    "Architecture": "architecture",
+    "Container Runtime Version": "containerRuntimeVersion",
+    "Kubelet Version": "kubeletVersion",
+}
+
+
+def node_description(
+    node: v1.Json, *, devices: v1.Json, events: Iterable[v1.Json], now: datetime, zone: tzinfo | None
+) -> str:
+    """Everything about ``node``; ``devices`` is its answer about devices, ``zone`` of the times shown."""
+    page = Description()
+    page.field("Name", v1.name(node))
+    page.field("Labels", pairs_text(v1.mapping(node, "metadata", "labels"), separator="="))
+    created = v1.moment(node, "metadata", "creationTimestamp")
+    page.field("CreationTimestamp", moment_text(created, zone))
+    page.table("Conditions", ("Type", "Status", "LastTransitionTime", "Reason", "Message"), _conditions(node, zone))
+    addresses = v1.objects(node, "status", "addresses")
+    page.fields("Addresses", [(v1.text(each, "type"), v1.text(each, "address")) for each in addresses])
+    for label in ("Capacity", "Allocatable"):
+        amounts = v1.mapping(node, "status", label.lower())
+        page.fields(label, [(name, str(amount)) for name, amount in sorted(amounts.items())])
+    page.fields("System Info", [(label, v1.text(node, "status", "nodeInfo", key)) for label, key in _SYSTEM.items()])
+    resources = v1.objects(devices, "resources")
+    page.table("Devices", ("ID", "Resource", "Health", "NUMA", "Held By"), _devices(resources))
+    page.table("Plugins", ("Resource", "State", "Since", "Socket", "Options"), _plugins(resources, now))
+    describe_events(page, events, now)
+    return str(page)
+
+
+def _conditions(node: v1.Json, zone: tzinfo | None) -> Iterable[tuple[str, ...]]:
+    for condition in v1.objects(node, "status", "conditions"):
+        changed = moment_text(v1.moment(condition, "lastTransitionTime"), zone)
+        reason, message = v1.text(condition, "reason"), v1.text(condition, "message")
+        yield v1.text(condition, "type"), v1.text(condition, "status"), changed, reason, message
+
+
+def _devices(resources: list[v1.Json]) -> Iterable[tuple[str, ...]]:
+    for resource in resources:
+        for device in v1.objects(resource, "devices"):
+            yield (
+                v1.text(device, "id"),
+                v1.text(resource, "resourceName"),
+                v1.text(device, "health"),
+                ",".join(v1.texts(device, "numaNodes")) or NONE,
+                holder_text(device.get("holder")),
+            )
+
+
+def _plugins(resources: list[v1.Json], now: datetime) -> Iterable[tuple[str, ...]]:
+    for resource in resources:
+        endpoint = v1.mapping(resource, "endpoint")
+        if not endpoint:
+            continue
+        options = [name for name, value in sorted(v1.mapping(endpoint, "options").items()) if value is True]
+        yield (
+            v1.text(resource, "resourceName"),
+            v1.text(endpoint, "state"),
+            age(v1.moment(endpoint, "since"), now),
+            v1.text(endpoint, "socket") or NONE,
+            ",".join(options) or NONE,
+        )

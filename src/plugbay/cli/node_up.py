@@ -1,0 +1,54 @@
+"""``plugbay node up``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+
+from plugbay.cli.logs import configure_logs
+from plugbay.cli.output import show
+from plugbay.cli.roots import chosen_root
+from plugbay.node.config import NodeConfig
+from plugbay.node.runner import run_node
+from plugbay.ops.clock import SystemClock
+
+
+def run_node_up(args: argparse.Namespace) -> int:
+    configure_logs(args.log_level, sys.stderr)
+    asyncio.run(_serve(NodeConfig(chosen_root(args), name=args.name)))
+    return 0
+
+
+async def _serve(config: NodeConfig) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _stop, stop, number)
+    await run_node(
+        config,
+        environ=os.environ,
+        clock=SystemClock(),
+        stop=stop,
+        ready=lambda: show(_greeting(config)),
+    )
+    show("node stopped; its pods go on, and the next `plugbay node up` takes them over\n")
+
+
+def _stop(stop: asyncio.Event, number: signal.Signals) -> None:
+    """The first signal stops the node in order, the second one ends it now: nothing is lost by that but time."""
+    stop.set()
+    asyncio.get_running_loop().remove_signal_handler(number)
+    signal.signal(number, signal.SIG_DFL)
+
+
+def _greeting(config: NodeConfig) -> str:
+    return (
+        f"root:            {config.root}\n"
+        f"control socket:  {config.control_socket}\n"
+        f"kubelet socket:  {config.kubelet_paths.registration_socket}\n"
+        "runtime:         process; it isolates nothing: containers are plain processes of this user on this host\n"
+        "SIGTERM or Ctrl-C stops the node and leaves its pods running.\n"
+    )

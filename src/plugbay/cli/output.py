@@ -1,0 +1,80 @@
+"""Printing: objects in the forms of ``-o``, tables, and errors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from plugbay.cli import v1
+from plugbay.cli.table import printable
+
+PROGRAM: Final = "plugbay"
+
+
+class Form(Enum):
+    """How objects are printed."""
+
+    TABLE = ""
+    WIDE = "wide"
+    YAML = "yaml"
+    JSON = "json"
+    NAME = "name"
+
+    @property
+    def is_table(self) -> bool:
+        return self in (Form.TABLE, Form.WIDE)
+
+
+def show(text: str) -> None:
+    """Print ``text``, which brings its line ends, at once: somebody may be watching."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def show_error(sentence: object) -> None:
+    """Say what went wrong; a line for each line of ``sentence``."""
+    for line in str(sentence).splitlines() or [""]:
+        print(f"{PROGRAM}: error: {printable(line)}", file=sys.stderr)
+
+
+def show_note(sentence: object) -> None:
+    """Print what is worth knowing where it cannot be taken for output."""
+    print(sentence, file=sys.stderr)
+
+
+def object_text(value: v1.Json, form: Form) -> str:
+    """One object, or a list of them, in a form that is no table; keys sorted, as kubectl has them."""
+    match form:
+        case Form.JSON:
+            import json
+
+            return json.dumps(value, indent=4, sort_keys=True, ensure_ascii=False) + "\n"
+        case Form.YAML:
+            # Imported here: PyYAML costs as much as all the rest of a command.
+            from plugbay.node.manifest import to_yaml
+
+            return to_yaml(_sorted(value))
+        case Form.NAME:
+            items = v1.objects(value, "items") if "items" in value else [value]
+            return "".join(f"{_kind(item)}/{v1.name(item)}\n" for item in items)
+        case _:
+            raise ValueError(f"{form} is a table")
+
+
+def list_of(items: Iterable[v1.Json]) -> v1.Json:
+    """What kubectl makes of several objects."""
+    return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": list(items)}
+
+
+def _kind(item: v1.Json) -> str:
+    return v1.text(item, "kind").lower()
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return value

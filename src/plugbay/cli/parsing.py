@@ -1,0 +1,101 @@
+"""Arguments: our own parser class, and what several commands share."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn, TypeAlias
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
+"""What `add_commands` returns."""
+
+_BAD_CHOICE: Final = re.compile(
+    r"argument (?P<what>\S+): invalid choice: '(?P<given>.*?)' \(choose from (?P<known>.*)\)"
+)
+_QUOTES: Final = "'\" "
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Speaks like kubectl when it is misused, and can leave what follows ``--`` alone.
+
+    Args:
+        takes_command: what follows ``--`` is the attribute ``command``, untouched; empty when there is no ``--``.
+    """
+
+    def __init__(self, *args: Any, takes_command: bool = False, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)
+        self._takes_command = takes_command
+
+    def parse_known_args(  # type: ignore[override]  # typeshed has overloads for namespaces of other types
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        given = list(args or ())
+        if not self._takes_command:
+            return super().parse_known_args(given, namespace)
+        end = given.index("--") if "--" in given else len(given)
+        parsed, unknown = super().parse_known_args(given[:end], namespace)
+        parsed.command = given[end + 1 :]
+        return parsed, unknown
+
+    def error(self, message: str) -> NoReturn:
+        program = self.prog.split()[0]
+        self.exit(2, f"{program}: error: {_sentence(message, self.prog)}\nSee '{self.prog} --help' for usage.\n")
+
+
+def _sentence(message: str, prog: str) -> str:
+    """argparse's message; for an unknown command a better one."""
+    bad = _BAD_CHOICE.fullmatch(message)
+    if bad is None:
+        return message
+    # Imported here: only who mistypes pays for it.
+    from difflib import get_close_matches
+
+    known = [each.strip(_QUOTES) for each in bad["known"].split(",")]
+    close = get_close_matches(bad["given"], known, n=1)
+    hint = f'; did you mean "{close[0]}"?' if close else f"; choose from {', '.join(known)}"
+    if bad["what"] == COMMAND:
+        return f'unknown command "{bad["given"]}" for "{prog}"{hint}'
+    return f'{bad["what"]}: "{bad["given"]}" is not known{hint}'
+
+
+COMMAND: Final = "COMMAND"
+"""The metavar of every choice of commands."""
+
+
+def add_commands(parser: CommandParser, *, dest: str) -> Subparsers:
+    """Let ``parser`` have commands below it, one of which must be given."""
+    return parser.add_subparsers(
+        dest=dest, metavar=COMMAND, required=True, title="commands", parser_class=CommandParser
+    )
+
+
+def add_root(parser: argparse.ArgumentParser, *, default: str | None = argparse.SUPPRESS) -> None:
+    """``--root``; may be given before the command as well as after it."""
+    parser.add_argument(
+        "--root",
+        metavar="DIR",
+        default=default,
+        help="the node's root directory (default: $PLUGBAY_ROOT, else /var/lib/plugbay for root, "
+        "else $XDG_STATE_HOME/plugbay or ~/.local/state/plugbay)",
+    )
+
+
+def add_namespace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", "--namespace", metavar="NS", default="default", help="namespace (default: %(default)s)")
+
+
+def add_all_namespaces(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o", "--output", choices=("wide", "yaml", "json", "name"), default="", help="another form of output"
+    )
+
+
+def chosen_namespace(args: argparse.Namespace) -> str | None:
+    """The namespace the arguments ask for; None for all."""
+    return None if args.all_namespaces else str(args.namespace)

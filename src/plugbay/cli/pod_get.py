@@ -1,0 +1,62 @@
+"""``plugbay pod get`` and ``plugbay pod describe``."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+
+from plugbay.cli import v1
+from plugbay.cli.client import DEVICES_PATH, NodeClient, events_path, pod_path, pods_path
+from plugbay.cli.holdings import pod_holdings
+from plugbay.cli.listing import Listing, named, show_found, show_nothing_found
+from plugbay.cli.output import Form, show
+from plugbay.cli.parsing import chosen_namespace
+from plugbay.cli.pod_describe import pod_description
+from plugbay.cli.roots import chosen_root
+from plugbay.cli.rows import View, pod_view, wide_pod_view
+
+
+def get_pods(args: argparse.Namespace) -> int:
+    client = NodeClient(chosen_root(args))
+    form = Form(args.output)
+    pods, failed = _wanted(client, args)
+    listing = Listing(lambda: _view(client, args), form)
+    show_found(listing, args, pods)
+    if not pods and not failed and form.is_table:
+        show_nothing_found(chosen_namespace(args))
+    if args.watch and not failed:
+        with client.watch(pods_path(chosen_namespace(args))) as changes:
+            for change in changes:
+                if not args.names or v1.name(change.object) in args.names:
+                    listing.show_change(change)
+    return int(failed)
+
+
+def describe_pods(args: argparse.Namespace) -> int:
+    client = NodeClient(chosen_root(args))
+    pods, failed = _wanted(client, args)
+    if not pods and not failed:
+        show_nothing_found(chosen_namespace(args))
+    if pods:
+        devices = client.get(DEVICES_PATH)
+        show("\n\n".join(_description(client, pod, devices) for pod in pods))
+    return int(failed)
+
+
+def _wanted(client: NodeClient, args: argparse.Namespace) -> tuple[list[v1.Json], bool]:
+    if args.names:
+        return named(args.names, lambda name: client.get(pod_path(args.namespace, name)))
+    return v1.objects(client.get(pods_path(chosen_namespace(args))), "items"), False
+
+
+def _view(client: NodeClient, args: argparse.Namespace) -> View:
+    view = wide_pod_view(client.get(DEVICES_PATH)) if args.output == Form.WIDE.value else pod_view()
+    return view.with_namespaces() if args.all_namespaces else view
+
+
+def _description(client: NodeClient, pod: v1.Json, devices: v1.Json) -> str:
+    about = client.get(events_path(v1.namespace(pod)), {"involvedObject": v1.name(pod)})
+    events = [each for each in v1.objects(about, "items") if v1.text(each, "involvedObject", "uid") == v1.uid(pod)]
+    return pod_description(
+        pod, holdings=pod_holdings(devices, v1.uid(pod)), events=events, now=datetime.now(UTC), zone=None
+    )

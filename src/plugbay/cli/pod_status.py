@@ -1,0 +1,113 @@
+"""What the columns READY, STATUS and RESTARTS say of a v1 Pod: pure.
+
+Source: Kubernetes 1.36 ``pkg/printers/internalversion/printers.go``, ``printPod``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from plugbay.cli import v1
+from plugbay.cli.ages import duration
+
+_FINAL_PHASES = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class PodSummary:
+    """Attributes: ``last_restart`` is when the last container that was restarted had ended."""
+
+    ready: int
+    total: int
+    status: str
+    restarts: int
+    last_restart: datetime | None
+
+    @property
+    def readiness(self) -> str:
+        return f"{self.ready}/{self.total}"
+
+    def restarts_text(self, now: datetime) -> str:
+        if not self.restarts or self.last_restart is None:
+            return str(self.restarts)
+        return f"{self.restarts} ({duration(now - self.last_restart)} ago)"
+
+
+def summarize(pod: v1.Json) -> PodSummary:
+    sidecars = {v1.text(each, "name") for each in v1.objects(pod, "spec", "initContainers") if _is_sidecar(each)}
+    inits = v1.objects(pod, "status", "initContainerStatuses")
+    apps = v1.objects(pod, "status", "containerStatuses")
+    total = len(v1.objects(pod, "spec", "containers")) + len(sidecars)
+    initializing, ready = _walk_inits(pod, inits, sidecars)
+    status = initializing or v1.text(pod, "status", "reason") or v1.text(pod, "status", "phase") or "Unknown"
+    if initializing and not _holds(pod, "Initialized"):
+        counted = inits
+    else:
+        counted = [each for each in inits if v1.text(each, "name") in sidecars] + apps
+        status = _status_of_apps(pod, apps) or status
+        ready += sum(_is_ready(each) for each in apps)
+    if v1.at(pod, "metadata", "deletionTimestamp") and v1.text(pod, "status", "phase") not in _FINAL_PHASES:
+        status = "Terminating"
+    restarts = sum(v1.number(each, "restartCount") for each in counted)
+    return PodSummary(ready, total, status, restarts, _last_end(counted))
+
+
+def _walk_inits(pod: v1.Json, inits: list[v1.Json], sidecars: set[str]) -> tuple[str, int]:
+    """The status while init containers have not all done their part, else empty; and how many sidecars are ready."""
+    ready = 0
+    for index, container in enumerate(inits):
+        terminated = v1.mapping(container, "state", "terminated")
+        if terminated and v1.number(terminated, "exitCode") == 0:
+            continue
+        if v1.text(container, "name") in sidecars and container.get("started") is True:
+            ready += container.get("ready") is True
+            continue
+        waiting = v1.text(container, "state", "waiting", "reason")
+        if terminated:
+            return f"Init:{_end(terminated)}", ready
+        if waiting and waiting != "PodInitializing":
+            return f"Init:{waiting}", ready
+        return f"Init:{index}/{len(v1.objects(pod, 'spec', 'initContainers'))}", ready
+    return "", ready
+
+
+def _status_of_apps(pod: v1.Json, apps: list[v1.Json]) -> str:
+    """The first container that does not run gives the pod its status; empty when all run."""
+    status = ""
+    for container in reversed(apps):
+        terminated = v1.mapping(container, "state", "terminated")
+        if waiting := v1.text(container, "state", "waiting", "reason"):
+            status = waiting
+        elif terminated:
+            status = _end(terminated)
+    if status == "Completed" and any(_is_ready(each) for each in apps):
+        return "Running" if _holds(pod, "Ready") else "NotReady"
+    return status
+
+
+def _end(terminated: v1.Json) -> str:
+    if reason := v1.text(terminated, "reason"):
+        return reason
+    if signal := v1.number(terminated, "signal"):
+        return f"Signal:{signal}"
+    return f"ExitCode:{v1.number(terminated, 'exitCode')}"
+
+
+def _is_sidecar(container: v1.Json) -> bool:
+    return container.get("restartPolicy") == "Always"
+
+
+def _is_ready(container: v1.Json) -> bool:
+    return container.get("ready") is True and "running" in v1.mapping(container, "state")
+
+
+def _holds(pod: v1.Json, condition: str) -> bool:
+    conditions = v1.objects(pod, "status", "conditions")
+    return any(each.get("type") == condition and each.get("status") == "True" for each in conditions)
+
+
+def _last_end(containers: Iterable[v1.Json]) -> datetime | None:
+    ends = [v1.moment(each, "lastState", "terminated", "finishedAt") for each in containers]
+    return max((end for end in ends if end is not None), default=None)

@@ -1,0 +1,72 @@
+"""``plugbay pod exec`` and ``plugbay pod logs``: what containers print, as it comes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Final
+
+from plugbay.cli import v1
+from plugbay.cli.client import Channel, NodeClient, pod_path
+from plugbay.cli.output import show_note
+from plugbay.cli.roots import chosen_root
+from plugbay.errors import NodeUnreachable, UsageError
+
+_DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+
+
+def exec_in_pod(args: argparse.Namespace) -> int:
+    """Run a command; its exit code is ours."""
+    if not args.command:
+        raise UsageError("say which command to run after --, such as: plugbay pod exec NAME -- env")
+    client = NodeClient(chosen_root(args))
+    path = pod_path(args.namespace, args.name)
+    query = {"container": _container(client.get(path), args.container)}
+    with client.exec(f"{path}/exec", query, args.command) as frames:
+        for frame in frames:
+            if frame.channel is Channel.EXIT:
+                return _exit_code(frame.payload)
+            out = sys.stdout.buffer if frame.channel is Channel.STDOUT else sys.stderr.buffer
+            out.write(frame.payload)
+            out.flush()
+    raise NodeUnreachable(str(client.socket), "the command's end was not told")
+
+
+def show_logs(args: argparse.Namespace) -> int:
+    client = NodeClient(chosen_root(args))
+    path = pod_path(args.namespace, args.name)
+    query = {"container": _container(client.get(path), args.container)}
+    query |= {"follow": "true"} if args.follow else {}
+    query |= {"previous": "true"} if args.previous else {}
+    query |= {"tailLines": str(args.tail)} if args.tail >= 0 else {}
+    with client.read(f"{path}/log", query) as chunks:
+        for chunk in chunks:
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+    return 0
+
+
+def _exit_code(payload: bytes) -> int:
+    code = v1.number(json.loads(payload), "exitCode")
+    if code:
+        show_note(f"command terminated with exit code {code}")
+    return code
+
+
+def _container(pod: v1.Json, asked: str | None) -> str:
+    """The container asked for, else the pod's default one; of several, which one is said.
+
+    Source: kubectl 1.36 ``pkg/cmd/util/podcmd/podcmd.go``, ``FindOrDefaultContainerByName``.
+    """
+    if asked is not None:
+        return asked
+    containers = [v1.text(each, "name") for each in v1.objects(pod, "spec", "containers")]
+    inits = [v1.text(each, "name") for each in v1.objects(pod, "spec", "initContainers")]
+    default = v1.text(pod, "metadata", "annotations", _DEFAULT_CONTAINER)
+    if default in [*containers, *inits]:
+        return default
+    if len(containers) + len(inits) > 1:
+        others = ", ".join([*containers, *(f"{name} (init)" for name in inits)])
+        show_note(f'Defaulted container "{containers[0]}" out of: {others}')
+    return containers[0]

@@ -1,0 +1,128 @@
+"""The rows of kubectl-like tables, from v1 objects: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from plugbay.cli import v1
+from plugbay.cli.ages import age
+from plugbay.cli.holdings import container_holdings, pod_holdings
+from plugbay.cli.pod_status import summarize
+from plugbay.cli.table import NONE
+from plugbay.model.ids import is_extended_resource
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A table of one kind of objects: ``row`` makes the cells of one as they are at a moment."""
+
+    header: tuple[str, ...]
+    row: Callable[[v1.Json, datetime], tuple[str, ...]]
+
+    def with_namespaces(self) -> View:
+        return View(("NAMESPACE", *self.header), lambda each, now: (v1.namespace(each), *self.row(each, now)))
+
+
+def pod_view() -> View:
+    return View(("NAME", "READY", "STATUS", "RESTARTS", "AGE"), _pod_row)
+
+
+def wide_pod_view(devices: v1.Json) -> View:
+    """With the node, and the devices as the node's answer ``devices`` has them."""
+    header = (*pod_view().header, "NODE", "DEVICES")
+    return View(header, lambda pod, now: (*_pod_row(pod, now), *_pod_place(pod, devices)))
+
+
+def _pod_row(pod: v1.Json, now: datetime) -> tuple[str, ...]:
+    summary = summarize(pod)
+    created = age(v1.moment(pod, "metadata", "creationTimestamp"), now)
+    return v1.name(pod), summary.readiness, summary.status, summary.restarts_text(now), created
+
+
+def _pod_place(pod: v1.Json, devices: v1.Json) -> tuple[str, str]:
+    holdings = pod_holdings(devices, v1.uid(pod))
+    spec = v1.objects(pod, "spec", "initContainers") + v1.objects(pod, "spec", "containers")
+    given: dict[str, set[str]] = {}
+    for container in spec:
+        for each in v1.objects(container_holdings(holdings, v1.text(container, "name")), "devices"):
+            given.setdefault(v1.text(each, "resourceName"), set()).update(v1.texts(each, "deviceIDs"))
+    shown = [f"{resource}={','.join(sorted(ids))}" for resource, ids in sorted(given.items())]
+    return v1.text(pod, "spec", "nodeName") or NONE, " ".join(shown) or NONE
+
+
+def node_view(nodes: Iterable[v1.Json]) -> View:
+    """With a column for every extended resource of ``nodes``: allocatable/capacity."""
+    resources = sorted({name for node in nodes for name in extended(v1.mapping(node, "status", "capacity"))})
+    header = ("NAME", "STATUS", "AGE", "VERSION", *(name.upper() for name in resources))
+    return View(header, lambda node, now: (*_node_row(node, now), *(_share(node, name) for name in resources)))
+
+
+def wide_node_view(nodes: Iterable[v1.Json]) -> View:
+    view = node_view(nodes)
+    header = (*view.header, "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME")
+    return View(header, lambda node, now: (*view.row(node, now), *_node_software(node)))
+
+
+def extended(amounts: v1.Json) -> dict[str, str]:
+    """The extended resources among ``amounts``, by name."""
+    return {name: str(amount) for name, amount in sorted(amounts.items()) if is_extended_resource(name)}
+
+
+def node_status(node: v1.Json) -> str:
+    for condition in v1.objects(node, "status", "conditions"):
+        if condition.get("type") == "Ready":
+            return "Ready" if condition.get("status") == "True" else "NotReady"
+    return "Unknown"
+
+
+def _node_row(node: v1.Json, now: datetime) -> tuple[str, ...]:
+    created = age(v1.moment(node, "metadata", "creationTimestamp"), now)
+    return v1.name(node), node_status(node), created, v1.text(node, "status", "nodeInfo", "kubeletVersion")
+
+
+def _share(node: v1.Json, resource: str) -> str:
+    amounts = (v1.text(node, "status", which, resource) or "0" for which in ("allocatable", "capacity"))
+    return "/".join(amounts)
+
+
+def _node_software(node: v1.Json) -> tuple[str, ...]:
+    keys = ("osImage", "kernelVersion", "containerRuntimeVersion")
+    return tuple(v1.text(node, "status", "nodeInfo", key) or NONE for key in keys)
+
+
+def event_view() -> View:
+    return View(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), _event_row)
+
+
+def wide_event_view() -> View:
+    header = (*event_view().header, "SOURCE", "FIRST SEEN", "COUNT", "NAME")
+    return View(header, lambda event, now: (*_event_row(event, now), *_event_details(event, now)))
+
+
+def seen(event: v1.Json, now: datetime) -> str:
+    """How long ago an event was seen, and how often: ``5s`` or ``5s (x3 over 2m)``.
+
+    Source: kubectl 1.36 ``cmd/events/event_printer.go``, ``getInterval``.
+    """
+    first = age(v1.moment(event, "firstTimestamp"), now)
+    count = v1.number(event, "count")
+    if count <= 1:
+        return first
+    return f"{age(v1.moment(event, 'lastTimestamp'), now)} (x{count} over {first})"
+
+
+def oldest_first(events: Iterable[v1.Json]) -> list[v1.Json]:
+    return sorted(events, key=lambda event: v1.text(event, "lastTimestamp"))
+
+
+def _event_row(event: v1.Json, now: datetime) -> tuple[str, ...]:
+    about = f"{v1.text(event, 'involvedObject', 'kind')}/{v1.text(event, 'involvedObject', 'name')}"
+    message = v1.text(event, "message").strip()
+    return seen(event, now), v1.text(event, "type"), v1.text(event, "reason"), about, message
+
+
+def _event_details(event: v1.Json, now: datetime) -> tuple[str, ...]:
+    first = age(v1.moment(event, "firstTimestamp"), now)
+    return v1.text(event, "source", "component"), first, str(v1.number(event, "count")), v1.name(event)
