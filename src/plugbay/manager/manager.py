@@ -27,6 +27,8 @@ from plugbay.manager.config import ManagerConfig
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.endpoints import Endpoints
 from plugbay.manager.lanes import Lanes
+from plugbay.manager.podresources import AdmittedPods
+from plugbay.manager.podresources_reader import PodResourcesReader
 from plugbay.manager.registration import prepare_directory
 from plugbay.manager.snapshot import ResourceCount, Snapshot
 from plugbay.manager.state import (
@@ -85,7 +87,11 @@ async def run_manager(config: ManagerConfig, *, clock: Clock) -> AsyncIterator[D
 
 
 class DeviceManager:
-    """Made by `run_manager`. Its methods may be called from one event loop only."""
+    """Made by `run_manager`. Its methods may be called from one event loop only.
+
+    Attributes:
+        admitted_pods: the pods admitted since the manager runs and not released, for `serve_pod_resources`.
+    """
 
     def __init__(self, config: ManagerConfig, clock: Clock, store: Store, tasks: asyncio.TaskGroup) -> None:
         self._state = ManagerState()
@@ -93,6 +99,7 @@ class DeviceManager:
         self._tasks = tasks
         self._changes = Changes()
         self._lanes = Lanes()
+        self.admitted_pods = AdmittedPods()
         self.endpoints = Endpoints(config, clock, store, tasks, self._state, self._changes)
 
     # --- pods -------------------------------------------------------------------------------------------------------
@@ -121,6 +128,7 @@ class DeviceManager:
                 problem = await asyncio.shield(self._tasks.create_task(self._commit(admission)))
                 if problem is not None:
                     raise CheckpointNotWritten(problem.problem) from problem
+            self.admitted_pods.add(pod)
 
     async def prepare_container(self, pod: PodUid, container: ContainerName) -> ContainerEdits:
         """What a container gets, after PreStartContainer at the plugins that ask for it. Call before every start.
@@ -149,6 +157,7 @@ class DeviceManager:
                 _passed(Effect.RELEASED)
                 logger.info("released the devices of pod %s", pod)
                 self._changes.notify()
+            self.admitted_pods.remove(pod)
 
     # --- onlookers --------------------------------------------------------------------------------------------------
 
@@ -168,6 +177,10 @@ class DeviceManager:
 
     def snapshot(self) -> Snapshot:
         return snapshot.take(self._state)
+
+    def pod_resources(self) -> PodResourcesReader:
+        """What `plugbay.manager.podresources.serve_pod_resources` tells, beside the pods to tell it of."""
+        return PodResourcesReader(self._state)
 
     def changes(self) -> AsyncIterator[None]:
         """One item at once, then one after each change of devices, plugins or assignments, or burst of changes."""

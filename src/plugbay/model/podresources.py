@@ -1,0 +1,99 @@
+"""Who holds what, as the PodResources service of a kubelet tells it.
+
+The names are those of the API's messages. Source: kubelet 1.36 ``pkg/kubelet/apis/podresources/v1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from plugbay.model.ids import ContainerName, DeviceId, ResourceName
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDevices:
+    """Devices of one resource. Kubelets send one for each device and NUMA node: count with `distinct_devices`.
+
+    Attributes:
+        numa_nodes: None when the kubelet tells no topology.
+    """
+
+    resource: ResourceName
+    device_ids: tuple[DeviceId, ...]
+    numa_nodes: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerMemory:
+    """Memory or huge pages that a container has to itself; ``size`` in bytes."""
+
+    memory_type: str
+    size: int
+    numa_nodes: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResource:
+    """One device of a claim of Dynamic Resource Allocation."""
+
+    driver_name: str
+    pool_name: str
+    device_name: str
+    cdi_devices: tuple[str, ...] = ()
+    share_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicResource:
+    """A claim of Dynamic Resource Allocation that a container uses."""
+
+    claim_name: str
+    claim_namespace: str
+    claim_resources: tuple[ClaimResource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerResources:
+    """
+    Attributes:
+        cpu_ids: exclusive CPUs; empty unless the CPU manager gave the container some.
+    """
+
+    name: ContainerName
+    devices: tuple[ContainerDevices, ...] = ()
+    cpu_ids: tuple[int, ...] = ()
+    memory: tuple[ContainerMemory, ...] = ()
+    dynamic_resources: tuple[DynamicResource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """A pod and its sidecars and app containers; init containers are not told."""
+
+    namespace: str
+    name: str
+    containers: tuple[ContainerResources, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatableResources:
+    """What a node can give to pods, in use or not: healthy devices, and what the CPU and memory managers manage."""
+
+    devices: tuple[ContainerDevices, ...] = ()
+    cpu_ids: tuple[int, ...] = ()
+    memory: tuple[ContainerMemory, ...] = ()
+
+
+def distinct_devices(
+    devices: Iterable[ContainerDevices],
+) -> dict[ResourceName, dict[DeviceId, tuple[int, ...]]]:
+    """Each device once, by resource, with all its NUMA nodes; everything sorted."""
+    nodes: dict[tuple[ResourceName, DeviceId], set[int]] = {}
+    for element in devices:
+        for device_id in element.device_ids:
+            nodes.setdefault((element.resource, device_id), set()).update(element.numa_nodes or ())
+    by_resource: dict[ResourceName, dict[DeviceId, tuple[int, ...]]] = {}
+    for resource, device_id in sorted(nodes):
+        by_resource.setdefault(resource, {})[device_id] = tuple(sorted(nodes[resource, device_id]))
+    return by_resource

@@ -1,0 +1,136 @@
+"""``v1.PodResourcesLister`` and ``v1alpha1.PodResourcesLister``: both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from plugbay.model.podresources import AllocatableResources, PodResources
+from plugbay.wire.generated import podresources_v1_pb2 as v1
+from plugbay.wire.generated import podresources_v1alpha1_pb2 as v1alpha1
+from plugbay.wire.plugin_server import unary
+from plugbay.wire.podresources_messages import (
+    devices_from_v1,
+    devices_to_v1,
+    memory_from_v1,
+    memory_to_v1,
+    pod_from_v1,
+    pod_from_v1alpha1,
+    pod_to_v1,
+    pod_to_v1alpha1,
+)
+from plugbay.wire.status import translate
+from plugbay.wire.transport import open_channel
+
+V1_SERVICE = "v1.PodResourcesLister"
+V1ALPHA1_SERVICE = "v1alpha1.PodResourcesLister"
+
+_Answer = TypeVar("_Answer", bound=Message)
+
+
+# --- the service ----------------------------------------------------------------------------------------------------
+
+
+class PodResourcesServicer(Protocol):
+    """Answers at once; what it raises is the status, as with `plugbay.wire.plugin_server.unary`."""
+
+    def list_v1(self) -> Iterable[PodResources]: ...
+
+    def get_v1(self, namespace: str, name: str) -> PodResources: ...
+
+    def allocatable_v1(self) -> AllocatableResources: ...
+
+    def list_v1alpha1(self) -> Iterable[PodResources]:
+        """Of the values, pods, containers and device IDs are sent."""
+        ...
+
+
+def pod_resources_handlers(servicer: PodResourcesServicer) -> Sequence[grpc.GenericRpcHandler]:
+    """Both services, answered by ``servicer``."""
+
+    async def list_v1(_: v1.ListPodResourcesRequest) -> v1.ListPodResourcesResponse:
+        return v1.ListPodResourcesResponse(pod_resources=map(pod_to_v1, servicer.list_v1()))
+
+    async def get_v1(request: v1.GetPodResourcesRequest) -> v1.GetPodResourcesResponse:
+        pod = servicer.get_v1(request.pod_namespace, request.pod_name)
+        return v1.GetPodResourcesResponse(pod_resources=pod_to_v1(pod))
+
+    async def allocatable_v1(_: v1.AllocatableResourcesRequest) -> v1.AllocatableResourcesResponse:
+        allocatable = servicer.allocatable_v1()
+        return v1.AllocatableResourcesResponse(
+            devices=map(devices_to_v1, allocatable.devices),
+            cpu_ids=allocatable.cpu_ids,
+            memory=map(memory_to_v1, allocatable.memory),
+        )
+
+    async def list_v1alpha1(_: v1alpha1.ListPodResourcesRequest) -> v1alpha1.ListPodResourcesResponse:
+        return v1alpha1.ListPodResourcesResponse(pod_resources=map(pod_to_v1alpha1, servicer.list_v1alpha1()))
+
+    return (
+        grpc.method_handlers_generic_handler(
+            V1_SERVICE,
+            {
+                "List": unary(v1.ListPodResourcesRequest, list_v1),
+                "Get": unary(v1.GetPodResourcesRequest, get_v1),
+                "GetAllocatableResources": unary(v1.AllocatableResourcesRequest, allocatable_v1),
+            },
+        ),
+        grpc.method_handlers_generic_handler(
+            V1ALPHA1_SERVICE, {"List": unary(v1alpha1.ListPodResourcesRequest, list_v1alpha1)}
+        ),
+    )
+
+
+# --- calls ----------------------------------------------------------------------------------------------------------
+
+
+class PodResourcesCalls:
+    """A connection to a PodResources socket. Failing calls raise `RpcFailed`."""
+
+    def __init__(self, socket: Path, *, timeout_s: float) -> None:
+        self._channel = open_channel(socket)
+        self._timeout_s = timeout_s
+
+    async def close(self) -> None:
+        """Close the connection; calls under way fail."""
+        await self._channel.close()
+
+    async def list_v1(self) -> tuple[PodResources, ...]:
+        answer = await self._call(V1_SERVICE, "List", v1.ListPodResourcesRequest(), v1.ListPodResourcesResponse)
+        return tuple(map(pod_from_v1, answer.pod_resources))
+
+    async def get_v1(self, namespace: str, name: str) -> PodResources:
+        request = v1.GetPodResourcesRequest(pod_name=name, pod_namespace=namespace)
+        return pod_from_v1((await self._call(V1_SERVICE, "Get", request, v1.GetPodResourcesResponse)).pod_resources)
+
+    async def allocatable_v1(self) -> AllocatableResources:
+        answer = await self._call(
+            V1_SERVICE, "GetAllocatableResources", v1.AllocatableResourcesRequest(), v1.AllocatableResourcesResponse
+        )
+        return AllocatableResources(
+            tuple(map(devices_from_v1, answer.devices)),
+            tuple(answer.cpu_ids),
+            tuple(map(memory_from_v1, answer.memory)),
+        )
+
+    async def list_v1alpha1(self) -> tuple[PodResources, ...]:
+        answer = await self._call(
+            V1ALPHA1_SERVICE, "List", v1alpha1.ListPodResourcesRequest(), v1alpha1.ListPodResourcesResponse
+        )
+        return tuple(map(pod_from_v1alpha1, answer.pod_resources))
+
+    async def _call(self, service: str, method: str, request: Message, answer: type[_Answer]) -> _Answer:
+        call = self._channel.unary_unary(
+            f"/{service}/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=answer.FromString,
+        )
+        try:
+            reply: _Answer = await call(request, timeout=self._timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise translate(error) from error
+        return reply
