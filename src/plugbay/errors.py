@@ -9,6 +9,9 @@
     │   ├── InvalidDevice
     │   ├── DuplicateDevice
     │   ├── ConflictingEdits
+    │   ├── UnknownDevice
+    │   ├── InvalidPreference
+    │   ├── DuplicateResource
     │   └── PluginLoadError
     ├── OperatorError               who runs the program: files, paths, rights, flags
     │   ├── UsageError
@@ -123,6 +126,38 @@ class ConflictingEdits(AuthorError):
 
     def __str__(self) -> str:
         return f"two devices disagree about {self.what} {self.key!r}: {self.first} and {self.second}"
+
+
+class UnknownDevice(AuthorError):
+    """A kubelet asks for a device that cannot be given (any more)."""
+
+    def __init__(self, resource: str, device_id: str, problem: str) -> None:
+        super().__init__(resource, device_id, problem)
+        self.resource = resource
+        self.device_id = device_id
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.resource}: device {quote(self.device_id)} {self.problem}"
+
+
+class InvalidPreference(AuthorError):
+    def __init__(self, resource: str, problem: str) -> None:
+        super().__init__(resource, problem)
+        self.resource = resource
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.resource}: preferred_allocation() gave {self.problem}"
+
+
+class DuplicateResource(AuthorError):
+    def __init__(self, resource: str) -> None:
+        super().__init__(resource)
+        self.resource = resource
+
+    def __str__(self) -> str:
+        return f"two plugins serve {self.resource}; a kubelet knows one"
 
 
 class PluginLoadError(AuthorError):

@@ -10,6 +10,7 @@ from plugbay.errors import UsageError
 
 ROOT_VARIABLE: Final = "PLUGBAY_ROOT"
 _SYSTEM_ROOT: Final = Path("/var/lib/plugbay")
+STOCK_ROOT: Final = Path("/var/lib/kubelet")
 
 
 def private_root(environ: Mapping[str, str], uid: int) -> Path:
@@ -32,3 +33,13 @@ def private_root(environ: Mapping[str, str], uid: int) -> Path:
     if home := environ.get("HOME"):
         return Path(home) / ".local" / "state" / "plugbay"
     raise UsageError(f"cannot tell where the node lives: set {ROOT_VARIABLE} or HOME, or give --root DIR")
+
+
+def default_root(environ: Mapping[str, str], uid: int) -> Path:
+    """The root a plugin or an inspecting command means: a stock kubelet's if there is one, else `private_root`.
+
+    ``$PLUGBAY_ROOT`` goes before both.
+    """
+    if ROOT_VARIABLE not in environ and (STOCK_ROOT / "device-plugins").is_dir():
+        return STOCK_ROOT
+    return private_root(environ, uid)

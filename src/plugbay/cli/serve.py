@@ -1,0 +1,77 @@
+"""``plugbay serve``: serve device plugins to a kubelet."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plugbay.cli.parsing import Subparsers
+
+if TYPE_CHECKING:
+    from plugbay.sdk.plugin import DevicePlugin
+
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "serve",
+        help="serve device plugins to a kubelet, or to `plugbay node up`",
+        description="Serve device plugins until SIGTERM or Ctrl-C. TARGET is `directory`, a file with plugins "
+        "(plugin.py), or module:object. SIGHUP looks for devices and registers again.",
+        epilog="example: plugbay serve directory --resource example.com/gopher --path /etc/gophers --env Gopher",
+    )
+    parser.add_argument("targets", nargs="+", metavar="TARGET", help="what to serve")
+    parser.add_argument(
+        "--root",
+        metavar="DIR",
+        default=argparse.SUPPRESS,
+        help="the kubelet's root directory (default: $PLUGBAY_ROOT, else /var/lib/kubelet if there is one, "
+        "else that of `plugbay node up`)",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=_LEVELS,
+        default="info",
+        help="log what is at least this important (default: %(default)s)",
+    )
+    directory = parser.add_argument_group("options of `directory`: every file in a directory is a device")
+    directory.add_argument("--resource", metavar="R", help="resource name, such as example.com/gopher")
+    directory.add_argument("--path", metavar="P", type=Path, help="the directory; it need not exist yet")
+    directory.add_argument("--env", metavar="NAME", help="variable that names the devices to their container")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until told to stop; returns 0 then."""
+    import asyncio
+    import logging
+    import os
+    import sys
+
+    from plugbay.kubelet.paths import KubeletPaths
+    from plugbay.kubelet.roots import default_root
+    from plugbay.sdk.runner import serve
+
+    logging.basicConfig(
+        level=args.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(message)s"
+    )
+    plugins = [plugin for target in args.targets for plugin in _load(target, args)]
+    root = Path(args.root) if args.root else default_root(os.environ, os.geteuid())
+    asyncio.run(serve(plugins, paths=KubeletPaths(root.absolute())))
+    return 0
+
+
+def _load(target: str, args: argparse.Namespace) -> list[DevicePlugin]:
+    from plugbay.errors import UsageError
+
+    if target == "directory":
+        from plugbay.plugins.directory.plugin import DirectoryPlugin
+
+        missing = [f"--{name}" for name in ("resource", "path", "env") if getattr(args, name) is None]
+        if missing:
+            raise UsageError(f"`serve directory` needs {', '.join(missing)}")
+        return [DirectoryPlugin(args.resource, args.path.absolute(), env=args.env)]
+    from plugbay.sdk.targets import load_plugins
+
+    return load_plugins(target)

@@ -1,0 +1,27 @@
+"""Which files of a directory are devices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from plugbay.errors import InvalidDeviceId
+from plugbay.model.ids import parse_device_id
+
+
+def device_files(directory: Path) -> Iterator[str | InvalidDeviceId]:
+    """The names of the regular files in ``directory``, sorted; in place of one that is no device ID, what is wrong.
+
+    Subdirectories, sockets and the like, names with a leading dot and dangling links are none; links to files are.
+
+    Raises:
+        OSError: the directory is missing, none, or closed to us.
+    """
+    with os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_file())
+    for name in names:
+        try:
+            yield parse_device_id(name)
+        except InvalidDeviceId as error:
+            yield error

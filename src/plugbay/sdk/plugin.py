@@ -1,0 +1,152 @@
+"""What a plugin author writes: a class, or a function that finds devices."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from plugbay.errors import InvalidDevice
+from plugbay.model.devices import Device, PluginOptions
+from plugbay.model.edits import ContainerEdits, merge_devices
+from plugbay.model.ids import ResourceName, parse_resource_name
+
+Discovered = Iterable[Device] | AsyncIterable[Device] | Awaitable[Iterable[Device]]
+"""Devices, however they come: a list, a generator, an async generator, or a coroutine that returns them."""
+
+
+class DevicePlugin:
+    """One resource and its devices. Subclass it, name the resource, and say what is there.
+
+    Every method may be plain or ``async``; plain ones run in a thread, so they may block. Overriding an optional hook
+    is what makes the kubelet call it. Exceptions from hooks reach the kubelet as the text of a failed call.
+
+    Attributes:
+        resource_name: ``vendor-domain/type``.
+        watch: paths whose changes make `discover` run again; they need not exist.
+        every: seconds between runs of `discover` when nothing changes; None for never.
+        join_env: what joins different values of one variable when a container gets several devices; None makes
+            differing values an error.
+    """
+
+    resource_name: str = ""
+    watch: str | Path | Sequence[str | Path] = ()
+    every: float | None = None
+    join_env: str | None = ","
+
+    def discover(self) -> Discovered:
+        """All devices there are now, each ID once. Called at start, when `watch` or `every` says, and on SIGHUP.
+
+        If it raises, the last devices stay and it is tried again later. A missing watched path means no devices.
+        """
+        raise NotImplementedError
+
+    def allocate(self, devices: Sequence[Device]) -> ContainerEdits | Awaitable[ContainerEdits]:
+        """What a container gets with ``devices``, which come in the order of their IDs.
+
+        By default, what each device declares, merged by `merge_devices`.
+        """
+        return merge_devices((device.edits for device in devices), join_env=self.join_env)
+
+    def preferred_allocation(
+        self, available: Sequence[Device], must_include: Sequence[Device], size: int
+    ) -> Sequence[Device] | Awaitable[Sequence[Device]]:
+        """Optional hook: the best ``size`` of the ``available`` devices, all of ``must_include`` among them."""
+        raise NotImplementedError
+
+    def pre_start_container(self, devices: Sequence[Device]) -> Awaitable[None] | None:
+        """Optional hook: called before each start of a container that holds ``devices``, within 30 s."""
+        raise NotImplementedError
+
+    def refresh(self) -> None:
+        """Have `discover` run again soon. Call it from the event loop's thread; before serving it does nothing."""
+        self._refresh()
+
+    @staticmethod
+    def _refresh() -> None:
+        """Replaced while the plugin is served."""
+
+
+def plugin(
+    resource_name: str,
+    *,
+    watch: str | Path | Sequence[str | Path] = (),
+    every: float | None = None,
+    join_env: str | None = ",",
+) -> Callable[[Callable[..., Any]], DevicePlugin]:
+    """Make a plugin of a function that returns or yields devices.
+
+    A function with a parameter is handed the watched path, or the list of them if there are several.
+
+    Raises:
+        InvalidResourceName: no kubelet would accept the name.
+    """
+    parse_resource_name(resource_name)
+
+    def decorate(function: Callable[..., Any]) -> DevicePlugin:
+        return _FunctionPlugin(function, resource_name, watch=watch, every=every, join_env=join_env)
+
+    return decorate
+
+
+class _FunctionPlugin(DevicePlugin):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        resource_name: str,
+        *,
+        watch: str | Path | Sequence[str | Path],
+        every: float | None,
+        join_env: str | None,
+    ) -> None:
+        self._function = function
+        self.resource_name = resource_name
+        self.watch = watch
+        self.every = every
+        self.join_env = join_env
+        self.__doc__ = function.__doc__
+
+    def discover(self) -> Discovered:
+        code = getattr(self._function, "__code__", None)
+        if code is not None and code.co_argcount == 0:
+            return self._function()  # type: ignore[no-any-return]  # checked where the devices are collected
+        paths = watched_paths(self)
+        return self._function(paths[0] if len(paths) == 1 else list(paths))  # type: ignore[no-any-return]
+
+
+_OPTIONAL_HOOKS: Final = ("pre_start_container", "preferred_allocation")
+
+
+def offers(plugin: DevicePlugin, hook: str) -> bool:
+    """Whether the author wrote the optional ``hook``."""
+    assert hook in _OPTIONAL_HOOKS
+    return getattr(type(plugin), hook) is not getattr(DevicePlugin, hook)
+
+
+def options_of(plugin: DevicePlugin) -> PluginOptions:
+    """What the plugin wants to be called for."""
+    return PluginOptions(
+        pre_start_required=offers(plugin, "pre_start_container"),
+        get_preferred_allocation_available=offers(plugin, "preferred_allocation"),
+    )
+
+
+def resource_of(plugin: DevicePlugin) -> ResourceName:
+    """The plugin's resource name, checked."""
+    return parse_resource_name(plugin.resource_name)
+
+
+def watched_paths(plugin: DevicePlugin) -> tuple[Path, ...]:
+    watch = plugin.watch
+    return (Path(watch),) if isinstance(watch, str | Path) else tuple(map(Path, watch))
+
+
+def checked(device: object) -> Device:
+    """``device``, if it is one: authors return all kinds of things.
+
+    Raises:
+        InvalidDevice: it is something else.
+    """
+    if not isinstance(device, Device):
+        raise InvalidDevice(repr(device), "discover() has to give plugbay.Device values")
+    return device

@@ -1,0 +1,81 @@
+"""The life of one served resource, as a table: a missing entry is an error.
+
+::
+
+    starting ──► serving ──► registered ──► streaming ──► draining ──► stopped
+                    ▲            │              │
+                    └────────────┴──────────────┘   kubelet restarted, stream lost, asked to register again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+
+class State(Enum):
+    STARTING = "starting"
+    """Devices are looked for; the socket is not there yet."""
+    SERVING = "serving"
+    """The socket answers; the kubelet does not know of it."""
+    REGISTERED = "registered"
+    """The kubelet knows of the socket and has not asked for the list yet."""
+    STREAMING = "streaming"
+    """The kubelet reads the list: ready."""
+    DRAINING = "draining"
+    """No new calls; those under way finish."""
+    STOPPED = "stopped"
+
+
+class Event(Enum):
+    LISTENING = "listening"
+    REGISTERED = "registered"
+    STREAM_OPENED = "stream opened"
+    STREAM_LOST = "stream lost"
+    REGISTRATION_LOST = "registration lost"
+    """The kubelet restarted, or somebody asked for a new registration."""
+    SOCKET_LOST = "socket lost"
+    """Our socket vanished: a new incarnation begins."""
+    STOP_REQUESTED = "stop requested"
+    DRAINED = "drained"
+
+
+TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
+    State.STARTING: {
+        Event.LISTENING: State.SERVING,
+        Event.STREAM_LOST: State.STARTING,  # of the incarnation before
+        Event.STOP_REQUESTED: State.DRAINING,
+    },
+    State.SERVING: {
+        Event.REGISTERED: State.REGISTERED,
+        # The kubelet asks for the list before its answer to Register reaches us, or still reads on an old registration.
+        Event.STREAM_OPENED: State.SERVING,
+        Event.STREAM_LOST: State.SERVING,
+        Event.REGISTRATION_LOST: State.SERVING,
+        Event.SOCKET_LOST: State.STARTING,
+        Event.STOP_REQUESTED: State.DRAINING,
+    },
+    State.REGISTERED: {
+        Event.STREAM_OPENED: State.STREAMING,
+        Event.STREAM_LOST: State.REGISTERED,
+        Event.REGISTRATION_LOST: State.SERVING,
+        Event.SOCKET_LOST: State.STARTING,
+        Event.STOP_REQUESTED: State.DRAINING,
+    },
+    State.STREAMING: {
+        Event.STREAM_OPENED: State.STREAMING,
+        Event.STREAM_LOST: State.SERVING,
+        Event.REGISTRATION_LOST: State.SERVING,
+        Event.SOCKET_LOST: State.STARTING,
+        Event.STOP_REQUESTED: State.DRAINING,
+    },
+    State.DRAINING: {
+        Event.STREAM_OPENED: State.DRAINING,
+        Event.STREAM_LOST: State.DRAINING,
+        Event.DRAINED: State.STOPPED,
+    },
+    State.STOPPED: {
+        Event.STREAM_LOST: State.STOPPED,  # gRPC may stop before a handler has ended
+    },
+}
