@@ -1,77 +1,81 @@
-# Every target makes what it needs. PYTHON chooses the interpreter of the virtual environment: make PYTHON=python3.12
+# Everything a contributor or CI runs. A virtual environment is made on demand; PYTHON names the interpreter for it.
+
 PYTHON ?= python3
-VENV ?= .venv
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+NAME ?=
+
+VENV := .venv
+LOWEST := .venv-lowest
 BIN := $(VENV)/bin
+PIP := -m pip --disable-pip-version-check --quiet
+PROFILE := fixed
 
-# What is installed is remembered by a stamp: `.dev` for working on plugbay, `.node` for running it.
-DEV := $(VENV)/.dev
-NODE := $(VENV)/.node
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-
-# One bench with NAME=plugin, else all; modules that begin with an underscore are shared by benches.
-BENCHES := $(or $(NAME),$(patsubst bench/%.py,%,$(filter-out bench/_%,$(wildcard bench/*.py))))
-
-.DEFAULT_GOAL := help
-.PHONY: help demo test check bench proto soak clean
+.PHONY: help demo test test-lowest check format bench proto soak clean
 
 help:
-	@echo "make demo     watch a device travel from a directory entry to a running pod"
-	@echo "make test     run the tests"
-	@echo "make check    lint, types, import contracts, generated files"
-	@echo "make bench    measure; one bench with NAME=plugin"
-	@echo "make proto    generate src/plugbay/wire/generated from the .proto files"
-	@echo "make soak     run the long tests"
-	@echo "make clean    remove the virtual environment and every cache"
+	@echo "make demo          watch a device travel from a directory entry to a running pod"
+	@echo "make test          run the tests"
+	@echo "make check         lint, types, import contracts, generated code"
+	@echo "make bench         print every figure; NAME=plugin for one bench"
+	@echo "make format        let ruff put the code in shape"
+	@echo "make proto         generate the wire code from the .proto files"
+	@echo "make soak          the tests again, long and with random examples"
+	@echo "make test-lowest   run the tests with the oldest dependencies we declare"
+	@echo "make clean         remove what the other targets made"
 
-# The developer's installation includes the node's.
-demo: $(if $(wildcard $(DEV)),$(DEV),$(NODE))
+demo: $(VENV)/.runs
 	@$(BIN)/python tools/demo.py
 
-# Tests of one file stay in one process: they share what is expensive to make.
-test: $(DEV)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: $(VENV)/.develops
+	@$(BIN)/pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=$(PROFILE)
 
-check: $(DEV)
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
+check: $(VENV)/.develops
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/proto.py --check
 
-bench: $(DEV)
-	@test -n "$(BENCHES)" || { echo "bench/ holds no bench" >&2; exit 1; }
-	@failed=0; for name in $(BENCHES); do \
-	    test -f "bench/$$name.py" || { echo "there is no bench $$name: bench/$$name.py is missing" >&2; exit 2; }; \
-	    $(BIN)/python -m "bench.$$name" || failed=1; \
-	done; exit $$failed
+format: $(VENV)/.develops
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
-proto: $(DEV)
+bench: $(VENV)/.runs
+	@$(BIN)/python -m bench $(NAME)
+
+proto: $(VENV)/.develops
 	$(BIN)/python tools/proto.py
 
-soak: $(DEV)
-	$(BIN)/python -m pytest -m soak --timeout 0
+soak: $(VENV)/.develops
+	$(BIN)/pytest -q -n $(JOBS) --dist worksteal -m "" --timeout=3600 --hypothesis-profile=soak
+
+test-lowest: $(LOWEST)/.tests
+	@$(LOWEST)/bin/pytest -q -n $(JOBS) --dist worksteal -p no:cacheprovider --hypothesis-profile=quick tests/unit tests/contract
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
-	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf $(VENV) $(LOWEST) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(DEV): pyproject.toml | $(BIN)/python
-	$(PIP_INSTALL) -e '.[dev]'
+# --- virtual environments: each stamp says what was installed, from which pyproject.toml -----------------------------
+
+$(VENV)/.runs: pyproject.toml | $(VENV)/.made
+	@$(BIN)/python $(PIP) install --editable '.[node]'
 	@touch $@
 
-$(NODE): pyproject.toml | $(BIN)/python
-	$(PIP_INSTALL) -e '.[node]'
+$(VENV)/.develops: pyproject.toml | $(VENV)/.made
+	@$(BIN)/python $(PIP) install --editable '.[dev]'
+	@touch $@ $(VENV)/.runs
+
+$(LOWEST)/.tests: pyproject.toml tools/lowest.py | $(LOWEST)/.made
+	@$(PYTHON) tools/lowest.py > $(LOWEST)/constraints.txt
+	@$(LOWEST)/bin/python $(PIP) install --constraint $(LOWEST)/constraints.txt --editable '.[test]'
 	@touch $@
 
-# Asked before, because a failing `venv` leaves a directory that looks made.
-$(BIN)/python:
-	@command -v $(PYTHON) >/dev/null || { \
-	    echo "plugbay needs Python 3.11 or newer, and there is no $(PYTHON); choose one: make PYTHON=python3.12" >&2; \
+%/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "plugbay needs Python 3.11 or newer, and '$(PYTHON)' is none; name one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	    echo "$(PYTHON) cannot make virtual environments; install python3-venv (Debian, Ubuntu: apt install python3-venv)" >&2; \
 	    exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	    echo "plugbay needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) -V); choose another: make PYTHON=python3.12" >&2; \
-	    exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
-	    echo "$(PYTHON) has no venv or ensurepip; install python3-venv (Debian, Ubuntu: apt-get install python3-venv)" >&2; \
-	    exit 1; }
-	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@$(PYTHON) -m venv $*
+	@touch $@

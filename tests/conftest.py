@@ -1,0 +1,63 @@
+"""What every test gets: fixed property tests, short socket paths, and no process left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+_SLOW_IS_FINE = [HealthCheck.too_slow]
+settings.register_profile(
+    "fixed", derandomize=True, deadline=None, database=None, print_blob=True, suppress_health_check=_SLOW_IS_FINE
+)
+settings.register_profile("quick", settings.get_profile("fixed"), max_examples=20)
+settings.register_profile(
+    "soak", deadline=None, max_examples=5_000, print_blob=True, suppress_health_check=_SLOW_IS_FINE
+)
+settings.load_profile("fixed")
+
+ENDING_S = 5
+
+
+@pytest.fixture
+def sockets() -> Iterator[Path]:
+    """A new directory whose path is short enough (under 60 bytes) for sockets some levels below it."""
+    with tempfile.TemporaryDirectory(prefix="pb", dir="/tmp") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture(autouse=True)
+def no_process_left() -> Iterator[None]:
+    """Fail a test after which a child process of ours still runs; one that is just ending is waited for."""
+    before = _children()
+    yield
+    left = _children() - before
+    if left := {pid for pid in left if not _ends(pid)}:
+        pytest.fail(f"left running: {', '.join(f'{pid} ({_command(pid)})' for pid in sorted(left))}")
+
+
+def _children() -> set[int]:
+    children: set[int] = set()
+    for listing in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            children.update(map(int, listing.read_text().split()))
+    return children
+
+
+def _ends(pid: int) -> bool:
+    """Whether child ``pid`` ends in time; its exit status is left to whoever started it."""
+    try:
+        with os.fdopen(os.pidfd_open(pid)) as process:
+            return bool(select.select([process], [], [], ENDING_S)[0])
+    except ProcessLookupError:
+        return True
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
