@@ -1,0 +1,107 @@
+"""FNV-1a with 32 bits, and hashing again cheaply when little of a long text changed: pure.
+
+The exclusive-or of FNV-1a touches only the low byte of the state. So what a chunk of n bytes makes of a state H with
+low byte l is ``H * prime**n + f(l)`` modulo 2**32: the chunk is a table of at most 256 numbers, and a text of a
+thousand known chunks is hashed again by a thousand look-ups.
+
+Moreover the low k bits of a state depend on nothing above them, and bytes below 2**k change no more than those: then
+f depends on the low k bits alone. Text needs 128 entries, the digits and spaces of a byte dump 64.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import struct
+from array import array
+from collections.abc import Iterable
+from typing import Final
+
+OFFSET_BASIS: Final = 2166136261
+_PRIME: Final = 16777619
+_MASK: Final = 0xFFFFFFFF
+_LANE_BITS: Final = 64
+"""Room for a state of 32 bits times the prime of 25."""
+_LOW_RUN: Final = re.compile(rb"([ -?]{64,})")
+"""Bytes below 64, enough of them to be worth a table of their own."""
+
+
+def fnv1a(text: bytes, state: int = OFFSET_BASIS) -> int:
+    """The hash of ``text``, or of what led to ``state`` followed by ``text``. About 0.1 µs for each byte."""
+    for byte in text:
+        state = ((state ^ byte) * _PRIME) & _MASK
+    return state
+
+
+class Chunk:
+    """A piece of text that is hashed again and again behind other states.
+
+    The first time costs what `fnv1a` costs, the second about eight times that, every other one a look-up: what is
+    hashed only once shall not pay for a table. Not for use by two threads at once.
+    """
+
+    __slots__ = ("_is_seen", "_text", "_transfer")
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._is_seen = False
+        self._transfer: _Transfer | None = None
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether the next `after` has to look at every byte."""
+        return self._transfer is None
+
+    def after(self, state: int) -> int:
+        """The state after this text."""
+        if self._transfer is None:
+            if not self._is_seen:
+                self._is_seen = True
+                return fnv1a(self._text, state)
+            self._transfer = _transfer(self._text)
+            self._text = b""  # never needed again
+        return self._transfer.apply(state)
+
+
+class _Transfer:
+    """What a chunk makes of every state."""
+
+    __slots__ = ("_low", "_power", "_table")
+
+    def __init__(self, table: Iterable[int], power: int) -> None:
+        self._table = array("I", table)
+        self._low = len(self._table) - 1
+        self._power = power
+
+    def apply(self, state: int) -> int:
+        low = state & self._low
+        return (self._table[low] + (state - low) * self._power) & _MASK
+
+    def then(self, following: _Transfer) -> _Transfer:
+        entries = max(self._low, following._low) + 1
+        table = [following.apply(self.apply(low)) for low in range(entries)]
+        return _Transfer(table, self._power * following._power & _MASK)
+
+
+def _transfer(text: bytes) -> _Transfer:
+    parts = [_of_run(part) for part in _LOW_RUN.split(text) if part]
+    return functools.reduce(_Transfer.then, parts) if parts else _Transfer([0], 1)
+
+
+def _of_run(text: bytes) -> _Transfer:
+    """One table for ``text``: all its entries are computed at once, as lanes of one large number."""
+    bits = max(text).bit_length()
+    ones, states = _lanes(bits)
+    mask = ones * _MASK
+    patterns = {byte: ones * byte for byte in set(text)}
+    for byte in text:
+        states = (states ^ patterns[byte]) * _PRIME & mask
+    packed = states.to_bytes((_LANE_BITS // 8) << bits, "little")
+    return _Transfer(struct.unpack(f"<{1 << bits}Q", packed), pow(_PRIME, len(text), _MASK + 1))
+
+
+@functools.cache
+def _lanes(bits: int) -> tuple[int, int]:
+    """The number one in every lane, and every lane's own number."""
+    lanes = range(1 << bits)
+    return sum(1 << (_LANE_BITS * lane) for lane in lanes), sum(lane << (_LANE_BITS * lane) for lane in lanes)
