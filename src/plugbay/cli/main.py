@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from plugbay.cli import events, node, pod
+from plugbay.cli import events, node, pod, serve
 from plugbay.cli.output import PROGRAM, show_error
 from plugbay.cli.parsing import CommandParser, add_commands, add_root
 from plugbay.errors import InvalidManifest, PlugbayError, UsageError
 
-_COMMANDS: Final = {"node": node, "pod": pod, "events": events}
+_COMMANDS: Final = {"serve": serve, "node": node, "pod": pod, "events": events}
 
 _FAILED: Final = 1
 _MISUSED: Final = 2
@@ -32,7 +32,8 @@ def run(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             args = _parser().parse_args(sys.argv[1:] if argv is None else argv)
-            return _COMMANDS[args.command_name].run(args)
+            exit_code: int = _COMMANDS[args.command_name].run(args)
+            return exit_code
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -50,6 +51,11 @@ def run(argv: Sequence[str] | None = None) -> int:
         return _MISUSED
     except PlugbayError as error:
         show_error(error)
+        return _FAILED
+    except OSError as error:
+        # Files are the commands' business; what is left is output that cannot be written, such as to a full disk.
+        _discard_stdout()
+        show_error(f"input or output failed: {error.strerror or error}")
         return _FAILED
 
 

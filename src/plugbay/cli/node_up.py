@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import sys
+from typing import Final
 
 from plugbay.cli.logs import configure_logs
 from plugbay.cli.output import show
@@ -14,6 +15,8 @@ from plugbay.cli.roots import chosen_root
 from plugbay.node.config import NodeConfig
 from plugbay.node.runner import run_node
 from plugbay.ops.clock import SystemClock
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def run_node_up(args: argparse.Namespace) -> int:
@@ -25,8 +28,8 @@ def run_node_up(args: argparse.Namespace) -> int:
 async def _serve(config: NodeConfig) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _stop, stop, number)
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, _stop, stop)
     await run_node(
         config,
         environ=os.environ,
@@ -37,11 +40,12 @@ async def _serve(config: NodeConfig) -> None:
     show("node stopped; its pods go on, and the next `plugbay node up` takes them over\n")
 
 
-def _stop(stop: asyncio.Event, number: signal.Signals) -> None:
+def _stop(stop: asyncio.Event) -> None:
     """The first signal stops the node in order, the second one ends it now: nothing is lost by that but time."""
     stop.set()
-    asyncio.get_running_loop().remove_signal_handler(number)
-    signal.signal(number, signal.SIG_DFL)
+    for each in _SIGNALS:
+        asyncio.get_running_loop().remove_signal_handler(each)
+        signal.signal(each, signal.SIG_DFL)
 
 
 def _greeting(config: NodeConfig) -> str:

@@ -80,7 +80,8 @@ def _name(container: v1.Json) -> str:
 
 def _container(page: Description, container: v1.Json, status: v1.Json, given: v1.Json, zone: tzinfo | None) -> None:
     page.line(f"{_name(container)}:", depth=1)
-    page.field("Container ID", v1.text(status, "containerID"), depth=2)
+    if status:
+        page.field("Container ID", v1.text(status, "containerID"), depth=2)
     image = v1.text(container, "image")
     page.field("Image", f"{image} (not used by the process runtime)" if image else NONE, depth=2)
     for label in ("Command", "Args"):
