@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -54,15 +55,13 @@ class Node:
             return await asyncio.to_thread(look)
 
     async def pod_in(self, name: str, phase: str) -> Any:
-        return await self.until(
-            PODS, lambda _, pod: pod["metadata"]["name"] == name and pod["status"]["phase"] == phase
-        )
+        return await self.until(PODS, lambda _, pod: _name(pod) == name and pod["status"]["phase"] == phase)
 
     async def gone(self, name: str, **query: str) -> None:
         def delete() -> None:
             with self.client.watch(PODS) as events:
                 self.client.delete(f"{PODS}/{name}", query)
-                next(event for event in events if event.type == "DELETED" and event.object["metadata"]["name"] == name)
+                next(event for event in events if event.type == "DELETED" and _name(event.object) == name)
 
         async with asyncio.timeout(DEADLINE_S):
             await asyncio.to_thread(delete)
@@ -87,6 +86,10 @@ class Node:
 
         async with asyncio.timeout(DEADLINE_S):
             return await asyncio.to_thread(run)
+
+
+def _name(value: Any) -> Any:
+    return value["metadata"]["name"]
 
 
 @asynccontextmanager
@@ -196,8 +199,46 @@ async def test_a_restarted_node_adopts_its_pods(root: Path) -> None:
         assert not list((root / "containers").iterdir())
 
 
+_NODE = """
+import asyncio, os, sys
+from pathlib import Path
+from plugbay.node.config import NodeConfig
+from plugbay.node.runner import run_node
+from plugbay.ops.clock import SystemClock
+
+async def main():
+    config = NodeConfig(Path(sys.argv[1]), name="n1")
+    ready = lambda: print("ready", flush=True)
+    await run_node(config, environ=os.environ, clock=SystemClock(), stop=asyncio.Event(), ready=ready)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_killed_node_finds_its_pods_again(root: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _NODE, str(root), stdout=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdout is not None
+    try:
+        assert await process.stdout.readline() == b"ready\n"
+        killed = Node(NodeConfig(root))
+        async with gophers(killed, "g1"):
+            await killed.create(pod("survivor", gophers=1))
+            before = await killed.pod_in("survivor", "Running")
+    finally:
+        process.kill()
+        await process.wait()
+    async with running_node(root) as node:
+        after = await node.pod_in("survivor", "Running")
+        assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
+        (device,) = (await node.get("/plugbay/v1/devices"))["resources"][0]["devices"]
+        assert (device["id"], device["holder"]["pod"]) == ("g1", "survivor")
+        await node.gone("survivor")
+
+
 async def test_init_containers_run_before_app_containers_and_share_volumes(root: Path) -> None:
-    spec = {
+    spec: Json = {
         "restartPolicy": "Never",
         "volumes": [{"name": "v", "emptyDir": {}}],
         "initContainers": [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -73,10 +74,9 @@ class ContainerWorker:
                     self.attempted.set()
                     if not restarts(self._container.kind, self._pod.pod.spec.restart_policy, end):
                         return end
-                    before = self._record
+                    await self._remove_older()
                     await self._back_off(end)
                     await self._start()
-                    await self._remove_dropped(before)
 
     @property
     def _pod(self) -> PodRecord:
@@ -103,7 +103,7 @@ class ContainerWorker:
         except (AdmissionError, VolumeUnusable) as error:
             self._fail("CreateContainerConfigError", str(error))
             return
-        await uninterrupted(self._parts.tasks, self._start_instance(spec))
+        await uninterrupted(self._parts.tasks, partial(self._start_instance, spec))
 
     def _spec(self, pod: PodRecord, edits: ContainerEdits) -> ContainerSpec:
         container = self._container
@@ -170,7 +170,8 @@ class ContainerWorker:
         self._parts.events.warning(self._ref, "BackOff", f"Back-off restarting failed container {name} in pod {pod}")
         await self._parts.clock.sleep(delay_s)
 
-    async def _remove_dropped(self, before: ContainerRecord) -> None:
-        """Remove the instances the record names no more: of those that ended, a kubelet keeps the last one."""
-        for instance in before.instances() - self._record.instances():
-            await self._parts.runtime.remove(instance)
+    async def _remove_older(self) -> None:
+        """Of the instances that ended only the newest is kept, as by a kubelet; removed while the record names it."""
+        older = self._record.last
+        if older is not None and older.id is not None:
+            await self._parts.runtime.remove(older.id)

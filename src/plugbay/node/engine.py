@@ -7,9 +7,10 @@ import logging
 import secrets
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from plugbay.errors import InstanceNotFound, InvalidManifest, StoreUnusable
@@ -96,7 +97,7 @@ class PodEngine:
         elif wanted.deadline < record.deletion.deadline:
             record = self._parts.pods.put(replace(record.after(Step.DELETE), deletion=wanted))
             if record.uid in self._workers:
-                self._spawn(self._workers[record.uid].kill_sooner(grace_s))
+                self._spawn(partial(self._workers[record.uid].kill_sooner, grace_s))
         await self._parts.pods.flush()
         return record
 
@@ -119,7 +120,7 @@ class PodEngine:
         if uid not in self._workers:
             worker = PodWorker(self._parts, uid, misfit=self.binder.misfit)
             self._workers[uid] = worker
-            self._spawn(self._run_worker(uid, worker))
+            self._spawn(partial(self._run_worker, uid, worker))
 
     def _terminate(self, record: PodRecord) -> None:
         if record.uid in self._workers:
@@ -146,7 +147,7 @@ class PodEngine:
         if uid in self._parts.pods and self._parts.pods[uid].stage is Stage.TERMINATING:
             self._start_worker(uid)  # deleted in the moment it ended
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def _spawn(self, work: Callable[[], Awaitable[None]]) -> None:
         self._track(self._parts.tasks.create_task(_guarded(work)))
 
     def _track(self, task: asyncio.Task[None]) -> None:
@@ -172,7 +173,7 @@ class PodEngine:
         kept = {id for record in self._parts.pods for each in record.containers.values() for id in each.instances()}
         unknown = _by_pod(each for instances in by_pod.values() for each in instances if each.id not in kept)
         for uid in unknown.keys() | self._parts.devices.assigned_pods():
-            self._spawn(self._remove(uid, unknown.get(uid, ())))
+            self._spawn(partial(self._remove, uid, unknown.get(uid, ())))
 
     async def _remove(self, uid: PodUid, instances: Iterable[ContainerState]) -> None:
         for instance in instances:
@@ -206,10 +207,10 @@ def _by_pod(instances: Iterable[ContainerState]) -> dict[PodUid, list[ContainerS
     return grouped
 
 
-async def _guarded(work: Coroutine[None, None, None]) -> None:
+async def _guarded(work: Callable[[], Awaitable[None]]) -> None:
     """A fault in one pod's affairs must not end the node."""
     try:
-        await work
+        await work()
     except Exception:
         logger.exception("a background task of the pods failed")
 

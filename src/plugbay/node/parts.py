@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -50,12 +50,12 @@ class NodeParts:
     tasks: asyncio.TaskGroup
 
 
-async def uninterrupted(tasks: asyncio.TaskGroup, work: Coroutine[None, None, Result]) -> Result:
+async def uninterrupted(tasks: asyncio.TaskGroup, work: Callable[[], Awaitable[Result]]) -> Result:
     """The result of ``work``, which is finished also when the caller is cancelled meanwhile."""
 
     async def outcome() -> Result | Exception:
         try:
-            return await work
+            return await work()
         except Exception as error:  # handed to the caller; here it would end the whole group
             return error
 

@@ -163,11 +163,11 @@ def _connect(path: Path) -> sqlite3.Connection:
         raise StoreUnusable(str(path), str(error)) from error
     try:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version > SCHEMA_VERSION:
             raise StoreUnusable(str(path), f"written by a newer plugbay (schema {version}, known {SCHEMA_VERSION})")
+        connection.execute("PRAGMA journal_mode = WAL")  # the first statement that may change the file
+        connection.execute("PRAGMA synchronous = FULL")
         if version == 0:
             connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
         path.chmod(0o600)

@@ -1,0 +1,123 @@
+"""A node takes a root only when nobody else has it, and says clearly why not."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import KubeletIsLive, PathTooLong, PathUnusable, RootInUse, StoreUnusable
+from plugbay.node.config import NodeConfig
+from plugbay.node.root_guard import hold_root
+from plugbay.node.runner import run_node
+from plugbay.ops.clock import SystemClock
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+async def start(root: Path) -> None:
+    """Start a node that stops at once."""
+    stop = asyncio.Event()
+    stop.set()
+    await run_node(NodeConfig(root), environ={}, clock=SystemClock(), stop=stop, ready=lambda: None)
+
+
+async def test_a_second_node_on_the_same_root_is_refused(sockets: Path) -> None:
+    stop, ready = asyncio.Event(), asyncio.Event()
+    config = NodeConfig(sockets)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(run_node(config, environ={}, clock=SystemClock(), stop=stop, ready=ready.set))
+        await ready.wait()
+        try:
+            with pytest.raises(RootInUse) as caught:
+                await start(sockets)
+        finally:
+            stop.set()
+    assert caught.value.pid == os.getpid()
+    assert str(caught.value) == f"another plugbay node (pid {os.getpid()}) is running on {sockets}"
+    await start(sockets)
+
+
+async def test_a_live_kubelet_is_left_alone(sockets: Path) -> None:
+    path = NodeConfig(sockets).kubelet_paths.registration_socket
+    path.parent.mkdir()
+    (path.parent / "kubelet_internal_checkpoint").write_text("{}")
+    before = tree(sockets)
+    with socket.socket(socket.AF_UNIX) as kubelet:
+        kubelet.bind(str(path))
+        kubelet.listen()
+        with pytest.raises(KubeletIsLive, match=f"something answers at {path}"):
+            await start(sockets)
+        assert path.is_socket()
+    assert tree(sockets) == before
+    assert not NodeConfig(sockets).lock.exists()
+
+
+async def test_a_dead_kubelets_socket_does_not_matter(sockets: Path) -> None:
+    path = NodeConfig(sockets).kubelet_paths.registration_socket
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as kubelet:
+        kubelet.bind(str(path))
+    await start(sockets)
+
+
+async def test_a_file_is_no_root(sockets: Path) -> None:
+    root = sockets / "file"
+    root.write_text("mine")
+    with pytest.raises(PathUnusable, match=f"{root}: is not a directory"):
+        await start(root)
+    assert root.read_text() == "mine"
+
+
+async def test_a_path_too_long_for_sockets_is_refused(sockets: Path) -> None:
+    root = sockets / ("x" * 90)
+    with pytest.raises(PathTooLong, match="unix sockets end at 107"):
+        await start(root)
+    assert not root.exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
+async def test_a_closed_root_is_refused(sockets: Path) -> None:
+    sockets.chmod(0o500)
+    try:
+        with pytest.raises(PathUnusable, match="Permission denied"):
+            await start(sockets)
+    finally:
+        sockets.chmod(0o700)
+
+
+async def test_a_broken_store_is_reported_and_left_alone(sockets: Path) -> None:
+    await start(sockets)
+    store = NodeConfig(sockets).pod_store
+    store.write_bytes(b"not a database" * 100)
+    with pytest.raises(StoreUnusable, match=f"store {store}: file is not a database"):
+        await start(sockets)
+    assert store.read_bytes() == b"not a database" * 100
+
+
+def test_the_lock_names_its_holder_and_ends_with_it(sockets: Path) -> None:
+    config = NodeConfig(sockets)
+    with hold_root(config):
+        assert config.lock.read_text() == f"{os.getpid()}\n"
+    with config.lock.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+async def test_the_control_socket_is_private(sockets: Path) -> None:
+    modes = []
+    stop = asyncio.Event()
+    stop.set()
+    config = NodeConfig(sockets)
+
+    def ready() -> None:
+        modes.append(config.control_socket.stat().st_mode & 0o777)
+
+    await run_node(config, environ={}, clock=SystemClock(), stop=stop, ready=ready)
+    assert modes == [0o600]
+    assert not config.control_socket.exists()

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.pods import Container, Pod, PodSpec
+from plugbay.model.quantity import Quantity
+from plugbay.model.requests import ContainerKind
+from plugbay.node.lifecycle import TRANSITIONS, Stage, Step, advance
+from plugbay.node.records import (
+    ContainerRecord,
+    PodRecord,
+    Rejection,
+    Running,
+    State,
+    Terminated,
+    Waiting,
+    new_record,
+)
+from plugbay.node.runtimes.port import ContainerId
+from plugbay.node.status import Phase, phase, pod_status, qos_class
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
+
+WAITS = Waiting("ContainerCreating")
+RUNS = Running(ContainerId("c_0"), T0)
+DONE = Terminated(ContainerId("c_0"), 0, "Completed", T0 + timedelta(seconds=5), T0)
+FAILED = Terminated(ContainerId("c_0"), 1, "Error", T0 + timedelta(seconds=5), T0)
+
+
+def record(stage: Stage, *containers: tuple[ContainerKind, State], **changes: Any) -> PodRecord:
+    made = [Container(ContainerName(f"c{i}"), image="i", kind=kind) for i, (kind, _) in enumerate(containers)]
+    apps = tuple(each for each in made if each.kind is APP)
+    inits = tuple(each for each in made if each.kind is not APP)
+    pod = Pod("p", PodSpec(containers=apps, init_containers=inits), uid=PodUid("u"))
+    base = new_record(pod, created_at=T0)
+    for each, (kind, state) in zip(made, containers, strict=True):
+        attempt = -1 if isinstance(state, Waiting) else 0
+        base = base.with_container(each.name, ContainerRecord(kind, state, attempt=attempt))
+    return replace(base, stage=stage, bound_at=T0, started_at=T0, **changes)
+
+
+REJECTED = Rejection("UnexpectedAdmissionError", "no")
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(record(Stage.UNSCHEDULED, (APP, WAITS)), Phase.PENDING, id="no place yet"),
+        pytest.param(record(Stage.BOUND, (APP, WAITS)), Phase.PENDING, id="being admitted"),
+        pytest.param(record(Stage.ACTIVE, (APP, WAITS)), Phase.PENDING, id="starting"),
+        pytest.param(record(Stage.ACTIVE, (APP, RUNS), (APP, WAITS)), Phase.PENDING, id="one still starting"),
+        pytest.param(record(Stage.ACTIVE, (APP, RUNS)), Phase.RUNNING, id="running"),
+        pytest.param(record(Stage.ACTIVE, (INIT, RUNS), (APP, WAITS)), Phase.PENDING, id="initialising"),
+        pytest.param(record(Stage.ACTIVE, (INIT, DONE), (APP, RUNS)), Phase.RUNNING, id="initialised"),
+        pytest.param(record(Stage.ACTIVE, (SIDECAR, RUNS), (APP, RUNS)), Phase.RUNNING, id="with sidecar"),
+        pytest.param(record(Stage.ACTIVE, (APP, DONE)), Phase.RUNNING, id="done but devices not yet free"),
+        pytest.param(record(Stage.ACTIVE, (APP, FAILED)), Phase.RUNNING, id="about to be restarted"),
+        pytest.param(record(Stage.ENDED, (APP, DONE)), Phase.SUCCEEDED, id="succeeded"),
+        pytest.param(record(Stage.ENDED, (APP, DONE), (APP, FAILED)), Phase.FAILED, id="one failed"),
+        pytest.param(record(Stage.ENDED, (INIT, FAILED), (APP, WAITS)), Phase.FAILED, id="init failed"),
+        pytest.param(record(Stage.ENDED, (SIDECAR, FAILED), (APP, DONE)), Phase.SUCCEEDED, id="sidecars do not count"),
+        pytest.param(record(Stage.ENDED, (APP, WAITS), rejection=REJECTED), Phase.FAILED, id="rejected"),
+        pytest.param(record(Stage.ACTIVE, (APP, RUNS), rejection=REJECTED), Phase.RUNNING, id="rejected at restart"),
+        pytest.param(record(Stage.TERMINATING, (APP, RUNS)), Phase.RUNNING, id="being stopped"),
+        pytest.param(record(Stage.TERMINATING, (APP, DONE)), Phase.SUCCEEDED, id="stopped"),
+        pytest.param(record(Stage.TERMINATING, (APP, WAITS)), Phase.PENDING, id="deleted before it began"),
+    ],
+)
+def test_phase(pod: PodRecord, expected: Phase) -> None:
+    assert phase(pod) is expected
+
+
+def conditions(pod: PodRecord) -> dict[str, tuple[str, str]]:
+    found: Any = pod_status(pod, runtime="process")["conditions"]
+    return {each["type"]: (each["status"], each.get("reason", "")) for each in found}
+
+
+def test_an_unscheduled_pod_has_one_condition() -> None:
+    waiting = replace(record(Stage.UNSCHEDULED, (APP, WAITS)), bound_at=None, unschedulable="words")
+    assert conditions(waiting) == {"PodScheduled": ("False", "Unschedulable")}
+
+
+def test_conditions_of_a_starting_pod() -> None:
+    assert conditions(record(Stage.ACTIVE, (INIT, RUNS), (APP, WAITS))) == {
+        "Initialized": ("False", "ContainersNotInitialized"),
+        "Ready": ("False", "ContainersNotReady"),
+        "ContainersReady": ("False", "ContainersNotReady"),
+        "PodScheduled": ("True", ""),
+    }
+
+
+def test_conditions_of_a_succeeded_pod() -> None:
+    assert conditions(record(Stage.ENDED, (APP, DONE)))["Ready"] == ("False", "PodCompleted")
+
+
+def test_a_running_pod_is_ready_since_its_last_start() -> None:
+    later = Running(ContainerId("c_1"), T0 + timedelta(minutes=1))
+    status: Any = pod_status(record(Stage.ACTIVE, (APP, RUNS), (APP, later)), runtime="process")
+    (ready,) = [each for each in status["conditions"] if each["type"] == "Ready"]
+    assert ready == {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:01:00Z"}
+
+
+def test_a_rejected_pod_has_no_container_statuses() -> None:
+    status = pod_status(record(Stage.ENDED, (APP, WAITS), rejection=REJECTED), runtime="process")
+    assert status["message"] == "Pod was rejected: no"
+    assert "containerStatuses" not in status
+
+
+def test_a_container_that_waits_shows_how_it_ended() -> None:
+    crashed = ContainerRecord(APP, FAILED, attempt=1).waiting("CrashLoopBackOff", "back-off 10s")
+    pod = record(Stage.ACTIVE, (APP, RUNS)).with_container(ContainerName("c0"), crashed)
+    status: Any = pod_status(pod, runtime="process")
+    assert status["containerStatuses"] == [
+        {
+            "name": "c0",
+            "image": "i",
+            "imageID": "",
+            "ready": False,
+            "started": False,
+            "restartCount": 1,
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+            "lastState": {
+                "terminated": {
+                    "exitCode": 1,
+                    "reason": "Error",
+                    "startedAt": "2026-01-01T00:00:00Z",
+                    "finishedAt": "2026-01-01T00:00:05Z",
+                    "containerID": "process://c_0",
+                }
+            },
+            "containerID": "process://c_0",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "expected"),
+    [
+        ({}, {}, "BestEffort"),
+        ({"example.com/g": "1"}, {"example.com/g": "1"}, "BestEffort"),
+        ({"cpu": "1"}, {}, "Burstable"),
+        ({"cpu": "1", "memory": "1"}, {"cpu": "1", "memory": "1"}, "Guaranteed"),
+        ({"cpu": "1", "memory": "1"}, {"cpu": "2", "memory": "1"}, "Burstable"),
+    ],
+)
+def test_quality_of_service(requests: dict[str, str], limits: dict[str, str], expected: str) -> None:
+    def amounts(texts: dict[str, str]) -> dict[str, Quantity]:
+        return {name: Quantity.parse(text) for name, text in texts.items()}
+
+    container = Container(ContainerName("c"), requests=amounts(requests), limits=amounts(limits))
+    assert qos_class(Pod("p", PodSpec(containers=(container,)))) == expected
+
+
+def test_every_stage_has_its_row() -> None:
+    assert set(TRANSITIONS) == set(Stage)
+
+
+def test_what_cannot_happen_is_an_error() -> None:
+    with pytest.raises(ValueError, match="a pod that is gone cannot bind"):
+        advance(Stage.GONE, Step.BIND)
