@@ -101,7 +101,7 @@ class Demo:
     def start_plugin(self) -> None:
         arguments = ["directory", "--resource", RESOURCE, "--path", str(self.gophers), "--env", "Gopher"]
         self.say(f"$ plugbay serve {' '.join(arguments)} &")
-        self.plugin = self.spawn("serve", *arguments, "--kubelet-root", str(self.root))
+        self.plugin = self.spawn("serve", *arguments, )
 
     def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
@@ -133,7 +133,7 @@ class Demo:
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def rooted(self, arguments: tuple[str, ...]) -> list[str]:
-        return list(arguments) if "--kubelet-root" in arguments else ["--root", str(self.root), *arguments]
+        return ["--root", str(self.root), *arguments]
 
     def plugbay(self, *arguments: str) -> None:
         self.say(f"$ plugbay {' '.join(arguments)}")
@@ -153,7 +153,7 @@ class Demo:
 
     def capacity(self) -> tuple[int, int]:
         status = self.items("node")[0]["status"]
-        return int(status["capacity"].get(RESOURCE, 0)), int(status["allocatable"].get(RESOURCE, 0))
+        return int(status["capacity"][RESOURCE]), int(status["allocatable"][RESOURCE])
 
     def phase(self, name: str) -> str:
         return str(self.pod(name)["status"]["phase"])
