@@ -165,6 +165,7 @@ def check_page(text: str, scratch: Path) -> None:
 )
 def test_good_page_passes(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    assert len(list(blocks("page.md", page))) == 1
     check_page(page, tmp_path)
 
 
