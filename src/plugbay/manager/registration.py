@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
 
 from plugbay.errors import RegistrationRefused, quote
+from plugbay.manager.versions import accept_version
 from plugbay.model.ids import ResourceName, is_extended_resource
 from plugbay.wire.registration import Registration
-
-SUPPORTED_VERSIONS: Final = ("v1beta1",)
 
 
 def check_registration(registration: Registration, directory: Path) -> tuple[ResourceName, Path]:
@@ -23,12 +21,7 @@ def check_registration(registration: Registration, directory: Path) -> tuple[Res
 
     Source: kubelet 1.36 ``cm/devicemanager/plugin/v1beta1/server.go``, ``Register``; spec 2.1-2.3.
     """
-    if registration.version not in SUPPORTED_VERSIONS:
-        supported = " ".join(quote(version) for version in SUPPORTED_VERSIONS)
-        raise RegistrationRefused(
-            f"requested API version {quote(registration.version)} is not supported by kubelet. "
-            f"Supported version is [{supported}]"
-        )
+    accept_version(registration.version)
     if not is_extended_resource(registration.resource_name):
         raise RegistrationRefused(f"the ResourceName {quote(registration.resource_name)} is invalid")
     socket = Path(os.path.normpath(directory / registration.endpoint.lstrip("/")))
