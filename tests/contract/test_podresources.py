@@ -6,7 +6,7 @@ import asyncio
 import json
 import stat
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -227,6 +227,15 @@ async def test_topology_is_absent_rather_than_empty_on_the_wire(sockets: Path) -
     assert not told.containers[0].devices[0].HasField("topology")
 
 
+async def test_answer_of_many_devices_is_whole(sockets: Path) -> None:
+    state = ManagerState()
+    devices = [ListedDevice(DeviceId(f"d{number:04}"), "Healthy") for number in range(1234)]
+    state.resource(ResourceName("e.com/r")).replace_table(DeviceTable.of(devices))
+    async with service(sockets, state, Pods()) as served:
+        told = (await served.client.allocatable()).devices
+    assert [each.device_ids for each in told] == [(device.id,) for device in devices]
+
+
 # --- socket ---------------------------------------------------------------------------------------------------------
 
 
@@ -322,7 +331,7 @@ class RichNode:
         (ContainerDevices(ResourceName("e.com/r"), (DeviceId("a"),), ()),), (0, 1), (ContainerMemory("memory", 1),)
     )
 
-    def list_v1(self) -> Iterable[PodResources]:
+    def list_v1(self) -> Sequence[PodResources]:
         return [self.pod]
 
     def get_v1(self, namespace: str, name: str) -> PodResources:
@@ -331,7 +340,7 @@ class RichNode:
     def allocatable_v1(self) -> AllocatableResources:
         return self.allocatable
 
-    def list_v1alpha1(self) -> Iterable[PodResources]:
+    def list_v1alpha1(self) -> Sequence[PodResources]:
         return [self.pod]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum
 from pathlib import Path
@@ -113,7 +113,7 @@ class _Service:
         self._bucket = TokenBucket(rate=CALLS_PER_S, burst=CALLS_AT_ONCE, monotonic=clock.monotonic)
         self.counts = CallCounts()
 
-    def list_v1(self) -> Iterable[PodResources]:
+    def list_v1(self) -> Sequence[PodResources]:
         self._enter(ApiVersion.V1, Method.LIST)
         return [self._reader.pod_v1(pod) for pod in _sorted(self._pods.active_pods())]
 
@@ -129,7 +129,7 @@ class _Service:
         self._enter(ApiVersion.V1, Method.GET_ALLOCATABLE)
         return self._reader.allocatable()
 
-    def list_v1alpha1(self) -> Iterable[PodResources]:
+    def list_v1alpha1(self) -> Sequence[PodResources]:
         self._enter(ApiVersion.V1ALPHA1, Method.LIST)
         return [self._reader.pod_v1alpha1(pod) for pod in _sorted(self._pods.all_pods())]
 
