@@ -274,6 +274,30 @@ async def test_a_pod_bound_by_its_manifest_is_rejected_in_the_kubelets_words(roo
         assert event["message"] == f"Allocate failed due to {text}, which is unexpected"
 
 
+async def test_the_log_of_the_instance_before_is_kept(root: Path) -> None:
+    async with running_node(root) as node:
+        await node.create(pod("crashes", "sh", "-c", "echo one; exit 1"))
+        waits = await node.until(PODS, lambda _, pod: "CrashLoopBackOff" in str(pod["status"]))
+        (status,) = waits["status"]["containerStatuses"]
+        assert status["restartCount"] == 1
+        assert status["lastState"]["terminated"]["exitCode"] == 1
+        assert await node.log("crashes") == b"one\n"
+        with pytest.raises(RequestRefused, match="container c of pod crashes is not running"):
+            await node.exec("crashes", "true")
+        await node.gone("crashes")
+
+
+async def test_a_command_that_cannot_be_run_says_so(root: Path) -> None:
+    async with running_node(root) as node:
+        await node.create(pod("p"))
+        await node.pod_in("p", "Running")
+        (stderr, exit_frame) = await node.exec("p", "no-such-program")
+        assert stderr[0] is Channel.STDERR
+        assert b"no-such-program" in stderr[1]
+        assert exit_frame == (Channel.EXIT, b'{"exitCode": 126}')
+        await node.gone("p", gracePeriodSeconds="0")
+
+
 async def test_refusals_are_v1_statuses(root: Path) -> None:
     async with running_node(root) as node:
         await node.create(pod("p", "true", restartPolicy="Never"))

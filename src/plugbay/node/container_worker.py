@@ -13,30 +13,19 @@ from plugbay.errors import AdmissionError, ContainerStartError, InstanceNotFound
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.expansion import container_argv, container_env
 from plugbay.model.ids import PodUid
-from plugbay.model.pods import Container, RestartPolicy
-from plugbay.model.requests import ContainerKind
+from plugbay.model.pods import Container
 from plugbay.node.adoption import lost, terminated
 from plugbay.node.backoff import Backoff, go_duration
 from plugbay.node.events import ObjectRef, pod_ref
 from plugbay.node.parts import NodeParts, uninterrupted
 from plugbay.node.records import ContainerRecord, PodRecord, Running, Terminated, Waiting
+from plugbay.node.restart_policy import restarts
 from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.node.volumes import container_mounts
 
 CONFIG_RETRY_S: Final = 10.0
 """Kubelets try again with each sync of the pod, some 12 s apart, without growing delays."""
 START_FAILED_EXIT_CODE: Final = 128
-
-
-def restarts(kind: ContainerKind, policy: RestartPolicy, end: Terminated) -> bool:
-    """Whether a container that ended so is started again while its pod lives."""
-    match kind:
-        case ContainerKind.SIDECAR:
-            return True
-        case ContainerKind.INIT:
-            return end.exit_code != 0 and policy is not RestartPolicy.NEVER
-        case ContainerKind.APP:
-            return policy is RestartPolicy.ALWAYS or (policy is RestartPolicy.ON_FAILURE and end.exit_code != 0)
 
 
 class ContainerWorker:

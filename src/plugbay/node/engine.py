@@ -63,9 +63,10 @@ class PodEngine:
         try:
             await self._parts.pods.flush()
         except StoreUnusable:
-            self._parts.pods.remove(record)
+            if record.uid in self._parts.pods:
+                self._parts.pods.remove(record)
             raise
-        if self._parts.pods[record.uid].stage is not record.stage:
+        if record.uid not in self._parts.pods or self._parts.pods[record.uid].stage is not record.stage:
             return record  # deleted meanwhile
         if record.stage is Stage.BOUND:
             self.binder.occupy(record)

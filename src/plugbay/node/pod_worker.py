@@ -19,6 +19,7 @@ from plugbay.node.events import pod_ref
 from plugbay.node.lifecycle import Stage, Step
 from plugbay.node.parts import NodeParts, run_until
 from plugbay.node.records import PodRecord, Rejection, Running, Terminated
+from plugbay.node.restart_policy import is_over
 from plugbay.node.status import is_initialized
 
 ADMISSION_REASON: Final = "UnexpectedAdmissionError"
@@ -61,6 +62,9 @@ class PodWorker:
     # --- living -----------------------------------------------------------------------------------------------------
 
     async def _live(self) -> None:
+        if self._record.stage is Stage.ACTIVE and is_over(self._record):
+            await self._finish()  # it ended while no node was there, or was not kept in time
+            return
         rejection = self._record.rejection or await self._admit()
         if rejection is not None:
             await self._reject(rejection)
@@ -69,6 +73,9 @@ class PodWorker:
         self._parts.pods.put(replace(pod.after(Step.ADMIT), started_at=pod.started_at or self._parts.clock.now()))
         volumes = await self._prepare_volumes()
         await self._run_containers(volumes)
+        await self._finish()
+
+    async def _finish(self) -> None:
         await self._stop_sidecars(grace_s=self._record.pod.spec.termination_grace_period_s)
         await self._release()
         self._parts.pods.put(self._record.after(Step.FINISH))

@@ -545,6 +545,17 @@ async def test_what_ended_meanwhile_is_restarted_as_the_policy_says(world: World
         await world.until(is_in(Phase.FAILED), "once")
 
 
+async def test_a_pod_that_ended_meanwhile_needs_no_devices(world: World) -> None:
+    async with world.engine() as engine:
+        await engine.create(pod(policy=RestartPolicy.NEVER))
+        await world.until(runs(0))
+    world.runtime.finish("p_c_0", 0)
+    world.devices.refusal = NoHealthyDevices(GOPHER)
+    async with world.engine():
+        await world.until(is_in(Phase.SUCCEEDED))
+        assert world.devices.held == {}
+
+
 async def test_a_pod_rejected_at_restart_is_stopped_and_fails(world: World) -> None:
     async with world.engine() as engine:
         await engine.create(pod())

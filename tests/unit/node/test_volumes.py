@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import VolumeUnusable
+from plugbay.model.edits import Mount
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.pods import (
+    Container,
+    EmptyDir,
+    HostPath,
+    HostPathType,
+    Pod,
+    PodSpec,
+    Volume,
+    VolumeMount,
+)
+from plugbay.node.volumes import Volumes, container_mounts
+
+UID = PodUid("u")
+
+
+def pod(source: HostPath | EmptyDir) -> Pod:
+    return Pod("p", PodSpec((Container(ContainerName("c")),), volumes=(Volume("v", source),)), uid=UID)
+
+
+def mounts(root: Path, sub_path: str) -> tuple[Mount, ...]:
+    mount = VolumeMount("v", "/in", sub_path=sub_path)
+    return container_mounts(Container(ContainerName("c"), volume_mounts=(mount,)), {"v": root})
+
+
+def test_an_empty_dir_keeps_its_content_until_it_is_removed(tmp_path: Path) -> None:
+    volumes = Volumes(tmp_path)
+    path = volumes.prepare(pod(EmptyDir()))["v"]
+    (path / "file").write_text("kept")
+    assert (volumes.prepare(pod(EmptyDir()))["v"] / "file").read_text() == "kept"
+    volumes.remove(UID)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "noun"),
+    [
+        (HostPathType.DIRECTORY, "directory"),
+        (HostPathType.FILE, "file"),
+        (HostPathType.SOCKET, "socket file"),
+        (HostPathType.CHAR_DEVICE, "character device"),
+        (HostPathType.BLOCK_DEVICE, "block device"),
+    ],
+)
+def test_a_host_path_must_be_what_it_is_said_to_be(tmp_path: Path, kind: HostPathType, noun: str) -> None:
+    path = tmp_path / "missing"
+    with pytest.raises(VolumeUnusable, match=f"hostPath type check failed: {path} is not a {noun}"):
+        Volumes(tmp_path).prepare(pod(HostPath(str(path), kind)))
+
+
+def test_host_paths_of_every_kind_are_found(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        (tmp_path / "file").touch()
+        for path, kind in (
+            (tmp_path / "socket", HostPathType.SOCKET),
+            (tmp_path / "file", HostPathType.FILE),
+            (tmp_path, HostPathType.DIRECTORY),
+            (Path("/dev/null"), HostPathType.CHAR_DEVICE),
+            (tmp_path / "nothing", HostPathType.UNCHECKED),
+        ):
+            assert Volumes(tmp_path).prepare(pod(HostPath(str(path), kind))) == {"v": path}
+
+
+def test_or_create_makes_what_is_missing(tmp_path: Path) -> None:
+    Volumes(tmp_path).prepare(pod(HostPath(str(tmp_path / "a/b"), HostPathType.DIRECTORY_OR_CREATE)))
+    Volumes(tmp_path).prepare(pod(HostPath(str(tmp_path / "a/f"), HostPathType.FILE_OR_CREATE)))
+    assert (tmp_path / "a/b").is_dir()
+    assert (tmp_path / "a/f").is_file()
+
+
+def test_a_sub_path_is_made(tmp_path: Path) -> None:
+    assert mounts(tmp_path, "x/y") == (Mount("/in", str(tmp_path / "x/y")),)
+    assert (tmp_path / "x/y").is_dir()
+
+
+def test_a_sub_path_may_not_lead_out_by_a_link(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "link").symlink_to(tmp_path)
+    with pytest.raises(VolumeUnusable, match="subPath link/x leads out of the volume"):
+        mounts(inside, "link/x")
+    assert not (tmp_path / "x").exists()
