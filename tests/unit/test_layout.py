@@ -1,0 +1,68 @@
+"""The shape of the source tree: sizes, names, docstrings, and where clock and environment are read."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+TESTS: Final = Path(__file__).parents[1]
+SOURCE: Final = TESTS.parent / "src/plugbay"
+GENERATED: Final = SOURCE / "wire/generated"
+MODULES: Final = sorted(path for path in SOURCE.rglob("*.py") if GENERATED not in path.parents)
+PACKAGES: Final = sorted({path.parent for path in MODULES})
+HOUSE: Final = [path for path in PACKAGES if path.parent == SOURCE]
+
+LONGEST: Final = 400
+LONGER: Final = {"errors.py": "one tree, read from the top; its classes are three lines each"}
+SAYS_NOTHING: Final = frozenset({"utils", "util", "helpers", "common", "misc"})
+# Everything below is handed its clock and its environment.
+READS_THE_WORLD: Final = ("node/", "cli/", "ops/clock.py")
+WORLD: Final = frozenset({"datetime.now", "datetime.utcnow", "date.today", "time.time", "os.environ", "os.getenv"})
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_module_is_short_enough_to_read(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert (lines > LONGEST) == (name_of(path) in LONGER), f"{lines} lines"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_module_has_a_docstring(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_bytes()))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_name_says_what_is_inside(path: Path) -> None:
+    assert not SAYS_NOTHING & {part.strip("_") for part in path.relative_to(SOURCE).with_suffix("").parts}
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=name_of)
+def test_package_is_no_namespace(path: Path) -> None:
+    assert (path / "__init__.py").is_file(), "without it import-linter does not see the package"
+
+
+@pytest.mark.parametrize("path", HOUSE, ids=name_of)
+def test_package_says_what_may_live_there(path: Path) -> None:
+    docstring = " ".join((ast.get_docstring(ast.parse((path / "__init__.py").read_bytes())) or "").split())
+    assert "May live here: " in docstring
+    assert "May not: " in docstring
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if not name_of(path).startswith(READS_THE_WORLD)], ids=name_of
+)
+def test_clock_and_environment_are_handed_in(path: Path) -> None:
+    read = {ast.unparse(node) for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Attribute)}
+    assert not read & WORLD
+
+
+def test_unit_tests_mirror_the_source() -> None:
+    tested = {path.name for path in (TESTS / "unit").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert tested <= {path.name for path in HOUSE}
