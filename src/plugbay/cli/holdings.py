@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugbay.cli import v1
+from plugbay.cli.table import NONE
 
 
 def pod_holdings(devices: v1.Json, uid: str) -> v1.Json:
@@ -17,8 +18,6 @@ def container_holdings(pod: v1.Json, container: str) -> v1.Json:
 
 
 def holder_text(holder: object) -> str:
-    """``namespace/pod/container`` of a device's holder."""
-    parts = [v1.text(holder, key) for key in ("namespace", "pod", "container")]
-    if any(parts):
-        return "/".join(part or "?" for part in parts)
-    return v1.text(holder, "uid") or "<none>"
+    """``namespace/pod/container`` of a device's holder; of a pod that is no more, the UID is all that is left."""
+    keys = ("namespace", "pod", "container") if v1.text(holder, "pod") else ("uid", "container")
+    return "/".join(filter(None, (v1.text(holder, key) for key in keys))) or NONE

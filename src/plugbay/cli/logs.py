@@ -9,5 +9,5 @@ from typing import TextIO
 def configure_logs(level: str, stream: TextIO) -> None:
     """Log what is at least as important as ``level`` (``debug``, ``info``, ``warning``, ``error``) to ``stream``."""
     logging.basicConfig(
-        stream=stream, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
+        stream=stream, level=level.upper(), format="%(asctime)s %(levelname)-7s %(message)s", force=True
     )

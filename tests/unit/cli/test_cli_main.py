@@ -1,0 +1,205 @@
+"""The command line as it is typed: arguments, help and usage errors. No node is asked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from plugbay.cli.main import run
+
+HEAVY = ("grpc", "yaml", "msgspec", "asyncio", "http.client")
+COMMANDS = [
+    (),
+    ("node",),
+    ("node", "up"),
+    ("node", "get"),
+    ("node", "describe"),
+    ("serve",),
+    ("pod",),
+    ("pod", "run"),
+    ("pod", "get"),
+    ("pod", "describe"),
+    ("pod", "exec"),
+    ("pod", "logs"),
+    ("pod", "delete"),
+    ("events",),
+]
+
+
+def misuse(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """What a usage error says; its exit code is 2."""
+    with pytest.raises(SystemExit) as caught:
+        run(argv)
+    assert caught.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return printed.err
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run([*command, "--help"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: {' '.join(['plugbay', *command])}")
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["pod", "get", "--help"]], ids=" ".join)
+def test_help_imports_nothing_heavy(argv: list[str]) -> None:
+    code = (
+        "import sys\n"
+        "from plugbay.cli.main import run\n"
+        "try:\n"
+        "    run(sys.argv[1:])\n"
+        "except SystemExit:\n"
+        f"    print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith("plugbay 0.")
+
+
+def test_an_unknown_command_is_answered_with_a_close_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert misuse(capsys, "nod") == (
+        'plugbay: error: unknown command "nod" for "plugbay"; did you mean "node"?\nSee \'plugbay --help\' for usage.\n'
+    )
+    assert 'unknown command "gte" for "plugbay pod"; did you mean "get"?' in misuse(capsys, "pod", "gte")
+
+
+def test_an_unknown_command_that_is_close_to_none_is_answered_with_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "choose from run, get, describe, exec, logs, delete" in misuse(capsys, "pod", "xyzzy")
+
+
+def test_a_misspelt_form_of_output_is_answered_with_a_close_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert '-o/--output: "jsno" is not known; did you mean "json"?' in misuse(capsys, "pod", "get", "-o", "jsno")
+
+
+def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "unrecognized arguments: --wat" in misuse(capsys, "pod", "get", "--wat")
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["pod", "run"], "say what to run: -f FILE, or NAME -- CMD"),
+        (["pod", "run", "a"], "say which command pod a runs, after --; images are not used"),
+        (["pod", "run", "a", "-f", "x"], "-f takes everything from the manifest; NAME (a) cannot be added"),
+        (["pod", "run", "-f", "x", "--", "env"], "-f takes everything from the manifest; -- CMD cannot be added"),
+        (["pod", "run", "a", "--env", "A", "--", "env"], "--env wants K=V, found 'A'"),
+        (["pod", "run", "a", "--resource", "=1", "--", "env"], "--resource wants R=N, found '=1'"),
+        (["pod", "exec", "a"], "say which command to run after --, such as: plugbay pod exec NAME -- env"),
+        (["pod", "delete"], "name the pods to delete, or say --all"),
+        (["pod", "delete", "--all", "a"], "name the pods to delete or say --all, not both"),
+        (["events", "--for", "gopher"], "--for wants pod/NAME or node/NAME, found 'gopher'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_arguments_that_make_no_sense_are_usage_errors(
+    argv: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--root", str(tmp_path), *argv]) == 2
+    assert capsys.readouterr().err == f"plugbay: error: {sentence}\n"
+
+
+def test_what_follows_the_dashes_is_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["sh", "-c", "exit 3", "--", "--help", "-o", "name"]
+    argv = ["pod", "run", "p", "--resource", "example.com/gopher=2", "--env", "A=b=c", "--restart", "Never"]
+    assert run(["--root", str(tmp_path), *argv, "--dry-run", "-o", "json", "--", *command]) == 0
+    pod = json.loads(capsys.readouterr().out)
+    (container,) = pod["spec"]["containers"]
+    assert container["command"] == command
+    assert container["env"] == [{"name": "A", "value": "b=c"}]
+    assert container["resources"]["limits"] == {"example.com/gopher": "2"}
+    assert pod["spec"]["restartPolicy"] == "Never"
+    assert pod["metadata"]["labels"] == {"run": "p"}
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_the_root_may_stand_before_the_command_or_after_it(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLUGBAY_ROOT", str(tmp_path / "elsewhere"))
+    root = ["--root", str(tmp_path)]
+    assert run([*root, "pod", "get"] if place == "before" else ["pod", "get", *root]) == 1
+    assert str(tmp_path / "plugbay.sock") in capsys.readouterr().err
+
+
+def test_the_root_may_stand_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLUGBAY_ROOT", str(tmp_path))
+    assert run(["node", "get"]) == 1
+    assert capsys.readouterr().err == (
+        f"plugbay: error: no plugbay node answers at {tmp_path}/plugbay.sock (there is no such socket); "
+        "start one with: plugbay node up\n"
+    )
+
+
+# --- manifests -----------------------------------------------------------------------------------------------------
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p%s}\nspec: {containers: [{name: c, command: [env]%s}]}\n"
+
+
+def test_all_that_is_wrong_with_all_manifests_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad, worse = tmp_path / "bad.yaml", tmp_path / "worse.yaml"
+    bad.write_text(POD % ("", ", wrong: 1"))
+    worse.write_text(POD % ("", "".join(f", wrong{number}: 1" for number in range(12))))
+    assert run(["--root", str(tmp_path), "pod", "run", "-f", str(bad), "-f", str(worse)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 13
+    assert lines[0].startswith(f"plugbay: error: {bad}:4: spec.containers[0].wrong: ")
+    assert all(line.startswith(f"plugbay: error: {worse}:4: ") for line in lines[1:])
+
+
+def test_lenient_warns_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = tmp_path / "pod.yaml"
+    manifest.write_text(POD % ("", ", wrong: 1"))
+    assert run(["--root", str(tmp_path), "pod", "run", "-f", str(manifest), "--lenient", "--dry-run"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "pod/p created (dry run)\n"
+    assert printed.err.startswith(f"warning: {manifest}:4: spec.containers[0].wrong: ")
+
+
+def test_the_namespace_counts_for_a_pod_that_names_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = tmp_path / "pod.yaml"
+    manifest.write_text(POD % ("", ""))
+    argv = ["--root", str(tmp_path), "pod", "run", "-f", str(manifest), "--dry-run"]
+    assert run([*argv, "-n", "lab", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metadata"]["namespace"] == "lab"
+    manifest.write_text(POD % (", namespace: office", ""))
+    assert run([*argv, "-n", "lab"]) == 2
+    assert "pod p is of namespace office, and --namespace says lab" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "cannot be read: No such file or directory"), (b"\xff\xfe\x00", "is not UTF-8 text")],
+    ids=["missing", "not text"],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    content: bytes | None, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = tmp_path / "pod.yaml"
+    if content is not None:
+        manifest.write_bytes(content)
+    assert run(["--root", str(tmp_path), "pod", "run", "-f", str(manifest)]) == 1
+    assert capsys.readouterr().err == f"plugbay: error: {manifest}: {problem}\n"
+
+
+def test_the_command_line_is_checked_like_a_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["pod", "run", "Bad", "--resource", "example.com/gopher=1.5", "--", "env"]
+    assert run(["--root", str(tmp_path), *argv]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("plugbay: error: pod/Bad: ")
+    assert any("metadata.name" in line for line in lines)
+    assert any("example.com/gopher" in line for line in lines)
