@@ -12,7 +12,7 @@ import pytest
 
 from plugbay.errors import KubeletIsLive, PathTooLong, PathUnusable, RootInUse, StoreUnusable
 from plugbay.node.config import NodeConfig
-from plugbay.node.root_guard import hold_root
+from plugbay.node.root_guard import take_root
 from plugbay.node.runner import run_node
 from plugbay.ops.clock import SystemClock
 
@@ -103,8 +103,9 @@ async def test_a_broken_store_is_reported_and_left_alone(sockets: Path) -> None:
 
 def test_the_lock_names_its_holder_and_ends_with_it(sockets: Path) -> None:
     config = NodeConfig(sockets)
-    with hold_root(config):
-        assert config.lock.read_text() == f"{os.getpid()}\n"
+    held = take_root(config)
+    assert config.lock.read_text() == f"{os.getpid()}\n"
+    os.close(held)
     with config.lock.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

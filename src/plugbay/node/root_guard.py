@@ -5,8 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +15,11 @@ from plugbay.wire.transport import check_socket_path
 _PROBE_TIMEOUT_S: Final = 1.0
 
 
-@contextmanager
-def hold_root(config: NodeConfig) -> Iterator[None]:
-    """Hold the root's lock during the block. Nothing is written before all checks have passed.
+def take_root(config: NodeConfig) -> int:
+    """Lock the root; returns the descriptor that holds the lock. Nothing is written before all checks have passed.
 
-    The lock is the kernel's: it ends with our process, however that ends.
+    The lock ends with the descriptor, and so with our process, however that ends. Its file stays: removing it would
+    let two nodes lock two files of one name. Waits for the disk.
 
     Raises:
         PathTooLong: a unix socket below the root could not be bound.
@@ -50,10 +48,7 @@ def hold_root(config: NodeConfig) -> Iterator[None]:
     except BaseException:
         _close(lock)
         raise
-    try:
-        yield
-    finally:
-        os.close(lock)  # the file stays: removing it would let two nodes lock two files of one name
+    return lock
 
 
 def _open_existing(path: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,7 +22,7 @@ from plugbay.node.objects import NodeFacts
 from plugbay.node.parts import NodeParts
 from plugbay.node.pods import PodTable
 from plugbay.node.podstore import open_pod_store
-from plugbay.node.root_guard import hold_root
+from plugbay.node.root_guard import take_root
 from plugbay.node.runtimes.process.runtime import ProcessRuntime
 from plugbay.node.volumes import Volumes
 from plugbay.ops.clock import Clock
@@ -65,16 +66,17 @@ async def _node(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock)
     then the manager with registration and endpoints; then the stores, when nothing can change any more; the lock last.
     """
     async with AsyncExitStack() as stack:
-        stack.enter_context(hold_root(config))
+        stack.callback(os.close, await asyncio.to_thread(take_root, config))
         machine = await asyncio.to_thread(read_machine, config.root)
         name = config.name or machine.hostname
         store = await stack.enter_async_context(open_pod_store(config.pod_store))
         stored = await asyncio.to_thread(store.load)
         manager = await stack.enter_async_context(run_manager(_manager_config(config), clock=clock))
+        runtime = await asyncio.to_thread(ProcessRuntime, config.containers, environ=environ, clock=clock.now)
         parts = NodeParts(
             name=name,
             devices=manager,
-            runtime=ProcessRuntime(config.containers, environ=environ, clock=clock.now),
+            runtime=runtime,
             pods=PodTable(store, stored=stored.pods),
             events=EventLog(store, clock, stored=stored.events),
             volumes=Volumes(config.pods),
@@ -87,7 +89,7 @@ async def _node(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock)
             uid=str(uuid.uuid5(uuid.NAMESPACE_URL, f"{config.root.as_uri()}#{name}")),
             machine=machine,
             runtime=parts.runtime.name,
-            version=version("plugbay"),
+            version=await asyncio.to_thread(version, "plugbay"),
             started_at=clock.now(),
         )
         router = control_router(engine, parts, manager, facts)
