@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
+from plugbay.wire.calls import call_unary
 from plugbay.wire.convert import decode_edits, options_from_pb
 from plugbay.wire.device_list import ChangedDevices, DeviceListReader, NewList
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
@@ -118,13 +119,4 @@ class PluginClient:
         )
 
     async def _call(self, method: str, request: Message, answer: type[_Answer], timeout_s: float | None) -> _Answer:
-        call = self._channel.unary_unary(
-            _SERVICE + method,
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=answer.FromString,
-        )
-        try:
-            reply: _Answer = await call(request, timeout=timeout_s)
-        except grpc.aio.AioRpcError as error:
-            raise translate(error) from error
-        return reply
+        return await call_unary(self._channel, _SERVICE + method, request, answer, timeout_s=timeout_s)

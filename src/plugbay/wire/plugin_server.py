@@ -1,4 +1,4 @@
-"""The plugin's side of ``v1beta1.DevicePlugin`` and of the watcher route's registration service."""
+"""The plugin's side of ``v1beta1.DevicePlugin``."""
 
 from __future__ import annotations
 

@@ -1,0 +1,113 @@
+"""Registration found by the plugin watcher: the manager calls, the plugin answers.
+
+The plugin serves ``pluginregistration.Registration`` on a socket below the kubelet's ``plugins_registry``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import grpc
+
+from plugbay.wire.calls import call_unary
+from plugbay.wire.generated import pluginregistration_v1_pb2 as pb
+from plugbay.wire.plugin_server import unary
+from plugbay.wire.transport import open_channel, wait_connected
+
+DEVICE_PLUGIN: Final = "DevicePlugin"
+"""The type of a device plugin; compared exactly."""
+_SERVICE: Final = "pluginregistration.Registration"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInfo:
+    """What a plugin says of itself; nothing is checked yet.
+
+    Attributes:
+        type: what kind of plugin it is, such as `DEVICE_PLUGIN`.
+        name: for a device plugin, the resource name.
+        endpoint: path of the socket that serves the plugin itself; empty when it is the registration socket.
+        versions: API versions it speaks.
+    """
+
+    type: str
+    name: str
+    endpoint: str = ""
+    versions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationStatus:
+    """What became of a registration; ``error`` is empty when the plugin is registered."""
+
+    plugin_registered: bool
+    error: str = ""
+
+
+class PluginRegistrationClient:
+    """A connection to a registration socket. Failing calls raise `RpcFailed`."""
+
+    def __init__(self, path: Path) -> None:
+        self._channel = open_channel(path)
+
+    async def connect(self, timeout_s: float) -> None:
+        """Connect, trying again while nobody listens yet.
+
+        Raises:
+            TimeoutError: nobody answered in time.
+        """
+        await wait_connected(self._channel, timeout_s)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def info(self, *, timeout_s: float) -> PluginInfo:
+        """GetInfo."""
+        answer = await call_unary(
+            self._channel, f"/{_SERVICE}/GetInfo", pb.InfoRequest(), pb.PluginInfo, timeout_s=timeout_s
+        )
+        return PluginInfo(answer.type, answer.name, answer.endpoint, tuple(answer.supported_versions))
+
+    async def notify(self, status: RegistrationStatus, *, timeout_s: float) -> None:
+        """NotifyRegistrationStatus."""
+        await call_unary(
+            self._channel,
+            f"/{_SERVICE}/NotifyRegistrationStatus",
+            pb.RegistrationStatus(plugin_registered=status.plugin_registered, error=status.error),
+            pb.RegistrationStatusResponse,
+            timeout_s=timeout_s,
+        )
+
+
+class PluginRegistrationServicer(Protocol):
+    """Answers a plugin watcher. What it raises becomes status UNKNOWN with the exception's text, as in Go."""
+
+    async def info(self) -> PluginInfo:
+        """Who this is; asked again each time the watcher tries."""
+        ...
+
+    async def notified(self, status: RegistrationStatus) -> None:
+        """The outcome of one attempt; raising undoes a registration."""
+        ...
+
+
+def plugin_registration_handler(servicer: PluginRegistrationServicer) -> grpc.GenericRpcHandler:
+    """The service ``pluginregistration.Registration``, answered by ``servicer``."""
+
+    async def get_info(_: pb.InfoRequest) -> pb.PluginInfo:
+        info = await servicer.info()
+        return pb.PluginInfo(type=info.type, name=info.name, endpoint=info.endpoint, supported_versions=info.versions)
+
+    async def notify(status: pb.RegistrationStatus) -> pb.RegistrationStatusResponse:
+        await servicer.notified(RegistrationStatus(status.plugin_registered, status.error))
+        return pb.RegistrationStatusResponse()
+
+    return grpc.method_handlers_generic_handler(
+        _SERVICE,
+        {
+            "GetInfo": unary(pb.InfoRequest, get_info),
+            "NotifyRegistrationStatus": unary(pb.RegistrationStatus, notify),
+        },
+    )
