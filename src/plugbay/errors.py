@@ -22,6 +22,8 @@
     │   ├── SocketInUse
     │   ├── KubeletIsLive
     │   ├── StoreUnusable
+    │   ├── CorruptCheckpoint
+    │   ├── ForeignCheckpoint
     │   └── NodeUnreachable
     ├── PodError                    the pod's author
     │   ├── InvalidManifest
@@ -255,6 +257,30 @@ class StoreUnusable(OperatorError):
 
     def __str__(self) -> str:
         return f"store {self.path}: {self.problem}"
+
+
+class CorruptCheckpoint(OperatorError):
+    """A device manager checkpoint that a kubelet would not load."""
+
+    def __init__(self, source: str, problem: str) -> None:
+        super().__init__(source, problem)
+        self.source = source
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"checkpoint {self.source} is corrupted: {self.problem}"
+
+
+class ForeignCheckpoint(OperatorError):
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return (
+            f"checkpoint {self.path} was written by another program, probably a kubelet, since plugbay wrote it last; "
+            "take it over with --on-foreign-checkpoint import, or move it away"
+        )
 
 
 class NodeUnreachable(OperatorError):

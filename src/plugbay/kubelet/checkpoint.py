@@ -1,0 +1,159 @@
+"""Checkpoint files: JSON in, values out, and back: pure.
+
+Compatibility: what kubelet 1.36 accepts is accepted and what it rejects is rejected, golden files included. What we
+write has the members, the order and the spelling of a kubelet's file.
+
+Source: kubelet 1.36 ``cm/devicemanager/checkpoint/checkpoint.go``; spec 7.2, 7.5.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from plugbay.errors import CorruptCheckpoint
+from plugbay.kubelet import go_json
+from plugbay.kubelet.checkpoint_data import Checkpoint, CheckpointData, DeviceIds, PodDevicesEntry, checksum
+
+ReadDevices: TypeAlias = Callable[[DeviceIds, go_json.Value], DeviceIds]
+
+
+def load(content: bytes, *, source: str) -> CheckpointData:
+    """What a checkpoint file says.
+
+    Args:
+        source: where it was read, for the error.
+
+    Raises:
+        CorruptCheckpoint: not readable, or the recorded checksum is not that of the content.
+    """
+    checkpoint = parse(content, source=source)
+    computed = checksum(checkpoint.data)
+    if checkpoint.checksum != computed:
+        raise CorruptCheckpoint(source, f"checksum is {checkpoint.checksum}, the content's is {computed}")
+    return checkpoint.data
+
+
+def parse(
+    content: bytes,
+    *,
+    source: str,
+    read_devices: ReadDevices | None = None,
+) -> Checkpoint:
+    """What a checkpoint file says, whether its checksum fits or not.
+
+    Args:
+        read_devices: what ``DeviceIDs`` of an entry says, given what an earlier member of this name said.
+
+    Raises:
+        CorruptCheckpoint: not JSON, or of another shape.
+    """
+    try:
+        return _checkpoint(go_json.parse(content), read_devices or _by_node)
+    except go_json.NotDecodable as error:
+        raise CorruptCheckpoint(source, str(error)) from None
+
+
+def encode(data: CheckpointData) -> bytes:
+    """A file that says ``data``, lists in the order they have."""
+    entries = data.pod_device_entries
+    return compose(
+        None if entries is None else map(encode_entry, entries),
+        "null" if data.registered_devices is None else _object_of_lists(data.registered_devices),
+        checksum(data),
+    )
+
+
+def compose(entries: Iterable[str] | None, registered: str, sum_of_data: int) -> bytes:
+    """A file made of parts that are encoded already."""
+    listed = "null" if entries is None else f"[{','.join(entries)}]"
+    data = f'{{"PodDeviceEntries":{listed},"RegisteredDevices":{registered}}}'
+    return f'{{"Data":{data},"Checksum":{sum_of_data}}}'.encode()
+
+
+def encode_entry(entry: PodDevicesEntry) -> str:
+    device_ids, alloc_resp = entry.device_ids, entry.alloc_resp
+    by_node = None if device_ids is None else {str(node): ids for node, ids in device_ids.items()}
+    response = "null" if alloc_resp is None else f'"{binascii.b2a_base64(alloc_resp, newline=False).decode()}"'
+    return (
+        f'{{"PodUID":{go_json.quoted(entry.pod_uid)},"ContainerName":{go_json.quoted(entry.container_name)},'
+        f'"ResourceName":{go_json.quoted(entry.resource_name)},'
+        f'"DeviceIDs":{"null" if by_node is None else _object_of_lists(by_node)},"AllocResp":{response}}}'
+    )
+
+
+def _object_of_lists(lists: Mapping[str, Sequence[str] | None]) -> str:
+    """Go sorts the member names as texts, numbers included."""
+    lists_by_name = (f"{go_json.quoted(name)}:{_list(lists[name])}" for name in sorted(lists))
+    return f"{{{','.join(lists_by_name)}}}"
+
+
+def _list(texts: Sequence[str] | None) -> str:
+    return "null" if texts is None else f"[{','.join(map(go_json.quoted, texts))}]"
+
+
+# --- reading: repeated members are read one after the other, each into what the ones before left --------------------
+
+
+def _checkpoint(document: go_json.Value, read_devices: ReadDevices) -> Checkpoint:
+    data, recorded = CheckpointData(), 0
+    for name, value in _members(document, "the document"):
+        match go_json.folded(name):
+            case "data":
+                data = _data(data, value, read_devices)
+            case "checksum" if value is not None:
+                recorded = go_json.unsigned(value, "Checksum", 64)
+    return Checkpoint(data, recorded)
+
+
+def _data(before: CheckpointData, value: go_json.Value, read_devices: ReadDevices) -> CheckpointData:
+    entries, registered = before.pod_device_entries, before.registered_devices
+    for name, member in _members(value, "Data"):
+        match go_json.folded(name):
+            case "poddeviceentries":
+                entries = None
+                if member is not None:
+                    listed = go_json.items(member, "PodDeviceEntries")
+                    entries = tuple(_entry(item, read_devices) for item in listed)
+            case "registereddevices":
+                registered = _registered(registered, member)
+    return CheckpointData(entries, registered)
+
+
+def _entry(value: go_json.Value, read_devices: ReadDevices) -> PodDevicesEntry:
+    names = dict.fromkeys(("poduid", "containername", "resourcename"), "")
+    device_ids: DeviceIds = None
+    alloc_resp: bytes | None = None
+    for name, member in _members(value, "an item of PodDeviceEntries"):
+        match go_json.folded(name):
+            case "poduid" | "containername" | "resourcename" as known:
+                names[known] = names[known] if member is None else go_json.text(member, name)
+            case "deviceids":
+                device_ids = read_devices(device_ids, member)
+            case "allocresp":
+                alloc_resp = go_json.octets(member, "AllocResp")
+    pod_uid, container_name, resource_name = names.values()
+    return PodDevicesEntry(pod_uid, container_name, resource_name, device_ids, alloc_resp)
+
+
+def _by_node(before: DeviceIds, value: go_json.Value) -> DeviceIds:
+    if value is None:
+        return None
+    lists = go_json.members(value, "DeviceIDs")
+    read = {go_json.integer_key(name, "a node of DeviceIDs"): go_json.texts(ids, "DeviceIDs") for name, ids in lists}
+    return {**(before or {}), **read}
+
+
+def _registered(
+    before: Mapping[str, Sequence[str] | None] | None, value: go_json.Value
+) -> Mapping[str, Sequence[str] | None] | None:
+    if value is None:
+        return None
+    lists = go_json.members(value, "RegisteredDevices")
+    return {**(before or {}), **{name: go_json.texts(ids, f"RegisteredDevices of {name}") for name, ids in lists}}
+
+
+def _members(value: go_json.Value, what: str) -> Iterable[tuple[str, go_json.Value]]:
+    """The members of an object; null leaves a structure as it is."""
+    return () if value is None else go_json.members(value, what)
