@@ -27,6 +27,7 @@ COMMANDS = [
     ("pod", "logs"),
     ("pod", "delete"),
     ("events",),
+    ("podresources",),
 ]
 
 

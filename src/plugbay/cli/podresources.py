@@ -1,0 +1,39 @@
+"""``plugbay podresources``: who holds what on any kubelet."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from plugbay.cli.parsing import Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "podresources",
+        help="show which containers hold which devices, on any kubelet",
+        description="What a kubelet, or `plugbay node up`, tells monitors over its PodResources socket. "
+        "Devices held only by init containers are not told. Being asked, a stock kubelet also frees what pods that have "
+        "ended still held.",
+    )
+    parser.add_argument(
+        "--socket",
+        metavar="PATH",
+        type=Path,
+        help="the socket (default: pod-resources/kubelet.sock below --root)",
+    )
+    parser.add_argument("-o", "--output", choices=("wide", "yaml", "json"), default="", help="another form of output")
+    parser.add_argument(
+        "--root",
+        metavar="DIR",
+        default=argparse.SUPPRESS,
+        help="the kubelet's root directory (default: $PLUGBAY_ROOT, else /var/lib/kubelet if there is one, "
+        "else that of `plugbay node up`)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    # Imported here: --help does not pay for it.
+    from plugbay.cli.podresources_list import list_pod_resources
+
+    return list_pod_resources(args)

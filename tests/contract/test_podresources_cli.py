@@ -1,0 +1,73 @@
+"""``plugbay podresources`` against a service on its socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from plugbay.cli.main import run
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.manager.podresources import AdmittedPods, serve_pod_resources
+from plugbay.manager.podresources_reader import PodResourcesReader
+from plugbay.manager.state import Assignment, ManagerState
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
+from plugbay.testing.clock import ManualClock
+
+GPU = ResourceName("example.com/gpu")
+
+
+async def ask(root: Path, state: ManagerState, *argv: str) -> int:
+    """The command's exit code, with a pod of one container on the node."""
+    pods = AdmittedPods()
+    container = ContainerRequest(ContainerName("c"), ContainerKind.APP, {})
+    pods.add(PodRequest(PodUid("u"), "default", "p", (container,)))
+    path = KubeletPaths(root).pod_resources_socket
+    async with serve_pod_resources(path, PodResourcesReader(state), pods, clock=ManualClock()):
+        return await asyncio.to_thread(run, ["podresources", *argv])
+
+
+def holding() -> ManagerState:
+    state = ManagerState()
+    state.restore(Assignment(PodUid("u"), ContainerName("c"), GPU, {1: (DeviceId("g0"), DeviceId("g1"))}, b""))
+    return state
+
+
+async def test_table_names_the_holder_of_each_resource(sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await ask(sockets, holding(), "--root", str(sockets)) == 0
+    assert capsys.readouterr().out == (
+        "NAMESPACE   POD   CONTAINER   RESOURCE          DEVICES   NUMA\n"
+        "default     p     c           example.com/gpu   g0,g1     1\n"
+    )
+
+
+async def test_json_is_the_answer(sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = KubeletPaths(sockets).pod_resources_socket
+    assert await ask(sockets, holding(), "--socket", str(path), "-o", "json") == 0
+    (pod,) = json.loads(capsys.readouterr().out)["podResources"]
+    assert [device["deviceIds"] for device in pod["containers"][0]["devices"]] == [["g0"], ["g1"]]
+
+
+async def test_nothing_held_is_said_beside_the_output(sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await ask(sockets, ManagerState(), "--root", str(sockets)) == 0
+    assert capsys.readouterr() == ("", "No devices are held.\n")
+
+
+def test_missing_socket_is_one_sentence(sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = sockets / "no.sock"
+    assert run(["podresources", "--socket", str(missing)]) == 1
+    assert capsys.readouterr().err == (
+        f"plugbay: error: {missing}: no PodResources socket here (No such file or directory)\n"
+    )
+
+
+def test_socket_without_a_service_is_one_sentence(sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = sockets / "left.sock"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+    assert run(["podresources", "--socket", str(path)]) == 1
+    assert f"{path}: cannot be asked for pods: rpc error: code = Unavailable" in capsys.readouterr().err
