@@ -121,29 +121,34 @@ class PluginServer:
 
     async def _stay_registered(self, socket: Path, changes: PathWatch) -> _Need:
         while not self._stopping.is_set():
+            # In this order: a kubelet that starts clears the directory before it makes its own socket.
+            kubelet = await asyncio.to_thread(_identity, self._paths.registration_socket)
             if not await asyncio.to_thread(socket.exists):
                 return _Need.NEW_SOCKET
-            kubelet = await asyncio.to_thread(_identity, self._paths.registration_socket)
             if kubelet != self._kubelet:
                 self._kubelet = kubelet
                 self._backoff.reset()
                 if self.state is not State.SERVING:
                     self._move(Event.REGISTRATION_LOST)
             delay_s = None
-            if self.state is State.SERVING and kubelet is not None and not await self._register(socket):
+            if self.state is State.SERVING and kubelet is not None and not await self._register(socket, changes):
                 delay_s = self._backoff.next_delay_s()
             await self._pause(changes, delay_s)
         return _Need.STOP
 
-    async def _register(self, socket: Path) -> bool:
-        registration = Registration(API_VERSION, socket.name, self.resource)
-        try:
-            await register(
+    async def _register(self, socket: Path, changes: PathWatch) -> bool:
+        registering = asyncio.ensure_future(
+            register(
                 self._paths.registration_socket,
-                registration,
+                Registration(API_VERSION, socket.name, self.resource),
                 options=options_of(self._plugin),
                 timeout_s=REGISTER_TIMEOUT_S,
             )
+        )
+        try:
+            if not await self._outlives(registering, socket, changes):
+                return False
+            await registering
         except RpcFailed as error:
             self._report_refusal(error)
             return False
@@ -154,6 +159,23 @@ class PluginServer:
         if self._service.open_streams:
             self._move(Event.STREAM_OPENED)
         return True
+
+    async def _outlives(self, registering: asyncio.Future[None], socket: Path, changes: PathWatch) -> bool:
+        """Wait for ``registering``, but no longer than our socket is there: a kubelet dials a vanished one for 10 s."""
+        try:
+            while not registering.done():
+                changed = asyncio.ensure_future(_next_change(changes))
+                try:
+                    await asyncio.wait((registering, changed), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changed.cancel()
+                    await asyncio.gather(changed, return_exceptions=True)
+                if not await asyncio.to_thread(socket.exists):
+                    self._woken.set()  # the next look sees it too
+                    return False
+            return True
+        finally:
+            registering.cancel()
 
     def _report_refusal(self, error: RpcFailed) -> None:
         """A kubelet's word is an error, once for each text; a kubelet that is not there yet is not."""

@@ -1,0 +1,189 @@
+"""A kubelet as a plugin sees it: a registration socket, and a client that follows each registered plugin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import RegistrationRefused, RpcFailed
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.model.devices import ListedDevice, PluginOptions
+from plugbay.model.ids import DeviceId
+from plugbay.wire.device_list import ChangedDevices, NewList
+from plugbay.wire.plugin_client import PluginClient
+from plugbay.wire.registration import Registration, registration_handler
+from plugbay.wire.transport import serve_grpc
+
+PATIENCE_S: Final = 10.0
+"""How long every wait of a test may take."""
+
+
+class RegisteredPlugin:
+    """A plugin after one registration: what it said, its newest list, and ``client`` for every other call.
+
+    Attributes:
+        options: what it answered when it was dialled.
+        devices: its newest list, by ID in the plugin's order.
+        ended: set when its ListAndWatch stream is over.
+    """
+
+    def __init__(self, registration: Registration, socket: Path) -> None:
+        self.registration = registration
+        self.socket = socket
+        self.client = PluginClient(socket)
+        self.options = PluginOptions()
+        self.devices: dict[DeviceId, ListedDevice] = {}
+        self.ended = asyncio.Event()
+        self._lists: asyncio.Queue[tuple[DeviceId, ...]] = asyncio.Queue()
+
+    async def next_list(self) -> tuple[str, ...]:
+        """The device IDs of the next list that was not asked for yet.
+
+        Raises:
+            TimeoutError: none came in time.
+        """
+        async with asyncio.timeout(PATIENCE_S):
+            return await self._lists.get()
+
+    async def until_devices(self, *ids: str) -> None:
+        """Read lists until one has exactly these devices, in this order."""
+        while await self.next_list() != ids:
+            pass
+
+    async def until_ended(self) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await self.ended.wait()
+
+    async def dial(self) -> None:
+        """What a kubelet does before it answers Register."""
+        try:
+            await self.client.connect(PATIENCE_S)
+        except TimeoutError:
+            raise RegistrationRefused("failed to dial device plugin: context deadline exceeded") from None
+        self.options = await self.client.options(timeout_s=PATIENCE_S)
+
+    async def follow(self) -> None:
+        """Read lists until the stream ends, then hang up, as a kubelet does."""
+        try:
+            async for update in self.client.lists():
+                match update:
+                    case NewList(devices):
+                        self.devices = {device.id: device for device in devices}
+                    case ChangedDevices(devices):
+                        self.devices.update({device.id: device for device in devices})
+                self._lists.put_nowait(tuple(self.devices))
+        except RpcFailed:
+            pass  # the plugin is gone, or its stream broke: the end of the stream is all a kubelet sees
+        finally:
+            self.ended.set()
+            await self.client.close()
+
+
+class FakeKubelet:
+    """Used through `fake_kubelet`.
+
+    Attributes:
+        refusal: the text of every answer to Register; None accepts.
+        follows_lists: whether it opens ListAndWatch after a registration.
+        attempts: every Register call so far, refused ones too.
+    """
+
+    def __init__(self, paths: KubeletPaths, tasks: asyncio.TaskGroup) -> None:
+        self.paths = paths
+        self.refusal: str | None = None
+        self.follows_lists = True
+        self.attempts: list[Registration] = []
+        self._tasks = tasks
+        self._followers: set[asyncio.Task[None]] = set()
+        self._attempted: asyncio.Queue[Registration] = asyncio.Queue()
+        self._registered: asyncio.Queue[RegisteredPlugin] = asyncio.Queue()
+        self._up = AsyncExitStack()
+
+    async def start(self) -> None:
+        """Clear the directory of sockets, plugins' included, then listen, as a kubelet does."""
+        self.paths.device_plugins.mkdir(parents=True, exist_ok=True)
+        for entry in self.paths.device_plugins.iterdir():
+            if entry.is_socket():
+                entry.unlink()
+        await self._up.enter_async_context(
+            serve_grpc(self.paths.registration_socket, [registration_handler(self._accept)])
+        )
+
+    async def stop(self) -> None:
+        """Hang up on every plugin and stop listening; plugins' sockets stay."""
+        self.hang_up()
+        if self._followers:
+            await asyncio.wait(self._followers)
+        await self._up.aclose()
+
+    def hang_up(self) -> None:
+        """Close the connection to every plugin and go on listening."""
+        for follower in self._followers:
+            follower.cancel()
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+    async def next_registration(self) -> RegisteredPlugin:
+        """The next accepted registration that was not asked for yet.
+
+        Raises:
+            TimeoutError: none came in time.
+        """
+        async with asyncio.timeout(PATIENCE_S):
+            return await self._registered.get()
+
+    async def next_attempt(self) -> Registration:
+        """The next Register call that was not asked for yet, refused or not."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self._attempted.get()
+
+    @property
+    def unasked_registrations(self) -> int:
+        """How many accepted registrations wait for `next_registration`."""
+        return self._registered.qsize()
+
+    async def _accept(self, registration: Registration) -> None:
+        self.attempts.append(registration)
+        self._attempted.put_nowait(registration)
+        if self.refusal is not None:
+            raise RegistrationRefused(self.refusal)
+        plugin = RegisteredPlugin(registration, self.paths.device_plugins / registration.endpoint)
+        try:
+            await plugin.dial()
+        except BaseException:
+            await plugin.client.close()
+            raise
+        follower = self._tasks.create_task(plugin.follow() if self.follows_lists else _hold(plugin))
+        self._followers.add(follower)
+        follower.add_done_callback(self._followers.discard)
+        self._registered.put_nowait(plugin)
+
+
+async def _hold(plugin: RegisteredPlugin) -> None:
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await plugin.client.close()
+
+
+@asynccontextmanager
+async def fake_kubelet(paths: KubeletPaths) -> AsyncIterator[FakeKubelet]:
+    """A kubelet that listens in ``paths`` during the block, and can be stopped, restarted and told to refuse::
+
+    async with fake_kubelet(KubeletPaths(root)) as kubelet:
+        plugin = await kubelet.next_registration()
+        await plugin.until_devices("g1", "g2")
+        answer = await plugin.client.allocate(["g1"])
+    """
+    async with asyncio.TaskGroup() as tasks:
+        kubelet = FakeKubelet(paths, tasks)
+        try:
+            await kubelet.start()
+            yield kubelet
+        finally:
+            await kubelet.stop()
