@@ -13,8 +13,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "podresources",
         help="show which containers hold which devices, on any kubelet",
         description="What a kubelet, or `plugbay node up`, tells monitors over its PodResources socket. "
-        "Devices held only by init containers are not told. Being asked, a stock kubelet also frees what pods that have "
-        "ended still held.",
+        "Devices held only by init containers are not told. When it is asked, a stock kubelet also frees what pods "
+        "that have ended still held.",
     )
     parser.add_argument(
         "--socket",
