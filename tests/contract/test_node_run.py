@@ -309,3 +309,4 @@ async def test_refusals_are_v1_statuses(root: Path) -> None:
             await node.create(pod("r", nodeName="n2"))
         with pytest.raises(RequestRefused, match="container x is not valid for pod p"):
             await node.get(f"{PODS}/p/log", container="x")
+        await node.gone("p")
