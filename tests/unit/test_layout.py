@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 TESTS: Final = Path(__file__).parents[1]
-SOURCE: Final = TESTS.parent / "src/plugbay"
+REPOSITORY: Final = TESTS.parent
+SOURCE: Final = REPOSITORY / "src/plugbay"
 GENERATED: Final = SOURCE / "wire/generated"
 MODULES: Final = sorted(path for path in SOURCE.rglob("*.py") if GENERATED not in path.parents)
 PACKAGES: Final = sorted({path.parent for path in MODULES})
@@ -66,3 +68,10 @@ def test_clock_and_environment_are_handed_in(path: Path) -> None:
 def test_unit_tests_mirror_the_source() -> None:
     tested = {path.name for path in (TESTS / "unit").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert tested <= {path.name for path in HOUSE}
+
+
+def test_all_python_is_type_checked() -> None:
+    """mypy refuses a directory without Python, so its list has to be exactly those that hold some."""
+    config = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    places = [REPOSITORY / name for name in ("src", "tests", "examples", "bench", "tools")]
+    assert {place.name for place in places if any(place.rglob("*.py"))} == set(config["tool"]["mypy"]["files"])
