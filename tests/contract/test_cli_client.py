@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -42,9 +41,8 @@ class Server:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with tempfile.TemporaryDirectory(prefix="pb") as directory:
-        yield Server(Path(directory))
+def server(sockets: Path) -> Server:
+    return Server(sockets)
 
 
 async def in_thread(work: Callable[[], T]) -> T:

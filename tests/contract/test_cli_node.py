@@ -7,8 +7,7 @@ import json
 import os
 import signal
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,9 +97,8 @@ async def stop(node: asyncio.subprocess.Process) -> None:
 
 
 @pytest.fixture
-def plugbay() -> Iterator[Plugbay]:
-    with tempfile.TemporaryDirectory(prefix="pb") as directory:
-        yield Plugbay(Path(directory))
+def plugbay(sockets: Path) -> Plugbay:
+    return Plugbay(sockets)
 
 
 @asynccontextmanager
@@ -161,6 +159,15 @@ async def test_exec_ends_quietly_when_its_reader_goes(plugbay: Plugbay) -> None:
             async with asyncio.timeout(DEADLINE_S):
                 _, err = await process.communicate()
             assert (process.returncode, err) == (141, b"")
+
+
+async def test_output_that_cannot_be_written_is_an_error(plugbay: Plugbay) -> None:
+    async with node_up(plugbay):
+        full = os.open("/dev/full", os.O_WRONLY)
+        async with plugbay.start("node", "get", stdout=full, stderr=asyncio.subprocess.PIPE) as process:
+            os.close(full)
+            _, err = await process.communicate()
+        assert (process.returncode, err) == (1, b"plugbay: error: input or output failed: No space left on device\n")
 
 
 async def test_logs_are_shown_whole_in_part_and_as_they_come(plugbay: Plugbay) -> None:
