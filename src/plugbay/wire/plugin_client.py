@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import grpc
 from google.protobuf.message import Message
 
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
-from plugbay.wire.calls import call_unary
+from plugbay.wire.calls import call_stream, call_unary
 from plugbay.wire.convert import decode_edits, options_from_pb
 from plugbay.wire.device_list import ChangedDevices, DeviceListReader, NewList
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-from plugbay.wire.status import translate
 from plugbay.wire.transport import open_channel, wait_connected
 
 _SERVICE = "/v1beta1.DevicePlugin/"
@@ -44,11 +43,6 @@ class PluginClient:
 
     def __init__(self, path: Path) -> None:
         self._channel = open_channel(path)
-        self._stream: grpc.aio.UnaryStreamMultiCallable[pb.Empty, bytes] = self._channel.unary_stream(
-            f"{_SERVICE}ListAndWatch",
-            request_serializer=pb.Empty.SerializeToString,
-            response_deserializer=None,  # raw bytes: see device_list
-        )
 
     async def connect(self, timeout_s: float) -> None:
         """Connect, trying again while the socket is not there yet.
@@ -67,17 +61,12 @@ class PluginClient:
             await self._call("GetDevicePluginOptions", pb.Empty(), pb.DevicePluginOptions, timeout_s)
         )
 
-    async def lists(self) -> AsyncIterator[NewList | ChangedDevices]:
+    async def lists(self) -> AsyncGenerator[NewList | ChangedDevices, None]:
         """The device lists, as long as the plugin streams. The plugin's normal end of the stream ends the iteration."""
         reader = DeviceListReader()
-        call = self._stream(pb.Empty())
-        try:
-            async for message in call:
+        async with aclosing(call_stream(self._channel, f"{_SERVICE}ListAndWatch", pb.Empty())) as stream:
+            async for message in stream:
                 yield reader.read(message)
-        except grpc.aio.AioRpcError as error:
-            raise translate(error) from error
-        finally:
-            call.cancel()
 
     async def preferred_allocation(
         self,

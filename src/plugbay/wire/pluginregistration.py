@@ -13,7 +13,7 @@ import grpc
 
 from plugbay.wire.calls import call_unary
 from plugbay.wire.generated import pluginregistration_v1_pb2 as pb
-from plugbay.wire.plugin_server import unary
+from plugbay.wire.handlers import unary
 from plugbay.wire.transport import open_channel, wait_connected
 
 DEVICE_PLUGIN: Final = "DevicePlugin"

@@ -11,9 +11,10 @@ import grpc
 from google.protobuf.message import Message
 
 from plugbay.model.podresources import AllocatableResources, PodResources
+from plugbay.wire.calls import call_unary
 from plugbay.wire.generated import podresources_v1_pb2 as v1
 from plugbay.wire.generated import podresources_v1alpha1_pb2 as v1alpha1
-from plugbay.wire.plugin_server import unary
+from plugbay.wire.handlers import unary
 from plugbay.wire.podresources_messages import (
     devices_from_v1,
     devices_to_v1,
@@ -24,7 +25,6 @@ from plugbay.wire.podresources_messages import (
     pod_to_v1,
     pod_to_v1alpha1,
 )
-from plugbay.wire.status import translate
 from plugbay.wire.transport import open_channel
 
 V1_SERVICE = "v1.PodResourcesLister"
@@ -41,7 +41,7 @@ _Taken = TypeVar("_Taken", contravariant=True)
 
 
 class PodResourcesServicer(Protocol):
-    """Answers at once; what it raises is the status, as with `plugbay.wire.plugin_server.unary`."""
+    """Answers at once; what it raises is the status, as with `plugbay.wire.handlers.unary`."""
 
     def list_v1(self) -> Sequence[PodResources]: ...
 
@@ -146,13 +146,4 @@ class PodResourcesCalls:
         return tuple(map(pod_from_v1alpha1, answer.pod_resources))
 
     async def _call(self, service: str, method: str, request: Message, answer: type[_Answer]) -> _Answer:
-        call = self._channel.unary_unary(
-            f"/{service}/{method}",
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=answer.FromString,
-        )
-        try:
-            reply: _Answer = await call(request, timeout=self._timeout_s)
-        except grpc.aio.AioRpcError as error:
-            raise translate(error) from error
-        return reply
+        return await call_unary(self._channel, f"/{service}/{method}", request, answer, timeout_s=self._timeout_s)

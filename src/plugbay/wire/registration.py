@@ -9,10 +9,10 @@ from pathlib import Path
 import grpc
 
 from plugbay.model.devices import PluginOptions
+from plugbay.wire.calls import call_unary
 from plugbay.wire.convert import options_to_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-from plugbay.wire.plugin_server import unary
-from plugbay.wire.status import translate
+from plugbay.wire.handlers import unary
 from plugbay.wire.transport import open_channel
 
 API_VERSION = "v1beta1"
@@ -38,11 +38,6 @@ async def register(socket: Path, registration: Registration, *, options: PluginO
         RpcFailed: refused (``Unknown``), nobody there (``Unavailable``) or no answer in time (``DeadlineExceeded``).
     """
     channel = open_channel(socket)
-    call = channel.unary_unary(
-        "/v1beta1.Registration/Register",
-        request_serializer=pb.RegisterRequest.SerializeToString,
-        response_deserializer=pb.Empty.FromString,
-    )
     request = pb.RegisterRequest(
         version=registration.version,
         endpoint=registration.endpoint,
@@ -50,9 +45,7 @@ async def register(socket: Path, registration: Registration, *, options: PluginO
         options=options_to_pb(options),
     )
     try:
-        await call(request, timeout=timeout_s)
-    except grpc.aio.AioRpcError as error:
-        raise translate(error) from error
+        await call_unary(channel, "/v1beta1.Registration/Register", request, pb.Empty, timeout_s=timeout_s)
     finally:
         await channel.close()
 
