@@ -311,7 +311,7 @@ async def test_stuck_plugin_stops_only_its_own_resource(sockets: Path) -> None:
             await entered.wait()
             await b.manager.admit(pod("q", container("app", other=1)))
             assert not waiting.done()
-        assert waiting.result() == "rpc error: code = DeadlineExceeded desc = Deadline Exceeded"
+        assert waiting.result() == "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
 
 
 async def test_device_leaving_the_list_during_allocate_is_harmless(sockets: Path) -> None:

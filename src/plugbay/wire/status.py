@@ -12,6 +12,7 @@ _GO_NAMES: Final = {
     grpc.StatusCode.OK: "OK",
     grpc.StatusCode.CANCELLED: "Canceled",
 }
+_GO_TEXTS: Final = {"Deadline Exceeded": "context deadline exceeded"}
 
 
 def go_name(code: grpc.StatusCode) -> str:
@@ -20,8 +21,9 @@ def go_name(code: grpc.StatusCode) -> str:
 
 
 def translate(error: grpc.aio.AioRpcError) -> RpcFailed:
-    """The error of a call we made, as one of ours."""
-    return RpcFailed(go_name(error.code()), error.details() or "")
+    """The error of a call we made, as one of ours; for a deadline of ours with Go's text."""
+    detail = error.details() or ""
+    return RpcFailed(go_name(error.code()), _GO_TEXTS.get(detail, detail))
 
 
 def from_go_name(name: str) -> grpc.StatusCode:
