@@ -19,7 +19,7 @@ import grpc
 from plugbay.errors import PathTooLong, PathUnusable
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""What Go's gRPC, and so a kubelet, receives at most; we neither send nor take more."""
+"""What Go's gRPC, and so a kubelet, receives at most; we take no more either."""
 MAX_SOCKET_PATH_BYTES: Final = 107
 """``sun_path`` holds 108 bytes, the last one is NUL."""
 _CHANNEL_OPTIONS: Final = (
@@ -69,7 +69,7 @@ async def serve_grpc(
 ) -> AsyncIterator[None]:
     """Serve ``handlers`` on the unix socket ``path`` until the block ends; the socket is gone afterwards.
 
-    A stale file at ``path`` is replaced, so callers make sure that nobody serves there: grpcio would bind a second
+    A stale socket at ``path`` is replaced, so callers make sure that nobody serves there: grpcio would bind a second
     server silently. Calls still running at the end get ``grace_s`` to finish.
 
     Raises:
@@ -93,4 +93,4 @@ async def serve_grpc(
 
 
 def _target(path: Path) -> str:
-    return f"unix:{quote(str(path))}"
+    return f"unix:{quote(bytes(path))}"
