@@ -80,7 +80,11 @@ def test_nothing_stands_against_it(asked: Wish, resource: Resource | None, missi
             wish(1), None, UnregisteredResource, "cannot allocate unregistered device example.com/r", id="4-unknown"
         ),
         pytest.param(
-            wish(1), expired(), UnregisteredResource, "cannot allocate unregistered device example.com/r", id="4-expired"
+            wish(1),
+            expired(),
+            UnregisteredResource,
+            "cannot allocate unregistered device example.com/r",
+            id="4-expired",
         ),
         pytest.param(
             wish(1),
@@ -112,9 +116,7 @@ def test_nothing_stands_against_it(asked: Wish, resource: Resource | None, missi
         ),
     ],
 )
-def test_refusals_in_order(
-    asked: Wish, resource: Resource | None, error: type[AdmissionError], text: str
-) -> None:
+def test_refusals_in_order(asked: Wish, resource: Resource | None, error: type[AdmissionError], text: str) -> None:
     with pytest.raises(error) as caught:
         missing_devices(asked, resource)
     assert str(caught.value) == text
