@@ -11,6 +11,7 @@
     │   ├── ConflictingEdits
     │   ├── UnknownDevice
     │   ├── InvalidPreference
+    │   ├── DeviceListTooLarge
     │   ├── DuplicateResource
     │   └── PluginLoadError
     ├── OperatorError               who runs the program: files, paths, rights, flags
@@ -23,7 +24,7 @@
     │   ├── KubeletIsLive
     │   ├── StoreUnusable
     │   ├── CorruptCheckpoint
-    │   ├── ForeignCheckpoint
+    │   ├── CheckpointNotOurs
     │   └── NodeUnreachable
     ├── PodError                    the pod's author
     │   ├── InvalidManifest
@@ -153,6 +154,19 @@ class InvalidPreference(AuthorError):
         return f"{self.resource}: preferred_allocation() gave {self.problem}"
 
 
+class DeviceListTooLarge(AuthorError):
+    """A kubelet would end the stream, and so forget every device."""
+
+    def __init__(self, resource: str, size: int, limit: int) -> None:
+        super().__init__(resource, size, limit)
+        self.resource = resource
+        self.size = size
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return f"{self.resource}: the device list has {self.size} bytes on the wire; kubelets take {self.limit}"
+
+
 class DuplicateResource(AuthorError):
     def __init__(self, resource: str) -> None:
         super().__init__(resource)
@@ -271,7 +285,7 @@ class CorruptCheckpoint(OperatorError):
         return f"checkpoint {self.source} is corrupted: {self.problem}"
 
 
-class ForeignCheckpoint(OperatorError):
+class CheckpointNotOurs(OperatorError):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.path = path

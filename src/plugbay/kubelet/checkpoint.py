@@ -90,7 +90,7 @@ def _object_of_lists(lists: Mapping[str, Sequence[str] | None]) -> str:
 
 
 def _list(texts: Sequence[str] | None) -> str:
-    return "null" if texts is None else f"[{','.join(map(go_json.quoted, texts))}]"
+    return "null" if texts is None else go_json.quoted_list(texts)
 
 
 # --- reading: repeated members are read one after the other, each into what the ones before left --------------------

@@ -146,6 +146,11 @@ def quoted(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).translate(_HTML)
 
 
+def quoted_list(values: Sequence[str]) -> str:
+    """The texts as a JSON list in Go's spelling."""
+    return json.dumps(list(values), ensure_ascii=False, separators=(",", ":")).translate(_HTML)
+
+
 def _refuse_constant(name: str) -> NoReturn:
     raise NotDecodable(f"not JSON: {name} is no number")
 

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
+
+
+class ForeignCheckpoint(Enum):
+    """What to do at start about a checkpoint file that another program, probably a kubelet, wrote."""
+
+    IMPORT = "import"
+    """The file is the truth: it replaces what the store holds."""
+    REFUSE = "refuse"
+    """Do not start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +28,7 @@ class ManagerConfig:
         call_timeout_s: deadline of Allocate, GetPreferredAllocation and GetDevicePluginOptions. A kubelet has none, so
             one stuck plugin stops it; 60 s is longer than any plugin we know takes.
         grace_period_s: how long the devices of a plugin that went away still count. A kubelet's is 5 minutes.
+        on_foreign_checkpoint: what to do about a valid checkpoint file that we did not write.
         gates: feature gates; the defaults are those of kubelet 1.36.
     """
 
@@ -26,3 +37,4 @@ class ManagerConfig:
     call_timeout_s: float = 60.0
     grace_period_s: float = 300.0
     gates: FeatureGates = DEFAULT_GATES
+    on_foreign_checkpoint: ForeignCheckpoint = ForeignCheckpoint.IMPORT

@@ -1,7 +1,8 @@
 """The Device Manager: registrations and lists in, devices for pods out.
 
 Order of effects for one pod, which is the promise about crashes: choose, Allocate at the plugin, commit to the store,
-answer. A crash before the commit leaves nothing assigned; after it, everything.
+answer; its view in the checkpoint file follows. A crash before the commit leaves nothing assigned; after it,
+everything.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ from plugbay.manager.admission import ReuseList, Wish, missing_devices, wishes
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.endpoints import Endpoints
+from plugbay.manager.foreign import settle_checkpoint
 from plugbay.manager.lanes import Lanes
 from plugbay.manager.podresources import AdmittedPods
 from plugbay.manager.podresources_reader import PodResourcesReader
 from plugbay.manager.registration import prepare_directory
+from plugbay.manager.rendering import Holdings
 from plugbay.manager.snapshot import ResourceCount, Snapshot
 from plugbay.manager.state import (
     NO_NUMA_NODE,
@@ -41,6 +44,7 @@ from plugbay.manager.state import (
     Stopped,
 )
 from plugbay.manager.store import DeletePod, SaveAssignments, Store, Stored, open_store
+from plugbay.manager.view import holdings_of, open_view
 from plugbay.model.edits import ContainerEdits, merge_resources
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import PodRequest
@@ -68,21 +72,36 @@ async def run_manager(config: ManagerConfig, *, clock: Clock) -> AsyncIterator[D
 
     Raises:
         StoreUnusable: see `open_store`.
+        CheckpointNotOurs, PathUnusable: see `settle_checkpoint`.
         PathTooLong, PathUnusable: the registration socket cannot be served.
     """
     check_socket_path(config.paths.registration_socket)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.store))
-        stored = await asyncio.to_thread(store.load)
+        stored = await settle_checkpoint(config, store, await asyncio.to_thread(store.load), clock.now())
         await asyncio.to_thread(prepare_directory, config.paths.device_plugins)
-        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        tasks = asyncio.TaskGroup()
         manager = DeviceManager(config, clock, store, tasks)
+        # Entered before the tasks, and so written for the last time when nothing can change any more.
+        view = await stack.enter_async_context(
+            open_view(
+                config.paths.checkpoint,
+                store=store,
+                clock=clock,
+                holdings=manager.holdings,
+                known=stored.view_checksums,
+            )
+        )
+        await stack.enter_async_context(tasks)
         manager.endpoints.restore(stored.resources)
         manager.restore(stored)
         stack.push_async_callback(manager.endpoints.close)  # runs after registration has stopped
         await stack.enter_async_context(
             serve_grpc(config.paths.registration_socket, [registration_handler(manager.endpoints.register)])
         )
+        # Only now: a manager that could not start must leave the file as it was.
+        following = tasks.create_task(view.follow(manager.changes()), name="checkpoint view")
+        stack.callback(following.cancel)
         yield manager
 
 
@@ -181,6 +200,10 @@ class DeviceManager:
     def pod_resources(self) -> PodResourcesReader:
         """What `plugbay.manager.podresources.serve_pod_resources` tells, beside the pods to tell it of."""
         return PodResourcesReader(self._state)
+
+    def holdings(self) -> Holdings:
+        """What a checkpoint says of the present state."""
+        return holdings_of(self._state)
 
     def changes(self) -> AsyncIterator[None]:
         """One item at once, then one after each change of devices, plugins or assignments, or burst of changes."""

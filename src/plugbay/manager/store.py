@@ -35,7 +35,10 @@ CREATE TABLE assignment (
     PRIMARY KEY (pod, container, resource)
 ) WITHOUT ROWID;
 CREATE TABLE resource (name TEXT PRIMARY KEY NOT NULL) WITHOUT ROWID;
+CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;
 """
+
+_VIEW_CHECKSUMS: Final = "view checksums"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +67,34 @@ class DeleteResource:
     name: ResourceName
 
 
-Change = SaveAssignments | DeletePod | SaveResource | DeleteResource
+@dataclass(frozen=True, slots=True)
+class SaveViewChecksums:
+    """Remember the checksums of the checkpoint files that may be lying there and are ours."""
+
+    checksums: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Forget everything, and hold this instead."""
+
+    stored: Stored
+
+
+Change = SaveAssignments | DeletePod | SaveResource | DeleteResource | SaveViewChecksums | Replace
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the store holds at start."""
+    """What the store holds at start.
+
+    Attributes:
+        view_checksums: checksums of the checkpoint files that are ours; any other one is somebody else's.
+    """
 
     assignments: tuple[Assignment, ...]
     resources: tuple[ResourceName, ...]
+    view_checksums: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +129,11 @@ class Store:
         """Everything the store holds. Blocks; called once, before the first commit."""
         rows = self._connection.execute("SELECT pod, container, resource, devices, response FROM assignment")
         names = self._connection.execute("SELECT name FROM resource ORDER BY name")
+        sums = self._connection.execute("SELECT value FROM meta WHERE key = ?", (_VIEW_CHECKSUMS,)).fetchone()
         return Stored(
             tuple(_assignment(*row) for row in rows),
             tuple(ResourceName(name) for (name,) in names),
+            frozenset(json.loads(sums[0])) if sums else frozenset(),
         )
 
     async def commit(self, changes: Sequence[Change]) -> None:
@@ -214,6 +238,16 @@ def _apply(connection: sqlite3.Connection, change: Change) -> None:
             connection.execute("INSERT OR IGNORE INTO resource VALUES (?)", (name,))
         case DeleteResource(name):
             connection.execute("DELETE FROM resource WHERE name = ?", (name,))
+        case SaveViewChecksums(checksums):
+            value = json.dumps(sorted(checksums))
+            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_VIEW_CHECKSUMS, value))
+        case Replace(stored):
+            connection.execute("DELETE FROM assignment")
+            connection.execute("DELETE FROM resource")
+            _apply(connection, SaveAssignments(stored.assignments))
+            for name in stored.resources:
+                _apply(connection, SaveResource(name))
+            _apply(connection, SaveViewChecksums(stored.view_checksums))
 
 
 def _row(item: Assignment) -> tuple[str, str, str, str, bytes]:

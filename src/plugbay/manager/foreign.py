@@ -1,0 +1,126 @@
+"""A checkpoint that somebody else wrote: taking over from a kubelet, once, at start."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+from plugbay.errors import CorruptCheckpoint, CheckpointNotOurs, PathUnusable, RpcFailed
+from plugbay.kernel.files import write_durably
+from plugbay.kubelet.checkpoint import load
+from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry, checksum
+from plugbay.manager.config import ForeignCheckpoint, ManagerConfig
+from plugbay.manager.state import Assignment
+from plugbay.manager.store import Replace, Store, Stored
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.wire.convert import decode_edits
+
+logger = logging.getLogger(__name__)
+
+
+async def settle_checkpoint(config: ManagerConfig, store: Store, stored: Stored, now: datetime) -> Stored:
+    """What the manager starts with, after a look at the checkpoint file.
+
+    A file with a valid checksum that is not ours is the truth, and replaces what the store holds. If the file is ours,
+    missing or corrupt, the store is; a corrupt one is kept beside the store.
+
+    Raises:
+        CheckpointNotOurs: the file is somebody else's and ``config`` says to refuse it.
+        PathUnusable: the file cannot be read.
+        StoreUnusable: what was imported cannot be kept.
+    """
+    path = config.paths.checkpoint
+    content = await asyncio.to_thread(_read, path)
+    if content is None:
+        return stored
+    try:
+        data = await asyncio.to_thread(load, content, source=str(path))
+    except CorruptCheckpoint as error:
+        logger.warning("%s; going on with the store's state", error)
+        aside = config.store.with_name(f"{path.name}.corrupt-{now:%Y%m%dT%H%M%SZ}")
+        await asyncio.to_thread(_keep_aside, aside, content)
+        return stored
+    recorded = await asyncio.to_thread(checksum, data)
+    if recorded in stored.view_checksums:
+        return stored
+    if config.on_foreign_checkpoint is ForeignCheckpoint.REFUSE:
+        raise CheckpointNotOurs(str(path))
+    imported = imported_state(data)
+    # With its checksum, or a crash before the first view would import the file again, over newer admissions.
+    imported = Stored(imported.assignments, imported.resources, frozenset({recorded}))
+    await store.commit([Replace(imported)])
+    logger.warning(
+        "imported %d assignments and %d resources from %s, which another program wrote; %d assignments were replaced",
+        len(imported.assignments),
+        len(imported.resources),
+        path,
+        len(stored.assignments),
+    )
+    return imported
+
+
+def imported_state(data: CheckpointData) -> Stored:
+    """The state a kubelet makes of a checkpoint.
+
+    Of entries for the same pod, container and resource the last one counts; one whose response cannot be decoded is
+    logged and left out.
+
+    Source: kubelet 1.36 ``cm/devicemanager/pod_devices.go``, ``fromCheckpointData``; spec 7.5.
+    """
+    usable = {
+        (entry.pod_uid, entry.container_name, entry.resource_name): _assignment(entry)
+        for entry in data.pod_device_entries or ()
+        if _is_usable(entry)
+    }
+    resources = tuple(ResourceName(name) for name in sorted(data.registered_devices or ()))
+    return Stored(tuple(usable.values()), resources)
+
+
+def _is_usable(entry: PodDevicesEntry) -> bool:
+    try:
+        decode_edits(entry.alloc_resp or b"")
+    except RpcFailed as error:
+        logger.warning(
+            "left out %s of pod %s, container %s: its response is %s",
+            entry.resource_name,
+            entry.pod_uid,
+            entry.container_name,
+            error.detail,
+        )
+        return False
+    return True
+
+
+def _assignment(entry: PodDevicesEntry) -> Assignment:
+    return Assignment(
+        PodUid(entry.pod_uid),
+        ContainerName(entry.container_name),
+        ResourceName(entry.resource_name),
+        {node: _ids(ids or ()) for node, ids in (entry.device_ids or {}).items()},
+        entry.alloc_resp or b"",
+    )
+
+
+def _ids(ids: Iterable[str]) -> tuple[DeviceId, ...]:
+    return tuple(map(DeviceId, ids))
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise PathUnusable(str(path), f"cannot be read: {error.strerror}") from error
+
+
+def _keep_aside(aside: Path, content: bytes) -> None:
+    try:
+        write_durably(aside, content)
+    except OSError as error:
+        logger.warning("cannot keep the corrupt checkpoint as %s: %s", aside, error)
+    else:
+        logger.warning("the corrupt checkpoint is kept as %s", aside)
