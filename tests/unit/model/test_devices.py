@@ -1,0 +1,97 @@
+"""What makes a device legal, and how a list of them is indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugbay.errors import DuplicateDevice, InvalidDevice, InvalidDeviceId
+from plugbay.model.devices import Device, ListedDevice, index_devices
+from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
+from plugbay.model.health import HEALTHY, Health, HealthState, unhealthy, unknown
+from plugbay.model.ids import DeviceId
+
+
+def test_a_device_is_healthy_and_plain_unless_said_otherwise() -> None:
+    device = Device("g1")
+    assert (device.id, device.health, device.numa_nodes) == ("g1", HEALTHY, frozenset())
+    assert device.edits is NO_EDITS
+
+
+def test_a_device_keeps_what_it_is_given() -> None:
+    env = {"Gopher": "g1"}
+    device = Device("g1", health=unhealthy("Lost"), numa_nodes=[1, 0, 1], env=env, mounts=[Mount("/c", "/h")])
+    env["Gopher"] = "changed by the caller"
+    assert device.numa_nodes == {0, 1}
+    assert device.edits == ContainerEdits(env={"Gopher": "g1"}, mounts=(Mount("/c", "/h"),))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        pytest.param(lambda: Device("d", numa_nodes=[64]), "NUMA node 64 is not between 0 and 63", id="numa-64"),
+        pytest.param(lambda: Device("d", numa_nodes=[-1]), "NUMA node -1 is not between 0 and 63", id="numa-negative"),
+        pytest.param(lambda: Device("d", env={"": "x"}), "'' is not usable as an environment variable", id="env-empty"),
+        pytest.param(lambda: Device("d", env={"A=B": "x"}), "'A=B' is not usable", id="env-equals-sign"),
+        pytest.param(lambda: Device("d", env={"A": "x\0"}), "'A' is not usable", id="env-nul"),
+        pytest.param(
+            lambda: Device("d", device_nodes=[DeviceNode("/dev/x", "/dev/x", "rx")]),
+            "permissions 'rx' of /dev/x are not made of r, w and m",
+            id="permissions",
+        ),
+        pytest.param(
+            lambda: Device("d", device_nodes=[DeviceNode("/dev/x", "/dev/x", "")]), "permissions ''", id="no-permission"
+        ),
+        pytest.param(lambda: Device("d", mounts=[Mount("c", "/h")]), "path 'c' is not absolute", id="container-path"),
+        pytest.param(lambda: Device("d", mounts=[Mount("/c", "h")]), "path 'h' is not absolute", id="host-path"),
+        pytest.param(
+            lambda: Device("d", device_nodes=[DeviceNode("/c", "")]), "path '' is not absolute", id="node-path"
+        ),
+    ],
+)
+def test_edits_no_kubelet_could_pass_on(make: Callable[[], Device], sentence: str) -> None:
+    with pytest.raises(InvalidDevice) as refusal:
+        make()
+    assert str(refusal.value).startswith(f"device d: {sentence}")
+
+
+def test_an_id_is_checked() -> None:
+    with pytest.raises(InvalidDeviceId):
+        Device("x" * 64)
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=6))
+def test_index_keeps_order_or_names_the_first_repeated_id(names: list[str]) -> None:
+    devices = [Device(name) for name in names]
+    repeated = [name for index, name in enumerate(names) if name in names[:index]]
+    if not repeated:
+        assert list(index_devices(devices).items()) == list(zip(names, devices, strict=True))
+        return
+    with pytest.raises(DuplicateDevice) as refusal:
+        index_devices(devices)
+    assert refusal.value.device_id == repeated[0]
+
+
+@pytest.mark.parametrize("health", ["Unhealthy", "healthy", "HEALTHY", "", "Healthy "])
+def test_only_one_text_is_healthy_on_the_wire(health: str) -> None:
+    assert not ListedDevice(DeviceId("d"), health).is_healthy
+    assert ListedDevice(DeviceId("d"), "Healthy").is_healthy
+
+
+@pytest.mark.parametrize(
+    ("health", "text"),
+    [
+        (HEALTHY, "Healthy"),
+        (unhealthy(), "Unhealthy"),
+        (unhealthy("XidError"), "Unhealthy (XidError)"),
+        (unhealthy("XidError", "Xid 79"), "Unhealthy (XidError: Xid 79)"),
+        (unknown(message="no answer"), "Unknown (no answer)"),
+    ],
+    ids=str,
+)
+def test_health_for_people(health: Health, text: str) -> None:
+    assert str(health) == text
+    assert health.is_healthy is (health.state is HealthState.HEALTHY)
