@@ -41,8 +41,10 @@ HEALTHY: Final = Health(HealthState.HEALTHY)
 
 
 def unhealthy(reason: str = "", message: str = "") -> Health:
+    """A device that must not be given out, and why."""
     return Health(HealthState.UNHEALTHY, reason, message)
 
 
 def unknown(reason: str = "", message: str = "") -> Health:
+    """A device of which nobody knows whether it works; it is not given out either."""
     return Health(HealthState.UNKNOWN, reason, message)
