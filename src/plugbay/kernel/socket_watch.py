@@ -110,6 +110,7 @@ class SocketWatch:
                 events = await self._inotify.receive()
         except TimeoutError:
             return self._rescan()
+        self._ended = not events  # closed
         if any(event.mask & Mask.Q_OVERFLOW for event in events):
             return self._rescan()
         for event in events:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable
+from pathlib import Path
 from typing import Any
 
 from plugbay.errors import StoreUnusable
@@ -62,17 +63,33 @@ class Endpoints:
         Raises:
             RegistrationRefused: with the text for the plugin. What was registered before goes on.
         """
-        name, socket = check_registration(registration, self._config.paths.device_plugins)
-        endpoint = Endpoint(name, socket, call_timeout_s=self._config.call_timeout_s)
+        await self.connect(*check_registration(registration, self._config.paths.device_plugins))
+
+    async def connect(self, resource: ResourceName, socket: Path) -> None:
+        """Connect to a plugin that has been checked; returns when it is the active one.
+
+        Raises:
+            RegistrationRefused: with the text for the plugin. What was registered before goes on.
+        """
+        endpoint = Endpoint(resource, socket, call_timeout_s=self._config.call_timeout_s)
         await endpoint.connect()
-        connected = self._connected.setdefault(name, [])
+        connected = self._connected.setdefault(resource, [])
         replaced = [other for other in connected if other.socket == socket]
         connected[:] = [other for other in connected if other.socket != socket] + [endpoint]
         self._activate(endpoint)
         self._spawn(self._follow(endpoint))
-        logger.info("registered %s at %s", name, socket.name)
+        logger.info("registered %s at %s", resource, socket.name)
         for other in replaced:
             await other.close()
+
+    async def disconnect(self, resource: ResourceName, socket: Path) -> None:
+        """Drop the connection to ``socket``, if there is one; other plugins of the resource go on.
+
+        A kubelet 1.36 drops whatever is connected for the resource; 1.37 does as we do.
+        """
+        for endpoint in [other for other in self._connected.get(resource, []) if other.socket == socket]:
+            self._disconnected(endpoint)
+            await endpoint.close()
 
     async def close(self) -> None:
         """Close every connection and end what waits; the devices of all plugins turn unhealthy."""

@@ -45,6 +45,7 @@ from plugbay.manager.state import (
 )
 from plugbay.manager.store import DeletePod, SaveAssignments, Store, Stored, open_store
 from plugbay.manager.view import holdings_of, open_view
+from plugbay.manager.watcher import make_directory, run_watcher
 from plugbay.model.edits import ContainerEdits, merge_resources
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import PodRequest
@@ -73,13 +74,14 @@ async def run_manager(config: ManagerConfig, *, clock: Clock) -> AsyncIterator[D
     Raises:
         StoreUnusable: see `open_store`.
         CheckpointNotOurs, PathUnusable: see `settle_checkpoint`.
-        PathTooLong, PathUnusable: the registration socket cannot be served.
+        PathTooLong, PathUnusable: the registration socket cannot be served, or a directory not be made.
     """
     check_socket_path(config.paths.registration_socket)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.store))
         stored = await settle_checkpoint(config, store, await asyncio.to_thread(store.load), clock.now())
         await asyncio.to_thread(prepare_directory, config.paths.device_plugins)
+        await asyncio.to_thread(make_directory, config.paths.plugins_registry)
         tasks = asyncio.TaskGroup()
         manager = DeviceManager(config, clock, store, tasks)
         # Entered before the tasks, and so written for the last time when nothing can change any more.
@@ -99,6 +101,7 @@ async def run_manager(config: ManagerConfig, *, clock: Clock) -> AsyncIterator[D
         await stack.enter_async_context(
             serve_grpc(config.paths.registration_socket, [registration_handler(manager.endpoints.register)])
         )
+        await stack.enter_async_context(run_watcher(config.paths.plugins_registry, manager.endpoints, clock=clock))
         # Only now: a manager that could not start must leave the file as it was.
         following = tasks.create_task(view.follow(manager.changes()), name="checkpoint view")
         stack.callback(following.cancel)

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 from plugbay.errors import RegistrationRefused, quote
-from plugbay.manager.versions import accept_version
+from plugbay.manager.versions import accept_version, accept_versions
 from plugbay.model.ids import ResourceName, is_extended_resource
+from plugbay.wire.pluginregistration import PluginInfo
 from plugbay.wire.registration import Registration
 
 
@@ -28,6 +29,26 @@ def check_registration(registration: Registration, directory: Path) -> tuple[Res
     if directory not in socket.parents:
         raise RegistrationRefused(f"endpoint {quote(registration.endpoint)} is not inside the device plugin directory")
     return ResourceName(registration.resource_name), socket
+
+
+def check_plugin_info(info: PluginInfo, socket: Path) -> tuple[ResourceName, Path]:
+    """The resource and the socket of a device plugin that answered on the registration socket ``socket``.
+
+    A kubelet dials a relative ``endpoint`` from whatever directory it runs in; we refuse it.
+
+    Raises:
+        RegistrationRefused: with the text for the plugin.
+
+    Source: kubelet 1.36 ``server.go``, ``ValidatePlugin``; spec 2.6.
+    """
+    accept_versions(info.versions)
+    if not is_extended_resource(info.name):
+        raise RegistrationRefused(
+            f"invalid name of device plugin socket: the ResourceName {quote(info.name)} is invalid"
+        )
+    if info.endpoint and not os.path.isabs(info.endpoint):
+        raise RegistrationRefused(f"endpoint {quote(info.endpoint)} is not an absolute path")
+    return ResourceName(info.name), Path(info.endpoint) if info.endpoint else socket
 
 
 def prepare_directory(directory: Path) -> None:

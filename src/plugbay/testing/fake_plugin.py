@@ -43,6 +43,7 @@ class FakePlugin:
         self.pre_started: list[tuple[DeviceId, ...]] = []
         self._message = None if devices is None else encode_devices(devices)
         self._streams: set[asyncio.Queue[bytes | None]] = set()
+        self._unwatched = asyncio.Event()
 
     # --- what a test does -------------------------------------------------------------------------------------------
 
@@ -61,6 +62,11 @@ class FakePlugin:
         for stream in self._streams:
             stream.put_nowait(None)
 
+    async def until_unwatched(self, *, timeout_s: float = 10) -> None:
+        """Wait until no stream is open; there must have been one."""
+        async with asyncio.timeout(timeout_s):
+            await self._unwatched.wait()
+
     async def register(self, kubelet_socket: Path, *, version: str = "v1beta1", endpoint: str | None = None) -> None:
         """Register; what the kubelet refuses is raised as `RpcFailed`."""
         registration = Registration(version, self.socket.name if endpoint is None else endpoint, self.resource)
@@ -78,11 +84,14 @@ class FakePlugin:
         if self._message is not None:
             stream.put_nowait(self._message)
         self._streams.add(stream)
+        self._unwatched.clear()
         try:
             while (message := await stream.get()) is not None:
                 yield message
         finally:
             self._streams.discard(stream)
+            if not self._streams:
+                self._unwatched.set()
 
     async def preferred_allocation(self, request: PreferenceRequest) -> Sequence[DeviceId]:
         self.preferred.append(request)

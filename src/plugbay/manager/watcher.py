@@ -1,0 +1,239 @@
+"""The plugin watcher: finds plugins by their sockets, asks them who they are and registers them.
+
+What should be registered is what the file system shows (*desired*), what is registered is known here (*actual*);
+for each socket path one task brings the second in line with the first, so a plugin that hangs holds up nobody else.
+A kubelet compares the two every second. Here a change is acted on at once, and cuts short what is being done about
+an older socket at the same path, waiting included.
+
+Source: kubelet 1.36 ``pluginmanager``; spec 1.6, 2.6, 2.7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from plugbay.errors import PathUnusable, RegistrationRefused, RpcFailed
+from plugbay.kernel.socket_watch import watch_sockets
+from plugbay.manager.endpoints import Endpoints
+from plugbay.manager.registration import check_plugin_info
+from plugbay.model.ids import ResourceName
+from plugbay.ops.clock import Clock
+from plugbay.wire.pluginregistration import DEVICE_PLUGIN, PluginRegistrationClient, RegistrationStatus
+
+logger = logging.getLogger(__name__)
+
+DIAL_TIMEOUT_S: Final = 10.0
+INFO_TIMEOUT_S: Final = 1.0
+NOTIFY_TIMEOUT_S: Final = 5.0
+FIRST_DELAY_S: Final = 0.5
+MAX_DELAY_S: Final = 122.0
+DIRECTORY_MODE: Final = 0o750
+
+
+# --- deciding --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """What is registered, or just being registered, for a socket path.
+
+    Attributes:
+        incarnation: which socket at this path it came from.
+        endpoint: the plugin's own socket.
+    """
+
+    incarnation: int
+    resource: ResourceName
+    endpoint: Path
+
+
+class Step(Enum):
+    """What to do next about a socket path."""
+
+    REGISTER = "register"
+    DEREGISTER = "deregister"
+    REST = "rest"
+    FORGET = "forget"
+
+
+def next_step(desired: int | None, actual: Actual | None) -> Step:
+    """Bring ``actual`` in line with the socket there is, if any. What is out of date goes before the new comes."""
+    if actual is not None:
+        return Step.REST if actual.incarnation == desired else Step.DEREGISTER
+    return Step.FORGET if desired is None else Step.REGISTER
+
+
+def retry_delays_s() -> Iterator[float]:
+    """How long to wait after the first, second … failure: 0.5, 1, 2 … 122 s.
+
+    A kubelet counts on when a socket is made again at the same path; for us that is a fresh start, or a plugin that
+    was down for ten minutes would wait for two more when it is back.
+
+    Source: kubelet 1.36 ``pkg/util/goroutinemap/exponentialbackoff``.
+    """
+    delay_s = FIRST_DELAY_S
+    while True:
+        yield delay_s
+        delay_s = min(2 * delay_s, MAX_DELAY_S)
+
+
+# --- doing -----------------------------------------------------------------------------------------------------------
+
+
+def make_directory(directory: Path) -> None:
+    """Make the directory that plugins put their sockets in; one that is there stays as it is.
+
+    Raises:
+        PathUnusable: it cannot be made.
+    """
+    try:
+        directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+    except OSError as error:
+        raise PathUnusable(str(directory), f"cannot make this directory: {error.strerror}") from error
+
+
+@asynccontextmanager
+async def run_watcher(directory: Path, endpoints: Endpoints, *, clock: Clock) -> AsyncIterator[None]:
+    """Watch ``directory`` until the block ends. What is registered then stays so."""
+    watcher = PluginWatcher(directory, endpoints, clock)
+    async with asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(watcher.run(), name="plugin watcher")
+        try:
+            yield
+        finally:
+            watching.cancel()
+
+
+@dataclass(slots=True)
+class _Socket:
+    """One socket path; see `next_step`."""
+
+    path: Path
+    desired: int | None = None
+    actual: Actual | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class PluginWatcher:
+    """Made by `run_watcher`."""
+
+    def __init__(self, directory: Path, endpoints: Endpoints, clock: Clock) -> None:
+        self._directory = directory
+        self._endpoints = endpoints
+        self._clock = clock
+        self._sockets: dict[Path, _Socket] = {}
+
+    async def run(self) -> None:
+        """Watch for ever; a directory that vanishes is made again, with nothing in it."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                async with watch_sockets(self._directory) as watch:
+                    async for paths in watch:
+                        there = watch.sockets
+                        for path in paths:
+                            self._desire(path, there.get(path), tasks)
+                await self._make_again()
+
+    async def _make_again(self) -> None:
+        logger.warning("plugin directory %s is gone; making it again", self._directory)
+        for delay_s in retry_delays_s():
+            try:
+                await asyncio.to_thread(make_directory, self._directory)
+                return
+            except PathUnusable as error:
+                logger.warning("%s", error)
+            await self._clock.sleep(delay_s)
+
+    def _desire(self, path: Path, incarnation: int | None, tasks: asyncio.TaskGroup) -> None:
+        socket = self._sockets.get(path)
+        if socket is None:
+            if incarnation is None:
+                return
+            socket = self._sockets[path] = _Socket(path)
+            tasks.create_task(self._tend(socket), name=f"plugin socket {path}")
+        socket.desired = incarnation
+        socket.changed.set()
+
+    async def _tend(self, socket: _Socket) -> None:
+        while True:
+            socket.changed.clear()
+            match next_step(socket.desired, socket.actual):
+                case Step.REGISTER:
+                    await _until(socket.changed, self._register(socket))
+                case Step.DEREGISTER:
+                    await self._deregister(socket)
+                case Step.REST:
+                    await socket.changed.wait()
+                case Step.FORGET:
+                    del self._sockets[socket.path]
+                    return
+
+    async def _register(self, socket: _Socket) -> None:
+        """Attempts until one succeeds."""
+        for delay_s in retry_delays_s():
+            try:
+                await self._attempt(socket)
+                return
+            except (TimeoutError, RpcFailed) as error:
+                logger.warning("plugin at %s does not answer: %s", socket.path, str(error) or "nobody listens")
+            except RegistrationRefused as error:
+                logger.warning("plugin at %s is not registered: %s", socket.path, error)
+            except Exception:  # a supervising loop: one plugin must not stop the others
+                logger.exception("registering the plugin at %s failed", socket.path)
+            await self._deregister(socket)
+            await self._clock.sleep(delay_s)
+
+    async def _attempt(self, socket: _Socket) -> None:
+        client = PluginRegistrationClient(socket.path)
+        try:
+            await client.connect(DIAL_TIMEOUT_S)
+            try:
+                await self._connect(socket, client)
+            except RegistrationRefused as error:
+                refusal = RegistrationStatus(False, f"RegisterPlugin error -- {error}")
+                with suppress(RpcFailed):  # the refusal is what the log should tell
+                    await client.notify(refusal, timeout_s=NOTIFY_TIMEOUT_S)
+                raise
+            await client.notify(RegistrationStatus(True), timeout_s=NOTIFY_TIMEOUT_S)
+        finally:
+            await client.close()
+
+    async def _connect(self, socket: _Socket, client: PluginRegistrationClient) -> None:
+        info = await client.info(timeout_s=INFO_TIMEOUT_S)
+        if info.type != DEVICE_PLUGIN:
+            raise RegistrationRefused(f"no handler registered for plugin type: {info.type} at socket {socket.path}")
+        try:
+            resource, endpoint = check_plugin_info(info, socket.path)
+        except RegistrationRefused as error:
+            raise RegistrationRefused(f"plugin validation failed with err: {error}") from error
+        assert socket.desired is not None
+        # Known as registered before it is, so that whatever interrupts us leads to a de-registration.
+        socket.actual = Actual(socket.desired, resource, endpoint)
+        try:
+            await self._endpoints.connect(resource, endpoint)
+        except RegistrationRefused as error:
+            socket.actual = None
+            raise RegistrationRefused(f"plugin registration failed with err: {error}") from error
+
+    async def _deregister(self, socket: _Socket) -> None:
+        actual, socket.actual = socket.actual, None
+        if actual is not None:
+            logger.info("plugin at %s is no longer registered", socket.path)
+            await self._endpoints.disconnect(actual.resource, actual.endpoint)
+
+
+async def _until(interrupted: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Do ``work``, or as much of it as is done when ``interrupted`` is set."""
+    async with asyncio.TaskGroup() as tasks:
+        working = tasks.create_task(work)
+        waiting = tasks.create_task(interrupted.wait())
+        await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        working.cancel()
+        waiting.cancel()

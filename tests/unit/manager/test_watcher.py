@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugbay.manager.watcher import Actual, Step, next_step, retry_delays_s
+from plugbay.model.ids import ResourceName
+
+
+def actual(incarnation: int) -> Actual:
+    return Actual(incarnation, ResourceName("example.com/r"), Path("/p.sock"))
+
+
+@pytest.mark.parametrize(
+    ("desired", "known", "step"),
+    [
+        pytest.param(1, None, Step.REGISTER, id="appeared"),
+        pytest.param(1, actual(1), Step.REST, id="registered"),
+        pytest.param(None, actual(1), Step.DEREGISTER, id="removed"),
+        pytest.param(2, actual(1), Step.DEREGISTER, id="made-again"),
+        pytest.param(None, None, Step.FORGET, id="gone"),
+    ],
+)
+def test_step_brings_what_is_in_line_with_what_should_be(desired: int | None, known: Actual | None, step: Step) -> None:
+    assert next_step(desired, known) is step
+
+
+@given(st.lists(st.none() | st.integers(1, 5), min_size=1))
+def test_steps_settle_on_the_last_wish(wishes: list[int | None]) -> None:
+    known: Actual | None = None
+    for desired in wishes:
+        for _ in range(3):
+            match next_step(desired, known):
+                case Step.REGISTER:
+                    assert desired is not None
+                    known = actual(desired)
+                case Step.DEREGISTER:
+                    known = None
+                case step:
+                    assert step is (Step.FORGET if desired is None else Step.REST)
+                    break
+        assert (known.incarnation if known else None) == desired
+
+
+def test_delays_double_up_to_two_minutes_and_two_seconds() -> None:
+    assert list(islice(retry_delays_s(), 11)) == [0.5, 1, 2, 4, 8, 16, 32, 64, 122, 122, 122]
