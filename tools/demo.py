@@ -101,7 +101,10 @@ class Demo:
     def start_plugin(self) -> None:
         arguments = ["directory", "--resource", RESOURCE, "--path", str(self.gophers), "--env", "Gopher"]
         self.say(f"$ plugbay serve {' '.join(arguments)} &")
-        self.plugin = self.spawn("serve", *arguments, )
+        self.plugin = self.spawn(
+            "serve",
+            *arguments,
+        )
 
     def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:

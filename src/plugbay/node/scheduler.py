@@ -94,7 +94,8 @@ def unschedulable_message(lacking: Iterable[str]) -> str:
     reasons = sorted("Too many pods" if name == PODS else f"Insufficient {name}" for name in lacking)
     return (
         f"0/1 nodes are available: {', '.join(f'1 {reason}' for reason in reasons)}. "
-        "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+        "no new claims to deallocate, "
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
 
 
