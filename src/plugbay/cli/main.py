@@ -8,12 +8,19 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from plugbay.cli import events, node, pod, podresources, serve
+from plugbay.cli import checkpoint, events, node, pod, podresources, serve
 from plugbay.cli.output import PROGRAM, show_error
 from plugbay.cli.parsing import CommandParser, add_commands, add_root
 from plugbay.errors import InvalidManifest, PlugbayError, UsageError
 
-_COMMANDS: Final = {"serve": serve, "node": node, "pod": pod, "events": events, "podresources": podresources}
+_COMMANDS: Final = {
+    "serve": serve,
+    "node": node,
+    "pod": pod,
+    "events": events,
+    "podresources": podresources,
+    "checkpoint": checkpoint,
+}
 
 _FAILED: Final = 1
 _MISUSED: Final = 2

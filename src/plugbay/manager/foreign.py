@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from plugbay.errors import CorruptCheckpoint, CheckpointNotOurs, PathUnusable, RpcFailed
+from plugbay.errors import CheckpointNotOurs, CorruptCheckpoint, PathUnusable, RpcFailed
 from plugbay.kernel.files import write_durably
 from plugbay.kubelet.checkpoint import load
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry, checksum

@@ -1,0 +1,135 @@
+"""What the ``plugbay checkpoint`` commands do."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from plugbay.cli.checkpoint_pages import checkpoint_object, checkpoint_page, difference
+from plugbay.cli.output import Form, object_text, show, show_error
+from plugbay.cli.table import printable
+from plugbay.errors import CorruptCheckpoint, PathUnusable, PlugbayError, UsageError
+from plugbay.kernel.files import write_durably
+from plugbay.kubelet.checkpoint import encode, parse
+from plugbay.kubelet.checkpoint_data import Checkpoint, CheckpointData, checksum
+from plugbay.kubelet.old_checkpoint import old_checksum, parse_old
+
+_STDIN: Final = "-"
+_DIFFERENT: Final = 1
+_TROUBLE: Final = 2
+"""What diff(1) exits with when it cannot compare."""
+
+
+def show_checkpoint(args: argparse.Namespace) -> int:
+    checkpoint = _parse(args.file)
+    if args.output:
+        show(object_text(checkpoint_object(checkpoint), Form(args.output)))
+    else:
+        show(checkpoint_page(checkpoint))
+    return 0
+
+
+def verify_checkpoint(args: argparse.Namespace) -> int:
+    checkpoint = _parse(args.file)
+    data = checkpoint.data
+    _check(checkpoint, checksum(data), args.file)
+    entries, registered = len(data.pod_device_entries or ()), len(data.registered_devices or ())
+    show(f"{_name(args.file)}: valid, checksum {checkpoint.checksum}, entries {entries}, resources {registered}\n")
+    return 0
+
+
+def convert_checkpoint(args: argparse.Namespace) -> int:
+    content = _content(args.file)
+    try:
+        checkpoint = parse(content, source=_name(args.file))
+        computed = checksum(checkpoint.data)
+    except CorruptCheckpoint as error:
+        try:
+            checkpoint = parse_old(content, source=_name(args.file))
+        except CorruptCheckpoint:
+            raise error from None  # what is wrong with it as a file of today says more
+        computed = old_checksum(checkpoint.data)
+    if not args.ignore_checksum:
+        _check(checkpoint, computed, args.file)
+    converted = encode(_sorted(checkpoint.data))
+    if args.to is None:
+        show(converted.decode())
+        return 0
+    try:
+        write_durably(Path(args.to), converted)
+    except OSError as error:
+        raise PathUnusable(args.to, f"cannot be written: {error.strerror}") from error
+    return 0
+
+
+def diff_checkpoints(args: argparse.Namespace) -> int:
+    try:
+        if args.file == args.other == _STDIN:
+            raise UsageError("only one of the two checkpoints can come from standard input")
+        lines = list(difference(_parse(args.file).data, _parse(args.other).data))
+    except PlugbayError as error:
+        show_error(error)
+        return _TROUBLE
+    show("".join(f"{printable(line)}\n" for line in lines))
+    return _DIFFERENT if lines else 0
+
+
+def _parse(file: str) -> Checkpoint:
+    content = _content(file)
+    try:
+        return parse(content, source=_name(file))
+    except CorruptCheckpoint as error:
+        try:
+            parse_old(content, source=_name(file))
+        except CorruptCheckpoint:
+            raise error from None
+        problem = "it is in the format of kubelet 1.19 and older, which `plugbay checkpoint convert` reads"
+        raise CorruptCheckpoint(_name(file), problem) from None
+
+
+def _check(checkpoint: Checkpoint, computed: int, file: str) -> None:
+    if checkpoint.checksum != computed:
+        problem = f"checksum is {checkpoint.checksum}, the content's is {computed}"
+        raise CorruptCheckpoint(_name(file), problem)
+
+
+def _content(file: str) -> bytes:
+    if file == _STDIN:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise PathUnusable(file, f"cannot be read: {error.strerror}") from error
+
+
+def _name(file: str) -> str:
+    return "standard input" if file == _STDIN else file
+
+
+def _sorted(data: CheckpointData) -> CheckpointData:
+    """Entries, devices and resources in the order in which our manager writes them."""
+    entries = sorted(
+        data.pod_device_entries or (), key=lambda entry: (entry.pod_uid, entry.container_name, entry.resource_name)
+    )
+    ordered = [
+        replace(
+            entry,
+            device_ids=None
+            if entry.device_ids is None
+            else {node: _sorted_list(ids) for node, ids in entry.device_ids.items()},
+        )
+        for entry in entries
+    ]
+    registered = data.registered_devices
+    return CheckpointData(
+        ordered or None,
+        None if registered is None else {name: _sorted_list(ids) for name, ids in registered.items()},
+    )
+
+
+def _sorted_list(ids: Sequence[str] | None) -> Sequence[str] | None:
+    return None if ids is None else sorted(ids)
