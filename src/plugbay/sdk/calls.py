@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
 from plugbay.model.devices import Device
@@ -15,7 +18,7 @@ async def call(hook: Callable[..., Any], *arguments: object) -> Any:
     """The result of a plain or async hook. Plain ones run in a thread."""
     if inspect.iscoroutinefunction(hook):
         return await hook(*arguments)
-    answer = await asyncio.to_thread(hook, *arguments)
+    answer = await in_thread(hook, *arguments)
     return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -29,7 +32,7 @@ async def discovered(plugin: DevicePlugin) -> list[Device]:
     if inspect.iscoroutinefunction(plugin.discover):
         found = await plugin.discover()
     else:
-        found = await asyncio.to_thread(_run, plugin.discover)
+        found = await in_thread(_collect, plugin.discover)
         if inspect.isawaitable(found):
             found = await found
     if hasattr(found, "__aiter__"):
@@ -37,7 +40,47 @@ async def discovered(plugin: DevicePlugin) -> list[Device]:
     return [checked(device) for device in found or ()]
 
 
-def _run(discover: Callable[[], Any]) -> Any:
-    """Plain generators do their work while they are read, so they are read here, in the thread."""
+async def in_thread(function: Callable[..., Any], *arguments: object) -> Any:
+    """The result of ``function``, run in a thread of its own that the process does not wait for at its end.
+
+    The loop's executor will not do: hooks that hang would use up its threads, and keep the process from ending.
+    """
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[Any] = loop.create_future()
+    context = copy_context()
+
+    def work() -> None:
+        settle: Callable[[asyncio.Future[Any], Any], None] = _set_exception
+        value: Any
+        try:
+            value = context.run(function, *arguments)
+            settle = _set_result
+        except Exception as error:
+            value = error
+        except BaseException as error:  # sys.exit() in a hook ends the call, not every plugin of the process
+            value = RuntimeError(f"{type(error).__name__}: {error}")
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, outcome, value)
+
+    threading.Thread(target=work, name=getattr(function, "__qualname__", "hook"), daemon=True).start()
+    return await outcome
+
+
+def _set_result(outcome: asyncio.Future[Any], value: Any) -> None:
+    if not outcome.done():  # else cancelled
+        outcome.set_result(value)
+
+
+def _set_exception(outcome: asyncio.Future[Any], error: Exception) -> None:
+    if isinstance(error, StopIteration):  # no future can hold it
+        error = RuntimeError(f"StopIteration: {error}")
+    if not outcome.done():
+        outcome.set_exception(error)
+
+
+def _collect(discover: Callable[[], Any]) -> Any:
+    """Iterators may do their work while they are read, so they are read here, in the thread."""
     found = discover()
-    return list(found) if inspect.isgenerator(found) else found
+    if found is None or inspect.isawaitable(found) or hasattr(found, "__aiter__"):
+        return found
+    return list(found)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import NoReturn
 
 from plugbay.kernel.watch import PathWatch, watch_paths
 from plugbay.model.devices import Device
@@ -21,54 +22,62 @@ class Discovery:
 
     Args:
         publish: is handed each list.
+
+    Attributes:
+        found: set once there is a list. Before that a plugin must not register: its empty list would be a claim.
     """
 
     def __init__(self, plugin: DevicePlugin, publish: Callable[[Iterable[Device]], None]) -> None:
+        self.found = asyncio.Event()
         self._plugin = plugin
         self._publish = publish
         self._asked = asyncio.Event()
         self._backoff = Backoff()
         self._last_problem = ""
-        self.looked = asyncio.Event()
-        """Set once the first run is over, well or not."""
 
     def refresh(self) -> None:
+        """Discover again soon; from the event loop's thread."""
         self._asked.set()
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Discover until cancelled."""
-        async with watch_paths(watched_paths(self._plugin)) as changes:
-            while True:
-                delay_s = await self._look()
-                self.looked.set()
-                await self._wait(changes, delay_s)
-                self._asked.clear()
+        paths = watched_paths(self._plugin)
+        if not paths:
+            await self._keep_looking()
+        async with watch_paths(paths) as changes, asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow(changes))
+            await self._keep_looking()
+
+    async def _follow(self, changes: PathWatch) -> None:
+        async for _ in changes:
+            self._asked.set()
+
+    async def _keep_looking(self) -> NoReturn:
+        while True:
+            self._asked.clear()
+            delay_s = await self._look()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay_s):
+                    await self._asked.wait()
 
     async def _look(self) -> float | None:
         """Discover once; returns the seconds until the next run is due at the latest."""
         try:
             self._publish(await discovered(self._plugin))
         except Exception as error:  # an author's code may raise anything, and must not end the plugin
-            if isinstance(error, FileNotFoundError) and any(not path.exists() for path in watched_paths(self._plugin)):
-                self._publish(())
-            else:
+            if not (isinstance(error, FileNotFoundError) and self._is_path_missing()):
                 self._report(error)
                 return self._backoff.next_delay_s()
-        self._backoff.reset()
+            self._publish(())
+        if self._last_problem:
+            logger.info("%s: looking for devices works again", self._plugin.resource_name)
         self._last_problem = ""
+        self._backoff.reset()
+        self.found.set()
         return self._plugin.every
 
-    async def _wait(self, changes: PathWatch, delay_s: float | None) -> None:
-        """Until a path changes, somebody asks, or ``delay_s`` has passed."""
-        waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._asked.wait())]
-        if watched_paths(self._plugin):
-            waiting.append(asyncio.ensure_future(_next_change(changes)))
-        try:
-            await asyncio.wait(waiting, timeout=delay_s, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+    def _is_path_missing(self) -> bool:
+        return any(not path.exists() for path in watched_paths(self._plugin))
 
     def _report(self, error: Exception) -> None:
         problem = f"{type(error).__name__}: {error}"
@@ -80,7 +89,3 @@ class Discovery:
                 problem,
                 exc_info=error,
             )
-
-
-async def _next_change(changes: PathWatch) -> None:
-    await anext(changes)

@@ -59,12 +59,12 @@ class DevicePlugin:
         raise NotImplementedError
 
     def refresh(self) -> None:
-        """Have `discover` run again soon. Call it from the event loop's thread; before serving it does nothing."""
-        self._refresh()
+        """Have `discover` run again soon. From any thread; while the plugin is not served it does nothing."""
+        if self._ask_refresh is not None:
+            self._ask_refresh()
 
-    @staticmethod
-    def _refresh() -> None:
-        """Replaced while the plugin is served."""
+    _ask_refresh: Callable[[], object] | None = None
+    """There while the plugin is served, see `bind_refresh`."""
 
 
 def plugin(
@@ -134,6 +134,11 @@ def options_of(plugin: DevicePlugin) -> PluginOptions:
 def resource_of(plugin: DevicePlugin) -> ResourceName:
     """The plugin's resource name, checked."""
     return parse_resource_name(plugin.resource_name)
+
+
+def bind_refresh(plugin: DevicePlugin, ask: Callable[[], object] | None) -> None:
+    """Say what ``plugin.refresh()`` does from now on; for who serves the plugin."""
+    plugin._ask_refresh = ask
 
 
 def watched_paths(plugin: DevicePlugin) -> tuple[Path, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from plugbay.errors import DuplicateResource, PathUnusable
@@ -14,6 +16,8 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.plugin import DevicePlugin
 from plugbay.sdk.server import PluginServer
+from plugbay.sdk.sockets import new_socket_path
+from plugbay.wire.transport import check_socket_path
 
 logger = logging.getLogger(__name__)
 
@@ -21,57 +25,104 @@ logger = logging.getLogger(__name__)
 async def serve(plugins: Sequence[DevicePlugin], *, paths: KubeletPaths) -> None:
     """Serve ``plugins`` to the kubelet at ``paths`` until SIGTERM or SIGINT; a second one ends the process at once.
 
-    SIGHUP makes every plugin look for devices and register again. A plugin that fails is started again with back-off
-    and disturbs no other. Call it from the main thread.
+    SIGHUP makes every plugin look for devices and register again. Call it from the main thread, in a process that has
+    no other use for these signals; elsewhere use `serving`.
+
+    Raises:
+        As `serving`.
+    """
+    stop = asyncio.Event()
+
+    def ask_to_stop(number: signal.Signals) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    servers = _servers(plugins, paths)
+    handlers: dict[signal.Signals, Callable[[], None]] = {
+        signal.SIGTERM: lambda: ask_to_stop(signal.SIGTERM),
+        signal.SIGINT: lambda: ask_to_stop(signal.SIGINT),
+        signal.SIGHUP: lambda: _reload(servers),
+    }
+    with _handling(handlers):  # around the end of serving too: that is when a second signal may come
+        async with _running(servers):
+            await stop.wait()
+
+
+@asynccontextmanager
+async def serving(plugins: Sequence[DevicePlugin], *, paths: KubeletPaths) -> AsyncIterator[Callable[[], None]]:
+    """Serve ``plugins`` until the block ends, then drain; gives a function that does what SIGHUP does.
+
+    A plugin that fails is started again with back-off and disturbs no other.
 
     Raises:
         InvalidResourceName, DuplicateResource: nothing was served.
-        PathUnusable: the device-plugins directory can never be used, for instance because it is a file.
+        PathTooLong, PathUnusable: the device-plugins directory can never be used, for instance because it is a file.
     """
-    _check_directory(paths.device_plugins)
+    servers = _servers(plugins, paths)
+    async with _running(servers):
+        yield lambda: _reload(servers)
+
+
+def _servers(plugins: Sequence[DevicePlugin], paths: KubeletPaths) -> list[PluginServer]:
     servers = [PluginServer(plugin, paths) for plugin in plugins]
     names = [server.resource for server in servers]
     if len(set(names)) < len(names):
         raise DuplicateResource(max(names, key=names.count))
+    for name in names:
+        check_socket_path(new_socket_path(paths.device_plugins, name))
+    _check_directory(paths.device_plugins)
+    return servers
+
+
+def _reload(servers: Sequence[PluginServer]) -> None:
+    for server in servers:
+        server.reload()
+
+
+@asynccontextmanager
+async def _running(servers: Sequence[PluginServer]) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as tasks:
+        for server in servers:
+            tasks.create_task(_supervise(server), name=f"serve {server.resource}")
+        try:
+            yield
+        finally:
+            for server in servers:
+                server.stop()
+
+
+async def _supervise(server: PluginServer) -> None:
+    backoff = Backoff()
+    while not server.stopping.is_set():
+        try:
+            await server.run()
+        except Exception:  # the supervising loop: one plugin's failure is its own
+            logger.exception("%s: failed; starting it again", server.resource)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(backoff.next_delay_s()):
+                    await server.stopping.wait()
+
+
+@contextmanager
+def _handling(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        if all(server.is_stopping for server in servers):
-            os._exit(1)  # asked twice: now
-        for server in servers:
-            server.stop()
-
-    def reload() -> None:
-        for server in servers:
-            server.reload()
-
-    handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: reload}
     for number, handler in handlers.items():
         loop.add_signal_handler(number, handler)
     try:
-        async with asyncio.TaskGroup() as tasks:
-            for server in servers:
-                tasks.create_task(_supervise(server), name=f"serve {server.resource}")
+        yield
     finally:
         for number in handlers:
             loop.remove_signal_handler(number)
 
 
-async def _supervise(server: PluginServer) -> None:
-    backoff = Backoff()
-    while not server.is_stopping:
-        try:
-            await server.run()
-        except Exception:  # the supervising loop: one plugin's failure is its own
-            logger.exception("%s: failed; starting it again", server.resource)
-            await asyncio.sleep(backoff.next_delay_s())
-
-
 def _check_directory(directory: Path) -> None:
-    if directory.exists():
-        if not directory.is_dir():
-            raise PathUnusable(str(directory), "is not a directory")
-        if not os.access(directory, os.W_OK | os.X_OK):
-            raise PathUnusable(
-                str(directory), "not writable by this user; a device plugin has to make its socket there"
-            )
+    """Raises unless ``directory`` can be used, or could be made by a kubelet that starts later."""
+    try:
+        there = next(path for path in (directory, *directory.parents) if path.exists())
+        if not there.is_dir():
+            raise PathUnusable(str(there), "is not a directory")
+    except PermissionError as error:
+        raise PathUnusable(str(directory), "closed to this user") from error
+    if there == directory and not os.access(directory, os.W_OK | os.X_OK):
+        raise PathUnusable(str(directory), "not writable by this user; a device plugin has to make its socket there")

@@ -13,25 +13,29 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import PathUnusable, RpcFailed
+from plugbay.errors import PathUnusable
 from plugbay.kernel.watch import PathWatch, watch_paths
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.discovery import Discovery
-from plugbay.sdk.plugin import DevicePlugin, options_of, resource_of
+from plugbay.sdk.plugin import DevicePlugin, bind_refresh, options_of, resource_of
+from plugbay.sdk.registration import Registrar, SocketId, identify
 from plugbay.sdk.service import PluginService
 from plugbay.sdk.sockets import new_socket_path, remove_leftovers
 from plugbay.sdk.states import TRANSITIONS, Event, State
+from plugbay.sdk.waiting import wait_first
 from plugbay.wire.plugin_server import device_plugin_handler
-from plugbay.wire.registration import API_VERSION, Registration, register
 from plugbay.wire.transport import serve_grpc
 
 logger = logging.getLogger(__name__)
 
-REGISTER_TIMEOUT_S: Final = 15.0
-"""A kubelet dials back for at most 10 s inside the call."""
 DRAIN_S: Final = 2.0
-"""How long calls under way may take when we stop."""
+"""How long calls under way, and streams told to end, may take."""
+STREAM_PATIENCE_S: Final = 10.0
+"""Kubelets ask for the list right after they answered; one that has not by now never will."""
+STEADY_S: Final = 1.0
+"""A stream that lasted less says that the next one may not last either: the back-off goes on."""
+SLOW_DISCOVERY_S: Final = 10.0
 
 
 class _Need(Enum):
@@ -47,53 +51,60 @@ class PluginServer:
     def __init__(self, plugin: DevicePlugin, paths: KubeletPaths) -> None:
         self.resource = resource_of(plugin)
         self.state = State.STARTING
+        self.stopping = asyncio.Event()
         self._plugin = plugin
         self._paths = paths
         self._service = PluginService(plugin, self._streams_changed)
         self._discovery = Discovery(plugin, self._service.publish)
+        self._registrar = Registrar(paths.registration_socket, self.resource, options_of(plugin))
         self._backoff = Backoff()
         self._woken = asyncio.Event()
-        self._stopping = asyncio.Event()
-        self._kubelet: tuple[int, int] | None = None
-        self._last_refusal = ""
+        self._kubelet: SocketId | None = None
+        self._due = 0.0
+        self._streaming_since = 0.0
         self._had_streams = False
 
     def reload(self) -> None:
         """Look for devices again and register again, as on SIGHUP."""
         self._discovery.refresh()
-        self._lose_registration()
-
-    @property
-    def is_stopping(self) -> bool:
-        return self._stopping.is_set()
+        self._kubelet = None  # no identity: the next look takes the kubelet for a new one
+        self._woken.set()
 
     def stop(self) -> None:
-        self._stopping.set()
+        self.stopping.set()
         self._woken.set()
 
     async def run(self) -> None:
         """Serve until `stop`, then drain."""
         self.state = State.STARTING
-        self._plugin._refresh = self._discovery.refresh  # type: ignore[method-assign]  # how refresh() reaches us
-        async with asyncio.TaskGroup() as tasks:
-            discovering = tasks.create_task(self._discovery.run(), name=f"discover {self.resource}")
-            looked = tasks.create_task(self._discovery.looked.wait())
-            stopping = tasks.create_task(self._stopping.wait())
-            await asyncio.wait((looked, stopping), return_when=asyncio.FIRST_COMPLETED)
-            while not self._stopping.is_set():
-                await self._serve_incarnation()
-            discovering.cancel()
-            looked.cancel()
+        loop = asyncio.get_running_loop()
+        bind_refresh(self._plugin, lambda: loop.call_soon_threadsafe(self._discovery.refresh))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                discovering = tasks.create_task(self._discovery.run(), name=f"discover {self.resource}")
+                await self._wait_for_devices()
+                while not self.stopping.is_set():
+                    await self._serve_incarnation()
+                discovering.cancel()
+        finally:
+            bind_refresh(self._plugin, None)
+
+    async def _wait_for_devices(self) -> None:
+        waits = (self._discovery.found.wait, self.stopping.wait)
+        if not await wait_first(*waits, timeout_s=SLOW_DISCOVERY_S):
+            logger.warning("%s: still looking for devices; not registered before there is a list", self.resource)
+            await wait_first(*waits)
 
     async def _serve_incarnation(self) -> None:
         """One socket, from its making to its end."""
         directory = self._paths.device_plugins
-        socket = new_socket_path(directory, self.resource)
         if not await asyncio.to_thread(directory.is_dir):
             await self._wait_for(directory)
             return
+        socket = new_socket_path(directory, self.resource)
         async with watch_paths([self._paths.registration_socket, socket]) as changes, AsyncExitStack() as up:
             await asyncio.to_thread(remove_leftovers, directory, self.resource)
+            self._service.accept_streams()
             try:
                 await up.enter_async_context(
                     serve_grpc(socket, [device_plugin_handler(self._service)], grace_s=DRAIN_S)
@@ -102,8 +113,10 @@ class PluginServer:
                 logger.error("%s: %s", self.resource, error)
                 await self._pause(changes, self._backoff.next_delay_s())
                 return
-            up.callback(self._drain)
+            # Before the server stops: the kubelet learns by the end of the stream.
+            up.push_async_callback(self._service.drain, DRAIN_S)
             self._move(Event.LISTENING)
+            self._kubelet = None
             need = await self._stay_registered(socket, changes)
             if need is _Need.STOP:
                 self._move(Event.STOP_REQUESTED)
@@ -116,118 +129,105 @@ class PluginServer:
     async def _wait_for(self, directory: Path) -> None:
         async with watch_paths([directory]) as changes:
             logger.warning("%s: waiting for %s, which a kubelet makes", self.resource, directory)
-            while not await asyncio.to_thread(directory.is_dir) and not self._stopping.is_set():
+            while not await asyncio.to_thread(directory.is_dir) and not self.stopping.is_set():
                 await self._pause(changes, None)
 
     async def _stay_registered(self, socket: Path, changes: PathWatch) -> _Need:
-        while not self._stopping.is_set():
+        while not self.stopping.is_set():
             # In this order: a kubelet that starts clears the directory before it makes its own socket.
-            kubelet = await asyncio.to_thread(_identity, self._paths.registration_socket)
+            kubelet = await asyncio.to_thread(identify, self._paths.registration_socket)
             if not await asyncio.to_thread(socket.exists):
                 return _Need.NEW_SOCKET
             if kubelet != self._kubelet:
                 self._kubelet = kubelet
                 self._backoff.reset()
+                self._due = 0.0
                 if self.state is not State.SERVING:
                     self._move(Event.REGISTRATION_LOST)
-            delay_s = None
-            if self.state is State.SERVING and kubelet is not None and not await self._register(socket, changes):
-                delay_s = self._backoff.next_delay_s()
+            delay_s = await self._advance(socket, changes)
             await self._pause(changes, delay_s)
         return _Need.STOP
 
+    async def _advance(self, socket: Path, changes: PathWatch) -> float | None:
+        """Do what is due; returns the seconds until something is due again, None when it is the kubelet's turn."""
+        loop = asyncio.get_running_loop()
+        if self.state not in (State.SERVING, State.REGISTERED) or self._kubelet is None:
+            return None
+        if (delay_s := self._due - loop.time()) > 0:
+            return delay_s
+        if self.state is State.REGISTERED:
+            logger.warning("%s: the kubelet never asked for the list; registering again", self.resource)
+            self._move(Event.STREAM_MISSING)
+            return self._put_off()
+        if not await self._register(socket, changes):
+            return self._put_off()
+        self._due = loop.time() + STREAM_PATIENCE_S
+        return STREAM_PATIENCE_S
+
+    def _put_off(self) -> float:
+        delay_s = self._backoff.next_delay_s()
+        self._due = asyncio.get_running_loop().time() + delay_s
+        return delay_s
+
     async def _register(self, socket: Path, changes: PathWatch) -> bool:
-        registering = asyncio.ensure_future(
-            register(
-                self._paths.registration_socket,
-                Registration(API_VERSION, socket.name, self.resource),
-                options=options_of(self._plugin),
-                timeout_s=REGISTER_TIMEOUT_S,
+        # A kubelet 1.36 takes the end of an old stream for the end of the newest registration, and 1.37 refuses a
+        # second one while the first is connected (spec 2.5): so the streams of before end first.
+        await self._service.end_streams(DRAIN_S)
+        async with asyncio.TaskGroup() as tasks:
+            registering = tasks.create_task(self._registrar.register(socket.name))
+            others = (
+                tasks.create_task(self._until_outdated(socket, changes)),
+                tasks.create_task(self.stopping.wait()),
             )
-        )
-        try:
-            if not await self._outlives(registering, socket, changes):
-                return False
-            await registering
-        except RpcFailed as error:
-            self._report_refusal(error)
+            await asyncio.wait((registering, *others), return_when=asyncio.FIRST_COMPLETED)
+            for task in (registering, *others):
+                task.cancel()
+        self._woken.set()  # it may have swallowed a change: look again
+        if registering.cancelled():
+            return True
+        if not registering.result():
             return False
-        logger.info("%s: registered with the kubelet", self.resource)
-        self._last_refusal = ""
-        self._backoff.reset()
         self._move(Event.REGISTERED)
         if self._service.open_streams:
-            self._move(Event.STREAM_OPENED)
+            self._stream_opened()
         return True
 
-    async def _outlives(self, registering: asyncio.Future[None], socket: Path, changes: PathWatch) -> bool:
-        """Wait for ``registering``, but no longer than our socket is there: a kubelet dials a vanished one for 10 s."""
-        try:
-            while not registering.done():
-                changed = asyncio.ensure_future(_next_change(changes))
-                try:
-                    await asyncio.wait((registering, changed), return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    changed.cancel()
-                    await asyncio.gather(changed, return_exceptions=True)
-                if not await asyncio.to_thread(socket.exists):
-                    self._woken.set()  # the next look sees it too
-                    return False
-            return True
-        finally:
-            registering.cancel()
-
-    def _report_refusal(self, error: RpcFailed) -> None:
-        """A kubelet's word is an error, once for each text; a kubelet that is not there yet is not."""
-        if error.code != "Unknown":
-            logger.debug("%s: registration not answered: %s", self.resource, error)
-        elif error.detail != self._last_refusal:
-            self._last_refusal = error.detail
-            logger.error("%s: the kubelet refuses the registration: %s", self.resource, error.detail)
+    async def _until_outdated(self, socket: Path, changes: PathWatch) -> None:
+        """Until an attempt to register makes no sense any more: a kubelet dials a vanished socket for 10 s."""
+        async for _ in changes:
+            kubelet = await asyncio.to_thread(identify, self._paths.registration_socket)
+            if kubelet != self._kubelet or not await asyncio.to_thread(socket.exists):
+                return
 
     async def _pause(self, changes: PathWatch, delay_s: float | None) -> None:
         """Until something happened to our files or our state, or ``delay_s`` has passed."""
-        self_woken = asyncio.ensure_future(self._woken.wait())
-        changed = asyncio.ensure_future(_next_change(changes))
-        try:
-            await asyncio.wait((self_woken, changed), timeout=delay_s, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for waiting in (self_woken, changed):
-                waiting.cancel()
-            await asyncio.gather(self_woken, changed, return_exceptions=True)
+        await wait_first(self._woken.wait, changes.__anext__, timeout_s=delay_s)
         self._woken.clear()
-        if self._stopping.is_set():
-            self._woken.set()
-
-    def _drain(self) -> None:
-        """Before the server stops: the kubelet learns by the end of the stream."""
-        self._service.end_streams()
 
     def _streams_changed(self) -> None:
         has_streams = self._service.open_streams > 0
-        if has_streams != self._had_streams:
-            self._had_streams = has_streams
-            self._move(Event.STREAM_OPENED if has_streams else Event.STREAM_LOST)
-            self._woken.set()
-
-    def _lose_registration(self) -> None:
-        self._kubelet = None  # no identity: the next look takes the kubelet for a new one
+        if has_streams == self._had_streams:
+            return
+        self._had_streams = has_streams
+        if has_streams:
+            self._stream_opened()
+        else:
+            self._stream_lost()
         self._woken.set()
+
+    def _stream_opened(self) -> None:
+        self._streaming_since = asyncio.get_running_loop().time()
+        self._move(Event.STREAM_OPENED)
+
+    def _stream_lost(self) -> None:
+        was_streaming = self.state is State.STREAMING
+        self._move(Event.STREAM_LOST)
+        if was_streaming:
+            if asyncio.get_running_loop().time() - self._streaming_since >= STEADY_S:
+                self._backoff.reset()
+            self._put_off()
 
     def _move(self, event: Event) -> None:
         before, self.state = self.state, TRANSITIONS[self.state][event]
         if self.state is not before:
             logger.debug("%s: %s, %s -> %s", self.resource, event.value, before.value, self.state.value)
-
-
-async def _next_change(changes: PathWatch) -> None:
-    await anext(changes)
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells a socket from a later one at the same path; None if there is none."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_ctime_ns

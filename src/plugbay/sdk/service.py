@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
-from plugbay.errors import InvalidPreference, UnknownDevice
+from plugbay.errors import DeviceListTooLarge, InvalidPreference, UnknownDevice
 from plugbay.model.devices import Device, PluginOptions, index_devices
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
@@ -14,8 +15,22 @@ from plugbay.sdk.calls import call
 from plugbay.sdk.plugin import DevicePlugin, options_of
 from plugbay.wire.device_list import encode_devices
 from plugbay.wire.plugin_server import PreferenceRequest
+from plugbay.wire.transport import MAX_MESSAGE_BYTES
 
 logger = logging.getLogger(__name__)
+
+
+class _Stream:
+    """One open ListAndWatch stream: it shows the newest list when it gets to it, however many there were before."""
+
+    def __init__(self) -> None:
+        self.news = asyncio.Event()
+        self.is_over = False
+        self.news.set()
+
+    def end(self) -> None:
+        self.is_over = True
+        self.news.set()
 
 
 class PluginService:
@@ -30,7 +45,10 @@ class PluginService:
         self._streams_changed = streams_changed
         self._devices: Mapping[DeviceId, Device] = {}
         self._message = encode_devices(())
-        self._streams: set[asyncio.Queue[bytes | None]] = set()
+        self._streams: set[_Stream] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._is_draining = False
 
     @property
     def open_streams(self) -> int:
@@ -40,24 +58,41 @@ class PluginService:
         """Make ``devices`` the list, and send it if it differs from the last one. Differences are logged.
 
         Raises:
-            DuplicateDevice: the list stays as it was.
+            DuplicateDevice, DeviceListTooLarge: the list stays as it was.
         """
         fresh = index_devices(sorted(devices, key=lambda device: device.id))
         if fresh == self._devices:
             return
+        message = encode_devices(fresh.values())
+        if len(message) > MAX_MESSAGE_BYTES:
+            raise DeviceListTooLarge(self._plugin.resource_name, len(message), MAX_MESSAGE_BYTES)
         _log_difference(self._plugin.resource_name, self._devices, fresh)
         self._devices = fresh
-        message = encode_devices(fresh.values())
         if message == self._message:
             return  # what a container gets has changed, not what a kubelet sees
         self._message = message
         for stream in self._streams:
-            stream.put_nowait(message)
+            stream.news.set()
 
-    def end_streams(self) -> None:
-        """End every stream the normal way: the kubelet takes the plugin for gone."""
+    def accept_streams(self) -> None:
+        """From now on streams stay open, until `drain`."""
+        self._is_draining = False
+
+    async def drain(self, timeout_s: float) -> None:
+        """As `end_streams`, and streams that open later end at once."""
+        self._is_draining = True
+        await self.end_streams(timeout_s)
+
+    async def end_streams(self, timeout_s: float) -> None:
+        """End every stream the normal way, for which a kubelet takes the plugin for gone, and wait until it is done.
+
+        A stream that its kubelet does not read may outlast ``timeout_s``.
+        """
         for stream in self._streams:
-            stream.put_nowait(None)
+            stream.end()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
 
     # --- calls of the kubelet ---------------------------------------------------------------------------------------
 
@@ -65,15 +100,23 @@ class PluginService:
         return options_of(self._plugin)
 
     async def lists(self) -> AsyncIterator[bytes]:
-        stream: asyncio.Queue[bytes | None] = asyncio.Queue()
-        stream.put_nowait(self._message)
+        if self._is_draining:
+            return
+        stream = _Stream()
         self._streams.add(stream)
+        self._idle.clear()
         self._streams_changed()
         try:
-            while (message := await stream.get()) is not None:
-                yield message
+            while True:
+                await stream.news.wait()
+                stream.news.clear()
+                if stream.is_over:
+                    return
+                yield self._message
         finally:
             self._streams.discard(stream)
+            if not self._streams:
+                self._idle.set()
             self._streams_changed()
 
     async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits:
@@ -85,8 +128,9 @@ class PluginService:
             edits = DevicePlugin.allocate(self._plugin, chosen)  # nothing in it blocks: no thread
         else:
             edits = await call(self._plugin.allocate, chosen)
-        logger.info("allocated %s of %s", ", ".join(devices), self._plugin.resource_name)
-        assert isinstance(edits, ContainerEdits), f"allocate() gave {edits!r}, not ContainerEdits"
+        if not isinstance(edits, ContainerEdits):
+            raise TypeError(f"allocate() gave {edits!r} instead of ContainerEdits")
+        logger.info("allocated %s of %s", ", ".join(device.id for device in chosen), self._plugin.resource_name)
         return edits
 
     async def preferred_allocation(self, request: PreferenceRequest) -> Sequence[DeviceId]:

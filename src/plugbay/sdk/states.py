@@ -35,6 +35,8 @@ class Event(Enum):
     STREAM_LOST = "stream lost"
     REGISTRATION_LOST = "registration lost"
     """The kubelet restarted, or somebody asked for a new registration."""
+    STREAM_MISSING = "stream missing"
+    """The kubelet accepted the registration and never asked for the list."""
     SOCKET_LOST = "socket lost"
     """Our socket vanished: a new incarnation begins."""
     STOP_REQUESTED = "stop requested"
@@ -44,7 +46,8 @@ class Event(Enum):
 TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     State.STARTING: {
         Event.LISTENING: State.SERVING,
-        Event.STREAM_LOST: State.STARTING,  # of the incarnation before
+        Event.STREAM_OPENED: State.STARTING,  # of the incarnation before, as
+        Event.STREAM_LOST: State.STARTING,
         Event.STOP_REQUESTED: State.DRAINING,
     },
     State.SERVING: {
@@ -59,6 +62,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     State.REGISTERED: {
         Event.STREAM_OPENED: State.STREAMING,
         Event.STREAM_LOST: State.REGISTERED,
+        Event.STREAM_MISSING: State.SERVING,
         Event.REGISTRATION_LOST: State.SERVING,
         Event.SOCKET_LOST: State.STARTING,
         Event.STOP_REQUESTED: State.DRAINING,
