@@ -63,7 +63,10 @@ class Effect(Enum):
 
     ALLOCATING = "before Allocate"
     ALLOCATED = "after Allocate"
+    COMMITTING = "before commit"
     COMMITTED = "after commit"
+    ANSWERING = "before answer"
+    RELEASING = "before release"
     RELEASED = "after release"
 
 
@@ -103,8 +106,7 @@ async def run_manager(config: ManagerConfig, *, clock: Clock) -> AsyncIterator[D
         )
         await stack.enter_async_context(run_watcher(config.paths.plugins_registry, manager.endpoints, clock=clock))
         # Only now: a manager that could not start must leave the file as it was.
-        following = tasks.create_task(view.follow(manager.changes()), name="checkpoint view")
-        stack.callback(following.cancel)
+        stack.callback(view.start(manager.changes(), tasks).cancel)
         yield manager
 
 
@@ -151,6 +153,7 @@ class DeviceManager:
                 if problem is not None:
                     raise CheckpointNotWritten(problem.problem) from problem
             self.admitted_pods.add(pod)
+            _passed(Effect.ANSWERING)
 
     async def prepare_container(self, pod: PodUid, container: ContainerName) -> ContainerEdits:
         """What a container gets, after PreStartContainer at the plugins that ask for it. Call before every start.
@@ -174,6 +177,7 @@ class DeviceManager:
         """
         async with self._lanes.enter(pod):
             if pod in self._state.pods():
+                _passed(Effect.RELEASING)
                 await self._store.commit([DeletePod(pod)])  # first, or a crash could leave a device with two owners
                 self._state.remove_pod(pod)
                 _passed(Effect.RELEASED)
@@ -264,6 +268,7 @@ class DeviceManager:
         return settle(half, resource.listed, claimed=resource.claimed, preferred=preferred)
 
     async def _commit(self, admission: _Admission) -> StoreUnusable | None:
+        _passed(Effect.COMMITTING)
         try:
             await self._store.commit([SaveAssignments(tuple(admission.assignments))])
         except StoreUnusable as error:

@@ -1,0 +1,345 @@
+"""The checkpoint file beside a running manager: written, taken over, given back, and whole after any crash."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import CheckpointNotOurs, CorruptCheckpoint, PathUnusable
+from plugbay.kernel.watch import watch_paths
+from plugbay.kubelet.checkpoint import encode, load
+from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.manager.config import ForeignCheckpoint, ManagerConfig
+from plugbay.manager.manager import DeviceManager, run_manager
+from plugbay.model.devices import Device
+from plugbay.model.health import unhealthy
+from plugbay.model.ids import ContainerName, PodUid, ResourceName
+from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
+from plugbay.ops.clock import SystemClock
+from plugbay.testing.clock import ManualClock
+from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
+from plugbay.wire.convert import encode_edits
+
+GOPHER = ResourceName("example.com/gopher")
+DEVICES = [Device("g1"), Device("g2", numa_nodes=[1])]
+Condition = Callable[[CheckpointData], bool]
+
+
+@pytest.fixture
+def config(sockets: Path) -> ManagerConfig:
+    return ManagerConfig(KubeletPaths(sockets), sockets / "state" / "manager.db")
+
+
+def read(config: ManagerConfig) -> CheckpointData:
+    return load(config.paths.checkpoint.read_bytes(), source="view")
+
+
+async def until_view(config: ManagerConfig, condition: Condition) -> CheckpointData:
+    """Wait for a view; every one on the way must be whole."""
+    async with asyncio.timeout(20), watch_paths([config.paths.checkpoint]) as changes:
+        while True:
+            if config.paths.checkpoint.exists() and condition(data := read(config)):
+                return data
+            await anext(changes)
+
+
+@asynccontextmanager
+async def managed(config: ManagerConfig) -> AsyncIterator[tuple[DeviceManager, FakePlugin]]:
+    """A manager with a plugin whose devices it has seen."""
+    async with (
+        run_manager(config, clock=SystemClock()) as manager,
+        fake_plugin(GOPHER, config.paths.device_plugins / "g.sock", DEVICES) as plugin,
+    ):
+        await plugin.register(config.paths.registration_socket)
+        async with asyncio.timeout(20):
+            async for _ in manager.changes():
+                if (count := manager.resources().get(GOPHER)) and count.capacity == len(DEVICES):
+                    break
+        yield manager, plugin
+
+
+def pod(uid: str, count: int = 1) -> PodRequest:
+    container = ContainerRequest(ContainerName("app"), ContainerKind.APP, {GOPHER: count})
+    return PodRequest(PodUid(uid), "default", uid, (container,))
+
+
+def pods(data: CheckpointData) -> list[str]:
+    return [entry.pod_uid for entry in data.pod_device_entries or ()]
+
+
+def entry(uid: str, device: str, *, resource: str = GOPHER) -> PodDevicesEntry:
+    return PodDevicesEntry(uid, "app", resource, {-1: (device,)}, b"")
+
+
+def write(config: ManagerConfig, data: CheckpointData) -> None:
+    """What a kubelet does."""
+    config.paths.device_plugins.mkdir(parents=True, exist_ok=True)
+    config.paths.checkpoint.write_bytes(encode(data))
+
+
+@contextmanager
+def watching_logs(name: str) -> Iterator[Callable[[str], Awaitable[None]]]:
+    """A function that waits until something was logged."""
+    messages: list[str] = []
+    arrived = asyncio.Event()
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            messages.append(record.getMessage())
+            arrived.set()
+
+    async def until(text: str) -> None:
+        async with asyncio.timeout(20):
+            while not any(text in message for message in messages):
+                arrived.clear()
+                await arrived.wait()
+
+    handler = Handler()
+    logging.getLogger(name).addHandler(handler)
+    try:
+        yield until
+    finally:
+        logging.getLogger(name).removeHandler(handler)
+
+
+# --- the view -------------------------------------------------------------------------------------------------------
+
+
+async def test_view_says_who_holds_what_and_what_is_healthy(config: ManagerConfig) -> None:
+    async with managed(config) as (manager, plugin):
+        await manager.admit(pod("b", 2))
+        data = await until_view(config, lambda data: pods(data) == ["b"])
+        (held,) = data.pod_device_entries or ()
+        assert (held.container_name, held.resource_name) == ("app", GOPHER)
+        assert held.device_ids == {-1: ("g1",), 1: ("g2",)}
+        assert held.alloc_resp == encode_edits(manager.edits(PodUid("b"), ContainerName("app")))
+        assert data.registered_devices == {GOPHER: ("g1", "g2")}
+        plugin.send([Device("g1", health=unhealthy("gone"))])
+        await until_view(config, lambda data: data.registered_devices == {GOPHER: ()})
+        await manager.release_pod(PodUid("b"))
+        data = await until_view(config, lambda data: not pods(data))
+        assert data.pod_device_entries is None
+    assert config.paths.checkpoint.stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in config.paths.device_plugins.iterdir()) == ["kubelet_internal_checkpoint"]
+
+
+async def test_123_list_that_changes_nothing_writes_the_file_again(config: ManagerConfig) -> None:
+    async with managed(config) as (_, plugin):
+        await until_view(config, lambda data: data.registered_devices == {GOPHER: ("g1", "g2")})
+        before = config.paths.checkpoint.stat().st_ino
+        plugin.send(DEVICES)
+        await until_view(config, lambda _: config.paths.checkpoint.stat().st_ino != before)
+
+
+async def test_last_view_is_written_at_stop(config: ManagerConfig) -> None:
+    async with run_manager(config, clock=ManualClock()) as manager:  # whose time stands still: no view follows
+        async with fake_plugin(GOPHER, config.paths.device_plugins / "g.sock", DEVICES) as plugin:
+            await plugin.register(config.paths.registration_socket)
+            async for _ in manager.changes():
+                if (count := manager.resources().get(GOPHER)) and count.capacity:
+                    break
+            await manager.admit(pod("p"))
+        assert not config.paths.checkpoint.exists()
+    assert pods(read(config)) == ["p"]
+    assert read(config).registered_devices == {GOPHER: ()}  # its plugin was disconnected
+
+
+async def test_manager_that_cannot_start_leaves_the_file(config: ManagerConfig) -> None:
+    write(config, CheckpointData((entry("p", "g1"),), {GOPHER: ("g1",)}))
+    before = config.paths.checkpoint.read_bytes()
+    config.paths.registration_socket.mkdir()  # in the way
+    with pytest.raises((PathUnusable, ExceptionGroup)):
+        async with run_manager(config, clock=SystemClock()):
+            pytest.fail("it started")
+    assert config.paths.checkpoint.read_bytes() == before
+
+
+async def test_view_that_cannot_be_written_is_told_once_and_holds_nobody_up(
+    config: ManagerConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with managed(config) as (manager, _):
+        await until_view(config, lambda data: data.registered_devices == {GOPHER: ("g1", "g2")})
+        config.paths.checkpoint.unlink()
+        config.paths.checkpoint.mkdir()  # a rename over it fails, whoever we are
+        with caplog.at_level(logging.DEBUG, "plugbay.manager.view"), watching_logs("plugbay.manager.view") as logged:
+            await manager.admit(pod("p"))
+            await manager.admit(pod("q"))
+            await logged("cannot write")
+            config.paths.checkpoint.rmdir()
+            await logged("is written again")
+        assert pods(read(config)) == ["p", "q"]
+    assert caplog.text.count("cannot write") == 1
+
+
+# --- other people's files -------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def started(config: ManagerConfig) -> AsyncIterator[DeviceManager]:
+    async with run_manager(config, clock=ManualClock()) as manager:
+        yield manager
+
+
+def holders(manager: DeviceManager) -> dict[str, tuple[str, ...]]:
+    return {
+        uid: tuple(ids for by_name in manager.devices_of(uid).values() for held in by_name.values() for ids in held)
+        for uid in manager.assigned_pods()
+    }
+
+
+async def test_119_kubelets_file_is_taken_over_and_given_back(config: ManagerConfig) -> None:
+    kubelets = CheckpointData((entry("q", "g2"), entry("p", "g1")), {"example.com/z": ("z",), GOPHER: ("g2", "g1")})
+    write(config, kubelets)
+    async with started(config) as manager:
+        assert holders(manager) == {"p": ("g1",), "q": ("g2",)}
+        assert {name: (count.capacity, count.allocatable) for name, count in manager.resources().items()} == {
+            GOPHER: (0, 0),
+            "example.com/z": (0, 0),
+        }
+    given_back = read(config)
+    assert given_back.pod_device_entries == (entry("p", "g1"), entry("q", "g2"))
+    assert given_back.registered_devices == {GOPHER: (), "example.com/z": ()}
+
+
+async def test_kubelets_later_file_replaces_what_the_store_holds(config: ManagerConfig) -> None:
+    write(config, CheckpointData((entry("old", "g1"),), {GOPHER: ()}))
+    async with started(config):
+        pass
+    write(config, CheckpointData((entry("new", "g1"),), {}))
+    async with started(config) as manager:
+        assert holders(manager) == {"new": ("g1",)}
+        assert [name for name, count in manager.resources().items()] == [GOPHER]  # through its assignment
+    config.paths.checkpoint.unlink()
+    async with started(config) as manager:
+        assert holders(manager) == {"new": ("g1",)}  # it was kept
+
+
+async def test_foreign_file_is_refused_when_told_so(config: ManagerConfig) -> None:
+    refusing = replace(config, on_foreign_checkpoint=ForeignCheckpoint.REFUSE)
+    async with started(refusing):
+        pass
+    async with started(refusing):
+        pass  # its own file is no foreign one
+    write(config, CheckpointData((entry("p", "g1"),), {}))
+    with pytest.raises(CheckpointNotOurs) as caught:
+        async with started(refusing):
+            pytest.fail("it started")
+    assert str(config.paths.checkpoint) in str(caught.value)
+    assert "--on-foreign-checkpoint import" in str(caught.value)
+    assert pods(read(config)) == ["p"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"half of it"], ids=["empty", "cut", "garbage"])
+async def test_corrupt_file_is_kept_aside_and_the_store_wins(config: ManagerConfig, damage: bytes) -> None:
+    write(config, CheckpointData((entry("p", "g1"),), {GOPHER: ()}))
+    async with started(config):
+        pass
+    config.paths.checkpoint.write_bytes(damage)
+    async with started(config) as manager:
+        assert holders(manager) == {"p": ("g1",)}
+    assert pods(read(config)) == ["p"]
+    (aside,) = config.store.parent.glob("kubelet_internal_checkpoint.corrupt-*")
+    assert aside.name.endswith(".corrupt-20260101T000000Z")
+    assert aside.read_bytes() == damage
+
+
+async def test_missing_file_loses_nothing(config: ManagerConfig) -> None:
+    write(config, CheckpointData((entry("p", "g1"),), {GOPHER: ()}))
+    async with started(config):
+        pass
+    config.paths.checkpoint.unlink()
+    async with started(config) as manager:
+        assert holders(manager) == {"p": ("g1",)}
+    assert pods(read(config)) == ["p"]
+
+
+async def test_file_that_cannot_be_read_stops_the_start(config: ManagerConfig) -> None:
+    config.paths.checkpoint.mkdir(parents=True)
+    with pytest.raises(PathUnusable, match="cannot be read: Is a directory"):
+        async with started(config):
+            pytest.fail("it started")
+
+
+async def test_older_view_of_ours_does_not_undo_later_admissions(config: ManagerConfig) -> None:
+    """A crash after an admission and before its view leaves the view before."""
+    async with managed(config) as (manager, _):
+        await until_view(config, lambda data: data.registered_devices == {GOPHER: ("g1", "g2")})
+        await manager.admit(pod("p"))
+        await until_view(config, lambda data: pods(data) == ["p"])
+    last = config.paths.checkpoint.read_bytes()
+    async with managed(config) as (manager, _):
+        await manager.admit(pod("q"))
+        await until_view(config, lambda data: pods(data) == ["p", "q"])
+        assert config.paths.checkpoint.read_bytes() != last
+    async with started(config) as manager:
+        assert set(holders(manager)) == {"p", "q"}
+
+
+# --- crashes --------------------------------------------------------------------------------------------------------
+
+WRITE_VIEWS = """
+import asyncio, sys
+from pathlib import Path
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.manager.rendering import Holdings
+from plugbay.manager.state import Assignment
+from plugbay.manager.store import SaveAssignments, open_store
+from plugbay.manager.view import CheckpointView
+from plugbay.ops.clock import SystemClock
+
+async def main(root):
+    paths = KubeletPaths(root)
+    async with open_store(root / "state" / "manager.db") as store:
+        held = []
+        view = CheckpointView(
+            paths.checkpoint,
+            store=store,
+            clock=SystemClock(),
+            holdings=lambda: Holdings(held, {}),
+            known=store.load().view_checksums,
+        )
+        while True:
+            item = Assignment(f"pod-{len(held):05}", "app", "example.com/gopher", {-1: (f"g{len(held)}",)}, b"")
+            await store.commit([SaveAssignments((item,))])
+            held.append(item)
+            assert await view.write()
+            print(len(held), flush=True)
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.parametrize("after", [1, 2, 5, 17])
+async def test_kill_while_views_are_written_leaves_a_whole_one_of_ours(config: ManagerConfig, after: int) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WRITE_VIEWS, str(config.paths.root), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(20):
+            confirmed = [int(await process.stdout.readline()) for _ in range(after)][-1]
+    finally:
+        process.send_signal(signal.SIGKILL)
+        await process.communicate()
+    view = read(config)
+    assert len(view.pod_device_entries or ()) >= confirmed
+    refusing = replace(config, on_foreign_checkpoint=ForeignCheckpoint.REFUSE)
+    async with started(refusing) as manager:  # whatever the moment, the file is known to be ours
+        assert set(pods(view)) <= manager.assigned_pods()
+    assert set(pods(read(config))) == manager.assigned_pods()
+
+
+def test_half_a_file_of_ours_is_corrupt(config: ManagerConfig) -> None:
+    content = encode(CheckpointData((entry("p", "g1"),), {}))
+    for size in range(len(content)):
+        with pytest.raises(CorruptCheckpoint):
+            load(content[:size], source="half")
