@@ -1,0 +1,114 @@
+"""A manager in a process of its own, told by lines of JSON what to do, that can die at a named point.
+
+Usage: ``crashing_manager.py ROOT [POINT NUMBER]``: killed when it passes POINT, an `Effect` or one of those below, for
+the NUMBER-th time. A request, ``{"id": 1, "do": "admit", "pod": "p", "count": 2}``, is answered by a line with its id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from plugbay.errors import AdmissionError
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.manager.config import ManagerConfig
+from plugbay.manager.manager import DeviceManager, run_manager
+from plugbay.model.ids import ContainerName, PodUid, ResourceName
+from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
+from plugbay.ops.clock import SystemClock
+
+RESOURCE: Final = ResourceName("example.com/gopher")
+AFTER_ANSWER: Final = "after answer"
+BEFORE_VIEW: Final = "before view"
+AFTER_VIEW: Final = "after view"
+
+
+class Fate(logging.Handler):
+    """Kills the process at the ``number``-th time it passes ``point``."""
+
+    def __init__(self, point: str = "", number: int = 0) -> None:
+        super().__init__(logging.DEBUG)
+        self._point = point
+        self._left = number
+
+    def passed(self, point: str) -> None:
+        if point == self._point:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _, is_effect, point = record.getMessage().partition("effect: ")
+        if is_effect:
+            self.passed(point)
+
+    def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """The checkpoint view is replaced by a rename: the last moment of the old one."""
+        if event == "os.rename" and str(arguments[1]).endswith("kubelet_internal_checkpoint"):
+            self.passed(BEFORE_VIEW)
+
+
+async def main(root: Path, fate: Fate) -> None:
+    config = ManagerConfig(KubeletPaths(root), root / "state" / "manager.db")
+    requests = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(requests), sys.stdin)
+    async with run_manager(config, clock=SystemClock()) as manager, asyncio.TaskGroup() as tasks:
+        answer(id=0)
+        async for line in requests:
+            tasks.create_task(serve(manager, json.loads(line), fate))
+
+
+async def serve(manager: DeviceManager, request: dict[str, Any], fate: Fate) -> None:
+    pod = PodUid(request.get("pod", ""))
+    match request["do"]:
+        case "admit":
+            try:
+                await manager.admit(request_of(pod, request["count"]))
+            except AdmissionError as error:
+                answer(id=request["id"], refused=str(error))
+            else:
+                answer(id=request["id"], held=held_by(manager, pod))
+                fate.passed(AFTER_ANSWER)
+        case "release":
+            await manager.release_pod(pod)
+            answer(id=request["id"])
+        case "wait":
+            async for _ in manager.changes():
+                if any(count.allocatable for count in manager.resources().values()):
+                    break
+            answer(id=request["id"])
+        case "state":
+            answer(id=request["id"], pods={pod: held_by(manager, pod) for pod in manager.assigned_pods()})
+
+
+def request_of(pod: PodUid, count: int) -> PodRequest:
+    """An init container and an app container that takes its devices over."""
+    containers = [("init", ContainerKind.INIT), ("app", ContainerKind.APP)]
+    limits = {RESOURCE: count}
+    return PodRequest(
+        pod, "default", pod, tuple(ContainerRequest(ContainerName(name), kind, limits) for name, kind in containers)
+    )
+
+
+def held_by(manager: DeviceManager, pod: PodUid) -> dict[str, list[str]]:
+    """Container to devices."""
+    return {container: sorted(devices[RESOURCE]) for container, devices in manager.devices_of(pod).items()}
+
+
+def answer(**members: object) -> None:
+    sys.stdout.write(json.dumps(members) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    fate = Fate(sys.argv[2], int(sys.argv[3])) if len(sys.argv) > 2 else Fate()
+    logging.getLogger("plugbay").setLevel(logging.DEBUG)
+    logging.getLogger("plugbay").addHandler(fate)
+    sys.addaudithook(fate.audit)
+    asyncio.run(main(Path(sys.argv[1]), fate))
