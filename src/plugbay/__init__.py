@@ -3,6 +3,7 @@
 from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount, merge_devices
 from plugbay.model.health import HEALTHY, Health, HealthState, unhealthy, unknown
+from plugbay.sdk.entry import run
 from plugbay.sdk.plugin import DevicePlugin, plugin
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Mount",
     "merge_devices",
     "plugin",
+    "run",
     "unhealthy",
     "unknown",
 ]

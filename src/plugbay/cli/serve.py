@@ -56,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(
         level=args.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(message)s"
     )
+    sys.path.insert(0, os.getcwd())  # for module:object, wherever the command itself lies
     plugins = [plugin for target in args.targets for plugin in _load(target, args)]
     root = Path(args.root) if args.root else default_root(os.environ, os.geteuid())
     asyncio.run(serve(plugins, paths=KubeletPaths(root.absolute())))
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load(target: str, args: argparse.Namespace) -> list[DevicePlugin]:
-    from plugbay.errors import UsageError
+    from plugbay.errors import PathUnusable, UsageError
 
     if target == "directory":
         from plugbay.plugins.directory.plugin import DirectoryPlugin
@@ -71,6 +72,8 @@ def _load(target: str, args: argparse.Namespace) -> list[DevicePlugin]:
         missing = [f"--{name}" for name in ("resource", "path", "env") if getattr(args, name) is None]
         if missing:
             raise UsageError(f"`serve directory` needs {', '.join(missing)}")
+        if args.path.exists() and not args.path.is_dir():
+            raise PathUnusable(str(args.path), "is not a directory")
         return [DirectoryPlugin(args.resource, args.path.absolute(), env=args.env)]
     from plugbay.sdk.targets import load_plugins
 

@@ -39,12 +39,15 @@ def _load_file(target: str) -> ModuleType:
     path = Path(target)
     if not path.is_file():
         raise PluginLoadError(target, "no such file")
-    spec = spec_from_file_location(path.stem, path)
+    name = f"plugbay_target_{path.stem}"  # a prefix: a file may be called random.py
+    spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)  # dataclasses and pickles look their module up
+    sys.modules[name] = module  # dataclasses and pickles look their module up
     loader = spec.loader
+    if (directory := str(path.parent.absolute())) not in sys.path:
+        sys.path.insert(0, directory)  # as when Python runs the file: it may import its neighbours
     _run(target, lambda: loader.exec_module(module))
     return module
 
@@ -52,7 +55,7 @@ def _load_file(target: str) -> ModuleType:
 def _run(target: str, load: Callable[[], _Loaded]) -> _Loaded:
     try:
         return load()
-    except Exception as error:  # it is somebody else's code
+    except (Exception, SystemExit) as error:  # it is somebody else's code
         raise PluginLoadError(target, f"{type(error).__name__}: {error}") from error
 
 

@@ -1,0 +1,25 @@
+"""What a plugin file calls to serve itself; nothing heavy is imported before it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.kubelet.roots import STOCK_ROOT
+from plugbay.sdk.plugin import DevicePlugin
+
+
+def run(*plugins: DevicePlugin, kubelet_root: str | Path = STOCK_ROOT) -> None:
+    """Serve ``plugins`` to the kubelet of this machine until SIGTERM or SIGINT; SIGHUP looks and registers again.
+
+    For ``if __name__ == "__main__"`` in a plugin's own file. Logging is yours to set up; ``plugbay serve`` does that,
+    and finds a node of ``plugbay node up`` too.
+
+    Raises:
+        PlugbayError: nothing was served: a bad resource name, one that two plugins serve, an unusable directory.
+    """
+    import asyncio
+
+    from plugbay.sdk.runner import serve
+
+    asyncio.run(serve(plugins, paths=KubeletPaths(Path(kubelet_root).absolute())))

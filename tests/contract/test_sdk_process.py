@@ -1,0 +1,155 @@
+"""Plugins as processes of their own: the examples, and what ``plugbay serve`` says when it cannot serve."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.model.ids import DeviceId
+from plugbay.testing.fake_kubelet import fake_kubelet
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+DEADLINE_S = 20
+RUNNING = """
+import sys
+from plugbay import Device, DevicePlugin, run
+
+class Mine(DevicePlugin):
+    resource_name = "example.com/mine"
+
+    def discover(self):
+        return [Device("m")]
+
+run(Mine(), kubelet_root=sys.argv[1])
+"""
+
+
+@pytest.fixture
+def paths(sockets: Path) -> KubeletPaths:
+    return KubeletPaths(sockets)
+
+
+@asynccontextmanager
+async def python(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def end(process: asyncio.subprocess.Process, number: signal.Signals = signal.SIGTERM) -> str:
+    """Ask the process to stop; what it logged, after it ended well."""
+    process.send_signal(number)
+    _, log = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+    assert process.returncode == 0, log.decode()
+    assert b"Traceback" not in log
+    return log.decode()
+
+
+async def test_example_class_serves_links_of_a_directory(paths: KubeletPaths) -> None:
+    links = paths.root / "by-path"
+    target = paths.root / "target.py"
+    target.write_text(
+        f"import sys\nsys.path.insert(0, {str(EXAMPLES)!r})\nfrom pathlib import Path\n"
+        f"from serial_ports import SerialPorts\nports = SerialPorts(Path({str(links)!r}))\n"
+    )
+    links.mkdir()
+    for name in ("usb-1", "usb-2"):
+        (paths.root / f"tty-{name}").touch()
+        (links / name).symlink_to(paths.root / f"tty-{name}")
+    (links / "usb-3").symlink_to(paths.root / "gone")
+    async with (
+        fake_kubelet(paths) as kubelet,
+        python("-m", "plugbay", "--root", str(paths.root), "serve", str(target)) as process,
+    ):
+        plugin = await kubelet.next_registration()
+        await plugin.until_devices("usb-1", "usb-2", "usb-3")
+        assert [device.health for device in plugin.devices.values()] == ["Healthy", "Healthy", "Unhealthy"]
+        answer = await plugin.client.allocate([DeviceId("usb-2"), DeviceId("usb-1")])
+        assert answer is not None
+        assert answer.edits.env == {"SERIAL_PORTS": f"{paths.root}/tty-usb-1,{paths.root}/tty-usb-2"}
+        chosen = await plugin.client.preferred_allocation(
+            [DeviceId("usb-1"), DeviceId("usb-2")], [DeviceId("usb-2")], 1
+        )
+        assert chosen == ("usb-2",)
+        await end(process)
+
+
+async def test_example_function_is_served_under_its_own_name(paths: KubeletPaths) -> None:
+    async with (
+        fake_kubelet(paths) as kubelet,
+        python("-m", "plugbay", "--root", str(paths.root), "serve", str(EXAMPLES / "gophers.py")) as process,
+    ):
+        plugin = await kubelet.next_registration()
+        assert plugin.registration.resource_name == "example.com/gopher"
+        await end(process, signal.SIGINT)
+
+
+async def test_file_may_serve_its_plugins_itself(paths: KubeletPaths) -> None:
+    async with fake_kubelet(paths) as kubelet, python("-c", RUNNING, str(paths.root)) as process:
+        await (await kubelet.next_registration()).until_devices("m")
+        await end(process)
+    assert [entry.name for entry in paths.device_plugins.iterdir()] == []
+
+
+async def test_plugin_started_before_the_kubelet_says_what_it_waits_for(paths: KubeletPaths) -> None:
+    async with python("-c", "import logging\nlogging.basicConfig()\n" + RUNNING, str(paths.root)) as process:
+        assert process.stderr is not None
+        line = await asyncio.wait_for(process.stderr.readline(), DEADLINE_S)
+        assert f"waiting for {paths.device_plugins}" in line.decode()
+        async with fake_kubelet(paths) as kubelet:
+            await (await kubelet.next_registration()).until_devices("m")
+            await end(process)
+
+
+DIRECTORY = ("directory", "--resource", "example.com/gopher", "--env", "Gopher")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        pytest.param((*DIRECTORY[:-2], "--path", "/x"), 2, "`serve directory` needs --env", id="missing-option"),
+        pytest.param((*DIRECTORY, "--path", "{file}"), 1, "{file}: is not a directory", id="path-is-a-file"),
+        pytest.param(
+            ("directory", "--resource", "gopher", "--path", "/x", "--env", "E"),
+            1,
+            'the ResourceName "gopher" is invalid',
+            id="resource-name",
+        ),
+        pytest.param(
+            ("--root", "{file}", *DIRECTORY, "--path", "/x"), 1, "{file}: is not a directory", id="root-is-a-file"
+        ),
+        pytest.param(
+            ("--root", "{root}/" + "x" * 100, *DIRECTORY, "--path", "/x"), 1, "unix sockets end at 107", id="too-long"
+        ),
+        pytest.param(("nothing.py",), 1, "cannot load a plugin from nothing.py: no such file", id="no-such-file"),
+        pytest.param(("gophers",), 1, "a target is FILE.py or module:object", id="no-target"),
+        pytest.param((), 2, "the following arguments are required: TARGET", id="nothing"),
+    ],
+)
+async def test_what_cannot_be_served_is_one_sentence(
+    paths: KubeletPaths, arguments: tuple[str, ...], code: int, sentence: str
+) -> None:
+    names = {"file": str(paths.root / "file"), "root": str(paths.root)}
+    (paths.root / "file").touch()
+    given = [argument.format(**names) for argument in arguments]
+    async with python("-m", "plugbay", "--root", str(paths.root), "serve", *given) as process:
+        _, said = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+    assert process.returncode == code
+    first, *_ = said.decode().splitlines()
+    assert first.startswith("plugbay: error: ")
+    assert sentence.format(**names) in first
+    assert "Traceback" not in said.decode()
+    assert [entry.name for entry in paths.root.iterdir()] == ["file"]
