@@ -46,21 +46,25 @@ class SleepersClock(ManualClock):
 
     def __init__(self) -> None:
         super().__init__()
-        self._asleep: list[float] = []
+        self.asleep: list[float] = []
         self._news = Changes()
 
     async def sleep(self, seconds: float) -> None:
-        self._asleep.append(seconds)
+        self.asleep.append(seconds)
         self._news.notify()
         await super().sleep(seconds)
 
-    async def sleep_through(self, seconds: float) -> None:
-        """Wait until somebody sleeps so long, and let the time pass."""
+    async def until_asleep(self, seconds: float) -> None:
+        """Wait until somebody sleeps so long."""
         async with asyncio.timeout(10):
             async for _ in self._news:
-                if seconds in self._asleep:
-                    break
-        self._asleep.remove(seconds)
+                if seconds in self.asleep:
+                    return
+
+    async def sleep_through(self, seconds: float) -> None:
+        """Wait until somebody sleeps so long, and let the time pass."""
+        await self.until_asleep(seconds)
+        self.asleep.remove(seconds)
         self.advance(seconds)
 
 
@@ -234,9 +238,10 @@ async def test_34_a_failing_notification_undoes_the_registration(sockets: Path) 
         accept = plugin.notify_answer
         plugin.notify_answer = refusing("Unknown", "do not want")
         b.show()
-        await registered(plugin)
-        await plugin.plugin.until_unwatched()
+        await b.clock.until_asleep(0.5)
+        assert plugin.statuses == [REGISTERED]
         assert b.manager.resources()[GOPHER].allocatable == 0
+        assert b.manager.endpoints.active(GOPHER) is None
         plugin.notify_answer = accept
         await b.clock.sleep_through(0.5)
         await b.counts(2, 2)
@@ -335,6 +340,7 @@ async def test_removal_cuts_a_hanging_registration_short(sockets: Path) -> None:
         await b.counts(2, 2)
         (b.registry / "p.sock").unlink()
         await b.counts(2, 0)
+        assert 0.5 not in b.clock.asleep  # it did not end by failing after 5 s
 
 
 class Garbage(FakePlugin):
