@@ -42,6 +42,13 @@ def _add_up(commands: Subparsers) -> CommandParser:
     )
     parser.add_argument("--name", metavar="NAME", help="the node's name (default: the host name)")
     parser.add_argument(
+        "--on-foreign-checkpoint",
+        choices=("import", "refuse"),
+        default="import",
+        help="what to do about a device checkpoint that a kubelet wrote: take it over in place of what the node "
+        "knows, or do not start (default: %(default)s)",
+    )
+    parser.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
         default="info",

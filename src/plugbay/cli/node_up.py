@@ -12,6 +12,7 @@ from typing import Final
 from plugbay.cli.logs import configure_logs
 from plugbay.cli.output import show
 from plugbay.cli.roots import chosen_root
+from plugbay.manager.config import ForeignCheckpoint
 from plugbay.node.config import NodeConfig
 from plugbay.node.runner import run_node
 from plugbay.ops.clock import SystemClock
@@ -21,7 +22,10 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 def run_node_up(args: argparse.Namespace) -> int:
     configure_logs(args.log_level, sys.stderr)
-    asyncio.run(_serve(NodeConfig(chosen_root(args), name=args.name)))
+    config = NodeConfig(
+        chosen_root(args), name=args.name, on_foreign_checkpoint=ForeignCheckpoint(args.on_foreign_checkpoint)
+    )
+    asyncio.run(_serve(config))
     return 0
 
 

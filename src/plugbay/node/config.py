@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.manager.config import ForeignCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +18,14 @@ class NodeConfig:
         name: the node's name in the API; None is the host name, as for a kubelet.
         call_timeout_s: deadline of calls to plugins; see `plugbay.manager.config.ManagerConfig`.
         grace_period_s: how long the devices of a plugin that went away still count; a kubelet's is 5 minutes.
+        on_foreign_checkpoint: what to do about a checkpoint file below ``root`` that a kubelet wrote.
     """
 
     root: Path
     name: str | None = None
     call_timeout_s: float = 60.0
     grace_period_s: float = 300.0
+    on_foreign_checkpoint: ForeignCheckpoint = ForeignCheckpoint.IMPORT
 
     @property
     def kubelet_paths(self) -> KubeletPaths:

@@ -105,6 +105,7 @@ def _manager_config(config: NodeConfig) -> ManagerConfig:
         config.manager_store,
         call_timeout_s=config.call_timeout_s,
         grace_period_s=config.grace_period_s,
+        on_foreign_checkpoint=config.on_foreign_checkpoint,
     )
 
 
