@@ -14,12 +14,13 @@ import functools
 import re
 import struct
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 OFFSET_BASIS: Final = 2166136261
 _PRIME: Final = 16777619
 _MASK: Final = 0xFFFFFFFF
+_INVERSE: Final = pow(_PRIME, -1, _MASK + 1)
 _LANE_BITS: Final = 64
 """Room for a state of 32 bits times the prime of 25."""
 _LOW_RUN: Final = re.compile(rb"([ -?]{64,})")
@@ -33,62 +34,82 @@ def fnv1a(text: bytes, state: int = OFFSET_BASIS) -> int:
     return state
 
 
+def before(byte: int, state: int) -> int:
+    """The state that ``byte`` turns into ``state``."""
+    return (state * _INVERSE & _MASK) ^ byte
+
+
+def fnv1a_chunks(chunks: Iterable[Chunk], state: int, *, at_costly: Callable[[], None]) -> int:
+    """The state after all ``chunks`` in turn. About 0.3 µs for a chunk that was here twice before.
+
+    Args:
+        at_costly: called before each chunk that has to be looked at byte by byte.
+    """
+    for chunk in chunks:
+        transfer = chunk.transfer
+        if transfer is None:
+            at_costly()
+            state = chunk.after(state)
+        else:  # as in `after`; a call for each of a thousand chunks would cost more than the rest
+            low = state & transfer.low
+            state = (transfer.table[low] + (state - low) * transfer.power) & _MASK
+    return state
+
+
 class Chunk:
     """A piece of text that is hashed again and again behind other states.
 
     The first time costs what `fnv1a` costs, the second about eight times that, every other one a look-up: what is
     hashed only once shall not pay for a table. Not for use by two threads at once.
+
+    Attributes:
+        transfer: None as long as every byte has to be looked at.
     """
 
-    __slots__ = ("_is_seen", "_text", "_transfer")
+    __slots__ = ("_is_seen", "_text", "transfer")
 
     def __init__(self, text: bytes) -> None:
         self._text = text
         self._is_seen = False
-        self._transfer: _Transfer | None = None
-
-    @property
-    def is_costly(self) -> bool:
-        """Whether the next `after` has to look at every byte."""
-        return self._transfer is None
+        self.transfer: Transfer | None = None
 
     def after(self, state: int) -> int:
         """The state after this text."""
-        if self._transfer is None:
+        if self.transfer is None:
             if not self._is_seen:
                 self._is_seen = True
                 return fnv1a(self._text, state)
-            self._transfer = _transfer(self._text)
+            self.transfer = _transfer(self._text)
             self._text = b""  # never needed again
-        return self._transfer.apply(state)
+        return self.transfer.apply(state)
 
 
-class _Transfer:
+class Transfer:
     """What a chunk makes of every state."""
 
-    __slots__ = ("_low", "_power", "_table")
+    __slots__ = ("low", "power", "table")
 
     def __init__(self, table: Iterable[int], power: int) -> None:
-        self._table = array("I", table)
-        self._low = len(self._table) - 1
-        self._power = power
+        self.table = array("I", table)
+        self.low = len(self.table) - 1
+        self.power = power
 
     def apply(self, state: int) -> int:
-        low = state & self._low
-        return (self._table[low] + (state - low) * self._power) & _MASK
+        low = state & self.low
+        return (self.table[low] + (state - low) * self.power) & _MASK
 
-    def then(self, following: _Transfer) -> _Transfer:
-        entries = max(self._low, following._low) + 1
+    def then(self, following: Transfer) -> Transfer:
+        entries = max(self.low, following.low) + 1
         table = [following.apply(self.apply(low)) for low in range(entries)]
-        return _Transfer(table, self._power * following._power & _MASK)
+        return Transfer(table, self.power * following.power & _MASK)
 
 
-def _transfer(text: bytes) -> _Transfer:
+def _transfer(text: bytes) -> Transfer:
     parts = [_of_run(part) for part in _LOW_RUN.split(text) if part]
-    return functools.reduce(_Transfer.then, parts) if parts else _Transfer([0], 1)
+    return functools.reduce(Transfer.then, parts) if parts else Transfer([0], 1)
 
 
-def _of_run(text: bytes) -> _Transfer:
+def _of_run(text: bytes) -> Transfer:
     """One table for ``text``: all its entries are computed at once, as lanes of one large number."""
     bits = max(text).bit_length()
     ones, states = _lanes(bits)
@@ -97,7 +118,7 @@ def _of_run(text: bytes) -> _Transfer:
     for byte in text:
         states = (states ^ patterns[byte]) * _PRIME & mask
     packed = states.to_bytes((_LANE_BITS // 8) << bits, "little")
-    return _Transfer(struct.unpack(f"<{1 << bits}Q", packed), pow(_PRIME, len(text), _MASK + 1))
+    return Transfer(struct.unpack(f"<{1 << bits}Q", packed), pow(_PRIME, len(text), _MASK + 1))
 
 
 @functools.cache

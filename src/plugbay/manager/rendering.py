@@ -23,7 +23,7 @@ from plugbay.kubelet.checkpoint_data import (
     PodDevicesEntry,
     dump_entry,
 )
-from plugbay.kubelet.fnv import Chunk, fnv1a
+from plugbay.kubelet.fnv import Chunk, before, fnv1a, fnv1a_chunks
 from plugbay.manager.state import Assignment
 from plugbay.model.ids import DeviceId, ResourceName
 
@@ -69,11 +69,8 @@ class Renderer:
         pace = _Pace()
         entries = self._updated_entries(holdings.assignments, pace)
         lists = self._updated_lists(holdings.registered, pace)
-        state = fnv1a(DUMP_START)
-        for chunk in _chunks(entries, lists):
-            if chunk.is_costly:
-                pace.rest()
-            state = chunk.after(state)
+        state = _after_entries(entries, pace)
+        state = fnv1a_chunks(_chunks(lists), state, at_costly=pace.rest)
         registered = ",".join(f"{go_json.quoted(name)}:{blocks.encoded}" for name, blocks in lists.items())
         encoded = [entry.encoded for entry in entries] or None  # a kubelet has null for no entries
         return Rendered(compose(encoded, f"{{{registered}}}", state), state)
@@ -112,7 +109,7 @@ class _Entry:
         self.key = (assignment.pod, assignment.container, assignment.resource)
         entry = PodDevicesEntry(*self.key, assignment.by_node, assignment.response)
         self.encoded = encode_entry(entry)
-        self.chunk = Chunk(dump_entry(entry))
+        self.chunk = Chunk(b" " + dump_entry(entry))
 
 
 class _DeviceList:
@@ -171,16 +168,18 @@ class _Pace:
             self._since = time.perf_counter()
 
 
-def _chunks(entries: Sequence[_Entry], lists: Mapping[ResourceName, _DeviceList]) -> Iterator[Chunk]:
-    """The text of `dump` behind its start, in pieces."""
-    space = Chunk(b" ")
-    if entries:
-        yield Chunk(b"[")
-        yield entries[0].chunk
-        for entry in entries[1:]:
-            yield space
-            yield entry.chunk
-    yield Chunk((b"]" if entries else DUMP_NULL) + DUMP_MIDDLE + b"map[")
+def _after_entries(entries: Sequence[_Entry], pace: _Pace) -> int:
+    """The hash of the text of `dump` up to the registered devices."""
+    if not entries:
+        return fnv1a(DUMP_START + DUMP_NULL)
+    # Every entry has its space in front, the first one too: for this one it is taken back.
+    start = before(ord(" "), fnv1a(DUMP_START + b"["))
+    return fnv1a(b"]", fnv1a_chunks((entry.chunk for entry in entries), start, at_costly=pace.rest))
+
+
+def _chunks(lists: Mapping[ResourceName, _DeviceList]) -> Iterator[Chunk]:
+    """The text of `dump` from the registered devices on."""
+    yield Chunk(DUMP_MIDDLE + b"map[")
     for index, (name, devices) in enumerate(lists.items()):
         yield Chunk(f"{'] ' if index else ''}{name}:[".encode())
         yield from devices.chunks()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.kubelet.fnv import OFFSET_BASIS, Chunk, fnv1a
+from plugbay.kubelet.fnv import OFFSET_BASIS, Chunk, before, fnv1a, fnv1a_chunks
 
 states = st.integers(min_value=0, max_value=2**32 - 1)
 texts = st.one_of(
@@ -30,8 +30,8 @@ def test_hash_of_a_text_is_that_of_its_parts_in_turn(first: bytes, second: bytes
 @given(texts, st.lists(states, min_size=1, max_size=5))
 def test_chunk_agrees_with_the_plain_hash_however_often_it_is_asked(text: bytes, befores: list[int]) -> None:
     chunk = Chunk(text)
-    for before in [*befores, *befores]:
-        assert chunk.after(before) == fnv1a(text, before)
+    for state in [*befores, *befores]:
+        assert chunk.after(state) == fnv1a(text, state)
 
 
 @given(st.lists(texts, max_size=6))
@@ -51,10 +51,14 @@ def test_every_low_byte_has_its_entry() -> None:
         assert [chunk.after(low) for low in range(256)] == [fnv1a(text, low) for low in range(256)]
 
 
+@given(states, st.integers(0, 255))
+def test_before_undoes_one_byte(state: int, byte: int) -> None:
+    assert fnv1a(bytes([byte]), before(byte, state)) == state
+
+
 def test_only_the_first_two_askings_look_at_the_text() -> None:
-    chunk = Chunk(b"text")
-    costs = []
-    for _ in range(4):
-        costs.append(chunk.is_costly)
-        chunk.after(0)
-    assert costs == [True, True, False, False]
+    chunks = [Chunk(b"some "), Chunk(b"text")]
+    costly: list[None] = []
+    for seen in (2, 4, 4, 4):
+        assert fnv1a_chunks(chunks, OFFSET_BASIS, at_costly=lambda: costly.append(None)) == fnv1a(b"some text")
+        assert len(costly) == seen
