@@ -20,9 +20,11 @@ from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ForeignCheckpoint, ManagerConfig
 from plugbay.manager.manager import DeviceManager, run_manager
+from plugbay.manager.state import Assignment
+from plugbay.manager.store import SaveAssignments, SaveViewChecksums, open_store
 from plugbay.model.devices import Device
 from plugbay.model.health import unhealthy
-from plugbay.model.ids import ContainerName, PodUid, ResourceName
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.ops.clock import SystemClock
 from plugbay.testing.clock import ManualClock
@@ -270,18 +272,18 @@ async def test_file_that_cannot_be_read_stops_the_start(config: ManagerConfig) -
 
 
 async def test_older_view_of_ours_does_not_undo_later_admissions(config: ManagerConfig) -> None:
-    """A crash after an admission and before its view leaves the view before."""
-    async with managed(config) as (manager, _):
-        await until_view(config, lambda data: data.registered_devices == {GOPHER: ("g1", "g2")})
-        await manager.admit(pod("p"))
-        await until_view(config, lambda data: pods(data) == ["p"])
-    last = config.paths.checkpoint.read_bytes()
-    async with managed(config) as (manager, _):
-        await manager.admit(pod("q"))
-        await until_view(config, lambda data: pods(data) == ["p", "q"])
-        assert config.paths.checkpoint.read_bytes() != last
+    """A crash after a commit leaves the view of before; one after its checksum was noted, too."""
+    write(config, CheckpointData((entry("p", "g1"),), {GOPHER: ()}))
+    async with started(config):
+        pass
+    later = Assignment(PodUid("q"), ContainerName("app"), GOPHER, {-1: (DeviceId("g2"),)}, b"")
+    async with open_store(config.store) as store:
+        known = store.load().view_checksums
+        await store.commit([SaveAssignments((later,)), SaveViewChecksums(known | {1})])
+    assert pods(read(config)) == ["p"]
     async with started(config) as manager:
-        assert set(holders(manager)) == {"p", "q"}
+        assert holders(manager) == {"p": ("g1",), "q": ("g2",)}
+    assert pods(read(config)) == ["p", "q"]
 
 
 # --- crashes --------------------------------------------------------------------------------------------------------
