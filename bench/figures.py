@@ -19,16 +19,20 @@ class Pace(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured number; smaller is better, ``target`` is the largest that is all right."""
+    """One measured number; smaller is better.
+
+    Attributes:
+        target: the largest value that is all right; None for what is only context for other figures.
+    """
 
     name: str
     value: float
     unit: str
-    target: float
+    target: float | None
 
     @property
     def ok(self) -> bool:
-        return self.value <= self.target
+        return self.target is None or self.value <= self.target
 
     def line(self, pace: Pace) -> str:
         """One JSON object."""
