@@ -5,54 +5,88 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import Final, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
 from plugbay.errors import RpcFailed
 from plugbay.wire.status import translate
+from plugbay.wire.transport import open_channel, wait_connected
 
 _Answer = TypeVar("_Answer", bound=Message)
 _CLOSING: Final = ("Canceled", "grpc: the client connection is closing")
 """What Go's gRPC says of a call whose connection is closed by ourselves."""
 
 
-async def call_unary(
-    channel: grpc.aio.Channel, method: str, request: Message, answer: type[_Answer], *, timeout_s: float | None = None
-) -> _Answer:
-    """Call ``method``, such as ``/v1beta1.DevicePlugin/Allocate``.
+class Connection:
+    """A channel to one unix socket, and the calls under way on it.
 
-    Raises:
-        RpcFailed: refused, no answer in time, an answer of another shape, or the channel was closed meanwhile.
+    It connects when first used. The calls are known here because not every grpcio ends them with their channel.
     """
-    with _failures_translated():
-        encoded: bytes = await channel.unary_unary(
-            method,
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=None,  # grpcio would log what cannot be read, and answer None
-        )(request, timeout=timeout_s)
-    try:
-        return answer.FromString(encoded)
-    except DecodeError as error:
-        raise RpcFailed("Internal", f"grpc: failed to unmarshal the received message: {error}") from error
 
+    def __init__(self, path: Path) -> None:
+        self._channel = open_channel(path)
+        self._calls: set[grpc.aio.Call] = set()
 
-async def call_stream(channel: grpc.aio.Channel, method: str, request: Message) -> AsyncGenerator[bytes, None]:
-    """The encoded messages of the server's stream until it ends normally; the call ends with the iteration.
+    async def connect(self, timeout_s: float) -> None:
+        """Connect now, trying again while nobody listens yet.
 
-    Raises:
-        RpcFailed: refused, broken off, or the channel was closed meanwhile.
-    """
-    with _failures_translated():
-        call: Any = channel.unary_stream(
-            method, request_serializer=type(request).SerializeToString, response_deserializer=None
-        )(request)
-        try:
-            async for message in call:
-                yield message
-        finally:
+        Raises:
+            TimeoutError: nobody answered in time.
+        """
+        await wait_connected(self._channel, timeout_s)
+
+    async def close(self) -> None:
+        """Close the channel; calls under way fail."""
+        for call in tuple(self._calls):
             call.cancel()
+        await self._channel.close()
+
+    async def unary(
+        self, method: str, request: Message, answer: type[_Answer], *, timeout_s: float | None = None
+    ) -> _Answer:
+        """Call ``method``, such as ``/v1beta1.DevicePlugin/Allocate``.
+
+        Raises:
+            RpcFailed: refused, no answer in time, an answer of another shape, or the connection was closed meanwhile.
+        """
+        with _failures_translated():
+            call: grpc.aio.UnaryUnaryCall[Message, bytes] = self._channel.unary_unary(
+                method,
+                request_serializer=type(request).SerializeToString,
+                response_deserializer=None,  # grpcio would log what cannot be read, and answer None
+            )(request, timeout=timeout_s)
+            with self._under_way(call):
+                encoded = await call
+        try:
+            return answer.FromString(encoded)
+        except DecodeError as error:
+            raise RpcFailed("Internal", f"grpc: failed to unmarshal the received message: {error}") from error
+
+    async def stream(self, method: str, request: Message) -> AsyncGenerator[bytes, None]:
+        """The encoded messages of the server's stream until it ends normally; the call ends with the iteration.
+
+        Raises:
+            RpcFailed: refused, broken off, or the connection was closed meanwhile.
+        """
+        with _failures_translated():
+            call: grpc.aio.UnaryStreamCall[Message, bytes] = self._channel.unary_stream(
+                method, request_serializer=type(request).SerializeToString, response_deserializer=None
+            )(request)
+            with self._under_way(call):
+                async for message in call:
+                    yield message
+
+    @contextmanager
+    def _under_way(self, call: grpc.aio.Call) -> Iterator[None]:
+        self._calls.add(call)
+        try:
+            yield
+        finally:
+            self._calls.discard(call)
+            call.cancel()  # nobody waits for it any more; harmless when it is over
 
 
 @contextmanager

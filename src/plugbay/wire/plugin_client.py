@@ -13,11 +13,10 @@ from google.protobuf.message import Message
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
-from plugbay.wire.calls import call_stream, call_unary
+from plugbay.wire.calls import Connection
 from plugbay.wire.convert import decode_edits, options_from_pb
 from plugbay.wire.device_list import ChangedDevices, DeviceListReader, NewList
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-from plugbay.wire.transport import open_channel, wait_connected
 
 _SERVICE = "/v1beta1.DevicePlugin/"
 _Answer = TypeVar("_Answer", bound=Message)
@@ -42,7 +41,7 @@ class PluginClient:
     """A connection to a plugin's socket. Failing calls raise `RpcFailed`."""
 
     def __init__(self, path: Path) -> None:
-        self._channel = open_channel(path)
+        self._connection = Connection(path)
 
     async def connect(self, timeout_s: float) -> None:
         """Connect, trying again while the socket is not there yet.
@@ -50,11 +49,11 @@ class PluginClient:
         Raises:
             TimeoutError: nobody answered in time.
         """
-        await wait_connected(self._channel, timeout_s)
+        await self._connection.connect(timeout_s)
 
     async def close(self) -> None:
         """Close the connection; calls under way fail."""
-        await self._channel.close()
+        await self._connection.close()
 
     async def options(self, *, timeout_s: float | None = None) -> PluginOptions:
         return options_from_pb(
@@ -64,7 +63,7 @@ class PluginClient:
     async def lists(self) -> AsyncGenerator[NewList | ChangedDevices, None]:
         """The device lists, as long as the plugin streams. The plugin's normal end of the stream ends the iteration."""
         reader = DeviceListReader()
-        async with aclosing(call_stream(self._channel, f"{_SERVICE}ListAndWatch", pb.Empty())) as stream:
+        async with aclosing(self._connection.stream(f"{_SERVICE}ListAndWatch", pb.Empty())) as stream:
             async for message in stream:
                 yield reader.read(message)
 
@@ -108,4 +107,4 @@ class PluginClient:
         )
 
     async def _call(self, method: str, request: Message, answer: type[_Answer], timeout_s: float | None) -> _Answer:
-        return await call_unary(self._channel, _SERVICE + method, request, answer, timeout_s=timeout_s)
+        return await self._connection.unary(_SERVICE + method, request, answer, timeout_s=timeout_s)

@@ -11,10 +11,9 @@ from typing import Final, Protocol
 
 import grpc
 
-from plugbay.wire.calls import call_unary
+from plugbay.wire.calls import Connection
 from plugbay.wire.generated import pluginregistration_v1_pb2 as pb
 from plugbay.wire.handlers import unary
-from plugbay.wire.transport import open_channel, wait_connected
 
 DEVICE_PLUGIN: Final = "DevicePlugin"
 """The type of a device plugin; compared exactly."""
@@ -50,7 +49,7 @@ class PluginRegistrationClient:
     """A connection to a registration socket. Failing calls raise `RpcFailed`."""
 
     def __init__(self, path: Path) -> None:
-        self._channel = open_channel(path)
+        self._connection = Connection(path)
 
     async def connect(self, timeout_s: float) -> None:
         """Connect, trying again while nobody listens yet.
@@ -58,22 +57,21 @@ class PluginRegistrationClient:
         Raises:
             TimeoutError: nobody answered in time.
         """
-        await wait_connected(self._channel, timeout_s)
+        await self._connection.connect(timeout_s)
 
     async def close(self) -> None:
-        await self._channel.close()
+        await self._connection.close()
 
     async def info(self, *, timeout_s: float) -> PluginInfo:
         """GetInfo."""
-        answer = await call_unary(
-            self._channel, f"/{_SERVICE}/GetInfo", pb.InfoRequest(), pb.PluginInfo, timeout_s=timeout_s
+        answer = await self._connection.unary(
+            f"/{_SERVICE}/GetInfo", pb.InfoRequest(), pb.PluginInfo, timeout_s=timeout_s
         )
         return PluginInfo(answer.type, answer.name, answer.endpoint, tuple(answer.supported_versions))
 
     async def notify(self, status: RegistrationStatus, *, timeout_s: float) -> None:
         """NotifyRegistrationStatus."""
-        await call_unary(
-            self._channel,
+        await self._connection.unary(
             f"/{_SERVICE}/NotifyRegistrationStatus",
             pb.RegistrationStatus(plugin_registered=status.plugin_registered, error=status.error),
             pb.RegistrationStatusResponse,

@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.message import Message
 
 from plugbay.model.podresources import AllocatableResources, PodResources
-from plugbay.wire.calls import call_unary
+from plugbay.wire.calls import Connection
 from plugbay.wire.generated import podresources_v1_pb2 as v1
 from plugbay.wire.generated import podresources_v1alpha1_pb2 as v1alpha1
 from plugbay.wire.handlers import unary
@@ -25,7 +25,6 @@ from plugbay.wire.podresources_messages import (
     pod_to_v1,
     pod_to_v1alpha1,
 )
-from plugbay.wire.transport import open_channel
 
 V1_SERVICE = "v1.PodResourcesLister"
 V1ALPHA1_SERVICE = "v1alpha1.PodResourcesLister"
@@ -114,12 +113,12 @@ class PodResourcesCalls:
     """A connection to a PodResources socket. Failing calls raise `RpcFailed`."""
 
     def __init__(self, socket: Path, *, timeout_s: float) -> None:
-        self._channel = open_channel(socket)
+        self._connection = Connection(socket)
         self._timeout_s = timeout_s
 
     async def close(self) -> None:
         """Close the connection; calls under way fail."""
-        await self._channel.close()
+        await self._connection.close()
 
     async def list_v1(self) -> tuple[PodResources, ...]:
         answer = await self._call(V1_SERVICE, "List", v1.ListPodResourcesRequest(), v1.ListPodResourcesResponse)
@@ -146,4 +145,4 @@ class PodResourcesCalls:
         return tuple(map(pod_from_v1alpha1, answer.pod_resources))
 
     async def _call(self, service: str, method: str, request: Message, answer: type[_Answer]) -> _Answer:
-        return await call_unary(self._channel, f"/{service}/{method}", request, answer, timeout_s=self._timeout_s)
+        return await self._connection.unary(f"/{service}/{method}", request, answer, timeout_s=self._timeout_s)

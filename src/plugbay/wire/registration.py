@@ -9,11 +9,10 @@ from pathlib import Path
 import grpc
 
 from plugbay.model.devices import PluginOptions
-from plugbay.wire.calls import call_unary
+from plugbay.wire.calls import Connection
 from plugbay.wire.convert import options_to_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.handlers import unary
-from plugbay.wire.transport import open_channel
 
 API_VERSION = "v1beta1"
 
@@ -37,7 +36,7 @@ async def register(socket: Path, registration: Registration, *, options: PluginO
     Raises:
         RpcFailed: refused (``Unknown``), nobody there (``Unavailable``) or no answer in time (``DeadlineExceeded``).
     """
-    channel = open_channel(socket)
+    connection = Connection(socket)
     request = pb.RegisterRequest(
         version=registration.version,
         endpoint=registration.endpoint,
@@ -45,9 +44,9 @@ async def register(socket: Path, registration: Registration, *, options: PluginO
         options=options_to_pb(options),
     )
     try:
-        await call_unary(channel, "/v1beta1.Registration/Register", request, pb.Empty, timeout_s=timeout_s)
+        await connection.unary("/v1beta1.Registration/Register", request, pb.Empty, timeout_s=timeout_s)
     finally:
-        await channel.close()
+        await connection.close()
 
 
 def registration_handler(accept: Callable[[Registration], Awaitable[None]]) -> grpc.GenericRpcHandler:
