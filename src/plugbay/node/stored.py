@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +25,8 @@ from plugbay.node.records import (
     Waiting,
     new_record,
 )
+
+_Kind = TypeVar("_Kind")
 
 
 class _Container(msgspec.Struct, omit_defaults=True):
@@ -68,7 +71,7 @@ def decode_pod(manifest: str, created_at: str, progress: str) -> PodRecord:
         InvalidManifest, ValueError: the texts are damaged.
     """
     record = new_record(pod_from_v1(json.loads(manifest)), created_at=datetime.fromisoformat(created_at))
-    kept = msgspec.json.decode(progress, type=_Progress)
+    kept = _decode(progress, _Progress)
     containers = {name: _decode_container(each, kept.containers.get(name)) for name, each in record.containers.items()}
     return PodRecord(
         record.pod,
@@ -87,7 +90,19 @@ def encode_event(event: Event) -> str:
 
 
 def decode_event(text: str) -> Event:
-    return msgspec.json.decode(text, type=Event)
+    """What `encode_event` was given.
+
+    Raises:
+        ValueError: the text is damaged.
+    """
+    return _decode(text, Event)
+
+
+def _decode(text: str, kind: type[_Kind]) -> _Kind:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.MsgspecError as error:  # no ValueError before msgspec 0.21
+        raise ValueError(str(error)) from error
 
 
 def _encode_container(container: ContainerRecord) -> _Container:
