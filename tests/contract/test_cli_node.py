@@ -6,20 +6,16 @@ import asyncio
 import json
 import os
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING
 
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
 from plugbay.model.health import unhealthy
 from plugbay.model.ids import DeviceId
 from plugbay.testing.fake_plugin import fake_plugin
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Plugbay
 
 DEADLINE_S = 30
 RESOURCE = "example.com/gopher"
@@ -38,86 +34,10 @@ spec:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[list[str]]:
-        """The words of a table without its header."""
-        return [line.split() for line in self.out.splitlines()[1:]]
-
-
-class Plugbay:
-    """The command, on one root."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self._argv = (sys.executable, "-m", "plugbay", "--root", str(root))
-
-    @asynccontextmanager
-    async def start(self, *argv: str, **streams: Any) -> AsyncIterator[asyncio.subprocess.Process]:
-        pipes = {"stdin": asyncio.subprocess.DEVNULL, "stdout": asyncio.subprocess.PIPE, **streams}
-        process = await asyncio.create_subprocess_exec(*self._argv, *argv, **pipes)
-        try:
-            yield process
-        finally:
-            if process.returncode is None:
-                process.kill()
-            await process.communicate()
-
-    async def __call__(self, *argv: str, given: str = "") -> Done:
-        pipe = asyncio.subprocess.PIPE
-        async with asyncio.timeout(DEADLINE_S), self.start(*argv, stdin=pipe, stderr=pipe) as process:
-            out, err = await process.communicate(given.encode())
-            assert process.returncode is not None
-            return Done(process.returncode, out.decode(), err.decode())
-
-    async def until_running(self, name: str) -> None:
-        async with self.start("pod", "get", name, "-w") as watch:
-            await line_with(watch, " Running ")
-
-
-async def line_with(process: asyncio.subprocess.Process, text: str) -> str:
-    """The next line of a process's output that holds ``text``."""
-    assert process.stdout is not None
-    async with asyncio.timeout(DEADLINE_S):
-        while line := (await process.stdout.readline()).decode():
-            if text in line:
-                return line
-    raise AssertionError(f"the output ended without {text!r}")
-
-
-async def stop(node: asyncio.subprocess.Process) -> None:
-    node.terminate()
-    async with asyncio.timeout(DEADLINE_S):
-        assert await node.wait() == 0
-
-
-@pytest.fixture
-def plugbay(sockets: Path) -> Plugbay:
-    return Plugbay(sockets)
-
-
-@asynccontextmanager
-async def node_up(plugbay: Plugbay) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A node that serves; its pods are deleted at the end."""
-    async with plugbay.start("node", "up", "--name", "n1", "--log-level", "warning") as node:
-        await line_with(node, "SIGTERM or Ctrl-C stops the node and leaves its pods running")
-        try:
-            yield node
-        finally:
-            if node.returncode is None:
-                await plugbay("pod", "delete", "--all", "--grace-period=0")
-                await stop(node)
-
-
 async def test_a_pod_is_run_watched_described_and_deleted(plugbay: Plugbay) -> None:
-    async with node_up(plugbay):
+    async with plugbay.node_up():
         argv = ["pod", "run", "web", "--env", "COLOR=blue", "--", "sh", "-c", "echo hello; exec sleep 3600"]
-        assert await plugbay(*argv) == Done(0, "pod/web created\n", "")
+        assert await plugbay(*argv) == (0, "pod/web created\n", "")
         await plugbay.until_running("web")
 
         assert (await plugbay("pod", "get")).rows[0][:4] == ["web", "1/1", "Running", "0"]
@@ -129,25 +49,25 @@ async def test_a_pod_is_run_watched_described_and_deleted(plugbay: Plugbay) -> N
         assert "Name:         web\n" in page
         assert "Successfully assigned default/web to n1" in page
 
-        assert await plugbay("pod", "delete", "web", "--now") == Done(0, 'pod "web" deleted\n', "")
-        assert await plugbay("pod", "get") == Done(0, "", "No resources found in default namespace.\n")
+        assert await plugbay("pod", "delete", "web", "--now") == (0, 'pod "web" deleted\n', "")
+        assert await plugbay("pod", "get") == (0, "", "No resources found in default namespace.\n")
 
 
 async def test_exec_keeps_streams_apart_and_ends_like_the_command(plugbay: Plugbay) -> None:
-    async with node_up(plugbay):
+    async with plugbay.node_up():
         await plugbay("pod", "run", "web", "--env", "COLOR=blue", "--", "sleep", "3600")
         await plugbay.until_running("web")
         script = "echo $COLOR; echo oops >&2; exit 7"
         done = await plugbay("pod", "exec", "web", "--", "sh", "-c", script)
-        assert done == Done(7, "blue\n", "oops\ncommand terminated with exit code 7\n")
-        assert await plugbay("pod", "exec", "web", "--", "true") == Done(0, "", "")
+        assert done == (7, "blue\n", "oops\ncommand terminated with exit code 7\n")
+        assert await plugbay("pod", "exec", "web", "--", "true") == (0, "", "")
         done = await plugbay("pod", "exec", "web", "-c", "nope", "--", "true")
         assert done.code == 1
         assert done.err.startswith("plugbay: error: container nope is not valid for pod web")
 
 
 async def test_exec_ends_quietly_when_its_reader_goes(plugbay: Plugbay) -> None:
-    async with node_up(plugbay):
+    async with plugbay.node_up():
         await plugbay("pod", "run", "web", "--", "sleep", "3600")
         await plugbay.until_running("web")
         pipe = asyncio.subprocess.PIPE
@@ -162,7 +82,7 @@ async def test_exec_ends_quietly_when_its_reader_goes(plugbay: Plugbay) -> None:
 
 
 async def test_output_that_cannot_be_written_is_an_error(plugbay: Plugbay) -> None:
-    async with node_up(plugbay):
+    async with plugbay.node_up():
         full = os.open("/dev/full", os.O_WRONLY)
         async with plugbay.start("node", "get", stdout=full, stderr=asyncio.subprocess.PIPE) as process:
             os.close(full)
@@ -173,16 +93,16 @@ async def test_output_that_cannot_be_written_is_an_error(plugbay: Plugbay) -> No
 async def test_logs_are_shown_whole_in_part_and_as_they_come(plugbay: Plugbay) -> None:
     gate = plugbay.root / "gate"
     os.mkfifo(gate)
-    async with node_up(plugbay):
+    async with plugbay.node_up():
         script = f"echo one; echo two; cat '{gate}'; echo three"
         await plugbay("pod", "run", "talker", "--restart", "Never", "--", "sh", "-c", script)
         await plugbay.until_running("talker")
         async with plugbay.start("pod", "logs", "talker", "-f") as follow:
-            await line_with(follow, "two")
-            assert await plugbay("pod", "logs", "talker") == Done(0, "one\ntwo\n", "")
-            assert await plugbay("pod", "logs", "talker", "--tail", "1") == Done(0, "two\n", "")
+            await plugbay.line_with(follow, "two")
+            assert await plugbay("pod", "logs", "talker") == (0, "one\ntwo\n", "")
+            assert await plugbay("pod", "logs", "talker", "--tail", "1") == (0, "two\n", "")
             await asyncio.to_thread(gate.write_bytes, b"open\n")
-            await line_with(follow, "three")
+            await plugbay.line_with(follow, "three")
             async with asyncio.timeout(DEADLINE_S):
                 assert await follow.wait() == 0
 
@@ -192,27 +112,27 @@ async def test_a_pod_of_two_containers_says_which_one_is_meant(plugbay: Plugbay)
         "apiVersion: v1\nkind: Pod\nmetadata: {name: two}\nspec:\n  restartPolicy: Never\n  containers:\n"
         "  - {name: a, command: [sleep, '3600']}\n  - {name: b, command: [sleep, '3600']}\n"
     )
-    async with node_up(plugbay):
+    async with plugbay.node_up():
         assert (await plugbay("pod", "run", "-f", "-", given=manifest)).out == "pod/two created\n"
         await plugbay.until_running("two")
         done = await plugbay("pod", "exec", "two", "--", "true")
-        assert done == Done(0, "", 'Defaulted container "a" out of: a, b\n')
-        assert await plugbay("pod", "exec", "two", "-c", "b", "--", "true") == Done(0, "", "")
+        assert done == (0, "", 'Defaulted container "a" out of: a, b\n')
+        assert await plugbay("pod", "exec", "two", "-c", "b", "--", "true") == (0, "", "")
 
 
 async def test_a_pod_that_does_not_fit_says_why_in_its_events(plugbay: Plugbay) -> None:
-    async with node_up(plugbay):
+    async with plugbay.node_up():
         assert (await plugbay("pod", "run", "-f", "-", given=GOPHER_POD)).out == "pod/gopher-pod created\n"
         async with plugbay.start("events", "--for", "pod/gopher-pod", "-w") as watch:
-            line = await line_with(watch, "FailedScheduling")
+            line = await plugbay.line_with(watch, "FailedScheduling")
         assert "1 Insufficient example.com/gopher" in line
         assert (await plugbay("pod", "get")).rows[0][:3] == ["gopher-pod", "0/1", "Pending"]
         done = await plugbay("events", "--for", "node/gopher-pod")
-        assert done == Done(0, "", "No events found in default namespace.\n")
+        assert done == (0, "", "No events found in default namespace.\n")
 
 
 async def test_refusals_are_one_sentence_and_exit_code_1(plugbay: Plugbay) -> None:
-    async with node_up(plugbay):
+    async with plugbay.node_up():
         await plugbay("pod", "run", "web", "--", "sleep", "3600")
         refused = {
             ("pod", "run", "web", "--", "true"): 'pods "web" already exists',
@@ -224,14 +144,14 @@ async def test_refusals_are_one_sentence_and_exit_code_1(plugbay: Plugbay) -> No
             ("node", "get", "nope"): 'nodes "nope" not found',
         }
         for argv, sentence in refused.items():
-            assert await plugbay(*argv) == Done(1, "", f"plugbay: error: {sentence}\n")
+            assert await plugbay(*argv) == (1, "", f"plugbay: error: {sentence}\n")
         done = await plugbay("pod", "delete", "nope", "web", "--grace-period=0")
-        assert done == Done(1, 'pod "web" deleted\n', 'plugbay: error: pods "nope" not found\n')
-        assert await plugbay("pod", "delete", "nope", "--ignore-not-found") == Done(0, "", "")
+        assert done == (1, 'pod "web" deleted\n', 'plugbay: error: pods "nope" not found\n')
+        assert await plugbay("pod", "delete", "nope", "--ignore-not-found") == (0, "", "")
 
 
 async def test_the_node_is_listed_and_described(plugbay: Plugbay) -> None:
-    async with node_up(plugbay):
+    async with plugbay.node_up():
         assert (await plugbay("node", "get")).rows[0][:2] == ["n1", "Ready"]
         assert json.loads((await plugbay("node", "get", "-o", "json")).out)["items"][0]["metadata"]["name"] == "n1"
         page = (await plugbay("node", "describe")).out
@@ -241,7 +161,7 @@ async def test_the_node_is_listed_and_described(plugbay: Plugbay) -> None:
 
 async def test_devices_are_shown_with_their_holder(plugbay: Plugbay) -> None:
     paths = KubeletPaths(plugbay.root)
-    async with node_up(plugbay):
+    async with plugbay.node_up():
         devices = [Device(DeviceId("g1")), Device(DeviceId("g2"), health=unhealthy())]
         async with fake_plugin(RESOURCE, paths.device_plugins / "gopher.sock", devices) as plugin:
             await plugin.register(paths.registration_socket)
@@ -258,7 +178,7 @@ async def test_devices_are_shown_with_their_holder(plugbay: Plugbay) -> None:
 
 
 async def test_a_second_node_on_the_same_root_is_refused(plugbay: Plugbay) -> None:
-    async with node_up(plugbay) as node:
+    async with plugbay.node_up() as node:
         done = await plugbay("node", "up")
         assert (done.code, done.out) == (1, "")
         assert done.err == f"plugbay: error: another plugbay node (pid {node.pid}) is running on {plugbay.root}\n"
@@ -266,37 +186,37 @@ async def test_a_second_node_on_the_same_root_is_refused(plugbay: Plugbay) -> No
 
 
 async def test_a_stopped_node_leaves_its_pods_running(plugbay: Plugbay) -> None:
-    async with node_up(plugbay) as node:
+    async with plugbay.node_up() as node:
         await plugbay("pod", "run", "web", "--", "sleep", "3600")
         await plugbay.until_running("web")
         before = json.loads((await plugbay("pod", "get", "web", "-o", "json")).out)["status"]["containerStatuses"]
         node.terminate()
-        await line_with(node, "its pods go on")
+        await plugbay.line_with(node, "its pods go on")
         async with asyncio.timeout(DEADLINE_S):
             assert await node.wait() == 0
         assert (await plugbay("pod", "get")).code == 1
-    async with node_up(plugbay):
+    async with plugbay.node_up():
         await plugbay.until_running("web")
         after = json.loads((await plugbay("pod", "get", "web", "-o", "json")).out)["status"]["containerStatuses"]
         assert after == before
 
 
 async def test_a_watch_ends_by_ctrl_c_and_by_the_nodes_end(plugbay: Plugbay) -> None:
-    async with node_up(plugbay) as node:
+    async with plugbay.node_up() as node:
         await plugbay("pod", "run", "web", "--", "sleep", "3600")
         pipe = asyncio.subprocess.PIPE
         async with (
             plugbay.start("pod", "get", "-w", stderr=pipe) as interrupted,
             plugbay.start("pod", "get", "-w", stderr=pipe) as cut,
         ):
-            await line_with(interrupted, "web")
-            await line_with(cut, "web")
+            await plugbay.line_with(interrupted, "web")
+            await plugbay.line_with(cut, "web")
             async with asyncio.timeout(DEADLINE_S):
                 interrupted.send_signal(signal.SIGINT)
                 _, err = await interrupted.communicate()
                 assert (interrupted.returncode, err) == (130, b"")
                 await plugbay("pod", "delete", "web", "--grace-period=0")
-                await stop(node)
+                await plugbay.stop(node)
                 _, err = await cut.communicate()
                 assert cut.returncode == 1
                 assert err.startswith(b"plugbay: error: no plugbay node answers at ")

@@ -17,6 +17,9 @@ from plugbay.errors import NodeUnreachable, RequestRefused
 from plugbay.ops.http_client import ClientStream, UnixHttpClient
 
 SOCKET_NAME: Final = "plugbay.sock"
+NOT_FOUND: Final = "NotFound"
+"""The reason of a refusal: there is no such object."""
+
 _FRAME: Final = struct.Struct(">BI")
 
 
@@ -58,19 +61,34 @@ class NodeClient:
     def get(self, path: str, query: Mapping[str, str] | None = None) -> v1.Json:
         return self._ask("GET", path, query)
 
+    def find(self, path: str) -> v1.Json | None:
+        """What `get` gives; None when there is no such object."""
+        try:
+            return self.get(path)
+        except RequestRefused as error:
+            if error.reason == NOT_FOUND:
+                return None
+            raise
+
     def delete(self, path: str, query: Mapping[str, str] | None = None) -> v1.Json:
         return self._ask("DELETE", path, query)
 
     def create(self, path: str, value: v1.Json) -> v1.Json:
         return self._ask("POST", path, body=json.dumps(value).encode())
 
+    def replace(self, path: str, value: v1.Json) -> v1.Json:
+        """Have the object at ``path`` be as ``value`` says, whether it is there or not."""
+        return self._ask("PUT", path, body=json.dumps(value).encode())
+
     @contextmanager
-    def watch(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[Iterator[WatchEvent]]:
-        """The changes of a list as they happen, what is there first.
+    def watch(
+        self, path: str, query: Mapping[str, str] | None = None, *, for_s: float | None = None
+    ) -> Iterator[Iterator[WatchEvent]]:
+        """The changes of a list as they happen, what is there first; `TimeIsUp` is raised after ``for_s`` seconds.
 
         Inside the context the watch has begun: no later change is missed.
         """
-        with self._http.stream("GET", path, query={**(query or {}), "watch": "true"}) as stream:
+        with self._http.stream("GET", path, query={**(query or {}), "watch": "true"}, for_s=for_s) as stream:
             _refuse(stream)
             yield map(_watch_event, self._until_broken(_lines(stream.chunks)))
 

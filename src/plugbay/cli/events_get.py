@@ -27,9 +27,11 @@ def get_events(args: argparse.Namespace) -> int:
     is_wanted = _filter(kind)
     listing = Listing(lambda: _view(args), form)
     events = [each for each in v1.objects(client.get(events_path(namespace), query), "items") if is_wanted(each)]
-    if events or not (form.is_table or args.watch):
+    if args.watch:
+        listing.show_each(oldest_first(events))
+    elif events or not form.is_table:
         listing.show_list(oldest_first(events))
-    elif not args.watch:
+    else:
         show_note(f"No events found{f' in {namespace} namespace' if namespace is not None else ''}.")
     if args.watch:
         with client.watch(events_path(namespace), query) as changes:

@@ -44,6 +44,7 @@ class Listing:
         self._form = form
         self._columns: Columns | None = None
         self._shown: dict[str, str] = {}
+        self._has_shown = False
 
     def show_one(self, item: v1.Json) -> None:
         """An object that was asked for by its name: no list around it."""
@@ -51,14 +52,22 @@ class Listing:
         if self._form.is_table:
             self._show_rows([item])
         else:
-            show(object_text(item, self._form))
+            self._show_object(item)
 
     def show_list(self, items: Sequence[v1.Json]) -> None:
         self._note(items)
         if not self._form.is_table:
-            show(object_text(list_of(items), self._form))
+            self._show_object(list_of(items))
         elif items:
             self._show_rows(items)
+
+    def show_each(self, items: Sequence[v1.Json]) -> None:
+        """As their changes will be shown: without a list around them."""
+        if self._form.is_table:
+            self.show_list(items)
+            return
+        for item in items:
+            self.show_one(item)
 
     def show_change(self, change: WatchEvent) -> None:
         """One change; a watch starts with what is there, and what of it was shown already is left out."""
@@ -69,6 +78,12 @@ class Listing:
 
     def _note(self, items: Iterable[v1.Json]) -> None:
         self._shown.update((_identity(item), _version(item)) for item in items)
+
+    def _show_object(self, value: v1.Json) -> None:
+        if self._form is Form.YAML and self._has_shown:
+            show("---\n")
+        self._has_shown = True
+        show(object_text(value, self._form))
 
     def _show_rows(self, items: Iterable[v1.Json]) -> None:
         view, now = self._view(), datetime.now(UTC)

@@ -13,6 +13,9 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 _BAD_CHOICE: Final = re.compile(
     r"argument (?P<what>\S+): invalid choice: '(?P<given>.*?)' \(choose from (?P<known>.*)\)"
 )
+_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+_DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+")
 _QUOTES: Final = "'\" "
 
 
@@ -99,3 +102,16 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def chosen_namespace(args: argparse.Namespace) -> str | None:
     """The namespace the arguments ask for; None for all."""
     return None if args.all_namespaces else str(args.namespace)
+
+
+def duration_s(text: str) -> float:
+    """A length of time as Go writes it: ``30s``, ``1h30m``, ``0``, ``-1s``; for ``type=`` of an argument.
+
+    Source: Go 1.26 ``time.ParseDuration``, without what is shorter than milliseconds.
+    """
+    sign, unsigned = (-1, text[1:]) if text.startswith("-") else (1, text)
+    if unsigned == "0":
+        return 0.0
+    if not _DURATION.fullmatch(unsigned):
+        raise argparse.ArgumentTypeError(f"wants a time such as 30s or 1h30m, found {text!r}")
+    return sign * sum(float(amount) * _UNITS_S[unit] for amount, unit in _DURATION_PART.findall(unsigned))

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from contextlib import nullcontext
-from typing import Final
+from dataclasses import dataclass
 
 from plugbay.cli import v1
-from plugbay.cli.client import NodeClient, pod_path, pods_path
+from plugbay.cli.client import NOT_FOUND, NodeClient, pod_path, pods_path
 from plugbay.cli.listing import show_nothing_found
 from plugbay.cli.output import show, show_error
 from plugbay.cli.roots import chosen_root
 from plugbay.errors import RequestRefused, UsageError, quote
 
-_NOT_FOUND: Final = "NotFound"
+
+@dataclass(frozen=True, slots=True)
+class _PodKey:
+    namespace: str
+    name: str
 
 
 def delete_pods(args: argparse.Namespace) -> int:
     _check(args)
+    wanted = _from_manifests(args) if args.filename else [_PodKey(_namespace(args), name) for name in args.names]
     client = NodeClient(chosen_root(args))
-    pods = pods_path(args.namespace)
-    names = [v1.name(pod) for pod in v1.objects(client.get(pods), "items")] if args.all else args.names
-    if not names:
-        show_nothing_found(args.namespace)
+    if args.all:
+        namespace = _namespace(args)
+        found = v1.objects(client.get(pods_path(namespace)), "items")
+        wanted = [_PodKey(namespace, v1.name(pod)) for pod in found]
+    if not wanted:
+        show_nothing_found(_namespace(args))
         return 0
     # The watch begins before anything is deleted: an end that comes at once is not missed.
-    with client.watch(pods) if args.wait == "true" else nullcontext() as changes:
-        deleted, failed = _delete(client, args, names)
+    with client.watch(_watched(wanted)) if args.wait == "true" else nullcontext() as changes:
+        deleted, failed = _delete(client, args, wanted)
         if changes is not None and deleted:
             for change in changes:
                 if change.type == "DELETED":
@@ -36,32 +44,57 @@ def delete_pods(args: argparse.Namespace) -> int:
     return int(failed)
 
 
-def _delete(client: NodeClient, args: argparse.Namespace, names: list[str]) -> tuple[set[str], bool]:
+def _from_manifests(args: argparse.Namespace) -> list[_PodKey]:
+    # Imported here: names alone need no YAML.
+    from plugbay.cli.manifests import load_manifests, placed
+    from plugbay.node.manifest import Strictness
+
+    # Fields that nobody knows change nothing about which pod is meant.
+    loaded, _ = load_manifests(args.filename, mode=Strictness.LENIENT)
+    pods = [placed(pod, args.namespace) for pod in loaded]
+    nameless = next((pod for pod in pods if not v1.name(pod)), None)
+    if nameless is not None:
+        base = quote(v1.text(nameless, "metadata", "generateName"))
+        raise UsageError(f"a pod with generateName {base} cannot be deleted by its manifest; name the pod itself")
+    return [_PodKey(v1.namespace(pod), v1.name(pod)) for pod in pods]
+
+
+def _watched(wanted: Iterable[_PodKey]) -> str:
+    namespaces = {pod.namespace for pod in wanted}
+    return pods_path(namespaces.pop() if len(namespaces) == 1 else None)
+
+
+def _delete(client: NodeClient, args: argparse.Namespace, wanted: Iterable[_PodKey]) -> tuple[set[str], bool]:
     """The UIDs of the pods that are ending now, and whether one could not be deleted."""
     deleted: set[str] = set()
     failed = False
-    for name in dict.fromkeys(names):
+    for pod in dict.fromkeys(wanted):
         try:
-            pod = client.delete(pod_path(args.namespace, name), _query(args))
+            ending = client.delete(pod_path(pod.namespace, pod.name), _query(args))
         except RequestRefused as error:
             # With --all somebody else may have been faster.
-            if error.reason == _NOT_FOUND and (args.all or args.ignore_not_found):
+            if error.reason == NOT_FOUND and (args.all or args.ignore_not_found):
                 continue
             show_error(error)
             failed = True
             continue
-        show(f"pod {quote(name)} deleted\n")
-        deleted.add(v1.uid(pod))
+        show(f"pod {quote(pod.name)} {'force ' if args.force else ''}deleted\n")
+        deleted.add(v1.uid(ending))
     return deleted, failed
 
 
 def _query(args: argparse.Namespace) -> dict[str, str]:
-    grace_s = 1 if args.now else args.grace_period
+    grace_s = 0 if args.force else 1 if args.now else args.grace_period
     return {} if grace_s is None or grace_s < 0 else {"gracePeriodSeconds": str(grace_s)}
 
 
+def _namespace(args: argparse.Namespace) -> str:
+    return args.namespace or "default"
+
+
 def _check(args: argparse.Namespace) -> None:
-    if args.all and args.names:
-        raise UsageError("name the pods to delete or say --all, not both")
-    if not args.all and not args.names:
-        raise UsageError("name the pods to delete, or say --all")
+    given = [bool(args.names), args.all, bool(args.filename)]
+    if not any(given):
+        raise UsageError("name the pods to delete, or say --all or -f FILE")
+    if given.count(True) > 1:
+        raise UsageError("name the pods to delete, or say --all or -f FILE: one of the three")

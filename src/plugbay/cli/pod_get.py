@@ -21,7 +21,10 @@ def get_pods(args: argparse.Namespace) -> int:
     form = Form(args.output)
     pods, failed = _wanted(client, args)
     listing = Listing(lambda: _view(client, args), form)
-    show_found(listing, args, pods)
+    if args.watch:
+        listing.show_each(pods)
+    else:
+        show_found(listing, args, pods)
     if not pods and not failed and form.is_table:
         show_nothing_found(chosen_namespace(args))
     if args.watch and not failed:

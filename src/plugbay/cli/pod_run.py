@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
-from typing import Final
 
 from plugbay.cli import v1
 from plugbay.cli.client import NodeClient, pods_path
-from plugbay.cli.output import Form, object_text, show, show_error, show_note
+from plugbay.cli.manifests import manifest_pods
+from plugbay.cli.output import Form, object_text, show, show_error
 from plugbay.cli.roots import chosen_root
-from plugbay.errors import InvalidManifest, PathUnusable, RequestRefused, UsageError
-from plugbay.model.pods import DEFAULT_NAMESPACE, Pod
-from plugbay.node.manifest import Strictness, load_pods, pod_from_v1, pod_to_v1
-
-_STDIN: Final = "-"
+from plugbay.errors import RequestRefused, UsageError
+from plugbay.model.pods import DEFAULT_NAMESPACE
+from plugbay.node.manifest import pod_from_v1, pod_to_v1
 
 
 def run_pods(args: argparse.Namespace) -> int:
     """Create every pod that can be created; nothing at all when a manifest is wrong."""
     _check(args)
     if args.filename:
-        pods = [_placed(pod, args.namespace) for pod in _load(args)]
+        pods = manifest_pods(args)
     else:
         pods = [pod_to_v1(pod_from_v1(_pod(args), source=f"pod/{args.name}"))]
     form = Form(args.output)
@@ -65,54 +61,6 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("say what to run: -f FILE, or NAME -- CMD")
     if not args.filename and not args.command:
         raise UsageError(f"say which command pod {args.name} runs, after --; images are not used")
-
-
-# --- from manifests ------------------------------------------------------------------------------------------------
-
-
-def _load(args: argparse.Namespace) -> list[Pod]:
-    """The pods of all manifests; what is wrong with any of them is told together."""
-    mode = Strictness.LENIENT if args.lenient else Strictness.STRICT
-    pods: list[Pod] = []
-    problems: list[InvalidManifest] = []
-    for filename in args.filename:
-        try:
-            source = "standard input" if filename == _STDIN else filename
-            found, warnings = load_pods(_text(filename), source=source, mode=mode)
-        except InvalidManifest as error:
-            problems += [error, *error.more]
-            continue
-        pods += found
-        for warning in warnings:
-            show_note(f"warning: {warning}")
-    if problems:
-        first, *more = problems
-        raise InvalidManifest(first.problem, field=first.field, line=first.line, source=first.source, more=more)
-    return pods
-
-
-def _text(filename: str) -> str:
-    try:
-        content = sys.stdin.buffer.read() if filename == _STDIN else Path(filename).read_bytes()
-    except OSError as error:
-        raise PathUnusable(filename, f"cannot be read: {error.strerror}") from error
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise PathUnusable(filename, "is not UTF-8 text") from error
-
-
-def _placed(pod: Pod, namespace: str | None) -> v1.Json:
-    """The v1 object of ``pod``; ``namespace`` counts for a pod that names none."""
-    value = pod_to_v1(pod)
-    if namespace is None or namespace == pod.namespace:
-        return value
-    if pod.namespace != DEFAULT_NAMESPACE:
-        raise UsageError(
-            f"pod {pod.name} is of namespace {pod.namespace}, and --namespace says {namespace}; "
-            f"pass --namespace={pod.namespace} or none"
-        )
-    return value | {"metadata": v1.mapping(value, "metadata") | {"namespace": namespace}}
 
 
 # --- from the command line -----------------------------------------------------------------------------------------

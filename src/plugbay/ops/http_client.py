@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +45,10 @@ class ClientStream:
     chunks: Iterator[bytes]
 
 
+class TimeIsUp(Exception):
+    """A stream has been read for as long as its reader wanted; it never leaves the command."""
+
+
 class UnixHttpClient:
     """Speaks HTTP/1.1 with whoever serves on a unix socket, one connection for each request.
 
@@ -71,18 +76,28 @@ class UnixHttpClient:
 
     @contextmanager
     def stream(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes = b""
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        for_s: float | None = None,
     ) -> Iterator[ClientStream]:
-        """Send a request and read the answer as it comes; leaving the context breaks off."""
+        """Send a request and read the answer as it comes; leaving the context breaks off.
+
+        Args:
+            for_s: read no longer than that many seconds, then raise `TimeIsUp`; None is without end.
+        """
+        end = None if for_s is None else time.monotonic() + for_s
         with contextlib.ExitStack() as stack:
             with self._translated():
                 connection, response = stack.enter_context(self._exchange(method, _target(path, query), body))
-            yield ClientStream(response.status, self._chunks(connection, response))
+            yield ClientStream(response.status, self._chunks(connection, response, end))
 
-    def _chunks(self, connection: socket.socket, response: HTTPResponse) -> Iterator[bytes]:
-        connection.settimeout(None)
+    def _chunks(self, connection: socket.socket, response: HTTPResponse, end: float | None) -> Iterator[bytes]:
         with self._translated():
-            while chunk := response.read1(_CHUNK_BYTES):
+            while chunk := _next_chunk(connection, response, end):
                 yield chunk
 
     @contextmanager
@@ -116,6 +131,20 @@ class UnixHttpClient:
             raise NodeUnreachable(path, "the connection broke off") from error
         except OSError as error:
             raise NodeUnreachable(path, (error.strerror or str(error)).lower()) from error
+
+
+def _next_chunk(connection: socket.socket, response: HTTPResponse, end: float | None) -> bytes:
+    if end is None:
+        connection.settimeout(None)
+        return response.read1(_CHUNK_BYTES)
+    left_s = end - time.monotonic()
+    if left_s <= 0:
+        raise TimeIsUp
+    connection.settimeout(left_s)
+    try:
+        return response.read1(_CHUNK_BYTES)
+    except TimeoutError:
+        raise TimeIsUp from None
 
 
 def _send(http: HTTPConnection, method: str, target: str, body: bytes) -> None:

@@ -21,8 +21,10 @@ COMMANDS = [
     ("serve",),
     ("pod",),
     ("pod", "run"),
+    ("pod", "apply"),
     ("pod", "get"),
     ("pod", "describe"),
+    ("pod", "wait"),
     ("pod", "exec"),
     ("pod", "logs"),
     ("pod", "delete"),
@@ -78,7 +80,7 @@ def test_an_unknown_command_is_answered_with_a_close_one(capsys: pytest.CaptureF
 
 
 def test_an_unknown_command_that_is_close_to_none_is_answered_with_all(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "choose from run, get, describe, exec, logs, delete" in misuse(capsys, "pod", "xyzzy")
+    assert "choose from run, apply, get, describe, wait, exec, logs, delete" in misuse(capsys, "pod", "xyzzy")
 
 
 def test_a_misspelt_form_of_output_is_answered_with_a_close_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,8 +101,15 @@ def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None
         (["pod", "run", "a", "--env", "A", "--", "env"], "--env wants K=V, found 'A'"),
         (["pod", "run", "a", "--resource", "=1", "--", "env"], "--resource wants R=N, found '=1'"),
         (["pod", "exec", "a"], "say which command to run after --, such as: plugbay pod exec NAME -- env"),
-        (["pod", "delete"], "name the pods to delete, or say --all"),
-        (["pod", "delete", "--all", "a"], "name the pods to delete or say --all, not both"),
+        (["pod", "delete"], "name the pods to delete, or say --all or -f FILE"),
+        (["pod", "delete", "--all", "a"], "name the pods to delete, or say --all or -f FILE: one of the three"),
+        (["pod", "delete", "-f", "x", "a"], "name the pods to delete, or say --all or -f FILE: one of the three"),
+        (["pod", "wait", "--for=delete"], "name the pods to wait for, or say --all"),
+        (["pod", "wait", "--for=delete", "--all", "a"], "name the pods to wait for or say --all, not both"),
+        (
+            ["pod", "wait", "--for=ready", "a"],
+            "--for wants condition=NAME[=STATUS], delete or jsonpath='{.PATH}'[=VALUE], found 'ready'",
+        ),
         (["events", "--for", "gopher"], "--for wants pod/NAME or node/NAME, found 'gopher'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -180,21 +189,6 @@ def test_the_namespace_counts_for_a_pod_that_names_none(tmp_path: Path, capsys: 
     manifest.write_text(POD % (", namespace: office", ""))
     assert run([*argv, "-n", "lab"]) == 2
     assert "pod p is of namespace office, and --namespace says lab" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [(None, "cannot be read: No such file or directory"), (b"\xff\xfe\x00", "is not UTF-8 text")],
-    ids=["missing", "not text"],
-)
-def test_a_file_that_cannot_be_read_is_named(
-    content: bytes | None, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    manifest = tmp_path / "pod.yaml"
-    if content is not None:
-        manifest.write_bytes(content)
-    assert run(["--root", str(tmp_path), "pod", "run", "-f", str(manifest)]) == 1
-    assert capsys.readouterr().err == f"plugbay: error: {manifest}: {problem}\n"
 
 
 def test_the_command_line_is_checked_like_a_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,100 @@
+"""What ``-f`` names: files, directories and standard input, to pods."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from plugbay.cli import v1
+from plugbay.cli.output import show_note
+from plugbay.errors import InvalidManifest, PathUnusable, UsageError
+from plugbay.model.pods import DEFAULT_NAMESPACE, Pod
+from plugbay.node.manifest import ManifestWarning, Strictness, load_pods, pod_to_v1
+
+STDIN: Final = "-"
+SUFFIXES: Final = (".json", ".yaml", ".yml")
+"""Of a directory, files with these names are read; as kubectl's."""
+
+
+def manifest_pods(args: argparse.Namespace) -> list[v1.Json]:
+    """The pods of ``-f`` as v1 objects; what was left out of them has been said.
+
+    Raises:
+        InvalidManifest, PathUnusable: see `load_manifests`.
+        UsageError: ``--namespace`` contradicts a manifest.
+    """
+    mode = Strictness.LENIENT if args.lenient else Strictness.STRICT
+    pods, warnings = load_manifests(args.filename, mode=mode)
+    for warning in warnings:
+        show_note(f"warning: {warning}")
+    return [placed(pod, args.namespace) for pod in pods]
+
+
+def load_manifests(names: Iterable[str], *, mode: Strictness) -> tuple[list[Pod], list[ManifestWarning]]:
+    """The pods of all manifests, in order.
+
+    Raises:
+        InvalidManifest: something is wrong with any of them; all problems of all files in one error.
+        PathUnusable: one cannot be read.
+    """
+    pods: list[Pod] = []
+    problems: list[InvalidManifest] = []
+    warnings: list[ManifestWarning] = []
+    for source, text in [(source, _text(source)) for name in names for source in _files(name)]:
+        try:
+            found, dropped = load_pods(text, source=_shown(source), mode=mode)
+        except InvalidManifest as error:
+            problems += [error, *error.more]
+            continue
+        pods += found
+        warnings += dropped
+    if problems:
+        first, *more = problems
+        raise InvalidManifest(first.problem, field=first.field, line=first.line, source=first.source, more=more)
+    return pods, warnings
+
+
+def placed(pod: Pod, namespace: str | None) -> v1.Json:
+    """The v1 object of ``pod``; ``namespace`` counts for a pod that names none."""
+    value = pod_to_v1(pod)
+    if namespace is None or namespace == pod.namespace:
+        return value
+    if pod.namespace != DEFAULT_NAMESPACE:
+        raise UsageError(
+            f"pod {pod.name} is of namespace {pod.namespace}, and --namespace says {namespace}; "
+            f"pass --namespace={pod.namespace} or none"
+        )
+    return value | {"metadata": v1.mapping(value, "metadata") | {"namespace": namespace}}
+
+
+def _files(name: str) -> Iterator[str]:
+    """``name`` itself; of a directory the manifests in it, sorted, not those of its directories."""
+    directory = Path(name)
+    if name == STDIN or not directory.is_dir():
+        yield name
+        return
+    try:
+        found = sorted(path for path in directory.iterdir() if path.suffix in SUFFIXES and not path.is_dir())
+    except OSError as error:
+        raise PathUnusable(name, f"cannot be read: {error.strerror}") from error
+    if not found:
+        raise PathUnusable(name, f"holds no manifest (recognized file extensions are {', '.join(SUFFIXES)})")
+    yield from map(str, found)
+
+
+def _text(source: str) -> str:
+    try:
+        content = sys.stdin.buffer.read() if source == STDIN else Path(source).read_bytes()
+    except OSError as error:
+        raise PathUnusable(source, f"cannot be read: {error.strerror}") from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise PathUnusable(_shown(source), "is not UTF-8 text") from error
+
+
+def _shown(source: str) -> str:
+    return "standard input" if source == STDIN else source

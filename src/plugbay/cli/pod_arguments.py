@@ -1,0 +1,173 @@
+"""The arguments of the ``plugbay pod`` commands."""
+
+from __future__ import annotations
+
+from plugbay.cli.parsing import CommandParser, Subparsers, add_all_namespaces, add_namespace, add_output, duration_s
+
+
+def add_run(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "run",
+        help="create pods from a manifest, or one from a command line",
+        usage="plugbay pod run -f FILE|DIR|- [options]\n"
+        "       plugbay pod run NAME [--resource R=N] [--env K=V] [options] -- CMD ...",
+        takes_command=True,
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="name of a pod with the one container CMD")
+    _add_filename(parser)
+    parser.add_argument(
+        "--resource",
+        action="append",
+        default=[],
+        metavar="R=N",
+        help="give the container N of resource R, such as example.com/gopher=1; may be repeated",
+    )
+    parser.add_argument("--env", action="append", default=[], metavar="K=V", help="set a variable; may be repeated")
+    parser.add_argument(
+        "--restart",
+        choices=("Always", "OnFailure", "Never"),
+        help="restart policy (default: Always); not with -f",
+    )
+    _add_lenient(parser)
+    parser.add_argument("--dry-run", action="store_true", help="check, and create nothing")
+    _add_manifest_namespace(parser)
+    add_output(parser)
+    return parser
+
+
+def add_apply(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "apply",
+        help="create or change pods to be as their manifests say",
+        description="Create the pods that are not there, change those that are; what is as it should be stays. "
+        "All manifests are checked before anything is sent. Of a pod that exists only some fields can change: "
+        "the node says which.",
+    )
+    _add_filename(parser, required=True)
+    _add_lenient(parser)
+    _add_manifest_namespace(parser)
+    add_output(parser)
+    return parser
+
+
+def add_get(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser("get", help="list pods")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    parser.add_argument("-w", "--watch", action="store_true", help="go on with every change")
+    add_namespace(parser)
+    add_all_namespaces(parser)
+    add_output(parser)
+    return parser
+
+
+def add_describe(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser("describe", help="show all about pods: devices, states, events")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    add_namespace(parser)
+    add_all_namespaces(parser)
+    return parser
+
+
+def add_wait(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "wait",
+        help="wait until pods are ready, gone, or have a value in a field",
+        description="Wait until each pod is as --for says; exits with 1 if one is not in time, or not there.",
+        epilog="examples: plugbay pod wait --for=condition=Ready web;  plugbay pod wait --for=delete web;  "
+        "plugbay pod wait --for=jsonpath='{.status.phase}'=Succeeded job --timeout=5m",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--all", action="store_true", help="all pods of the namespace")
+    parser.add_argument(
+        "--for",
+        dest="condition",
+        required=True,
+        metavar="WHAT",
+        help="condition=NAME[=STATUS] (STATUS is True by default), delete, or jsonpath='{.PATH}'[=VALUE]",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=duration_s,
+        default="30s",
+        metavar="TIME",
+        help="how long, such as 90s or 1h30m; 0 looks once, a negative time is without end (default: %(default)s)",
+    )
+    add_namespace(parser)
+    return parser
+
+
+def add_exec(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "exec",
+        help="run a command beside a container, with its environment",
+        usage="plugbay pod exec NAME [-i] [-t] [-c CONTAINER] [-n NS] -- CMD ...",
+        takes_command=True,
+    )
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("-i", "--stdin", action="store_true", help="pass standard input on to the command")
+    parser.add_argument("-t", "--tty", action="store_true", help="give the command a terminal; with -i")
+    _add_container(parser)
+    add_namespace(parser)
+    return parser
+
+
+def add_logs(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser("logs", help="show what a container printed")
+    parser.add_argument("name", metavar="NAME")
+    _add_container(parser)
+    parser.add_argument("-f", "--follow", action="store_true", help="go on as long as the container runs")
+    parser.add_argument("--tail", type=int, default=-1, metavar="N", help="the last N lines only")
+    parser.add_argument("-p", "--previous", action="store_true", help="of the instance before the last restart")
+    add_namespace(parser)
+    return parser
+
+
+def _add_container(parser: CommandParser) -> None:
+    parser.add_argument("-c", "--container", metavar="CONTAINER", help="container (default: the first one)")
+
+
+def add_delete(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser("delete", help="stop pods and forget them")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--all", action="store_true", help="all pods of the namespace")
+    _add_filename(parser)
+    grace = parser.add_mutually_exclusive_group()
+    grace.add_argument(
+        "--grace-period", type=int, metavar="SECONDS", help="time to stop by itself (default: the pod's own)"
+    )
+    grace.add_argument("--now", action="store_true", help="the same as --grace-period=1")
+    grace.add_argument("--force", action="store_true", help="kill at once; the same as --grace-period=0")
+    parser.add_argument(
+        "--wait",
+        nargs="?",
+        choices=("true", "false"),
+        default="true",
+        const="true",
+        help="wait until they are gone (default: true)",
+    )
+    parser.add_argument("--ignore-not-found", action="store_true", help="a pod that is not there is no error")
+    _add_manifest_namespace(parser)
+    return parser
+
+
+def _add_filename(parser: CommandParser, *, required: bool = False) -> None:
+    parser.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        default=[],
+        required=required,
+        metavar="FILE",
+        help="manifest with pods, a directory with manifests (*.yaml, *.yml, *.json), or - for standard input; "
+        "may be repeated",
+    )
+
+
+def _add_lenient(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--lenient", action="store_true", help="warn about fields that are unknown or unsupported, and go on"
+    )
+
+
+def _add_manifest_namespace(parser: CommandParser) -> None:
+    parser.add_argument("-n", "--namespace", metavar="NS", help="namespace (default: the manifest's, else default)")

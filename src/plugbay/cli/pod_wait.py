@@ -1,0 +1,82 @@
+"""``plugbay pod wait``: until pods are as they should be.
+
+Source: kubectl 1.36 ``pkg/cmd/wait/wait.go``; unlike there, all pods are waited for at the same time.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from plugbay.cli import v1
+from plugbay.cli.client import NodeClient, WatchEvent, pod_path, pods_path
+from plugbay.cli.output import show, show_error
+from plugbay.cli.roots import chosen_root
+from plugbay.cli.wait_conditions import Deleted, WaitCondition, parse_condition
+from plugbay.errors import PodNotFound, UsageError
+from plugbay.ops.http_client import TimeIsUp
+
+
+def wait_for_pods(args: argparse.Namespace) -> int:
+    """Returns 1 when a pod is missing or did not come so far in time."""
+    _check(args)
+    condition = parse_condition(args.condition)
+    client = NodeClient(chosen_root(args))
+    # The watch begins before anything is looked at: no change in between is missed.
+    with client.watch(pods_path(args.namespace), for_s=args.timeout if args.timeout >= 0 else None) as changes:
+        pods, missing = _asked_for(client, args)
+        if isinstance(condition, Deleted):
+            missing = []  # that is what was waited for
+        elif not pods and not missing:
+            show_error("no matching resources found")
+            return 1
+        for name in missing:
+            show_error(PodNotFound(name))
+        late = _wait(changes, pods, condition)
+    for name in late:
+        show_error(f"timed out waiting for the condition on pods/{name}")
+    return int(bool(late or missing))
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.all and args.names:
+        raise UsageError("name the pods to wait for or say --all, not both")
+    if not args.all and not args.names:
+        raise UsageError("name the pods to wait for, or say --all")
+
+
+def _asked_for(client: NodeClient, args: argparse.Namespace) -> tuple[dict[str, v1.Json], list[str]]:
+    """The pods by name, and the names of those that are not there."""
+    if args.all:
+        return {v1.name(pod): pod for pod in v1.objects(client.get(pods_path(args.namespace)), "items")}, []
+    asked = {name: client.find(pod_path(args.namespace, name)) for name in args.names}
+    found = {name: pod for name, pod in asked.items() if pod is not None}
+    return found, [name for name in asked if name not in found]
+
+
+def _wait(changes: Iterator[WatchEvent], pods: dict[str, v1.Json], condition: WaitCondition) -> dict[str, v1.Json]:
+    """Say of each of ``pods`` when the condition is met; returns those of which it was not in time."""
+    left = dict(pods)
+    for name, pod in pods.items():
+        if condition.holds(pod):
+            _say_met(left, name)
+    try:
+        while left:
+            change = next(changes)
+            name = v1.name(change.object)
+            if name in left and _is_met(change, left[name], condition):
+                _say_met(left, name)
+    except TimeIsUp:
+        pass
+    return left
+
+
+def _is_met(change: WatchEvent, pod: v1.Json, condition: WaitCondition) -> bool:
+    if isinstance(condition, Deleted):
+        return change.type == "DELETED" and v1.uid(change.object) == v1.uid(pod)
+    return change.type != "DELETED" and condition.holds(change.object)
+
+
+def _say_met(left: dict[str, v1.Json], name: str) -> None:
+    del left[name]
+    show(f"pod/{name} condition met\n")
