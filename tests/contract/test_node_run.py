@@ -157,7 +157,8 @@ async def test_a_pod_that_does_not_fit_waits_for_devices(root: Path) -> None:
         event = await node.event("FailedScheduling", "waits")
         assert event["message"] == (
             "0/1 nodes are available: 1 Insufficient example.com/gopher. "
-            "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+            "no new claims to deallocate, preemption: 0/1 nodes are available: "
+            "1 No preemption victims found for incoming pod."
         )
         assert event["source"] == {"component": "default-scheduler"}
         plugin.send([Device(DeviceId("g1"))])

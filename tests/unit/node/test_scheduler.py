@@ -106,7 +106,8 @@ def test_running_totals_equal_the_sum_of_what_is_there(steps: list[tuple[int, di
 def test_the_message_is_the_schedulers() -> None:
     assert unschedulable_message(["pods", "memory", "cpu"]) == (
         "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 Too many pods. "
-        "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+        "no new claims to deallocate, preemption: 0/1 nodes are available: "
+        "1 No preemption victims found for incoming pod."
     )
 
 
