@@ -1,0 +1,86 @@
+"""Pods as manifests, and waiting for them: commands against a whole node."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Plugbay
+
+DEADLINE_S = 30
+
+SLEEPER = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, command: [sleep, '3600']}]}\n"
+
+
+async def test_pods_are_waited_for_by_condition_value_and_end(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        await plugbay("pod", "run", "web", "--", "sleep", "3600")
+        await plugbay("pod", "run", "job", "--restart", "Never", "--", "true")
+        assert await plugbay("pod", "wait", "--for=condition=Ready", "web") == (0, "pod/web condition met\n", "")
+        done = await plugbay("pod", "wait", "--for=jsonpath={.status.phase}=Succeeded", "job")
+        assert done == (0, "pod/job condition met\n", "")
+        done = await plugbay("pod", "wait", "--for=jsonpath={.status.phase}", "--all")
+        assert sorted(done.out.splitlines()) == ["pod/job condition met", "pod/web condition met"]
+
+        async with plugbay.start("pod", "wait", "--for=delete", "web", "gone", "--timeout=-1s") as waiting:
+            await plugbay("pod", "delete", "web", "--force")
+            async with asyncio.timeout(DEADLINE_S):
+                out, _ = await waiting.communicate()
+            assert (waiting.returncode, out) == (0, b"pod/web condition met\n")
+
+
+async def test_a_wait_that_is_too_long_or_for_nobody_fails(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        wait = ("pod", "wait", "--for=condition=Ready=False")
+        assert await plugbay(*wait, "--all") == (1, "", "plugbay: error: no matching resources found\n")
+        assert await plugbay("pod", "wait", "--for=delete", "nope") == (0, "", "")
+        await plugbay("pod", "run", "web", "--", "sleep", "3600")
+        await plugbay.until_running("web")
+        late = "plugbay: error: timed out waiting for the condition on pods/web\n"
+        assert await plugbay(*wait, "web", "--timeout=0") == (1, "", late)
+        assert await plugbay("pod", "wait", "--for=delete", "web", "--timeout=100ms") == (1, "", late)
+        missing = 'plugbay: error: pods "nope" not found\n'
+        assert await plugbay(*wait, "nope", "web", "--timeout=100ms") == (1, "", missing + late)
+
+
+async def test_pods_are_deleted_as_their_manifests_name_them(plugbay: Plugbay, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(SLEEPER % "a" + "---\n" + SLEEPER % "b")
+    (tmp_path / "c.yaml").write_text(SLEEPER % "c, namespace: lab")
+    async with plugbay.node_up():
+        assert (await plugbay("pod", "run", "-f", str(tmp_path))).out == "pod/a created\npod/b created\npod/c created\n"
+        await plugbay.until_running("a")
+        await plugbay("pod", "delete", "b", "--force")
+        assert await plugbay("pod", "delete", "-f", str(tmp_path), "--force") == (
+            1,
+            'pod "a" force deleted\npod "c" force deleted\n',
+            'plugbay: error: pods "b" not found\n',
+        )
+        assert await plugbay("pod", "get", "-A") == (0, "", "No resources found.\n")
+
+
+async def test_watched_yaml_is_one_document_after_the_other(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        await plugbay("pod", "run", "-f", "-", given=SLEEPER % "a" + "---\n" + SLEEPER % "b")
+        await plugbay("pod", "wait", "--for=condition=Ready", "--all")
+        async with plugbay.start("pod", "get", "-w", "-o", "yaml") as watch:
+            first = await _lines_until(watch, "name: b")
+            await plugbay("pod", "delete", "b", "--force")
+            more = await _lines_until(watch, "deletionTimestamp")
+        documents = list(yaml.safe_load_all((first + more).rpartition("---\n")[0]))
+        assert [(each["kind"], each["metadata"]["name"]) for each in documents] == [("Pod", "a"), ("Pod", "b")]
+        async with plugbay.start("pod", "get", "a", "-w", "-o", "name") as watch:
+            assert await _lines_until(watch, "pod/") == "pod/a\n"
+
+
+async def _lines_until(process: asyncio.subprocess.Process, text: str) -> str:
+    assert process.stdout is not None
+    lines: list[str] = []
+    async with asyncio.timeout(DEADLINE_S):
+        while not lines or text not in lines[-1]:
+            lines.append((await process.stdout.readline()).decode())
+            assert lines[-1], f"the output ended without {text!r}"
+    return "".join(lines)
