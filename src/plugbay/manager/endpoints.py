@@ -8,9 +8,12 @@ from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
+from plugbay.allocation.table import DeviceTable
 from plugbay.errors import StoreUnusable
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.endpoint import Endpoint
+from plugbay.manager.gates import Gate
+from plugbay.manager.health import HealthNotices
 from plugbay.manager.registration import check_registration
 from plugbay.manager.state import Live, ManagerState, Resource, Restored, Stopped
 from plugbay.manager.store import Change, DeleteResource, SaveResource, Store
@@ -27,6 +30,9 @@ class Endpoints:
 
     A kubelet 1.36 ties the end of any stream to the resource, so that an old plugin's end takes a new one down
     (#121994); here each connection answers for itself, and if the active one ends, an older live one takes over.
+
+    Attributes:
+        health_notices: pods told of a change by the list of a plugin.
     """
 
     def __init__(
@@ -46,6 +52,7 @@ class Endpoints:
         self._changes = changes
         self._connected: dict[ResourceName, list[Endpoint]] = {}
         self._waiting: set[asyncio.Task[None]] = set()
+        self.health_notices = HealthNotices()
 
     def active(self, resource: ResourceName) -> Endpoint | None:
         connected = self._connected.get(resource)
@@ -104,7 +111,7 @@ class Endpoints:
                 if self.active(endpoint.resource) is endpoint:
                     resource = self._state.resource(endpoint.resource)
                     is_first = resource.table is None
-                    resource.replace_table(table)
+                    self._replace_table(resource, table)
                     self._changes.notify()
                     if is_first:
                         await self._save(SaveResource(endpoint.resource))
@@ -116,8 +123,15 @@ class Endpoints:
         resource = self._state.resource(endpoint.resource)
         resource.endpoint = Live(endpoint.socket.name, self._clock.now(), endpoint.options)
         if endpoint.table is not None:
-            resource.replace_table(endpoint.table)
+            self._replace_table(resource, endpoint.table)
         self._changes.notify()
+
+    def _replace_table(self, resource: Resource, table: DeviceTable) -> None:
+        before = resource.unhealthy_claims
+        resource.replace_table(table)
+        changed = before ^ resource.unhealthy_claims
+        if changed and self._config.gates.is_enabled(Gate.RESOURCE_HEALTH_STATUS):
+            self.health_notices.put(self._state.holders(resource.name, changed))
 
     def _disconnected(self, endpoint: Endpoint) -> None:
         connected = self._connected.get(endpoint.resource, [])

@@ -28,6 +28,8 @@ from plugbay.manager.config import ManagerConfig
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.endpoints import Endpoints
 from plugbay.manager.foreign import settle_checkpoint
+from plugbay.manager.gates import Gate
+from plugbay.manager.health import DevicesHealth, health_of
 from plugbay.manager.lanes import Lanes
 from plugbay.manager.podresources import AdmittedPods
 from plugbay.manager.podresources_reader import PodResourcesReader
@@ -121,6 +123,7 @@ class DeviceManager:
         self._state = ManagerState()
         self._store = store
         self._tasks = tasks
+        self._gates = config.gates
         self._changes = Changes()
         self._lanes = Lanes()
         self.admitted_pods = AdmittedPods()
@@ -200,6 +203,14 @@ class DeviceManager:
     def resources(self) -> Mapping[ResourceName, ResourceCount]:
         """Counts for the node object. A resource whose plugin stayed away stays, with zeros, as on a kubelet."""
         return {name: snapshot.count(resource) for name, resource in self._state.resources.items()}
+
+    def health_of(self, pod: PodUid) -> DevicesHealth:
+        """For the pod's status; nothing when the gate ``ResourceHealthStatus`` is off."""
+        return health_of(self._state, pod) if self._gates.is_enabled(Gate.RESOURCE_HEALTH_STATUS) else {}
+
+    def health_notices(self) -> AsyncIterator[frozenset[PodUid]]:
+        """Pods whose `health_of` may have become another, as it happens; for one reader."""
+        return aiter(self.endpoints.health_notices)
 
     def snapshot(self) -> Snapshot:
         return snapshot.take(self._state)

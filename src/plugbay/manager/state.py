@@ -13,6 +13,7 @@ from datetime import datetime
 
 from plugbay.allocation.table import NO_DEVICES, DeviceTable
 from plugbay.model.devices import PluginOptions
+from plugbay.model.health import HealthState
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 
 NO_NUMA_NODE = -1
@@ -96,6 +97,17 @@ class Resource:
         return self.listed.healthy
 
     @property
+    def unhealthy_claims(self) -> frozenset[DeviceId]:
+        """Devices in somebody's hands that the plugin last called unhealthy, before it went away or after."""
+        return frozenset(device_id for device_id in self.claims if self.health(device_id) is HealthState.UNHEALTHY)
+
+    def health(self, device_id: DeviceId) -> HealthState:
+        """What a pod's status says of a device: one that is not listed counts as healthy (spec 3.4)."""
+        rank = self.listed.ranks.get(device_id)
+        is_healthy = rank is None or self.listed.devices[rank].is_healthy
+        return HealthState.HEALTHY if is_healthy else HealthState.UNHEALTHY
+
+    @property
     def capacity(self) -> int:
         """Number of devices, healthy or not."""
         return len(self.listed.devices)
@@ -166,6 +178,14 @@ class ManagerState:
     def of_pod(self, pod: PodUid) -> Iterator[Assignment]:
         for by_resource in self._pods.get(pod, {}).values():
             yield from by_resource.values()
+
+    def holders(self, resource: ResourceName, devices: frozenset[DeviceId]) -> frozenset[PodUid]:
+        """The pods that hold any of ``devices``. Looks at every assignment."""
+        return frozenset(
+            item.pod
+            for item in self.assignments()
+            if item.resource == resource and not devices.isdisjoint(item.devices)
+        )
 
     def assignments(self) -> Iterator[Assignment]:
         for pod in self._pods:
