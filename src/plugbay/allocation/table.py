@@ -16,12 +16,14 @@ class DeviceTable:
 
     Attributes:
         devices: by rank, that is in the order of their IDs.
+        ids: their IDs, by rank; made once, because every question to a plugin may take them all.
         ranks: device ID to rank.
         healthy: set of the healthy devices.
         by_node: NUMA node to the set of its devices; a device with several nodes is in several sets.
     """
 
     devices: tuple[ListedDevice, ...]
+    ids: tuple[DeviceId, ...]
     ranks: Mapping[DeviceId, int]
     healthy: int
     by_node: Mapping[int, int]
@@ -34,10 +36,12 @@ class DeviceTable:
         number of devices.
         """
         unique = {device.id: device for device in devices}
-        ranked = tuple(unique[device_id] for device_id in sorted(unique))
+        ids = tuple(sorted(unique))
+        ranked = tuple(unique[device_id] for device_id in ids)
         return cls(
             ranked,
-            {device.id: rank for rank, device in enumerate(ranked)},
+            ids,
+            {device_id: rank for rank, device_id in enumerate(ids)},
             bitsets.from_flags(device.is_healthy for device in ranked),
             _by_node(ranked),
         )
@@ -53,7 +57,7 @@ class DeviceTable:
             devices[rank] = device
             healthy = healthy | (1 << rank) if device.is_healthy else healthy & ~(1 << rank)
         ranked = tuple(devices)
-        return DeviceTable(ranked, self.ranks, healthy, _by_node(ranked) if moved else self.by_node)
+        return DeviceTable(ranked, self.ids, self.ranks, healthy, _by_node(ranked) if moved else self.by_node)
 
     def set_of(self, ids: Iterable[DeviceId]) -> int:
         """The ranks of ``ids``; IDs not in the list are left out."""
@@ -61,7 +65,7 @@ class DeviceTable:
 
     def ids_of(self, bits: int) -> tuple[DeviceId, ...]:
         """The IDs of a set, in rank order."""
-        return tuple(device.id for device in bitsets.select(bits, self.devices))
+        return tuple(bitsets.select(bits, self.ids))
 
     def numa_nodes(self, device_id: DeviceId) -> tuple[int, ...]:
         """NUMA nodes of a device; empty for one without, and for one that is not listed (any more)."""
@@ -69,7 +73,7 @@ class DeviceTable:
         return (self.devices[rank].numa_nodes or ()) if rank is not None else ()
 
 
-NO_DEVICES = DeviceTable((), {}, 0, {})
+NO_DEVICES = DeviceTable((), (), {}, 0, {})
 
 
 def _by_node(devices: Sequence[ListedDevice]) -> Mapping[int, int]:
