@@ -147,17 +147,18 @@ class PluginService:
         Raises:
             UnknownDevice: one is not in the list.
         """
-        unknown = [device_id for device_id in ids if device_id not in self._devices]
-        if unknown:
-            raise UnknownDevice(self._plugin.resource_name, unknown[0], "is not in the list any more")
-        return [self._devices[device_id] for device_id in sorted(set(ids))]
+        try:
+            # Not by a set, which would forget the order: kubelets send any, managers like ours the one we want.
+            return [self._devices[device_id] for device_id in sorted(dict.fromkeys(ids))]
+        except KeyError as error:
+            raise UnknownDevice(self._plugin.resource_name, error.args[0], "is not in the list any more") from None
 
 
 def _check_preference(resource: str, request: PreferenceRequest, preferred: list[DeviceId]) -> list[DeviceId]:
     chosen = set(preferred)
     if len(chosen) != request.size or len(preferred) != request.size:
         raise InvalidPreference(resource, f"{len(chosen)} devices instead of {request.size}")
-    if not chosen <= {*request.available, *request.must_include}:
+    if chosen.difference(request.available, request.must_include):
         raise InvalidPreference(resource, "devices that are not available")
     if not chosen >= set(request.must_include):
         raise InvalidPreference(resource, "a choice without all the devices that must be included")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import grpc
 
@@ -54,8 +54,8 @@ def device_plugin_handler(servicer: DevicePluginServicer) -> grpc.GenericRpcHand
         for container in request.container_requests:
             chosen = await servicer.preferred_allocation(
                 PreferenceRequest(
-                    tuple(map(DeviceId, container.available_deviceIDs)),
-                    tuple(map(DeviceId, container.must_include_deviceIDs)),
+                    _ids(container.available_deviceIDs),
+                    _ids(container.must_include_deviceIDs),
                     container.allocation_size,
                 )
             )
@@ -65,13 +65,13 @@ def device_plugin_handler(servicer: DevicePluginServicer) -> grpc.GenericRpcHand
     async def allocate(request: pb.AllocateRequest) -> pb.AllocateResponse:
         answer = pb.AllocateResponse()
         for container in request.container_requests:
-            edits = await servicer.allocate(tuple(map(DeviceId, container.devices_ids)))
+            edits = await servicer.allocate(_ids(container.devices_ids))
             if edits is not None:
                 answer.container_responses.append(edits_to_pb(edits))
         return answer
 
     async def pre_start(request: pb.PreStartContainerRequest) -> pb.PreStartContainerResponse:
-        await servicer.pre_start_container(tuple(map(DeviceId, request.devices_ids)))
+        await servicer.pre_start_container(_ids(request.devices_ids))
         return pb.PreStartContainerResponse()
 
     return grpc.method_handlers_generic_handler(
@@ -84,3 +84,8 @@ def device_plugin_handler(servicer: DevicePluginServicer) -> grpc.GenericRpcHand
             "PreStartContainer": unary(pb.PreStartContainerRequest, pre_start),
         },
     )
+
+
+def _ids(texts: Iterable[str]) -> tuple[DeviceId, ...]:
+    """Not one by one: a kubelet may offer 10,000 devices in one call."""
+    return cast("tuple[DeviceId, ...]", tuple(texts))
