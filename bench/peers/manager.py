@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import sys
 import time
 from collections.abc import Awaitable
@@ -28,20 +27,6 @@ from plugbay.wire.plugin_client import PluginClient
 
 RESOURCE: Final = ResourceName("example.com/unit")
 BARE_CALLS: Final = 200
-VIEWS: Final = 20
-
-
-class Views(logging.Handler):
-    """Tells when the checkpoint view was written."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self.written = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.getMessage() == "effect: after view":
-            self._loop.call_soon_threadsafe(self.written.set)
 
 
 async def admit(manager: DeviceManager, config: ManagerConfig, count: int) -> None:
@@ -51,28 +36,6 @@ async def admit(manager: DeviceManager, config: ManagerConfig, count: int) -> No
     say(allocate_rpc=await bare_allocates(manager, config))
     say(commit=await bare_commits(config))
     say(rss_mb=rss_mb())
-
-
-async def view(manager: DeviceManager, config: ManagerConfig, count: int) -> None:
-    """COUNT pods, then some more: processor time of all threads from an admission to its view.
-
-    The loop can lose no more than that: what threads do costs it as long as they hold the interpreter.
-    """
-    for number in range(count):
-        await manager.admit(pod(f"pod-{number}"))
-    views = Views()
-    logger = logging.getLogger("plugbay.manager.view")
-    logger.setLevel(logging.DEBUG)
-    logger.propagate = False
-    logger.addHandler(views)
-    taken = []
-    for number in range(VIEWS):
-        await manager.admit(pod(f"more-{number}"))
-        views.written.clear()
-        began = time.process_time()
-        await views.written.wait()
-        taken.append((time.process_time() - began) * 1000)
-    say(view=taken)
 
 
 async def prefer(manager: DeviceManager, config: ManagerConfig, count: int) -> None:
@@ -155,7 +118,7 @@ async def main(task: str, root: Path, devices: int, count: int) -> None:
         async for _ in manager.changes():
             if manager.resources().get(RESOURCE) == ResourceCount(devices, devices):
                 break
-        await {"admit": admit, "view": view, "prefer": prefer, "follow": follow}[task](manager, config, count)
+        await {"admit": admit, "prefer": prefer, "follow": follow}[task](manager, config, count)
 
 
 if __name__ == "__main__":
