@@ -10,22 +10,16 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Final
 
 from plugbay.errors import DuplicateResource, PathUnusable
-from plugbay.kernel.timers import timer_slack
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.plugin import DevicePlugin
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.sockets import new_socket_path
-from plugbay.wire.transport import check_socket_path, start_threads
+from plugbay.wire.transport import check_socket_path
 
 logger = logging.getLogger(__name__)
-
-IDLE_SLACK_S: Final = 3.0
-"""gRPC's thread pool wakes several times a second to look after itself, which costs an idle process 40 to 60 ms of CPU
-a minute; with lazy timers a tenth of that (grpcio 1.85). Calls wake it at once all the same."""
 
 
 async def serve(plugins: Sequence[DevicePlugin], *, paths: KubeletPaths) -> None:
@@ -45,8 +39,6 @@ async def serve(plugins: Sequence[DevicePlugin], *, paths: KubeletPaths) -> None
         stop.set()
 
     servers = _servers(plugins, paths)
-    with timer_slack(IDLE_SLACK_S):
-        start_threads()
     handlers: dict[signal.Signals, Callable[[], None]] = {
         signal.SIGTERM: lambda: ask_to_stop(signal.SIGTERM),
         signal.SIGINT: lambda: ask_to_stop(signal.SIGINT),

@@ -48,11 +48,6 @@ def check_socket_path(path: Path) -> Path:
     return path
 
 
-def start_threads() -> None:
-    """Start gRPC's threads now, so that they inherit what the calling thread is set to. Call it from a running loop."""
-    grpc.aio.server()  # making one is what starts them
-
-
 def open_channel(path: Path) -> grpc.aio.Channel:
     """A channel to the server at the unix socket ``path``; it connects when first used."""
     return grpc.aio.insecure_channel(_target(path), options=_CHANNEL_OPTIONS)
