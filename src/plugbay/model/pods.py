@@ -72,10 +72,30 @@ class VolumeMount:
 
 @dataclass(frozen=True, slots=True)
 class EnvVar:
-    """``value`` may hold ``$(NAME)`` references; see `expand`."""
+    """
+    Attributes:
+        value: may hold ``$(NAME)`` references; see `expand`.
+        field_path: the field of the pod that gives the value instead; see `plugbay.model.downward`.
+    """
 
     name: str
-    value: str
+    value: str = ""
+    field_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecHook:
+    """A command run in the container."""
+
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SleepHook:
+    seconds: int
+
+
+Hook = ExecHook | SleepHook
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +105,8 @@ class Container:
     Attributes:
         image: empty when the manifest names none.
         command: empty when the image's entrypoint is meant.
+        post_start: run as soon as the container has started, which it has only when this is done.
+        pre_stop: run before the container is stopped, within the grace period.
         requests: every resource, with limits standing in where no request is written, as the API server fills in.
     """
 
@@ -98,11 +120,17 @@ class Container:
     limits: Mapping[str, Quantity] = field(default_factory=dict)
     volume_mounts: tuple[VolumeMount, ...] = ()
     kind: ContainerKind = ContainerKind.APP
+    post_start: Hook | None = None
+    pre_stop: Hook | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """What should run. Init containers and sidecars stand in ``init_containers`` in their start order."""
+    """What should run. Init containers and sidecars stand in ``init_containers`` in their start order.
+
+    Attributes:
+        active_deadline_s: how long the pod may run from the moment the node took it up; None is without end.
+    """
 
     containers: tuple[Container, ...]
     init_containers: tuple[Container, ...] = ()
@@ -110,6 +138,7 @@ class PodSpec:
     restart_policy: RestartPolicy = RestartPolicy.ALWAYS
     termination_grace_period_s: int = DEFAULT_GRACE_PERIOD_S
     node_name: str | None = None
+    active_deadline_s: int | None = None
 
     def __post_init__(self) -> None:
         if any(container.kind is not ContainerKind.APP for container in self.containers):

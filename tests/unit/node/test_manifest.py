@@ -15,12 +15,14 @@ from plugbay.model.pods import (
     Container,
     EmptyDir,
     EnvVar,
+    ExecHook,
     FieldPath,
     HostPath,
     HostPathType,
     Pod,
     PodSpec,
     RestartPolicy,
+    SleepHook,
     Volume,
     VolumeMount,
     pod_request,
@@ -97,7 +99,11 @@ def test_everything_supported_becomes_values() -> None:
         EmptyDir(),
     ]
     assert pod.spec.restart_policy is RestartPolicy.ON_FAILURE
-    assert pod.spec.termination_grace_period_s == 0
+    assert pod.spec.termination_grace_period_s == 5
+    assert pod.spec.active_deadline_s == 3600
+    assert main.post_start == ExecHook(("touch", "/work/started"))
+    assert watcher.pre_stop == SleepHook(1)
+    assert main.env[1] == EnvVar("NODE", field_path="spec.nodeName")
     assert pod.spec.node_name == "node-1"
     assert pod.unused_fields == (
         "spec.hostNetwork",
@@ -206,7 +212,7 @@ def a_pod(**spec: object) -> dict[str, object]:
         ("securityContext", {"runAsNonRoot": False}, {"runAsNonRoot": True}),
         ("securityContext", {"seccompProfile": {"type": "Unconfined"}}, {"seccompProfile": {"type": "RuntimeDefault"}}),
         ("securityContext", {"sysctls": None}, {"runAsUser": 0}),
-        ("activeDeadlineSeconds", None, 0),
+        ("subdomain", "", "burrow"),
     ],
     ids=lambda value: json.dumps(value),
 )

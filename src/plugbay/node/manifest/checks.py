@@ -16,6 +16,7 @@ from plugbay.node.manifest.resource_checks import check_resources, invalid
 MAX_NAME: Final = 253
 MAX_LABEL: Final = 63
 MAX_ANNOTATIONS_BYTES: Final = 256 * 1024
+MAX_DEADLINE_S: Final = 2**31 - 1
 
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _LABEL_NAME: Final = re.compile(_LABEL)
@@ -48,6 +49,9 @@ def check_pod(pod: Pod, report: Report) -> None:
     if spec.termination_grace_period_s < 0:
         problem = invalid(spec.termination_grace_period_s, "must be greater than or equal to 0")
         report.problem(("spec", "terminationGracePeriodSeconds"), problem)
+    if spec.active_deadline_s is not None and not 1 <= spec.active_deadline_s <= MAX_DEADLINE_S:
+        problem = invalid(spec.active_deadline_s, f"must be between 1 and {MAX_DEADLINE_S}, inclusive")
+        report.problem(("spec", "activeDeadlineSeconds"), problem)
     if spec.node_name is not None:
         _check_subdomain(spec.node_name, ("spec", "nodeName"), report)
     volumes = list(_numbered("volumes", spec.volumes))

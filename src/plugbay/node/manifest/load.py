@@ -10,6 +10,7 @@ from plugbay.errors import InvalidManifest
 from plugbay.model.pods import FieldPath, Pod
 from plugbay.node.manifest.checks import check_pod
 from plugbay.node.manifest.documents import Document, read_documents
+from plugbay.node.manifest.lifecycle_checks import check_lifecycles
 from plugbay.node.manifest.report import ManifestWarning, Report, Strictness, raise_problems
 from plugbay.node.manifest.schema import POD
 from plugbay.node.manifest.server_filled import without_token_volumes
@@ -97,6 +98,7 @@ def _read_pod(value: object, report: Report) -> Pod | None:
     for index, volume in enumerate(v1.get("spec", {}).get("volumes", [])):
         if "hostPath" in volume and "emptyDir" in volume:
             report.problem(("spec", "volumes", index), "may not specify more than 1 volume type")
+    check_lifecycles(v1.get("spec", {}), report)
     pod = pod_of(v1, unused=walk.unused)
     check_pod(pod, report)
     return pod

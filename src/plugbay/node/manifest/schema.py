@@ -82,7 +82,17 @@ _POD_SECURITY: Final = Table(
     | _unsupported_but(fsGroupChangePolicy="Always", supplementalGroupsPolicy="Merge")
 )
 
-_ENV_VAR: Final = Table(_used(name=_TEXT, value=_TEXT) | _unsupported("valueFrom"))
+_FIELD_REF: Final = Table(_used(fieldPath=_TEXT) | _unsupported_but(apiVersion="v1"))
+_VALUE_FROM: Final = Table(
+    _used(fieldRef=_FIELD_REF) | _unsupported("configMapKeyRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef")
+)
+_ENV_VAR: Final = Table(_used(name=_TEXT, value=_TEXT, valueFrom=_VALUE_FROM))
+
+_HOOK: Final = Table(
+    _used(exec=Table(_used(command=ListOf(_TEXT))), sleep=Table(_used(seconds=Whole())))
+    | _unsupported("httpGet", "tcpSocket")
+)
+_LIFECYCLE: Final = Table(_used(postStart=_HOOK, preStop=_HOOK) | _unsupported("stopSignal"))
 
 _RESOURCES: Final = Table(_used(limits=MapOf(Amount()), requests=MapOf(Amount())) | _unsupported("claims"))
 
@@ -102,6 +112,7 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
         env=ListOf(_ENV_VAR),
         resources=_RESOURCES,
         volumeMounts=ListOf(_VOLUME_MOUNT),
+        lifecycle=_LIFECYCLE,
         securityContext=_CONTAINER_SECURITY,
     )
     | _unused(
@@ -113,7 +124,6 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
     )
     | _unsupported(
         "envFrom",
-        "lifecycle",
         "livenessProbe",
         "readinessProbe",
         "restartPolicy",
@@ -174,6 +184,7 @@ _SPEC: Final = Table(
         volumes=ListOf(_VOLUME),
         restartPolicy=Text(tuple(policy.value for policy in RestartPolicy)),
         terminationGracePeriodSeconds=Whole(),
+        activeDeadlineSeconds=Whole(),
         nodeName=_TEXT,
         securityContext=_POD_SECURITY,
     )
@@ -206,7 +217,6 @@ _SPEC: Final = Table(
         shareProcessNamespace=Flag(),
     )
     | _unsupported(
-        "activeDeadlineSeconds",
         "dnsConfig",
         "ephemeralContainers",
         "hostAliases",

@@ -12,12 +12,15 @@ from plugbay.model.pods import (
     Container,
     EmptyDir,
     EnvVar,
+    ExecHook,
     FieldPath,
+    Hook,
     HostPath,
     HostPathType,
     Pod,
     PodSpec,
     RestartPolicy,
+    SleepHook,
     Volume,
     VolumeMount,
 )
@@ -34,9 +37,36 @@ class V1Metadata(TypedDict, total=False):
     annotations: dict[str, str]
 
 
+class V1FieldRef(TypedDict, total=False):
+    fieldPath: str
+
+
+class V1ValueFrom(TypedDict, total=False):
+    fieldRef: V1FieldRef
+
+
 class V1EnvVar(TypedDict, total=False):
     name: str
     value: str
+    valueFrom: V1ValueFrom
+
+
+class V1Exec(TypedDict, total=False):
+    command: list[str]
+
+
+class V1Sleep(TypedDict, total=False):
+    seconds: int
+
+
+class V1Hook(TypedDict, total=False):
+    exec: V1Exec
+    sleep: V1Sleep
+
+
+class V1Lifecycle(TypedDict, total=False):
+    postStart: V1Hook
+    preStop: V1Hook
 
 
 class V1Resources(TypedDict, total=False):
@@ -60,6 +90,7 @@ class V1Container(TypedDict, total=False):
     env: list[V1EnvVar]
     resources: V1Resources
     volumeMounts: list[V1VolumeMount]
+    lifecycle: V1Lifecycle
     restartPolicy: str
 
 
@@ -80,6 +111,7 @@ class V1Spec(TypedDict, total=False):
     volumes: list[V1Volume]
     restartPolicy: str
     terminationGracePeriodSeconds: int
+    activeDeadlineSeconds: int
     nodeName: str
 
 
@@ -110,6 +142,7 @@ def pod_of(v1: V1Pod, *, unused: Mapping[FieldPath, object]) -> Pod:
             restart_policy=RestartPolicy(spec.get("restartPolicy", RestartPolicy.ALWAYS.value)),
             termination_grace_period_s=spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_PERIOD_S),
             node_name=spec.get("nodeName") or None,
+            active_deadline_s=spec.get("activeDeadlineSeconds"),
         ),
         unused=unused,
     )
@@ -128,12 +161,27 @@ def _container(v1: V1Container, kind: ContainerKind) -> Container:
         command=tuple(v1.get("command", [])),
         args=tuple(v1.get("args", [])),
         working_dir=v1.get("workingDir") or None,
-        env=tuple(EnvVar(each.get("name", ""), each.get("value", "")) for each in v1.get("env", [])),
+        env=tuple(_env_var(each) for each in v1.get("env", [])),
         requests=limits | resources.get("requests", {}),
         limits=limits,
         volume_mounts=tuple(_volume_mount(each) for each in v1.get("volumeMounts", [])),
         kind=kind,
+        post_start=_hook(v1.get("lifecycle", {}).get("postStart")),
+        pre_stop=_hook(v1.get("lifecycle", {}).get("preStop")),
     )
+
+
+def _env_var(v1: V1EnvVar) -> EnvVar:
+    field_path = v1.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
+    return EnvVar(v1.get("name", ""), v1.get("value", ""), field_path)
+
+
+def _hook(v1: V1Hook | None) -> Hook | None:
+    if v1 is None:
+        return None
+    if "sleep" in v1:
+        return SleepHook(v1["sleep"].get("seconds", 0))
+    return ExecHook(tuple(v1.get("exec", {}).get("command", [])))
 
 
 def _volume_mount(v1: V1VolumeMount) -> VolumeMount:
@@ -181,6 +229,7 @@ def _spec_to_v1(spec: PodSpec) -> dict[str, object]:
         **_written(volumes=[_volume_to_v1(each) for each in spec.volumes], nodeName=spec.node_name),
         "restartPolicy": spec.restart_policy.value,
         "terminationGracePeriodSeconds": spec.termination_grace_period_s,
+        **_written(activeDeadlineSeconds=spec.active_deadline_s),
     }
 
 
@@ -191,14 +240,30 @@ def _container_to_v1(container: Container) -> dict[str, object]:
         command=list(container.command),
         args=list(container.args),
         workingDir=container.working_dir,
-        env=[_written(name=each.name, value=each.value) for each in container.env],
+        env=[_env_var_to_v1(each) for each in container.env],
         resources=_written(limits=_amounts(container.limits), requests=_amounts(container.requests)),
         volumeMounts=[
             _written(name=each.name, mountPath=each.mount_path, readOnly=each.read_only, subPath=each.sub_path)
             for each in container.volume_mounts
         ],
+        lifecycle=_written(postStart=_hook_to_v1(container.post_start), preStop=_hook_to_v1(container.pre_stop)),
         restartPolicy=RestartPolicy.ALWAYS.value if container.kind is ContainerKind.SIDECAR else None,
     )
+
+
+def _env_var_to_v1(variable: EnvVar) -> dict[str, object]:
+    value_from = {"fieldRef": {"fieldPath": variable.field_path}} if variable.field_path else None
+    return _written(name=variable.name, value=variable.value, valueFrom=value_from)
+
+
+def _hook_to_v1(hook: Hook | None) -> dict[str, object] | None:
+    match hook:
+        case ExecHook(command):
+            return {"exec": {"command": list(command)}}
+        case SleepHook(seconds):
+            return {"sleep": {"seconds": seconds}}
+        case None:
+            return None
 
 
 def _volume_to_v1(volume: Volume) -> dict[str, object]:

@@ -1,0 +1,68 @@
+"""Fields of a pod that its containers can ask for in their environment: v1's ``fieldRef``.
+
+Source: Kubernetes 1.36 ``pkg/fieldpath/fieldpath.go``, ``validation.go`` (``validEnvDownwardAPIFieldPathExpressions``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from plugbay.model.pods import Container, EnvVar, Pod
+
+FIELD_PATHS: Final = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+"""What can be asked for beside single labels and annotations."""
+
+_SUBSCRIPT: Final = re.compile(r"metadata\.(?P<map>labels|annotations)\['(?P<key>[^']+)'\]")
+_SERVICE_ACCOUNT: Final = ("spec", "serviceAccountName")
+_DEFAULT_ACCOUNT: Final = "default"
+
+
+def is_field_path(path: str) -> bool:
+    """Whether an environment variable may take its value from ``path``."""
+    return path in FIELD_PATHS or _SUBSCRIPT.fullmatch(path) is not None
+
+
+def with_field_values(container: Container, pod: Pod, *, host_ip: str) -> Container:
+    """``container`` with the values of its fields written out; they are never expanded.
+
+    Args:
+        host_ip: the address of the node, and of its pods as long as they share its network.
+    """
+    return replace(container, env=tuple(_written_out(variable, pod, host_ip) for variable in container.env))
+
+
+def _written_out(variable: EnvVar, pod: Pod, host_ip: str) -> EnvVar:
+    if not variable.field_path:
+        return variable
+    return EnvVar(variable.name, _value(variable.field_path, pod, host_ip).replace("$", "$$"))
+
+
+def _value(path: str, pod: Pod, host_ip: str) -> str:
+    if match := _SUBSCRIPT.fullmatch(path):
+        values = pod.labels if match["map"] == "labels" else pod.annotations
+        return values.get(match["key"], "")
+    match path:
+        case "metadata.name":
+            return pod.name
+        case "metadata.namespace":
+            return pod.namespace
+        case "metadata.uid":
+            return pod.uid
+        case "spec.nodeName":
+            return pod.spec.node_name or ""
+        case "spec.serviceAccountName":
+            return str(pod.unused.get(_SERVICE_ACCOUNT) or _DEFAULT_ACCOUNT)
+        case _:
+            return host_ip
