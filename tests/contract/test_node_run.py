@@ -14,6 +14,7 @@ import pytest
 
 from plugbay.cli.client import Channel, NodeClient
 from plugbay.errors import RequestRefused
+from plugbay.kubelet.podresources import PodResourcesClient
 from plugbay.model.devices import Device
 from plugbay.model.ids import DeviceId
 from plugbay.node.config import NodeConfig
@@ -315,3 +316,22 @@ async def test_refusals_are_v1_statuses(root: Path) -> None:
         with pytest.raises(RequestRefused, match="container x is not valid for pod p"):
             await node.get(f"{PODS}/p/log", container="x")
         await node.gone("p")
+
+
+async def test_pod_resources_tell_the_nodes_pods(root: Path) -> None:
+    paths = NodeConfig(root).kubelet_paths
+    async with (
+        running_node(root) as node,
+        gophers(node, "g1", "g2"),
+        PodResourcesClient(paths.pod_resources_socket) as client,
+    ):
+        await node.create(pod("holds", gophers=1))
+        await node.create(pod("done", "true", restartPolicy="Never", gophers=1))
+        await node.pod_in("holds", "Running")
+        await node.pod_in("done", "Succeeded")
+        (listed,) = await client.list()
+        assert (listed.namespace, listed.name) == ("default", "holds")
+        assert [each.device_ids for each in listed.containers[0].devices] == [("g1",)]
+        assert [each.name for each in await client.list_v1alpha1()] == ["done", "holds"]
+        await node.gone("holds")
+        assert await client.list() == ()

@@ -49,6 +49,19 @@ def _add_up(commands: Subparsers) -> CommandParser:
         "knows, or do not start (default: %(default)s)",
     )
     parser.add_argument(
+        "--on-device-failure",
+        choices=("keep", "fail-pod"),
+        default="keep",
+        help="what becomes of a running pod when one of its devices turns unhealthy: its status tells, or it fails and "
+        "is stopped (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--feature-gates",
+        metavar="NAME=BOOL,...",
+        default="",
+        help="switch features on and off, in a kubelet's syntax: ResourceHealthStatus=false",
+    )
+    parser.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
         default="info",

@@ -13,7 +13,8 @@ from plugbay.cli.logs import configure_logs
 from plugbay.cli.output import show
 from plugbay.cli.roots import chosen_root
 from plugbay.manager.config import ForeignCheckpoint
-from plugbay.node.config import NodeConfig
+from plugbay.manager.gates import parse_feature_gates
+from plugbay.node.config import DeviceFailure, NodeConfig
 from plugbay.node.runner import run_node
 from plugbay.ops.clock import SystemClock
 
@@ -23,7 +24,11 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 def run_node_up(args: argparse.Namespace) -> int:
     configure_logs(args.log_level, sys.stderr)
     config = NodeConfig(
-        chosen_root(args), name=args.name, on_foreign_checkpoint=ForeignCheckpoint(args.on_foreign_checkpoint)
+        chosen_root(args),
+        name=args.name,
+        on_foreign_checkpoint=ForeignCheckpoint(args.on_foreign_checkpoint),
+        on_device_failure=DeviceFailure(args.on_device_failure),
+        gates=parse_feature_gates(args.feature_gates),
     )
     asyncio.run(_serve(config))
     return 0

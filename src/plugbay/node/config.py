@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ForeignCheckpoint
+from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
+
+
+class DeviceFailure(Enum):
+    """What to do about a running pod when one of its devices fails."""
+
+    KEEP = "keep"
+    """It goes on, and its status tells; as kubelet 1.36 does."""
+    FAIL_POD = "fail-pod"
+    """It fails and is stopped, so that whoever looks after it can have another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +30,8 @@ class NodeConfig:
         call_timeout_s: deadline of calls to plugins; see `plugbay.manager.config.ManagerConfig`.
         grace_period_s: how long the devices of a plugin that went away still count; a kubelet's is 5 minutes.
         on_foreign_checkpoint: what to do about a checkpoint file below ``root`` that a kubelet wrote.
+        on_device_failure: what becomes of a running pod when one of its devices turns unhealthy.
+        gates: feature gates; the defaults are those of kubelet 1.36.
     """
 
     root: Path
@@ -26,6 +39,8 @@ class NodeConfig:
     call_timeout_s: float = 60.0
     grace_period_s: float = 300.0
     on_foreign_checkpoint: ForeignCheckpoint = ForeignCheckpoint.IMPORT
+    on_device_failure: DeviceFailure = DeviceFailure.KEEP
+    gates: FeatureGates = DEFAULT_GATES
 
     @property
     def kubelet_paths(self) -> KubeletPaths:

@@ -13,10 +13,12 @@ from importlib.metadata import version
 from plugbay.errors import PlugbayError
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import run_manager
+from plugbay.manager.podresources import serve_pod_resources
 from plugbay.node.api.routes import control_router
 from plugbay.node.config import NodeConfig
 from plugbay.node.engine import run_engine
 from plugbay.node.events import EventLog
+from plugbay.node.known_pods import KnownPods
 from plugbay.node.machine import read_machine
 from plugbay.node.objects import NodeFacts
 from plugbay.node.parts import NodeParts
@@ -63,7 +65,8 @@ async def _node(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock)
     """Parts in the order in which they start; they stop in the reverse order.
 
     First the control socket, so that nobody asks for more; then the pods' workers, which leave the processes alone;
-    then the manager with registration and endpoints; then the stores, when nothing can change any more; the lock last.
+    then PodResources; then the manager with registration and endpoints; then the stores, when nothing can change any
+    more; the lock last.
     """
     async with AsyncExitStack() as stack:
         stack.callback(os.close, await asyncio.to_thread(take_root, config))
@@ -72,12 +75,18 @@ async def _node(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock)
         store = await stack.enter_async_context(open_pod_store(config.pod_store))
         stored = await asyncio.to_thread(store.load)
         manager = await stack.enter_async_context(run_manager(_manager_config(config), clock=clock))
+        pods = PodTable(store, stored=stored.pods)
+        await stack.enter_async_context(
+            serve_pod_resources(
+                config.kubelet_paths.pod_resources_socket, manager.pod_resources(), KnownPods(pods), clock=clock
+            )
+        )
         runtime = await asyncio.to_thread(ProcessRuntime, config.containers, environ=environ, clock=clock.now)
         parts = NodeParts(
             name=name,
             devices=manager,
             runtime=runtime,
-            pods=PodTable(store, stored=stored.pods),
+            pods=pods,
             events=EventLog(store, clock, stored=stored.events),
             volumes=Volumes(config.pods),
             clock=clock,
@@ -105,6 +114,7 @@ def _manager_config(config: NodeConfig) -> ManagerConfig:
         config.manager_store,
         call_timeout_s=config.call_timeout_s,
         grace_period_s=config.grace_period_s,
+        gates=config.gates,
         on_foreign_checkpoint=config.on_foreign_checkpoint,
     )
 
