@@ -134,7 +134,7 @@ async def test_view_says_who_holds_what_and_what_is_healthy(config: ManagerConfi
     assert sorted(path.name for path in config.paths.device_plugins.iterdir()) == ["kubelet_internal_checkpoint"]
 
 
-async def test_123_list_that_changes_nothing_writes_the_file_again(config: ManagerConfig) -> None:
+async def test_s123_list_that_changes_nothing_writes_the_file_again(config: ManagerConfig) -> None:
     async with managed(config) as (_, plugin):
         await until_view(config, lambda data: data.registered_devices == {GOPHER: ("g1", "g2")})
         before = config.paths.checkpoint.stat().st_ino
@@ -198,7 +198,7 @@ def holders(manager: DeviceManager) -> dict[str, tuple[str, ...]]:
     }
 
 
-async def test_119_kubelets_file_is_taken_over_and_given_back(config: ManagerConfig) -> None:
+async def test_s119_kubelets_file_is_taken_over_and_given_back(config: ManagerConfig) -> None:
     kubelets = CheckpointData((entry("q", "g2"), entry("p", "g1")), {"example.com/z": ("z",), GOPHER: ("g2", "g1")})
     write(config, kubelets)
     async with started(config) as manager:

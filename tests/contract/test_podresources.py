@@ -156,7 +156,7 @@ async def test_answers_what_a_kubelet_answered(sockets: Path, case: dict[str, An
 # --- one by one -----------------------------------------------------------------------------------------------------
 
 
-async def test_128_finished_pod_is_told_by_v1alpha1_only(sockets: Path) -> None:
+async def test_s128_finished_pod_is_told_by_v1alpha1_only(sockets: Path) -> None:
     pods = Pods(active=[pod("running", ("c", "app"))], ended=[pod("finished", ("c", "app"))])
     async with service(sockets, ManagerState(), pods) as served:
         assert [each.name for each in await served.client.list()] == ["running"]
@@ -164,7 +164,7 @@ async def test_128_finished_pod_is_told_by_v1alpha1_only(sockets: Path) -> None:
         assert await served.client.get("default", "finished") is None
 
 
-async def test_130_get_of_an_unknown_pod_is_unknown_and_counted(sockets: Path) -> None:
+async def test_s130_get_of_an_unknown_pod_is_unknown_and_counted(sockets: Path) -> None:
     pods = Pods(active=[pod("there", namespace="other")])
     async with service(sockets, ManagerState(), pods) as served:
         async with open_channel(served.socket) as channel:
@@ -179,7 +179,7 @@ async def test_130_get_of_an_unknown_pod_is_unknown_and_counted(sockets: Path) -
         assert await served.client.get("other", "there") == PodResources("other", "there")
 
 
-async def test_131_of_two_hundred_calls_at_once_ten_are_answered(sockets: Path) -> None:
+async def test_s131_of_two_hundred_calls_at_once_ten_are_answered(sockets: Path) -> None:
     async with service(sockets, ManagerState(), Pods()) as served:
         answers = await asyncio.gather(*(served.client.list() for _ in range(200)), return_exceptions=True)
         refusals = Counter(str(each) for each in answers if isinstance(each, RpcFailed))

@@ -112,7 +112,7 @@ async def never(*_: object) -> Any:
 # --- the catalogue --------------------------------------------------------------------------------------------------
 
 
-async def test_26_plugin_is_found_and_registered_on_its_own_socket(sockets: Path) -> None:
+async def test_s026_plugin_is_found_and_registered_on_its_own_socket(sockets: Path) -> None:
     """Recording 34, plugin one."""
     async with bench(sockets) as b, fake_watched_plugin(GOPHER, b.registry / "p.sock", TWO) as plugin:
         await registered(plugin)
@@ -123,7 +123,7 @@ async def test_26_plugin_is_found_and_registered_on_its_own_socket(sockets: Path
         assert (plugin.asked, plugin.statuses) == (1, [REGISTERED])
 
 
-async def test_27_an_endpoint_elsewhere_is_connected_to(sockets: Path) -> None:
+async def test_s027_an_endpoint_elsewhere_is_connected_to(sockets: Path) -> None:
     """Recording 34, plugin two, which offers a second version as well."""
     elsewhere = sockets / "elsewhere.sock"
     info = PluginInfo("DevicePlugin", GOPHER, str(elsewhere), ("v1", "v1beta1"))
@@ -183,7 +183,7 @@ async def test_a_refusal_is_told_in_the_kubelets_words(sockets: Path, info: Plug
         assert b.manager.resources() == {}
 
 
-async def test_30_attempts_come_with_growing_gaps(sockets: Path) -> None:
+async def test_s030_attempts_come_with_growing_gaps(sockets: Path) -> None:
     async with bench(sockets) as b:
         info = PluginInfo("Foo", GOPHER)
         async with fake_watched_plugin(GOPHER, b.registry / "p.sock", info=info) as plugin:
@@ -192,7 +192,7 @@ async def test_30_attempts_come_with_growing_gaps(sockets: Path) -> None:
                 assert (plugin.asked, len(plugin.statuses)) == (times, times)
 
 
-async def test_31_a_plugin_that_hangs_is_not_notified_and_disturbs_nobody(sockets: Path) -> None:
+async def test_s031_a_plugin_that_hangs_is_not_notified_and_disturbs_nobody(sockets: Path) -> None:
     async with bench(sockets) as b, AsyncExitStack() as stack:
         hanging = await stack.enter_async_context(fake_watched_plugin("example.com/hangs", b.hidden))
         hanging.info_answer = never
@@ -205,7 +205,7 @@ async def test_31_a_plugin_that_hangs_is_not_notified_and_disturbs_nobody(socket
         assert hanging.statuses == []
 
 
-async def test_32_removing_the_socket_deregisters_at_once(sockets: Path) -> None:
+async def test_s032_removing_the_socket_deregisters_at_once(sockets: Path) -> None:
     async with bench(sockets) as b, fake_watched_plugin(GOPHER, b.registry / "p.sock", TWO) as plugin:
         await registered(plugin)
         await b.counts(2, 2)
@@ -216,7 +216,7 @@ async def test_32_removing_the_socket_deregisters_at_once(sockets: Path) -> None
 
 
 @pytest.mark.parametrize("removed", [pytest.param(True, id="removed"), pytest.param(False, id="replaced")])
-async def test_33_a_socket_made_again_is_registered_again(sockets: Path, removed: bool) -> None:
+async def test_s033_a_socket_made_again_is_registered_again(sockets: Path, removed: bool) -> None:
     """Recording 34, plugin one."""
     async with bench(sockets) as b, fake_watched_plugin(GOPHER, b.registry / "p.sock", TWO) as plugin:
         await registered(plugin)
@@ -232,7 +232,7 @@ async def test_33_a_socket_made_again_is_registered_again(sockets: Path, removed
             assert (plugin.asked, new.asked) == (1, 1)
 
 
-async def test_34_a_failing_notification_undoes_the_registration(sockets: Path) -> None:
+async def test_s034_a_failing_notification_undoes_the_registration(sockets: Path) -> None:
     """Recording 35, plugin notify."""
     async with bench(sockets) as b, fake_watched_plugin(GOPHER, b.hidden, TWO) as plugin:
         accept = plugin.notify_answer
@@ -248,7 +248,7 @@ async def test_34_a_failing_notification_undoes_the_registration(sockets: Path) 
         assert plugin.asked == 2
 
 
-async def test_35_dot_names_are_ignored_and_sub_directories_are_not(sockets: Path) -> None:
+async def test_s035_dot_names_are_ignored_and_sub_directories_are_not(sockets: Path) -> None:
     async with bench(sockets) as b, AsyncExitStack() as stack:
         dot = await stack.enter_async_context(fake_watched_plugin("example.com/dot", b.registry / ".x.sock"))
         (b.registry / "sub" / "deep").mkdir(parents=True)
@@ -257,7 +257,7 @@ async def test_35_dot_names_are_ignored_and_sub_directories_are_not(sockets: Pat
         assert dot.asked == 0
 
 
-async def test_36_a_restarted_manager_finds_the_socket_again(sockets: Path) -> None:
+async def test_s036_a_restarted_manager_finds_the_socket_again(sockets: Path) -> None:
     """Recording 52."""
     async with AsyncExitStack() as stack:
         async with bench(sockets) as b:

@@ -62,7 +62,7 @@ def test_the_samples_are_there() -> None:
 
 
 @pytest.mark.parametrize("each", SAMPLES, ids=str)
-def test_118_file_is_accepted_or_rejected_as_recorded(each: Sample) -> None:
+def test_s118_file_is_accepted_or_rejected_as_recorded(each: Sample) -> None:
     if each.load_error is None:
         load(each.content, source="sample")
         return

@@ -52,12 +52,12 @@ def offered(allocatable: AllocatableResources) -> Elements:
     return [(each.device_ids[0], each.numa_nodes) for each in allocatable.devices]
 
 
-def test_124_pod_without_devices_is_told_with_its_containers() -> None:
+def test_s124_pod_without_devices_is_told_with_its_containers() -> None:
     told = PodResourcesReader(state_of()).pod_v1(pod(a=ContainerKind.APP, b=ContainerKind.APP))
     assert (told.namespace, told.name, held(told)) == ("ns", "pod", {"a": [], "b": []})
 
 
-def test_125_device_on_two_nodes_is_two_elements() -> None:
+def test_s125_device_on_two_nodes_is_two_elements() -> None:
     state = state_of(listed("d", (1, 0)))
     hold(state, "app", {0: ("d",), 1: ("d",)})
     reader = PodResourcesReader(state)
@@ -65,7 +65,7 @@ def test_125_device_on_two_nodes_is_two_elements() -> None:
     assert offered(reader.allocatable()) == [("d", (0,)), ("d", (1,))]
 
 
-def test_126_device_without_nodes_is_one_element_without_topology() -> None:
+def test_s126_device_without_nodes_is_one_element_without_topology() -> None:
     state = state_of(listed("d"))
     hold(state, "app", {-1: ("d",)})
     reader = PodResourcesReader(state)
@@ -77,7 +77,7 @@ def test_topology_without_nodes_is_no_element_among_allocatable() -> None:
     assert offered(PodResourcesReader(state_of(listed("empty", ()), listed("none"))).allocatable()) == [("none", None)]
 
 
-def test_127_unhealthy_device_is_held_and_not_allocatable() -> None:
+def test_s127_unhealthy_device_is_held_and_not_allocatable() -> None:
     state = state_of(listed("d", health="Unhealthy"), listed("e"))
     hold(state, "app", {-1: ("d",)})
     reader = PodResourcesReader(state)
@@ -85,7 +85,7 @@ def test_127_unhealthy_device_is_held_and_not_allocatable() -> None:
     assert offered(reader.allocatable()) == [("e", None)]
 
 
-def test_129_sidecars_stand_before_app_containers_and_init_containers_nowhere() -> None:
+def test_s129_sidecars_stand_before_app_containers_and_init_containers_nowhere() -> None:
     state = state_of()
     for container, device in [("init", "a"), ("side", "b"), ("app", "c")]:
         hold(state, container, {-1: (device,)})
@@ -99,7 +99,7 @@ def test_129_sidecars_stand_before_app_containers_and_init_containers_nowhere() 
     assert held(reader.pod_v1alpha1(request)) == {"app": [("c", None)]}
 
 
-def test_132_stopped_plugins_devices_are_held_and_not_allocatable() -> None:
+def test_s132_stopped_plugins_devices_are_held_and_not_allocatable() -> None:
     state = state_of(listed("d", (0,)))
     hold(state, "app", {0: ("d",)})
     state.resource(NAME).disconnect(SINCE)

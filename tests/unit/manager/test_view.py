@@ -66,7 +66,7 @@ def test_last_entry_of_several_for_one_container_counts() -> None:
     assert imported.assignments == (assignment(device="new"),)
 
 
-def test_120_entry_with_an_undecodable_response_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_s120_entry_with_an_undecodable_response_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     data = CheckpointData((entry("bad", response=b"\xff"), entry("good"), entry("null", response=None)), {})
     with caplog.at_level(logging.WARNING):
         imported = imported_state(data)
