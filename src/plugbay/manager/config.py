@@ -27,6 +27,8 @@ class ManagerConfig:
         store: the SQLite file of record, outside ``paths.device_plugins``.
         call_timeout_s: deadline of Allocate, GetPreferredAllocation and GetDevicePluginOptions. A kubelet has none, so
             one stuck plugin stops it; 60 s is longer than any plugin we know takes.
+        dial_timeout_s: how long a registering plugin's socket is tried. A kubelet's is 10 s.
+        pre_start_timeout_s: deadline of PreStartContainer. A kubelet's is 30 s.
         grace_period_s: how long the devices of a plugin that went away still count. A kubelet's is 5 minutes.
         on_foreign_checkpoint: what to do about a valid checkpoint file that we did not write.
         gates: feature gates; the defaults are those of kubelet 1.36.
@@ -35,6 +37,8 @@ class ManagerConfig:
     paths: KubeletPaths
     store: Path
     call_timeout_s: float = 60.0
+    dial_timeout_s: float = 10.0
+    pre_start_timeout_s: float = 30.0
     grace_period_s: float = 300.0
     gates: FeatureGates = DEFAULT_GATES
     on_foreign_checkpoint: ForeignCheckpoint = ForeignCheckpoint.IMPORT

@@ -6,7 +6,6 @@ import itertools
 import logging
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from plugbay.allocation.choose import Preference
 from plugbay.allocation.table import DeviceTable
@@ -18,6 +17,7 @@ from plugbay.errors import (
     RegistrationRefused,
     RpcFailed,
 )
+from plugbay.manager.config import ManagerConfig
 from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.wire.device_list import ChangedDevices, NewList
@@ -25,8 +25,6 @@ from plugbay.wire.plugin_client import PluginClient
 
 logger = logging.getLogger(__name__)
 
-DIAL_TIMEOUT_S: Final = 10.0
-PRE_START_TIMEOUT_S: Final = 30.0
 _serial = itertools.count(1)
 
 
@@ -40,13 +38,13 @@ class Endpoint:
         table: its last list; None before the first one.
     """
 
-    def __init__(self, resource: ResourceName, socket: Path, *, call_timeout_s: float) -> None:
+    def __init__(self, resource: ResourceName, socket: Path, config: ManagerConfig) -> None:
         self.resource = resource
         self.socket = socket
         self.options = PluginOptions()
         self.table: DeviceTable | None = None
         self.serial = next(_serial)
-        self._call_timeout_s = call_timeout_s
+        self._config = config
         self._client = PluginClient(socket)
 
     async def connect(self) -> None:
@@ -57,11 +55,11 @@ class Endpoint:
         """
         try:
             try:
-                await self._client.connect(DIAL_TIMEOUT_S)
+                await self._client.connect(self._config.dial_timeout_s)
             except TimeoutError:
                 raise RegistrationRefused("failed to dial device plugin: context deadline exceeded") from None
             try:
-                self.options = await self._client.options(timeout_s=self._call_timeout_s)
+                self.options = await self._client.options(timeout_s=self._config.call_timeout_s)
             except RpcFailed as error:
                 raise RegistrationRefused(f"failed to get device plugin options: {error}") from error
         except BaseException:
@@ -83,7 +81,7 @@ class Endpoint:
     async def preferred_allocation(self, question: Preference) -> tuple[DeviceId, ...]:
         try:
             return await self._client.preferred_allocation(
-                question.available, question.must_include, question.size, timeout_s=self._call_timeout_s
+                question.available, question.must_include, question.size, timeout_s=self._config.call_timeout_s
             )
         except RpcFailed as error:
             raise PreferredAllocationFailed(self.resource, str(error)) from error
@@ -91,7 +89,7 @@ class Endpoint:
     async def allocate(self, devices: Sequence[DeviceId]) -> bytes:
         """The encoded container response for ``devices``."""
         try:
-            response = await self._client.allocate(devices, timeout_s=self._call_timeout_s)
+            response = await self._client.allocate(devices, timeout_s=self._config.call_timeout_s)
         except RpcFailed as error:
             raise AllocateFailed(self.resource, str(error)) from error
         if response is None:
@@ -100,7 +98,7 @@ class Endpoint:
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
         try:
-            await self._client.pre_start_container(devices, timeout_s=PRE_START_TIMEOUT_S)
+            await self._client.pre_start_container(devices, timeout_s=self._config.pre_start_timeout_s)
         except RpcFailed as error:
             raise PreStartFailed(self.resource, str(error)) from error
 

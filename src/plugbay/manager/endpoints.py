@@ -78,7 +78,7 @@ class Endpoints:
         Raises:
             RegistrationRefused: with the text for the plugin. What was registered before goes on.
         """
-        endpoint = Endpoint(resource, socket, call_timeout_s=self._config.call_timeout_s)
+        endpoint = Endpoint(resource, socket, self._config)
         await endpoint.connect()
         connected = self._connected.setdefault(resource, [])
         replaced = [other for other in connected if other.socket == socket]

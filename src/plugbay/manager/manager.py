@@ -18,6 +18,7 @@ from plugbay.errors import (
     CheckpointNotWritten,
     EndpointNotFound,
     EndpointStopped,
+    PathUnusable,
     PreStartFailed,
     StoreUnusable,
     UnknownEndpoint,
@@ -79,9 +80,12 @@ async def run_manager(config: ManagerConfig, *, clock: Clock) -> AsyncIterator[D
     Raises:
         StoreUnusable: see `open_store`.
         CheckpointNotOurs, PathUnusable: see `settle_checkpoint`.
-        PathTooLong, PathUnusable: the registration socket cannot be served, or a directory not be made.
+        PathTooLong, PathUnusable: the registration socket cannot be served, a directory not be made, or the root is
+            a relative path.
     """
     check_socket_path(config.paths.registration_socket)
+    if not config.paths.root.is_absolute():
+        raise PathUnusable(str(config.paths.registration_socket), "bad socketPath, must be an absolute path")
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.store))
         stored = await settle_checkpoint(config, store, await asyncio.to_thread(store.load), clock.now())
