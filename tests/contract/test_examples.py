@@ -1,0 +1,124 @@
+"""Every directory of examples/, run with the commands its files name: a node, the plugin, the pods."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Plugbay
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PLUGINS = EXAMPLES / "resources" / "plugins.py"
+DEADLINE_S = 30
+SUCCEEDED = "--for=jsonpath={.status.phase}=Succeeded"
+READY = "--for=condition=Ready"
+
+
+@asynccontextmanager
+async def example(plugbay: Plugbay, *targets: str, **environ: str) -> AsyncIterator[None]:
+    """A node, and a process that serves ``targets``, if there are any."""
+    async with plugbay.node_up():
+        if not targets:
+            yield
+            return
+        streams = {"stderr": asyncio.subprocess.DEVNULL, "env": {**os.environ, **environ}}
+        async with plugbay.start("serve", *targets, **streams) as plugin:
+            yield
+            plugin.terminate()
+            async with asyncio.timeout(DEADLINE_S):
+                assert await plugin.wait() == 0
+
+
+async def apply(plugbay: Plugbay, path: str, *, until: str, pod: str) -> None:
+    done = await plugbay("pod", "run", "-f", str(EXAMPLES / path))
+    assert f"pod/{pod} created\n" in done.out, done
+    waited = await plugbay("pod", "wait", until, pod)
+    assert waited == (0, f"pod/{pod} condition met\n", ""), (await plugbay("pod", "describe", pod)).out
+
+
+async def logs(plugbay: Plugbay, *argv: str) -> list[str]:
+    done = await plugbay("pod", "logs", *argv)
+    assert done.code == 0, done
+    return done.out.splitlines()
+
+
+def test_every_example_is_run_here() -> None:
+    directories = {path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert directories == {name.removeprefix("test_example_") for name in globals() if name.startswith("test_example_")}
+
+
+async def test_example_gopher(plugbay: Plugbay, tmp_path: Path) -> None:
+    (tmp_path / "g1").touch()
+    directory = ("directory", "--resource", "example.com/gopher", "--path", str(tmp_path), "--env", "Gopher")
+    async with example(plugbay, *directory):
+        await apply(plugbay, "gopher/pod.yaml", until=READY, pod="gopher-pod")
+        assert "Gopher=g1\n" in (await plugbay("pod", "exec", "gopher-pod", "--", "env")).out
+        assert (await plugbay("pod", "run", "-f", str(EXAMPLES / "gopher/pod2.yaml"))).code == 0
+        async with plugbay.start("events", "--for", "pod/gopher-pod2", "-w") as events:
+            await plugbay.line_with(events, "1 Insufficient example.com/gopher")
+
+
+async def test_example_reuse(plugbay: Plugbay) -> None:
+    async with example(plugbay, str(PLUGINS)):
+        await apply(plugbay, "reuse", until=READY, pod="reuse")
+        assert await logs(plugbay, "reuse", "-c", "prepare") == ["prepared g1"]
+        assert await logs(plugbay, "reuse", "-c", "main") == ["using g1"]
+
+
+async def test_example_sidecar(plugbay: Plugbay) -> None:
+    async with example(plugbay, str(PLUGINS)):
+        await apply(plugbay, "sidecar", until=SUCCEEDED, pod="sidecar")
+        assert await logs(plugbay, "sidecar", "-c", "watcher") == ["watching with g1", "the app is done"]
+        assert await logs(plugbay, "sidecar", "-c", "main") == ["working with g2"]
+
+
+async def test_example_resources(plugbay: Plugbay) -> None:
+    async with example(plugbay, str(PLUGINS)):
+        await apply(plugbay, "resources/pod.yaml", until=READY, pod="two-resources")
+        assert await logs(plugbay, "two-resources") == ["g1 lives in b1,b2"]
+
+
+async def test_example_volumes(plugbay: Plugbay) -> None:
+    async with example(plugbay):
+        await apply(plugbay, "volumes", until=SUCCEEDED, pod="volumes")
+        assert await logs(plugbay, "volumes", "-c", "reader") == ["hello from the writer", "True"]
+
+
+async def test_example_restarts(plugbay: Plugbay) -> None:
+    async with example(plugbay):
+        await apply(plugbay, "restarts", until=SUCCEEDED, pod="on-failure")
+        assert await logs(plugbay, "on-failure") == ["succeeding the second time"]
+        assert await logs(plugbay, "on-failure", "--previous") == ["failing the first time"]
+        restarts = "--for=jsonpath={.status.containerStatuses[0].restartCount}=1"
+        assert (await plugbay("pod", "wait", restarts, "always", "on-failure")).code == 0
+        failed = "--for=jsonpath={.status.containerStatuses[0].state.terminated.exitCode}=3"
+        assert (await plugbay("pod", "wait", failed, "never")).code == 0
+        assert (await plugbay("pod", "get", "never")).rows[0][1:4] == ["0/1", "Error", "0"]
+
+
+async def test_example_prestop(plugbay: Plugbay) -> None:
+    async with example(plugbay):
+        await apply(plugbay, "prestop", until=READY, pod="prestop")
+        async with plugbay.start("pod", "logs", "-f", "prestop") as follow:
+            await plugbay.line_with(follow, "working")
+            assert (await plugbay("pod", "delete", "prestop")).code == 0
+            await plugbay.line_with(follow, "finished what I was at")
+
+
+async def test_example_hooks(plugbay: Plugbay, tmp_path: Path) -> None:
+    kitchen, lab = tmp_path / "kitchen", tmp_path / "lab"
+    for board in (kitchen, lab):
+        board.mkdir()
+    (kitchen / "milk").touch()
+    (kitchen / "bread").touch()
+    (lab / "sketch").touch()
+    async with example(plugbay, str(EXAMPLES / "hooks/whiteboards.py"), WHITEBOARDS=str(tmp_path)):
+        await apply(plugbay, "hooks/pod.yaml", until=SUCCEEDED, pod="hooks")
+        assert await logs(plugbay, "hooks") == ["notes found: 0"]
+    assert [path.name for path in lab.iterdir()] == ["note"]  # the emptier one was preferred, and wiped
+    assert len(list(kitchen.iterdir())) == 2
