@@ -116,7 +116,7 @@ def watching_logs(name: str) -> Iterator[Callable[[str], Awaitable[None]]]:
 # --- the view -------------------------------------------------------------------------------------------------------
 
 
-async def test_view_says_who_holds_what_and_what_is_healthy(config: ManagerConfig) -> None:
+async def test_s121_view_is_a_file_by_the_kubelets_rules(config: ManagerConfig) -> None:
     async with managed(config) as (manager, plugin):
         await manager.admit(pod("b", 2))
         data = await until_view(config, lambda data: pods(data) == ["b"])
@@ -165,7 +165,7 @@ async def test_manager_that_cannot_start_leaves_the_file(config: ManagerConfig) 
     assert config.paths.checkpoint.read_bytes() == before
 
 
-async def test_view_that_cannot_be_written_is_told_once_and_holds_nobody_up(
+async def test_s122_view_that_cannot_be_written_is_told_once_and_holds_nobody_up(
     config: ManagerConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with managed(config) as (manager, _):
