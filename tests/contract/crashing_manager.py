@@ -10,12 +10,13 @@ import asyncio
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
 from typing import Any, Final
 
-from plugbay.errors import AdmissionError
+from plugbay.errors import AdmissionError, StoreUnusable
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import DeviceManager, run_manager
@@ -76,7 +77,15 @@ async def serve(manager: DeviceManager, request: dict[str, Any], fate: Fate) -> 
                 answer(id=request["id"], held=held_by(manager, pod))
                 fate.passed(AFTER_ANSWER)
         case "release":
-            await manager.release_pod(pod)
+            try:
+                await manager.release_pod(pod)
+            except StoreUnusable as error:
+                answer(id=request["id"], refused=str(error))
+            else:
+                answer(id=request["id"])
+        case "limit":  # no file can grow beyond: what a full disk is to a process
+            _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (request["bytes"], most))
             answer(id=request["id"])
         case "wait":
             async for _ in manager.changes():
