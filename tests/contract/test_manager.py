@@ -3,89 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from plugbay.errors import AdmissionError, RpcFailed, StoreUnusable
-from plugbay.kubelet.paths import KubeletPaths
-from plugbay.manager.config import ManagerConfig
-from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.snapshot import ResourceCount
 from plugbay.manager.state import Expired, Live, Stopped
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits, Mount
 from plugbay.model.health import unhealthy
-from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
-from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
-from plugbay.testing.clock import ManualClock
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
-
-GOPHER = ResourceName("example.com/gopher")
-OTHER = ResourceName("example.com/other")
-APP = ContainerName("app")
-
-
-def container(name: str, kind: ContainerKind = ContainerKind.APP, **limits: int) -> ContainerRequest:
-    return ContainerRequest(
-        ContainerName(name), kind, {ResourceName(f"example.com/{kind}"): count for kind, count in limits.items()}
-    )
-
-
-def pod(uid: str, *containers: ContainerRequest, gopher: int = 1) -> PodRequest:
-    return PodRequest(PodUid(uid), "default", uid, containers or (container("app", gopher=gopher),))
-
-
-@dataclass
-class Bench:
-    """A manager and the plugins around it."""
-
-    config: ManagerConfig
-    clock: ManualClock
-    manager: DeviceManager
-    stack: AsyncExitStack
-
-    async def plugin(
-        self, *devices: str, resource: str = GOPHER, options: PluginOptions | None = None, socket: str = ""
-    ) -> FakePlugin:
-        """A registered plugin whose devices the manager has seen."""
-        path = self.config.paths.device_plugins / (socket or f"{resource.split('/')[1]}.sock")
-        listed = [Device(name) for name in devices]
-        plugin = await self.stack.enter_async_context(fake_plugin(resource, path, listed, options=options))
-        await plugin.register(self.config.paths.registration_socket)
-        await self.counts(len(devices), len(devices), resource=resource)
-        return plugin
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            async for _ in self.manager.changes():
-                if condition():
-                    return
-
-    async def counts(self, capacity: int, allocatable: int, *, resource: str = GOPHER) -> None:
-        wanted = ResourceCount(capacity, allocatable)
-        await self.until(lambda: self.manager.resources().get(ResourceName(resource)) == wanted)
-
-    def held(self, uid: str) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
-        return self.manager.devices_of(PodUid(uid))  # type: ignore[return-value]  # plain strings read better here
-
-
-@asynccontextmanager
-async def bench(root: Path, *, clock: ManualClock | None = None, call_timeout_s: float = 60) -> AsyncIterator[Bench]:
-    config = ManagerConfig(KubeletPaths(root), root / "state" / "manager.db", call_timeout_s=call_timeout_s)
-    clock = clock or ManualClock()
-    async with run_manager(config, clock=clock) as manager, AsyncExitStack() as stack:
-        yield Bench(config, clock, manager, stack)
-
-
-async def rejection(manager: DeviceManager, request: PodRequest) -> str:
-    with pytest.raises(AdmissionError) as caught:
-        await manager.admit(request)
-    return str(caught.value)
-
+from plugbay.model.ids import DeviceId, PodUid
+from plugbay.model.requests import ContainerKind
+from plugbay.testing.fake_plugin import fake_plugin, refusing
+from tests.contract.bench_manager import APP, GOPHER, OTHER, SleepersClock, bench, container, pod, rejection
 
 # --- registration ---------------------------------------------------------------------------------------------------
 
@@ -452,7 +384,7 @@ async def test_first_resource_name_wins_a_conflict(sockets: Path) -> None:
 
 
 async def test_restart_keeps_allocations_and_counts_nothing_until_the_plugin_is_back(sockets: Path) -> None:
-    clock = ManualClock()
+    clock = SleepersClock()
     async with bench(sockets, clock=clock) as b:
         await b.plugin("a", "b")
         await b.manager.admit(pod("p"))

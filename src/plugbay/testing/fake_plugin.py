@@ -27,7 +27,8 @@ class FakePlugin:
 
     Attributes:
         allocate_answer, prefer_answer, pre_start_answer: the behaviours; replace them at any time.
-        allocated, preferred, pre_started: the calls so far, in order.
+        calls: the names of all calls so far, in order.
+        allocated, preferred, pre_started: what was asked in them.
         options_answer: what GetDevicePluginOptions answers, an error included.
     """
 
@@ -38,6 +39,7 @@ class FakePlugin:
         self.allocate_answer: Allocate = _env_of_ids
         self.prefer_answer: Prefer = _first_available
         self.pre_start_answer: PreStart = _nothing
+        self.calls: list[str] = []
         self.allocated: list[tuple[DeviceId, ...]] = []
         self.preferred: list[PreferenceRequest] = []
         self.pre_started: list[tuple[DeviceId, ...]] = []
@@ -75,11 +77,13 @@ class FakePlugin:
     # --- the service ------------------------------------------------------------------------------------------------
 
     async def options(self) -> PluginOptions:
+        self.calls.append("GetDevicePluginOptions")
         if isinstance(self.options_answer, RpcFailed):
             raise self.options_answer
         return self.options_answer
 
     async def lists(self) -> AsyncIterator[bytes]:
+        self.calls.append("ListAndWatch")
         stream: asyncio.Queue[bytes | None] = asyncio.Queue()
         if self._message is not None:
             stream.put_nowait(self._message)
@@ -94,14 +98,17 @@ class FakePlugin:
                 self._unwatched.set()
 
     async def preferred_allocation(self, request: PreferenceRequest) -> Sequence[DeviceId]:
+        self.calls.append("GetPreferredAllocation")
         self.preferred.append(request)
         return await self.prefer_answer(request)
 
     async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits | None:
+        self.calls.append("Allocate")
         self.allocated.append(tuple(devices))
         return await self.allocate_answer(devices)
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
+        self.calls.append("PreStartContainer")
         self.pre_started.append(tuple(devices))
         await self.pre_start_answer(devices)
 
