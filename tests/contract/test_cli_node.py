@@ -173,7 +173,7 @@ async def test_devices_are_shown_with_their_holder(plugbay: Plugbay) -> None:
             assert ["g1", RESOURCE, "Healthy", "<none>", "default/gopher-pod/gopher"] in page
             assert ["g2", RESOURCE, "Unhealthy", "<none>", "<none>"] in page
             page = [line.split() for line in (await plugbay("pod", "describe", "gopher-pod")).out.splitlines()]
-            assert [f"{RESOURCE}:", "g1"] in page
+            assert [f"{RESOURCE}:", "g1", "(Healthy)"] in page
             await plugbay("pod", "delete", "gopher-pod", "--grace-period=0")
 
 

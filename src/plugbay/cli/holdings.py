@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from plugbay.cli import v1
 from plugbay.cli.table import NONE
+
+Healths: TypeAlias = Mapping[tuple[str, str], str]
+"""How devices are, by resource and device ID."""
 
 
 def pod_holdings(devices: v1.Json, uid: str) -> v1.Json:
@@ -15,6 +21,14 @@ def pod_holdings(devices: v1.Json, uid: str) -> v1.Json:
 def container_holdings(pod: v1.Json, container: str) -> v1.Json:
     found = (each for each in v1.objects(pod, "containers") if v1.text(each, "name") == container)
     return next(found, {})
+
+
+def device_healths(devices: v1.Json) -> Healths:
+    return {
+        (v1.text(resource, "resourceName"), v1.text(device, "id")): v1.text(device, "health")
+        for resource in v1.objects(devices, "resources")
+        for device in v1.objects(resource, "devices")
+    }
 
 
 def holder_text(holder: object) -> str:

@@ -9,6 +9,7 @@ from plugbay.cli import v1
 from plugbay.cli.ages import age
 from plugbay.cli.describing import describe_events, moment_text, pairs_text
 from plugbay.cli.holdings import holder_text
+from plugbay.cli.rows import is_unschedulable
 from plugbay.cli.table import NONE, Description
 
 _SYSTEM = {
@@ -30,6 +31,7 @@ def node_description(
     page.field("Labels", pairs_text(v1.mapping(node, "metadata", "labels"), separator="="))
     created = v1.moment(node, "metadata", "creationTimestamp")
     page.field("CreationTimestamp", moment_text(created, zone))
+    page.field("Unschedulable", str(is_unschedulable(node)).lower())
     page.table("Conditions", ("Type", "Status", "LastTransitionTime", "Reason", "Message"), _conditions(node, zone))
     addresses = v1.objects(node, "status", "addresses")
     page.fields("Addresses", [(v1.text(each, "type"), v1.text(each, "address")) for each in addresses])
@@ -64,15 +66,14 @@ def _devices(resources: list[v1.Json]) -> Iterable[tuple[str, ...]]:
 
 
 def _plugins(resources: list[v1.Json], now: datetime) -> Iterable[tuple[str, ...]]:
+    """Also of those resources that are remembered only: theirs is gone."""
     for resource in resources:
         endpoint = v1.mapping(resource, "endpoint")
-        if not endpoint:
-            continue
         options = [name for name, value in sorted(v1.mapping(endpoint, "options").items()) if value is True]
         yield (
             v1.text(resource, "resourceName"),
-            v1.text(endpoint, "state"),
-            age(v1.moment(endpoint, "since"), now),
+            v1.text(endpoint, "state") or "Gone",
+            age(v1.moment(endpoint, "since"), now) if endpoint else NONE,
             v1.text(endpoint, "socket") or NONE,
             ",".join(options) or NONE,
         )

@@ -10,19 +10,20 @@ from datetime import datetime, tzinfo
 
 from plugbay.cli import v1
 from plugbay.cli.describing import describe_events, moment_text, pairs_text
-from plugbay.cli.holdings import container_holdings
+from plugbay.cli.holdings import Healths, container_holdings, device_healths, pod_holdings
 from plugbay.cli.table import NONE, Description
 
 
 def pod_description(
-    pod: v1.Json, *, holdings: v1.Json, events: Iterable[v1.Json], now: datetime, zone: tzinfo | None
+    pod: v1.Json, *, devices: v1.Json, events: Iterable[v1.Json], now: datetime, zone: tzinfo | None
 ) -> str:
     """Everything about ``pod``.
 
     Args:
-        holdings: what its containers were given, as the node's answer about devices has it.
+        devices: the node's answer about devices.
         zone: of the times shown; None is the machine's own.
     """
+    holdings, healths = pod_holdings(devices, v1.uid(pod)), device_healths(devices)
     page = Description()
     _head(page, pod, zone)
     for label, kind in (("Init Containers", "initContainers"), ("Containers", "containers")):
@@ -30,9 +31,8 @@ def pod_description(
         if containers:
             page.line(f"{label}:")
         for container in containers:
-            _container(
-                page, container, _status_of(pod, container), container_holdings(holdings, _name(container)), zone
-            )
+            _container(page, container, _status_of(pod, container), zone)
+            _devices(page, container_holdings(holdings, _name(container)), healths)
     conditions = v1.objects(pod, "status", "conditions")
     if conditions:
         rows = [(v1.text(each, "type"), v1.text(each, "status")) for each in conditions]
@@ -78,7 +78,7 @@ def _name(container: v1.Json) -> str:
 # --- containers ----------------------------------------------------------------------------------------------------
 
 
-def _container(page: Description, container: v1.Json, status: v1.Json, given: v1.Json, zone: tzinfo | None) -> None:
+def _container(page: Description, container: v1.Json, status: v1.Json, zone: tzinfo | None) -> None:
     page.line(f"{_name(container)}:", depth=1)
     if status:
         page.field("Container ID", v1.text(status, "containerID"), depth=2)
@@ -96,21 +96,22 @@ def _container(page: Description, container: v1.Json, status: v1.Json, given: v1
     for label in ("Limits", "Requests"):
         if amounts := v1.mapping(container, "resources", label.lower()):
             page.fields(label, [(name, str(amount)) for name, amount in sorted(amounts.items())], depth=2)
-    page.fields(
-        "Environment", [(v1.text(e, "name"), v1.text(e, "value")) for e in v1.objects(container, "env")], depth=2
-    )
+    variables = v1.objects(container, "env")
+    page.fields("Environment", [(_name(each), _value(each)) for each in variables], depth=2)
     page.items("Mounts", map(_mount, v1.objects(container, "volumeMounts")), depth=2)
-    _devices(page, given)
 
 
-def _devices(page: Description, given: v1.Json) -> None:
-    """What the device manager gave: which devices, and what came with them."""
-    devices = v1.objects(given, "devices")
-    page.fields(
-        "Devices",
-        [(v1.text(each, "resourceName"), ", ".join(v1.texts(each, "deviceIDs"))) for each in devices],
-        depth=2,
-    )
+def _value(variable: v1.Json) -> str:
+    """A variable's value; of one that takes a field of the pod, which one."""
+    field = v1.mapping(variable, "valueFrom", "fieldRef")
+    if not field:
+        return v1.text(variable, "value")
+    return f"({v1.text(field, 'apiVersion') or 'v1'}:{v1.text(field, 'fieldPath')})"
+
+
+def _devices(page: Description, given: v1.Json, healths: Healths) -> None:
+    """What the device manager gave: which devices, how they are, and what came with them."""
+    page.fields("Devices", [_resource(each, healths) for each in v1.objects(given, "devices")], depth=2)
     if env := v1.mapping(given, "env"):
         page.fields("Device Environment", [(name, str(value)) for name, value in sorted(env.items())], depth=2)
     for label, key in (("Device Mounts", "mounts"), ("Device Nodes", "deviceNodes")):
@@ -118,6 +119,13 @@ def _devices(page: Description, given: v1.Json) -> None:
             page.items(label, map(_place, places), depth=2)
     if names := v1.texts(given, "cdiDevices"):
         page.items("CDI Devices", names, depth=2)
+
+
+def _resource(given: v1.Json, healths: Healths) -> tuple[str, str]:
+    """A resource and its devices: ``g1 (Healthy), g2 (gone)``."""
+    name = v1.text(given, "resourceName")
+    ids = v1.texts(given, "deviceIDs")
+    return name, ", ".join(f"{device} ({healths.get((name, device), 'gone')})" for device in ids)
 
 
 def _state(page: Description, label: str, state: v1.Json, zone: tzinfo | None) -> None:

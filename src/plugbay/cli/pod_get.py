@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 from plugbay.cli import v1
 from plugbay.cli.client import DEVICES_PATH, NodeClient, events_path, pod_path, pods_path
-from plugbay.cli.holdings import pod_holdings
 from plugbay.cli.listing import Listing, named, show_found, show_nothing_found
 from plugbay.cli.output import Form, show
 from plugbay.cli.parsing import chosen_namespace
@@ -60,6 +59,4 @@ def _view(client: NodeClient, args: argparse.Namespace) -> View:
 def _description(client: NodeClient, pod: v1.Json, devices: v1.Json) -> str:
     about = client.get(events_path(v1.namespace(pod)), {"involvedObject": v1.name(pod)})
     events = [each for each in v1.objects(about, "items") if v1.text(each, "involvedObject", "uid") == v1.uid(pod)]
-    return pod_description(
-        pod, holdings=pod_holdings(devices, v1.uid(pod)), events=events, now=datetime.now(UTC), zone=None
-    )
+    return pod_description(pod, devices=devices, events=events, now=datetime.now(UTC), zone=None)

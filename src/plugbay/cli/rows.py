@@ -71,10 +71,16 @@ def extended(amounts: v1.Json) -> dict[str, str]:
 
 
 def node_status(node: v1.Json) -> str:
-    for condition in v1.objects(node, "status", "conditions"):
-        if condition.get("type") == "Ready":
-            return "Ready" if condition.get("status") == "True" else "NotReady"
-    return "Unknown"
+    """``Ready``, and whether the node takes no more pods."""
+    ready = (each for each in v1.objects(node, "status", "conditions") if each.get("type") == "Ready")
+    words = ["Ready" if each.get("status") == "True" else "NotReady" for each in ready] or ["Unknown"]
+    if is_unschedulable(node):
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def is_unschedulable(node: v1.Json) -> bool:
+    return v1.at(node, "spec", "unschedulable") is True
 
 
 def _node_row(node: v1.Json, now: datetime) -> tuple[str, ...]:

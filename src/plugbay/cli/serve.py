@@ -45,17 +45,15 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until told to stop; returns 0 then."""
     import asyncio
-    import logging
     import os
     import sys
 
+    from plugbay.cli.logs import configure_logs
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.kubelet.roots import default_root
     from plugbay.sdk.runner import serve
 
-    logging.basicConfig(
-        level=args.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(message)s"
-    )
+    configure_logs(args.log_level, sys.stderr)
     sys.path.insert(0, os.getcwd())  # for module:object, wherever the command itself lies
     plugins = [plugin for target in args.targets for plugin in _load(target, args)]
     root = Path(args.root) if args.root else default_root(os.environ, os.geteuid())

@@ -10,6 +10,7 @@ from plugbay.cli.pod_describe import pod_description
 from plugbay.cli.rows import (
     View,
     event_view,
+    node_status,
     node_view,
     oldest_first,
     pod_view,
@@ -44,7 +45,10 @@ RUNNING: dict[str, Any] = {
                 "image": "busybox",
                 "command": ["sh", "-c", "echo Hello\nsleep 3600"],
                 "args": ["--verbose"],
-                "env": [{"name": "COLOR", "value": "blue"}],
+                "env": [
+                    {"name": "COLOR", "value": "blue"},
+                    {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                ],
                 "resources": {"limits": {GOPHER: "2"}, "requests": {GOPHER: "2"}},
                 "volumeMounts": [
                     {"name": "scratch", "mountPath": "/scratch"},
@@ -149,7 +153,7 @@ DEVICES: dict[str, Any] = {
             "containers": [
                 {
                     "name": "gopher",
-                    "devices": [{"resourceName": GOPHER, "deviceIDs": ["g1", "g2"]}],
+                    "devices": [{"resourceName": GOPHER, "deviceIDs": ["g1", "g2", "g9"]}],
                     "env": {"Gopher": "g1,g2"},
                     "mounts": [{"containerPath": "/gophers", "hostPath": "/etc/gophers", "readOnly": True}],
                     "deviceNodes": [{"containerPath": "/dev/g1", "hostPath": "/dev/g1", "permissions": "rwm"}],
@@ -226,24 +230,30 @@ def test_tables_are_golden(golden: Golden) -> None:
 
 
 def test_pages_are_golden(golden: Golden) -> None:
-    holdings = DEVICES["pods"][0]
-    golden("pod-running.txt", pod_description(RUNNING, holdings=holdings, events=EVENTS[:2], now=NOW, zone=UTC))
-    golden("pod-pending.txt", pod_description(PENDING, holdings={}, events=[], now=NOW, zone=UTC))
+    golden("pod-running.txt", pod_description(RUNNING, devices=DEVICES, events=EVENTS[:2], now=NOW, zone=UTC))
+    golden("pod-pending.txt", pod_description(PENDING, devices={}, events=[], now=NOW, zone=UTC))
     golden("node.txt", node_description(NODE, devices=DEVICES, events=EVENTS[2:], now=NOW, zone=UTC))
 
 
 def test_a_pod_that_is_being_deleted_says_until_when() -> None:
     metadata = RUNNING["metadata"] | {"deletionTimestamp": "2026-01-01T12:00:30Z", "deletionGracePeriodSeconds": 30}
-    page = pod_description(RUNNING | {"metadata": metadata}, holdings={}, events=[], now=NOW, zone=UTC)
+    page = pod_description(RUNNING | {"metadata": metadata}, devices={}, events=[], now=NOW, zone=UTC)
     assert "Terminating (until Thu, 01 Jan 2026 12:00:30 +0000)\nTermination Grace Period:  30s" in page
 
 
 def test_a_rejected_pod_says_why() -> None:
     status = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Pod was rejected: no"}
-    page = pod_description(RUNNING | {"status": status}, holdings={}, events=[], now=NOW, zone=UTC)
+    page = pod_description(RUNNING | {"status": status}, devices={}, events=[], now=NOW, zone=UTC)
     words = [line.split(None, 1) for line in page.splitlines()]
     assert ["Reason:", "UnexpectedAdmissionError"] in words
     assert ["Message:", "Pod was rejected: no"] in words
+
+
+def test_a_node_that_takes_no_pods_says_so() -> None:
+    drained = NODE | {"spec": {"unschedulable": True}}
+    assert node_status(drained) == "Ready,SchedulingDisabled"
+    page = node_description(drained, devices={}, events=[], now=NOW, zone=UTC)
+    assert ["Unschedulable:", "true"] in [line.split() for line in page.splitlines()]
 
 
 def test_objects_are_printed_in_kubectls_order() -> None:
