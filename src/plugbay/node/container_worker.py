@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import AdmissionError, ContainerStartError, InstanceNotFound, VolumeUnusable
+from plugbay.model.downward import with_field_values
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.expansion import container_argv, container_env
 from plugbay.model.ids import PodUid
@@ -17,11 +20,16 @@ from plugbay.model.pods import Container
 from plugbay.node.adoption import lost, terminated
 from plugbay.node.backoff import Backoff, go_duration
 from plugbay.node.events import ObjectRef, pod_ref
+from plugbay.node.hooks import run_hook
 from plugbay.node.parts import NodeParts, uninterrupted
-from plugbay.node.records import ContainerRecord, PodRecord, Running, Terminated, Waiting
+from plugbay.node.records import ContainerRecord, PodRecord, Running, Startup, Terminated, Waiting
 from plugbay.node.restart_policy import restarts
 from plugbay.node.runtimes.port import ContainerSpec
+from plugbay.node.status import HOST_IP
+from plugbay.node.stopping import PodStopper
 from plugbay.node.volumes import container_mounts
+
+logger = logging.getLogger(__name__)
 
 CONFIG_RETRY_S: Final = 10.0
 """Kubelets try again with each sync of the pod, some 12 s apart, without growing delays."""
@@ -33,12 +41,21 @@ class ContainerWorker:
 
     Attributes:
         attempted: set once a first start was tried, well or not: then the next container's turn comes.
-        started: set once it runs.
+        started: set once it runs and its post-start hook is done.
     """
 
-    def __init__(self, parts: NodeParts, uid: PodUid, container: Container, volumes: Mapping[str, Path]) -> None:
+    def __init__(
+        self,
+        parts: NodeParts,
+        uid: PodUid,
+        container: Container,
+        *,
+        volumes: Mapping[str, Path],
+        stopper: PodStopper,
+    ) -> None:
         self._parts = parts
         self._uid = uid
+        self._stopper = stopper
         self._container = container
         self._volumes = volumes
         self._restart_backoff = Backoff()
@@ -52,9 +69,11 @@ class ContainerWorker:
             match self._record.state:
                 case Waiting():
                     await self._start()
-                    self.attempted.set()
                     if isinstance(self._record.state, Waiting):
+                        self.attempted.set()
                         await self._parts.clock.sleep(self._start_backoff.next_delay_s())
+                case Running(startup=Startup.POST_START) as running:
+                    await self._post_start(running)
                 case Running() as running:
                     self.attempted.set()
                     self.started.set()
@@ -95,7 +114,7 @@ class ContainerWorker:
         await uninterrupted(self._parts.tasks, partial(self._start_instance, spec))
 
     def _spec(self, pod: PodRecord, edits: ContainerEdits) -> ContainerSpec:
-        container = self._container
+        container = with_field_values(self._container, pod.pod, host_ip=HOST_IP)
         return ContainerSpec(
             pod_uid=pod.uid,
             namespace=pod.pod.namespace,
@@ -120,9 +139,23 @@ class ContainerWorker:
         except ContainerStartError as error:
             self._start_failed(error, attempt=spec.attempt)
             return
-        self._put(self._record.running(state.id, attempt=spec.attempt, started_at=state.started_at))
+        startup = Startup.POST_START if self._container.post_start else Startup.DONE
+        self._put(self._record.running(state.id, attempt=spec.attempt, started_at=state.started_at, startup=startup))
         self._parts.events.normal(self._ref, "Created", "Container created")
         self._parts.events.normal(self._ref, "Started", "Container started")
+
+    async def _post_start(self, running: Running) -> None:
+        """Run the hook; a container whose hook fails is stopped, and the restart policy decides what follows."""
+        hook = self._container.post_start
+        assert hook is not None, "only a container with a hook waits for it"
+        problem = await run_hook(hook, running.id, runtime=self._parts.runtime, clock=self._parts.clock)
+        if not problem:
+            self._put(replace(self._record, state=replace(running, startup=Startup.DONE)))
+            return
+        logger.warning("post-start hook of container %s of pod %s: %s", self._container.name, self._uid, problem)
+        self._parts.events.warning(self._ref, "FailedPostStartHook", "PostStartHook failed")
+        grace_s = self._pod.pod.spec.termination_grace_period_s
+        await self._stopper.stop_one(self._container.name, running, grace_s=grace_s, message="FailedPostStartHook")
 
     def _start_failed(self, error: ContainerStartError, *, attempt: int) -> None:
         if error.reason == "CreateContainerError":

@@ -166,6 +166,12 @@ class PodEngine:
         """Bind pods as long as the engine lives. A fault in that ends the node: without it nothing would move."""
         self._track(self._parts.tasks.create_task(self.binder.bind_pods()))
         self._track(self._parts.tasks.create_task(self.binder.watch_devices()))
+        self._track(self._parts.tasks.create_task(self._follow_health()))
+
+    async def _follow_health(self) -> None:
+        async for pods in self._parts.devices.health_notices():
+            for uid in pods & self._workers.keys():
+                self._workers[uid].look_at_devices()
 
     # --- what is left from before -----------------------------------------------------------------------------------
 

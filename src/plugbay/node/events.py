@@ -75,16 +75,16 @@ class EventLog:
         return iter(self._events.values())
 
     def normal(self, about: ObjectRef, reason: str, message: str, *, component: str = KUBELET) -> None:
-        self._record(about, EventType.NORMAL, reason, message, component)
+        self.record(about, EventType.NORMAL, reason, message, component=component)
 
     def warning(self, about: ObjectRef, reason: str, message: str, *, component: str = KUBELET) -> None:
-        self._record(about, EventType.WARNING, reason, message, component)
+        self.record(about, EventType.WARNING, reason, message, component=component)
 
     def watch(self) -> Subscription[str, Event]:
         """Changes from now on, the events there are first."""
         return self._broadcast.subscribe((event.name, event) for event in self)
 
-    def _record(self, about: ObjectRef, kind: EventType, reason: str, message: str, component: str) -> None:
+    def record(self, about: ObjectRef, kind: EventType, reason: str, message: str, *, component: str = KUBELET) -> None:
         now = self._clock.now()
         before = self._events.pop((about, kind, reason, message), None)
         if before is not None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from plugbay.manager.health import DevicesHealth
 from plugbay.manager.snapshot import ResourceCount
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.requests import PodRequest
+from plugbay.node.config import DeviceFailure
 from plugbay.node.events import EventLog
 from plugbay.node.pods import PodTable
 from plugbay.node.runtimes.port import ContainerRuntime
@@ -33,6 +35,10 @@ class DeviceSource(Protocol):
 
     def changes(self) -> AsyncIterator[None]: ...
 
+    def health_of(self, pod: PodUid) -> DevicesHealth: ...
+
+    def health_notices(self) -> AsyncIterator[frozenset[PodUid]]: ...
+
     def assigned_pods(self) -> frozenset[PodUid]: ...
 
 
@@ -47,6 +53,7 @@ class NodeParts:
     events: EventLog
     volumes: Volumes
     clock: Clock
+    on_device_failure: DeviceFailure
     tasks: asyncio.TaskGroup
 
 
@@ -70,11 +77,15 @@ async def uninterrupted(tasks: asyncio.TaskGroup, work: Callable[[], Awaitable[R
     return result
 
 
-async def run_until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
+async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, object]) -> None:
     """Run ``work`` to its end, or cancel it when ``stop`` is set."""
+    await race(work, stop.wait())
+
+
+async def race(*works: Coroutine[Any, Any, object]) -> None:
+    """Run all until the first has ended; the others are cancelled."""
     async with asyncio.TaskGroup() as tasks:
-        working = tasks.create_task(work)
-        stopping = tasks.create_task(stop.wait())
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        working.cancel()
-        stopping.cancel()
+        running = [tasks.create_task(work) for work in works]
+        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        for task in running:
+            task.cancel()

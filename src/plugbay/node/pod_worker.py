@@ -8,21 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import AdmissionError, InstanceNotFound, VolumeUnusable
-from plugbay.model.ids import ContainerName, PodUid
-from plugbay.model.pods import pod_request
+from plugbay.errors import AdmissionError, VolumeUnusable
+from plugbay.model.ids import PodUid
+from plugbay.model.pods import Container, pod_request
 from plugbay.model.requests import ContainerKind
-from plugbay.node.adoption import lost, terminated
 from plugbay.node.backoff import Backoff
+from plugbay.node.config import DeviceFailure
 from plugbay.node.container_worker import ContainerWorker
-from plugbay.node.events import pod_ref
+from plugbay.node.device_failure import device_failure
+from plugbay.node.events import EventType, pod_ref
 from plugbay.node.lifecycle import Stage, Step
 from plugbay.node.parts import NodeParts, run_until
-from plugbay.node.records import PodRecord, Rejection, Running, Terminated
+from plugbay.node.records import Failure, PodRecord, Rejection
 from plugbay.node.restart_policy import is_over
 from plugbay.node.status import is_initialized
+from plugbay.node.stopping import PodStopper
 
 ADMISSION_REASON: Final = "UnexpectedAdmissionError"
+TOO_LONG: Final = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+"""Source: kubelet 1.36 ``active_deadline.go``."""
 
 
 class PodWorker:
@@ -36,7 +40,9 @@ class PodWorker:
         self._parts = parts
         self._uid = uid
         self._misfit = misfit
+        self._stopper = PodStopper(parts, uid)
         self._deleted = asyncio.Event()
+        self._failed = asyncio.Event()
 
     async def run(self) -> None:
         """Returns when the pod holds nothing any more: it has ended, or it is gone."""
@@ -53,7 +59,22 @@ class PodWorker:
 
     async def kill_sooner(self, grace_s: int) -> None:
         """The grace period of a deletion under way became shorter."""
-        await self._stop(self._record.running(), grace_s=grace_s)
+        await self._stopper.stop_now(grace_s=grace_s)
+
+    def look_at_devices(self) -> None:
+        """Take note of the health of what the pod holds; where the node wants it so, a bad device fails the pod."""
+        record = self._parts.pods.put(replace(self._record, health=self._parts.devices.health_of(self._uid)))
+        if self._parts.on_device_failure is DeviceFailure.FAIL_POD and (failure := device_failure(record)):
+            self._fail(failure, EventType.WARNING)
+
+    def _fail(self, failure: Failure, kind: EventType) -> None:
+        """Have a pod that runs end, and end badly."""
+        record = self._record
+        if record.stage is not Stage.ACTIVE or record.failure is not None:
+            return
+        self._parts.pods.put(replace(record, failure=failure))
+        self._parts.events.record(pod_ref(record.pod), kind, failure.reason, failure.message)
+        self._failed.set()
 
     @property
     def _record(self) -> PodRecord:
@@ -62,23 +83,41 @@ class PodWorker:
     # --- living -----------------------------------------------------------------------------------------------------
 
     async def _live(self) -> None:
-        if self._record.stage is Stage.ACTIVE and is_over(self._record):
+        record = self._record
+        if record.stage is Stage.ACTIVE and (record.failure is not None or is_over(record)):
             await self._finish()  # it ended while no node was there, or was not kept in time
             return
         rejection = self._record.rejection or await self._admit()
         if rejection is not None:
             await self._reject(rejection)
             return
-        pod = self._record
-        self._parts.pods.put(replace(pod.after(Step.ADMIT), started_at=pod.started_at or self._parts.clock.now()))
-        volumes = await self._prepare_volumes()
-        await self._run_containers(volumes)
+        record = self._record
+        self._parts.pods.put(
+            replace(
+                record.after(Step.ADMIT),
+                started_at=record.started_at or self._parts.clock.now(),
+                health=self._parts.devices.health_of(self._uid),
+            )
+        )
+        self.look_at_devices()  # a pod from before a restart may hold one that has failed meanwhile
+        async with asyncio.TaskGroup() as tasks:
+            deadline = tasks.create_task(self._keep_deadline())
+            await run_until(self._failed, self._run())
+            deadline.cancel()
         await self._finish()
 
-    async def _finish(self) -> None:
-        await self._stop_sidecars(grace_s=self._record.pod.spec.termination_grace_period_s)
-        await self._release()
-        self._parts.pods.put(self._record.after(Step.FINISH))
+    async def _run(self) -> None:
+        await self._run_containers(await self._prepare_volumes())
+
+    async def _keep_deadline(self) -> None:
+        """Fail a pod that is active for too long; a restart of the node does not start its time again."""
+        record = self._record
+        deadline_s = record.pod.spec.active_deadline_s
+        if deadline_s is None or record.started_at is None:
+            return
+        active_s = (self._parts.clock.now() - record.started_at).total_seconds()
+        await self._parts.clock.sleep(max(0.0, deadline_s - active_s))
+        self._fail(TOO_LONG, EventType.NORMAL)
 
     async def _admit(self) -> Rejection | None:
         record = self._record
@@ -95,9 +134,9 @@ class PodWorker:
         )
         self._parts.events.warning(pod_ref(record.pod), rejection.reason, rejection.message)
         # Only a pod from before a restart of the node runs anything.
-        await self._stop_all(grace_s=record.pod.spec.termination_grace_period_s)
+        await self._stopper.stop_all(grace_s=record.pod.spec.termination_grace_period_s)
         await self._release()
-        self._parts.pods.put(self._record.after(Step.REJECT))
+        self._parts.pods.put(replace(self._record.after(Step.REJECT), health={}))
 
     async def _prepare_volumes(self) -> Mapping[str, Path]:
         backoff = Backoff()
@@ -115,7 +154,7 @@ class PodWorker:
         async with asyncio.TaskGroup() as tasks:
             sidecars = []
             for container in record.pod.spec.init_containers:
-                worker = ContainerWorker(self._parts, self._uid, container, volumes)
+                worker = self._container_worker(container, volumes)
                 if container.kind is ContainerKind.SIDECAR:
                     sidecars.append(tasks.create_task(worker.run()))
                     if not is_past_init:
@@ -130,59 +169,28 @@ class PodWorker:
     async def _run_apps(self, volumes: Mapping[str, Path]) -> None:
         async with asyncio.TaskGroup() as tasks:
             for container in self._record.pod.spec.containers:
-                worker = ContainerWorker(self._parts, self._uid, container, volumes)
+                worker = self._container_worker(container, volumes)
                 tasks.create_task(worker.run())
                 await worker.attempted.wait()
 
+    def _container_worker(self, container: Container, volumes: Mapping[str, Path]) -> ContainerWorker:
+        return ContainerWorker(self._parts, self._uid, container, volumes=volumes, stopper=self._stopper)
+
     # --- ending -----------------------------------------------------------------------------------------------------
 
+    async def _finish(self) -> None:
+        """Nothing of the pod is started any more; what is left are sidecars, or all of a pod that failed."""
+        await self._stopper.stop_all(grace_s=self._record.pod.spec.termination_grace_period_s)
+        await self._release()
+        self._parts.pods.put(replace(self._record.after(Step.FINISH), health={}))
+
     async def _terminate(self) -> None:
-        await self._stop_all(grace_s=self._grace_left_s())
+        await self._stopper.stop_all(grace_s=self._grace_left_s())
         await self._release()
         record = self._record
         for instance in {each for container in record.containers.values() for each in container.instances()}:
             await self._parts.runtime.remove(instance)
         self._parts.pods.remove(self._record.after(Step.DISPOSE))
-
-    async def _stop_all(self, *, grace_s: float) -> None:
-        """App containers together, then sidecars, last started first; all within one grace period.
-
-        Source: kubelet 1.36 ``kuberuntime_container.go``, ``killContainersWithSyncResult``.
-        """
-        clock = self._parts.clock
-        deadline = clock.monotonic() + grace_s
-        await self._stop(self._running(ContainerKind.INIT, ContainerKind.APP), grace_s=grace_s)
-        await self._stop_sidecars(grace_s=max(0.0, deadline - clock.monotonic()))
-
-    async def _stop_sidecars(self, *, grace_s: float) -> None:
-        deadline = self._parts.clock.monotonic() + grace_s
-        for name, running in reversed(self._running(ContainerKind.SIDECAR).items()):
-            await self._stop({name: running}, grace_s=max(0.0, deadline - self._parts.clock.monotonic()))
-
-    def _running(self, *kinds: ContainerKind) -> dict[ContainerName, Running]:
-        record = self._record
-        return {name: state for name, state in record.running().items() if record.containers[name].kind in kinds}
-
-    async def _stop(self, containers: Mapping[ContainerName, Running], *, grace_s: float) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            for name, running in containers.items():
-                self._parts.events.normal(pod_ref(self._record.pod, name), "Killing", f"Stopping container {name}")
-                tasks.create_task(self._stop_one(name, running, grace_s=grace_s))
-
-    async def _stop_one(self, name: ContainerName, running: Running, *, grace_s: float) -> None:
-        try:
-            end = terminated(await self._parts.runtime.stop(running.id, grace_s=grace_s), now=self._parts.clock.now())
-        except InstanceNotFound:
-            end = lost(running, now=self._parts.clock.now())
-        self._record_end(name, end)
-
-    def _record_end(self, name: ContainerName, end: Terminated) -> None:
-        """A second stop of the same instance, or one that outlasts the pod, has nothing to add."""
-        if self._uid not in self._parts.pods:
-            return
-        container = self._record.containers[name]
-        if isinstance(container.state, Running) and container.state.id == end.id:
-            self._parts.pods.put_container(self._uid, name, container.terminated(end, attempt=container.attempt))
 
     async def _release(self) -> None:
         await self._parts.devices.release_pod(self._uid)

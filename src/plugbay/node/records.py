@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import Enum
 
+from plugbay.manager.health import DevicesHealth
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Pod
 from plugbay.model.requests import ContainerKind
@@ -19,10 +21,19 @@ class Waiting:
     message: str = ""
 
 
+class Startup(Enum):
+    """How far a running container has come."""
+
+    POST_START = "post-start"
+    """Its hook runs; to everybody else it is still being made."""
+    DONE = "done"
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     id: ContainerId
     started_at: datetime
+    startup: Startup = Startup.DONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +78,11 @@ class ContainerRecord:
     def waiting(self, reason: str, message: str = "") -> ContainerRecord:
         return replace(self, state=Waiting(reason, message), last=self._newest_end())
 
-    def running(self, instance: ContainerId, *, attempt: int, started_at: datetime) -> ContainerRecord:
-        return replace(self, state=Running(instance, started_at), last=self._newest_end(), attempt=attempt)
+    def running(
+        self, instance: ContainerId, *, attempt: int, started_at: datetime, startup: Startup = Startup.DONE
+    ) -> ContainerRecord:
+        state = Running(instance, started_at, startup)
+        return replace(self, state=state, last=self._newest_end(), attempt=attempt)
 
     def terminated(self, end: Terminated, *, attempt: int) -> ContainerRecord:
         last = self._newest_end() if attempt != self.attempt else self.last
@@ -99,6 +113,14 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a pod that ran was made to fail, whatever becomes of its containers."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class PodRecord:
     """One pod.
 
@@ -106,6 +128,7 @@ class PodRecord:
         bound_at: when it got its place on the node.
         unschedulable: the scheduler's words, while it has none.
         started_at: when the node took it up.
+        health: of the devices it holds, as its status tells; not kept, but asked for again.
         version: grows with each change of any pod; v1's resource version.
     """
 
@@ -118,6 +141,8 @@ class PodRecord:
     started_at: datetime | None = None
     deletion: Deletion | None = None
     rejection: Rejection | None = None
+    failure: Failure | None = None
+    health: DevicesHealth = field(default_factory=dict)
     version: int = field(default=0, compare=False)
 
     @property
@@ -140,8 +165,13 @@ class PodRecord:
         return {name: each.state for name, each in self.containers.items() if isinstance(each.state, Running)}
 
 
+def waiting_reason(pod: Pod) -> str:
+    """Why the containers of a pod do not run while nothing has gone wrong."""
+    return "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
+
+
 def new_record(pod: Pod, *, created_at: datetime) -> PodRecord:
     """A pod nothing has happened to yet."""
-    waiting = Waiting("PodInitializing" if pod.spec.init_containers else "ContainerCreating")
+    waiting = Waiting(waiting_reason(pod))
     containers = {each.name: ContainerRecord(each.kind, waiting) for each in pod.spec.all_containers}
     return PodRecord(pod, created_at, containers)

@@ -90,6 +90,7 @@ async def _node(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock)
             events=EventLog(store, clock, stored=stored.events),
             volumes=Volumes(config.pods),
             clock=clock,
+            on_device_failure=config.on_device_failure,
             tasks=await stack.enter_async_context(asyncio.TaskGroup()),
         )
         engine = await stack.enter_async_context(run_engine(parts, machine))

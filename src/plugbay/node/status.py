@@ -10,12 +10,22 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
 
-from plugbay.model.ids import ContainerName
+from plugbay.model.health import HealthState
+from plugbay.model.ids import ContainerName, DeviceId, ResourceName
 from plugbay.model.pods import Container, Pod
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
 from plugbay.node.lifecycle import Stage
-from plugbay.node.records import ContainerRecord, PodRecord, Running, State, Terminated, Waiting
+from plugbay.node.records import (
+    ContainerRecord,
+    PodRecord,
+    Running,
+    Startup,
+    State,
+    Terminated,
+    Waiting,
+    waiting_reason,
+)
 
 HOST_IP: Final = "127.0.0.1"
 _QOS_RESOURCES: Final = ("cpu", "memory")
@@ -32,11 +42,14 @@ class Phase(Enum):
 
 def pod_status(record: PodRecord, *, runtime: str) -> Json:
     """v1's PodStatus; ``runtime`` is the scheme of container IDs."""
+    record = _as_shown(record)
     current = phase(record)
     status: Json = {"phase": current.value, "conditions": _conditions(record, current)}
     if record.rejection is not None and current is Phase.FAILED:
         status["reason"] = record.rejection.reason
         status["message"] = f"Pod was rejected: {record.rejection.message}"
+    elif record.failure is not None and current is Phase.FAILED:
+        status |= {"reason": record.failure.reason, "message": record.failure.message}
     if record.started_at is not None:
         status |= {"hostIP": HOST_IP, "hostIPs": [{"ip": HOST_IP}], "startTime": timestamp(record.started_at)}
     if record.stage not in (Stage.UNSCHEDULED, Stage.BOUND) and _was_taken_up(record):
@@ -46,6 +59,8 @@ def pod_status(record: PodRecord, *, runtime: str) -> Json:
         for name, container in record.containers.items():
             shown = inits if container.kind is not ContainerKind.APP else apps
             shown.append(_container_status(name, container, image=images[name], runtime=runtime))
+            if container.kind is ContainerKind.APP and name in record.health:
+                shown[-1]["allocatedResourcesStatus"] = _resources_status(record.health[name])
         status |= {"initContainerStatuses": inits} if inits else {}
         status["containerStatuses"] = apps
     status["qosClass"] = qos_class(record.pod)
@@ -54,6 +69,7 @@ def pod_status(record: PodRecord, *, runtime: str) -> Json:
 
 def phase(record: PodRecord) -> Phase:
     """The phase; final ones only once the pod holds nothing any more, so that who waits for them can go on."""
+    record = _as_shown(record)
     match record.stage:
         case Stage.UNSCHEDULED | Stage.BOUND:
             return Phase.PENDING
@@ -63,6 +79,16 @@ def phase(record: PodRecord) -> Phase:
             return _verdict(record) if _was_taken_up(record) or record.rejection else Phase.PENDING
         case _:
             return Phase.PENDING if is_starting(record) else Phase.RUNNING
+
+
+def _as_shown(record: PodRecord) -> PodRecord:
+    """``record`` with the containers whose post-start hook runs as still being made, as a kubelet shows them."""
+    if record.stage is Stage.TERMINATING:
+        return record  # no hook is waited for any more
+    for name, state in record.running().items():
+        if state.startup is Startup.POST_START:
+            record = record.with_container(name, record.containers[name].waiting(waiting_reason(record.pod)))
+    return record
 
 
 def is_starting(record: PodRecord) -> bool:
@@ -78,7 +104,7 @@ def is_initialized(record: PodRecord) -> bool:
 
 
 def _verdict(record: PodRecord) -> Phase:
-    if record.rejection is not None:
+    if record.rejection is not None or record.failure is not None:
         return Phase.FAILED
     ends = [each.state for each in record.containers.values() if each.kind is not ContainerKind.SIDECAR]
     well = all(isinstance(end, Terminated) and end.exit_code == 0 for end in ends)
@@ -200,6 +226,16 @@ def _container_status(name: ContainerName, container: ContainerRecord, *, image:
     if instance is not None:
         status["containerID"] = f"{runtime}://{instance}"
     return status
+
+
+def _resources_status(health: Mapping[ResourceName, Mapping[DeviceId, HealthState]]) -> list[Json]:
+    return [
+        {
+            "name": resource,
+            "resources": [{"resourceID": device_id, "health": state.value} for device_id, state in devices.items()],
+        }
+        for resource, devices in health.items()
+    ]
 
 
 def _state(state: State, runtime: str) -> Json:

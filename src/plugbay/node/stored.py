@@ -17,6 +17,7 @@ from plugbay.node.manifest import pod_from_v1, pod_to_v1
 from plugbay.node.records import (
     ContainerRecord,
     Deletion,
+    Failure,
     PodRecord,
     Rejection,
     Running,
@@ -48,6 +49,7 @@ class _Progress(msgspec.Struct, omit_defaults=True):
     started_at: datetime | None = None
     deletion: Deletion | None = None
     rejection: Rejection | None = None
+    failure: Failure | None = None
 
 
 def encode_pod(record: PodRecord) -> tuple[str, str, str]:
@@ -59,6 +61,7 @@ def encode_pod(record: PodRecord) -> tuple[str, str, str]:
         record.started_at,
         record.deletion,
         record.rejection,
+        record.failure,
     )
     manifest = json.dumps(pod_to_v1(record.pod), ensure_ascii=False)
     return manifest, record.created_at.isoformat(), msgspec.json.encode(progress).decode()
@@ -82,6 +85,7 @@ def decode_pod(manifest: str, created_at: str, progress: str) -> PodRecord:
         started_at=kept.started_at,
         deletion=kept.deletion,
         rejection=kept.rejection,
+        failure=kept.failure,
     )
 
 

@@ -1,0 +1,184 @@
+"""A node's pods over a runtime and a device manager that do what the test says, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import AdmissionError
+from plugbay.manager.health import DevicesHealth, HealthNotices
+from plugbay.manager.snapshot import ResourceCount
+from plugbay.model.edits import NO_EDITS, ContainerEdits
+from plugbay.model.ids import ContainerName, PodUid, ResourceName
+from plugbay.model.requests import PodRequest
+from plugbay.node.config import DeviceFailure
+from plugbay.node.engine import PodEngine, run_engine
+from plugbay.node.events import EventLog
+from plugbay.node.machine import Machine
+from plugbay.node.parts import NodeParts
+from plugbay.node.pods import PodTable
+from plugbay.node.records import PodRecord
+from plugbay.node.volumes import Volumes
+from plugbay.ops.changes import Changes
+from plugbay.testing.clock import ManualClock
+from plugbay.testing.fake_runtime import FakeRuntime
+
+GOPHER: Final = ResourceName("example.com/gopher")
+MACHINE: Final = Machine(
+    {"cpu": 2000, "memory": 2**30, "ephemeral-storage": 2**30, "pods": 110}, "n1", "6", "amd64", "Linux"
+)
+DEADLINE_S: Final = 5
+"""Of waiting for something that only our own code is to do."""
+
+
+class NappingClock(ManualClock):
+    """A clock that tells who sleeps for how long."""
+
+    def __init__(self, moved: Changes) -> None:
+        super().__init__()
+        self.naps: list[float] = []
+        self._moved = moved
+
+    async def sleep(self, seconds: float) -> None:
+        self.naps.append(seconds)
+        self._moved.notify()
+        await super().sleep(seconds)
+
+
+class FakeDevices:
+    """A device manager with one resource, `GOPHER`, that counts.
+
+    Attributes:
+        held: pod to the containers it was last admitted with as running.
+        refusal: of every admission, while it is set.
+        health: what `health_of` answers; `fall_ill` changes it.
+    """
+
+    def __init__(self, moved: Changes) -> None:
+        self._moved = moved
+        self.allocatable = 0
+        self.held: dict[PodUid, frozenset[ContainerName]] = {}
+        self.refusal: AdmissionError | None = None
+        self.pre_start_refusals: list[AdmissionError] = []
+        self.health: dict[PodUid, DevicesHealth] = {}
+        self._changes = Changes()
+        self._notices = HealthNotices()
+
+    def offer(self, count: int) -> None:
+        self.allocatable = count
+        self._changes.notify()
+
+    def set_health(self, pod: PodUid, health: DevicesHealth) -> None:
+        self.health[pod] = health
+        self._notices.put([pod])
+
+    async def admit(self, pod: PodRequest, *, running: Collection[ContainerName] = ()) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.held[pod.uid] = frozenset(running)
+        self._moved.notify()
+
+    async def prepare_container(self, pod: PodUid, container: ContainerName) -> ContainerEdits:
+        if self.pre_start_refusals:
+            raise self.pre_start_refusals.pop(0)
+        return NO_EDITS
+
+    async def release_pod(self, pod: PodUid) -> None:
+        self.held.pop(pod, None)
+        self.health.pop(pod, None)
+        self._moved.notify()
+
+    def resources(self) -> Mapping[ResourceName, ResourceCount]:
+        return {GOPHER: ResourceCount(self.allocatable, self.allocatable)}
+
+    def changes(self) -> AsyncIterator[None]:
+        return aiter(self._changes)
+
+    def health_of(self, pod: PodUid) -> DevicesHealth:
+        return self.health.get(pod, {})
+
+    def health_notices(self) -> AsyncIterator[frozenset[PodUid]]:
+        return aiter(self._notices)
+
+    def assigned_pods(self) -> frozenset[PodUid]:
+        return frozenset(self.held)
+
+
+class FakeStore:
+    """What the store would hold; it survives the engine."""
+
+    def __init__(self, moved: Changes) -> None:
+        self.pods: dict[PodUid, PodRecord] = {}
+        self._moved = moved
+
+    def save_pod(self, record: PodRecord) -> None:
+        self.pods[record.uid] = record
+
+    def delete_pod(self, uid: PodUid) -> None:
+        self.pods.pop(uid, None)
+        self._moved.notify()
+
+    async def flush(self) -> None:
+        pass
+
+    def save_event(self, event: object) -> None:
+        self._moved.notify()
+
+    def delete_event(self, name: str) -> None:
+        pass
+
+
+class FakeNode:
+    """Everything around the engine; `engine` may be run several times, one after the other, as a node is restarted."""
+
+    def __init__(self, root: Path) -> None:
+        self.moved = Changes()
+        self.clock = NappingClock(self.moved)
+        self.devices = FakeDevices(self.moved)
+        self.runtime = FakeRuntime(self.clock, self.moved)
+        self.kept = FakeStore(self.moved)
+        self.volumes = Volumes(root / "pods")
+        self.pods = PodTable(self.kept)
+        self.events = EventLog(self.kept, self.clock)
+        self.on_device_failure = DeviceFailure.KEEP
+
+    @asynccontextmanager
+    async def engine(self) -> AsyncIterator[PodEngine]:
+        self.pods = PodTable(self.kept, stored=list(self.kept.pods.values()))
+        async with asyncio.TaskGroup() as tasks:
+            parts = NodeParts(
+                "n1",
+                self.devices,
+                self.runtime,
+                self.pods,
+                self.events,
+                self.volumes,
+                self.clock,
+                self.on_device_failure,
+                tasks,
+            )
+            async with run_engine(parts, MACHINE) as engine:
+                yield engine
+
+    async def until(self, wanted: Callable[[PodRecord], object], name: str = "p") -> PodRecord:
+        """The first state of the pod that is ``wanted``, its last one included."""
+        subscription = self.pods.watch()
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                for _, record in await subscription.next():
+                    if record.pod.name == name and wanted(record):
+                        return record
+
+    async def when(self, condition: Callable[[], bool]) -> None:
+        """Returns once ``condition`` holds, looking again whenever something happened."""
+        async with asyncio.timeout(DEADLINE_S):
+            async for _ in self.moved:
+                if condition():
+                    return
+
+    def reasons(self) -> list[str]:
+        """Of all events, oldest first."""
+        return [event.reason for event in self.events]

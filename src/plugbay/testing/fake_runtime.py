@@ -1,0 +1,135 @@
+"""A container runtime that runs nothing: containers start and end when the test says so."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+
+from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound
+from plugbay.node.runtimes.port import (
+    ContainerId,
+    ContainerSpec,
+    ContainerState,
+    ExecExit,
+    ExecOutput,
+    RunState,
+)
+from plugbay.ops.changes import Changes
+from plugbay.ops.clock import Clock
+
+
+class FakeRuntime:
+    """A `ContainerRuntime` in memory. ``SIGTERM`` ends a container with exit code 0, at once.
+
+    An instance's ID is ``POD_CONTAINER_ATTEMPT``.
+
+    Args:
+        moved: told whenever something happened.
+
+    Attributes:
+        started: the container names, in order.
+        stopped: container name and grace period of each stop that found it running.
+        refusals: raised by the next starts, one each.
+        deaf: container names that ignore ``SIGTERM``; `finish` ends them, or a stop without grace.
+        commands: what was run in containers, as ``CONTAINER: WORDS``.
+        exec_codes: exit codes of commands by their first word; a word that is missing ends with 0, and one whose code
+            is None does not end before its container.
+    """
+
+    name = "fake"
+
+    def __init__(self, clock: Clock, moved: Changes) -> None:
+        self._clock = clock
+        self._moved = moved
+        self.instances: dict[ContainerId, ContainerState] = {}
+        self.started: list[str] = []
+        self.stopped: list[tuple[str, float]] = []
+        self.refusals: list[ContainerStartError] = []
+        self.deaf: set[str] = set()
+        self.commands: list[str] = []
+        self.exec_codes: dict[str, int | None] = {}
+        self.specs: dict[ContainerId, ContainerSpec] = {}
+
+    async def start(self, spec: ContainerSpec) -> ContainerState:
+        if self.refusals:
+            raise self.refusals.pop(0)
+        state = ContainerState(
+            ContainerId(f"{spec.pod}_{spec.name}_{spec.attempt}"),
+            spec.pod_uid,
+            spec.name,
+            spec.attempt,
+            RunState.RUNNING,
+            pid=1,
+            started_at=self._clock.now(),
+        )
+        self.instances[state.id] = state
+        self.specs[state.id] = spec
+        self.started.append(spec.name)
+        self._moved.notify()
+        return state
+
+    def finish(self, container: str, exit_code: int) -> None:
+        """A container's process ends."""
+        state = self.instances[ContainerId(container)]
+        reason = "Completed" if exit_code == 0 else "Error"
+        self.instances[state.id] = replace(
+            state, state=RunState.EXITED, exit_code=exit_code, reason=reason, finished_at=self._clock.now()
+        )
+        self._moved.notify()
+
+    def lose_all(self) -> None:
+        """The machine reboots: nothing runs, and nobody saw how it ended."""
+        for state in self.running():
+            self.instances[state.id] = replace(state, state=RunState.LOST, reason="ContainerStatusUnknown")
+        self._moved.notify()
+
+    def running(self) -> list[ContainerState]:
+        return [state for state in self.instances.values() if state.state is RunState.RUNNING]
+
+    async def list(self) -> Sequence[ContainerState]:
+        return list(self.instances.values())
+
+    async def wait(self, container: ContainerId) -> ContainerState:
+        async for _ in self._moved:
+            if self._instance(container).state is not RunState.RUNNING:
+                return self.instances[container]
+        raise AssertionError
+
+    async def stop(self, container: ContainerId, *, grace_s: float) -> ContainerState:
+        state = self._instance(container)
+        if state.state is RunState.RUNNING:
+            self.stopped.append((state.name, grace_s))
+            self._moved.notify()
+            if state.name not in self.deaf:
+                self.finish(container, 0)
+            elif grace_s == 0:
+                self.finish(container, 137)
+        return await self.wait(container)
+
+    async def remove(self, container: ContainerId) -> None:
+        self.instances.pop(container, None)
+        self._moved.notify()
+
+    async def exec(self, container: ContainerId, argv: Sequence[str]) -> AsyncGenerator[ExecOutput | ExecExit, None]:
+        if self._instance(container).state is not RunState.RUNNING:
+            raise ExecFailed(container, "it is not running")
+        self.commands.append(f"{self.instances[container].name}: {' '.join(argv)}")
+        self._moved.notify()
+        code = self.exec_codes.get(argv[0], 0)
+        if code is None:
+            await self.wait(container)
+            code = 137
+        yield ExecExit(code)
+
+    async def log(
+        self, container: ContainerId, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        self._instance(container)
+        return
+        yield b""
+
+    def _instance(self, container: ContainerId) -> ContainerState:
+        try:
+            return self.instances[container]
+        except KeyError:
+            raise InstanceNotFound(container) from None
