@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,12 @@ settings.register_profile(
 settings.load_profile("fixed")
 
 ENDING_S = 5
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the commands that tests start: a shell's background job ignores it, and so do its children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
