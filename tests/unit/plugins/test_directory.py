@@ -49,6 +49,15 @@ def test_name_too_long_for_an_id_is_skipped_with_one_warning(tmp_path: Path, cap
     assert "has 64 bytes; the device plugin API allows 63" in warnings[0]
 
 
+def test_a_name_with_a_newline_stays_within_its_line_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "g\n1").touch()
+    assert devices(tmp_path) == {}
+    problem = "device ID 'g\\n1' holds control characters"
+    assert caplog.messages == [f"{tmp_path} holds a file that is no device: {problem}"]
+
+
 def test_missing_directory_is_for_the_caller_to_judge(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         devices(tmp_path / "absent")
