@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import pytest
 
-from plugbay.cli.client import Channel, Frame, NodeClient, WatchEvent, pod_path, pods_path
+from plugbay.cli.client import NodeClient, WatchEvent, pod_path, pods_path
+from plugbay.cli.frames import Channel, Frame
 from plugbay.errors import NodeUnreachable, RequestRefused
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from plugbay.cli import v1
+from plugbay.cli.frames import Frame, FrameDecoder
 from plugbay.errors import NodeUnreachable, RequestRefused
-from plugbay.ops.http_client import ClientStream, UnixHttpClient
+from plugbay.ops.http_client import ClientStream, UnixHttpClient, Upgraded, UpgradeRefused
 
 SOCKET_NAME: Final = "plugbay.sock"
 NOT_FOUND: Final = "NotFound"
 """The reason of a refusal: there is no such object."""
 
-_FRAME: Final = struct.Struct(">BI")
-
-
-class Channel(IntEnum):
-    """What a frame of ``exec`` carries."""
-
-    STDOUT = 1
-    STDERR = 2
-    EXIT = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    channel: Channel
-    payload: bytes
+EXEC_PROTOCOL: Final = "plugbay-exec"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +98,21 @@ class NodeClient:
             yield self._frames(stream.chunks)
 
     def _frames(self, chunks: Iterable[bytes]) -> Iterator[Frame]:
-        pending = b""
+        decoder = FrameDecoder()
         for chunk in chunks:
-            pending += chunk
-            while len(pending) >= _FRAME.size:
-                channel, size = _FRAME.unpack_from(pending)
-                end = _FRAME.size + size
-                if len(pending) < end:
-                    break
-                yield Frame(Channel(channel), pending[_FRAME.size : end])
-                pending = pending[end:]
-        if pending:
+            yield from decoder.feed(chunk)
+        if decoder.is_broken_off:
             raise NodeUnreachable(str(self.socket), "the connection broke off")
+
+    @contextmanager
+    def attach(self, path: str, query: Mapping[str, str], command: list[str]) -> Iterator[Upgraded]:
+        """A command that takes input: from here on, frames go both ways."""
+        body = json.dumps({"command": command}).encode()
+        try:
+            with self._http.upgrade("POST", path, query=query, body=body, protocol=EXEC_PROTOCOL) as upgraded:
+                yield upgraded
+        except UpgradeRefused as error:
+            raise _refusal(error.response.status, error.response.body) from None
 
     def _ask(self, method: str, path: str, query: Mapping[str, str] | None = None, *, body: bytes = b"") -> v1.Json:
         response = self._http.request(method, path, query=query, body=body)

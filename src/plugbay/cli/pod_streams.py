@@ -8,7 +8,8 @@ import sys
 from typing import Final
 
 from plugbay.cli import v1
-from plugbay.cli.client import Channel, NodeClient, pod_path
+from plugbay.cli.client import NodeClient, pod_path
+from plugbay.cli.frames import Channel
 from plugbay.cli.output import show_note
 from plugbay.cli.roots import chosen_root
 from plugbay.errors import NodeUnreachable, UsageError
@@ -23,14 +24,41 @@ def exec_in_pod(args: argparse.Namespace) -> int:
     client = NodeClient(chosen_root(args))
     path = pod_path(args.namespace, args.name)
     query = {"container": _container(client.get(path), args.container)}
-    with client.exec(f"{path}/exec", query, args.command) as frames:
+    ended = (_attached if args.stdin else _watched)(client, args, f"{path}/exec", query)
+    if ended is None:
+        raise NodeUnreachable(str(client.socket), "the command's end was not told")
+    code = v1.number(json.loads(ended), "exitCode")
+    if code:
+        show_note(f"command terminated with exit code {code}")
+    return code
+
+
+def _watched(client: NodeClient, args: argparse.Namespace, path: str, query: dict[str, str]) -> bytes | None:
+    """Print what a command prints, until it tells its end."""
+    with client.exec(path, query, args.command) as frames:
         for frame in frames:
             if frame.channel is Channel.EXIT:
-                return _exit_code(frame.payload)
+                return frame.payload
             out = sys.stdout.buffer if frame.channel is Channel.STDOUT else sys.stderr.buffer
             out.write(frame.payload)
             out.flush()
-    raise NodeUnreachable(str(client.socket), "the command's end was not told")
+    return None
+
+
+def _attached(client: NodeClient, args: argparse.Namespace, path: str, query: dict[str, str]) -> bytes | None:
+    """The same for a command that gets our input, and our terminal if there is one."""
+    # Imported here: most commands take no input.
+    from plugbay.cli.exec_session import run_session
+
+    terminal = sys.stdin.fileno() if args.tty and sys.stdin.isatty() else None
+    if args.tty and terminal is None:
+        show_note("Unable to use a TTY - input is not a terminal or the right kind of file")
+    asked = {"stdin": "true"} | ({"tty": "true"} if terminal is not None else {})
+    with client.attach(path, query | asked, args.command) as upgraded:
+        try:
+            return run_session(upgraded, terminal=terminal)
+        except ConnectionError as error:
+            raise NodeUnreachable(str(client.socket), "the connection broke off") from error
 
 
 def show_logs(args: argparse.Namespace) -> int:
@@ -45,13 +73,6 @@ def show_logs(args: argparse.Namespace) -> int:
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()
     return 0
-
-
-def _exit_code(payload: bytes) -> int:
-    code = v1.number(json.loads(payload), "exitCode")
-    if code:
-        show_note(f"command terminated with exit code {code}")
-    return code
 
 
 def _container(pod: v1.Json, asked: str | None) -> str:

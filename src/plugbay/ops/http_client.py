@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _CHUNK_BYTES: Final = 64 * 1024
+_SWITCHING: Final = 101
+_CLOSE: Final[Mapping[str, str]] = {"Connection": "close"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,27 @@ class ClientStream:
 
     status: int
     chunks: Iterator[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """A connection that speaks another protocol from now on.
+
+    Attributes:
+        connection: without timeout.
+        received: what came along with the answer, and is to be read before the rest.
+    """
+
+    connection: socket.socket
+    received: bytes
+
+
+class UpgradeRefused(Exception):
+    """The server gave an ordinary answer instead; it never leaves the command."""
+
+    def __init__(self, response: ClientResponse) -> None:
+        super().__init__(response)
+        self.response = response
 
 
 class TimeIsUp(Exception):
@@ -95,13 +118,35 @@ class UnixHttpClient:
                 connection, response = stack.enter_context(self._exchange(method, _target(path, query), body))
             yield ClientStream(response.status, self._chunks(connection, response, end))
 
+    @contextmanager
+    def upgrade(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes = b"", protocol: str
+    ) -> Iterator[Upgraded]:
+        """Send a request and go on in ``protocol`` on its connection; leaving the context closes it.
+
+        Raises:
+            UpgradeRefused: the server did not switch.
+        """
+        headers = {"Connection": "Upgrade", "Upgrade": protocol}
+        with contextlib.ExitStack() as stack:
+            with self._translated():
+                exchange = self._exchange(method, _target(path, query), body, headers)
+                connection, response = stack.enter_context(exchange)
+                if response.status != _SWITCHING:
+                    raise UpgradeRefused(ClientResponse(response.status, response.read()))
+                received = _buffered(connection, response)
+            connection.settimeout(None)
+            yield Upgraded(connection, received)
+
     def _chunks(self, connection: socket.socket, response: HTTPResponse, end: float | None) -> Iterator[bytes]:
         with self._translated():
             while chunk := _next_chunk(connection, response, end):
                 yield chunk
 
     @contextmanager
-    def _exchange(self, method: str, target: str, body: bytes) -> Iterator[tuple[socket.socket, HTTPResponse]]:
+    def _exchange(
+        self, method: str, target: str, body: bytes, headers: Mapping[str, str] = _CLOSE
+    ) -> Iterator[tuple[socket.socket, HTTPResponse]]:
         # Imported here: with the e-mail package behind it, it costs a command 15 ms.
         from http.client import HTTPConnection
 
@@ -110,7 +155,7 @@ class UnixHttpClient:
             connection.settimeout(self._timeout_s)
             connection.connect(str(self._socket_path))
             http.sock = connection
-            _send(http, method, target, body)
+            _send(http, method, target, body, headers)
             with http.getresponse() as response:
                 yield connection, response
 
@@ -147,13 +192,18 @@ def _next_chunk(connection: socket.socket, response: HTTPResponse, end: float | 
         raise TimeIsUp from None
 
 
-def _send(http: HTTPConnection, method: str, target: str, body: bytes) -> None:
-    headers = {"Connection": "close"}
+def _buffered(connection: socket.socket, response: HTTPResponse) -> bytes:
+    """What was read together with the head of a response, and does not belong to it."""
+    connection.setblocking(False)
+    return response.fp.peek()
+
+
+def _send(http: HTTPConnection, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> None:
     if body:
-        headers["Content-Type"] = "application/json"
+        headers = {**headers, "Content-Type": "application/json"}
     # A server that refuses a body answers before it has read all of it, and then reads no more.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        http.request(method, target, body or None, headers)
+        http.request(method, target, body or None, dict(headers))
 
 
 def _target(path: str, query: Mapping[str, str] | None) -> str:

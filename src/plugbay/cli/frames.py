@@ -1,0 +1,57 @@
+"""The frames in which a command's input and output travel to and from a node: pure."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+_HEAD: Final = struct.Struct(">BI")
+
+
+class Channel(IntEnum):
+    """What a frame carries."""
+
+    STDIN = 0
+    """From us; an empty one is the end of the input."""
+    STDOUT = 1
+    """With a terminal, all that the command prints."""
+    STDERR = 2
+    EXIT = 3
+    """JSON with the exit code; the last one."""
+    RESIZE = 4
+    """From us: JSON with the width and height of our terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    channel: Channel
+    payload: bytes
+
+    def encode(self) -> bytes:
+        return _HEAD.pack(self.channel, len(self.payload)) + self.payload
+
+
+class FrameDecoder:
+    """Puts frames together again that arrive in pieces."""
+
+    def __init__(self) -> None:
+        self._pending = b""
+
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether the end now would be in the middle of a frame."""
+        return bool(self._pending)
+
+    def feed(self, chunk: bytes) -> Iterator[Frame]:
+        """The frames that are complete with ``chunk``; to be read to the end."""
+        self._pending += chunk
+        while len(self._pending) >= _HEAD.size:
+            channel, size = _HEAD.unpack_from(self._pending)
+            end = _HEAD.size + size
+            if len(self._pending) < end:
+                return
+            payload, self._pending = self._pending[_HEAD.size : end], self._pending[end:]
+            yield Frame(Channel(channel), payload)

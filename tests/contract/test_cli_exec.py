@@ -1,0 +1,237 @@
+"""``pod exec -i -t`` against a server that plays the node's part, on pipes and on real terminals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import termios
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from plugbay.cli.frames import Channel, Frame, FrameDecoder
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Plugbay
+
+DEADLINE_S = 30
+POD = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c"}]}}
+EXEC = ("pod", "exec", "web", "-i", "--", "cat")
+EXEC_TTY = ("pod", "exec", "web", "-it", "--", "sh")
+
+
+class Peer:
+    """The node's end of an upgraded connection."""
+
+    def __init__(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.head = head
+        self._reader = reader
+        self._writer = writer
+        self._decoder = FrameDecoder()
+        self._frames: list[Frame] = []
+
+    async def next(self) -> Frame:
+        while not self._frames:
+            chunk = await self._reader.read(65536)
+            assert chunk, "the command ended the connection"
+            self._frames += self._decoder.feed(chunk)
+        return self._frames.pop(0)
+
+    async def send(self, channel: Channel, payload: bytes) -> None:
+        self._writer.write(Frame(channel, payload).encode())
+        await self._writer.drain()
+
+    async def exit(self, code: int) -> None:
+        await self.send(Channel.EXIT, json.dumps({"exitCode": code}).encode())
+
+    def abort(self) -> None:
+        self._writer.transport.abort()
+
+
+Play = Callable[[Peer], Awaitable[None]]
+
+
+@asynccontextmanager
+async def node(plugbay: Plugbay, play: Play, *, greeting: bytes = b"") -> AsyncIterator[None]:
+    """Answers for the pod, and plays its part in ``exec``; ``greeting`` comes in one piece with the answer's head."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        if head.startswith("GET "):
+            body = json.dumps(POD).encode()
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        else:
+            size = int(head.lower().partition("content-length: ")[2].split()[0])
+            await reader.readexactly(size)
+            upgrade = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: plugbay-exec\r\n\r\n"
+            writer.write(upgrade + greeting)
+            await play(Peer(head, reader, writer))
+        writer.close()
+
+    server = await asyncio.start_unix_server(serve, plugbay.root / "plugbay.sock")
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            yield
+    finally:
+        server.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    master: int
+    slave: int
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.master, keys)
+
+    def mode(self) -> list[object]:
+        return list(termios.tcgetattr(self.slave))
+
+    @property
+    def is_raw(self) -> bool:
+        flags = termios.tcgetattr(self.slave)[3]
+        return not flags & (termios.ICANON | termios.ISIG | termios.ECHO)
+
+
+@contextmanager
+def terminal() -> Iterator[Terminal]:
+    master, slave = os.openpty()
+    try:
+        termios.tcsetwinsize(master, (24, 80))
+        yield Terminal(master, slave)
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+@asynccontextmanager
+async def on_terminal(plugbay: Plugbay, tty: Terminal) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The command on a terminal; what it prints goes there too."""
+    streams = {"stdin": tty.slave, "stdout": tty.slave, "stderr": tty.slave}
+    async with plugbay.start(*EXEC_TTY, **streams) as process:
+        yield process
+
+
+async def echo(peer: Peer) -> None:
+    """Give back what is typed, as ``cat`` does."""
+    while frame := await peer.next():
+        if not frame.payload:
+            break
+        await peer.send(Channel.STDOUT, frame.payload)
+    await peer.send(Channel.STDERR, b"bye\n")
+    await peer.exit(5)
+
+
+async def test_input_and_output_go_both_ways_whole(plugbay: Plugbay) -> None:
+    text = "".join(f"line {number}\n" for number in range(100_000))
+    async with node(plugbay, echo):
+        done = await plugbay(*EXEC, given=text)
+    assert done.out == text
+    assert (done.code, done.err) == (5, "bye\ncommand terminated with exit code 5\n")
+
+
+async def test_the_command_may_end_before_its_input(plugbay: Plugbay) -> None:
+    async def stop_reading(peer: Peer) -> None:
+        await peer.send(Channel.STDOUT, b"enough")
+        await peer.exit(0)
+
+    async with node(plugbay, stop_reading):
+        assert await plugbay(*EXEC, given="x" * 10_000_000) == (0, "enough", "")
+
+
+async def test_what_comes_together_with_the_answer_is_not_lost(plugbay: Plugbay) -> None:
+    async def quiet(peer: Peer) -> None:
+        assert "upgrade: plugbay-exec" in peer.head.lower()
+        assert "container=c&stdin=true HTTP" in peer.head
+
+    greeting = Frame(Channel.STDOUT, b"hello\n").encode() + Frame(Channel.EXIT, b'{"exitCode": 0}').encode()
+    async with node(plugbay, quiet, greeting=greeting):
+        assert await plugbay(*EXEC) == (0, "hello\n", "")
+
+
+async def test_without_a_terminal_t_is_only_a_wish(plugbay: Plugbay) -> None:
+    async def check(peer: Peer) -> None:
+        assert "tty" not in peer.head
+        await peer.exit(0)
+
+    async with node(plugbay, check):
+        note = "Unable to use a TTY - input is not a terminal or the right kind of file\n"
+        assert await plugbay(*EXEC_TTY) == (0, "", note)
+
+
+async def test_a_connection_that_breaks_off_is_told(plugbay: Plugbay) -> None:
+    async def vanish(peer: Peer) -> None:
+        peer.abort()
+
+    async with node(plugbay, vanish):
+        done = await plugbay(*EXEC)
+    assert done.code == 1
+    assert done.err.startswith(f"plugbay: error: no plugbay node answers at {plugbay.root}/plugbay.sock (")
+
+
+async def test_keys_and_sizes_of_a_terminal_reach_the_command(plugbay: Plugbay) -> None:
+    seen: asyncio.Queue[Frame] = asyncio.Queue()
+
+    async def record(peer: Peer) -> None:
+        assert "stdin=true&tty=true" in peer.head
+        while True:
+            frame = await peer.next()
+            seen.put_nowait(frame)
+            if frame.payload == b"q":
+                break
+        await peer.exit(3)
+
+    with terminal() as tty:
+        before = tty.mode()
+        async with node(plugbay, record), on_terminal(plugbay, tty) as process:
+            assert await seen.get() == Frame(Channel.RESIZE, b'{"width": 80, "height": 24}')
+            assert tty.is_raw
+            tty.type(b"\x03")  # Ctrl-C
+            assert await seen.get() == Frame(Channel.STDIN, b"\x03")
+            termios.tcsetwinsize(tty.master, (50, 132))
+            process.send_signal(signal.SIGWINCH)
+            assert await seen.get() == Frame(Channel.RESIZE, b'{"width": 132, "height": 50}')
+            tty.type(b"q")
+            assert await process.wait() == 3
+        assert tty.mode() == before
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131), (signal.SIGINT, 130)],
+    ids=lambda value: value.name if isinstance(value, signal.Signals) else "",
+)
+async def test_a_signal_leaves_the_terminal_as_it_was(plugbay: Plugbay, number: signal.Signals, code: int) -> None:
+    started = asyncio.Event()
+
+    async def wait(peer: Peer) -> None:
+        await peer.next()
+        started.set()
+        with pytest.raises(AssertionError, match="ended the connection"):
+            await peer.next()
+
+    with terminal() as tty:
+        before = tty.mode()
+        async with node(plugbay, wait), on_terminal(plugbay, tty) as process:
+            await started.wait()
+            assert tty.is_raw
+            process.send_signal(number)
+            assert await process.wait() == code
+        assert tty.mode() == before
+
+
+async def test_the_nodes_end_leaves_the_terminal_as_it_was(plugbay: Plugbay) -> None:
+    async def vanish(peer: Peer) -> None:
+        await peer.next()
+        peer.abort()
+
+    with terminal() as tty:
+        before = tty.mode()
+        async with node(plugbay, vanish), on_terminal(plugbay, tty) as process:
+            assert await process.wait() == 1
+        assert tty.mode() == before
