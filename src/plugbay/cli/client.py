@@ -139,6 +139,8 @@ def nodes_path(name: str | None = None) -> str:
 
 
 DEVICES_PATH: Final = "/plugbay/v1/devices"
+DRAIN_PATH: Final = "/plugbay/v1/drain"
+UNCORDON_PATH: Final = "/plugbay/v1/uncordon"
 
 
 def _refuse(stream: ClientStream) -> None:

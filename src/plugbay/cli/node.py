@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from plugbay.cli.parsing import CommandParser, Subparsers, add_commands, add_output, add_root
+from plugbay.cli.parsing import CommandParser, Subparsers, add_commands, add_output, add_root, duration_s
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("node", help="run this machine's node, and look at it")
     commands = add_commands(parser, dest="node_command")
-    for add in (_add_up, _add_get, _add_describe):
+    for add in (_add_up, _add_get, _add_describe, _add_drain, _add_uncordon):
         add_root(add(commands))
 
 
@@ -29,6 +29,14 @@ def run(args: argparse.Namespace) -> int:
             from plugbay.cli.node_get import describe_nodes
 
             return describe_nodes(args)
+        case "drain":
+            from plugbay.cli.node_drain import drain_node
+
+            return drain_node(args)
+        case "uncordon":
+            from plugbay.cli.node_drain import uncordon_node
+
+            return uncordon_node(args)
         case other:
             raise AssertionError(other)
 
@@ -84,4 +92,31 @@ def _add_get(commands: Subparsers) -> CommandParser:
 def _add_describe(commands: Subparsers) -> CommandParser:
     parser = commands.add_parser("describe", help="show all about the node: devices, plugins, events")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    return parser
+
+
+def _add_drain(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "drain",
+        help="stop all pods, and take no new ones",
+        description="Stop all pods and forget them, and take no new ones before `plugbay node uncordon`. Pods from "
+        "the node's manifest directory stay.",
+    )
+    parser.add_argument("name", metavar="NAME", help="the node's name, as `plugbay node get` shows it")
+    parser.add_argument(
+        "--grace-period", type=int, metavar="SECONDS", help="time to stop by itself (default: each pod's own)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=duration_s,
+        default="0",
+        metavar="TIME",
+        help="how long to wait for the pods' end, such as 90s; 0 is without end (default: %(default)s)",
+    )
+    return parser
+
+
+def _add_uncordon(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser("uncordon", help="take pods again, after drain")
+    parser.add_argument("name", metavar="NAME", help="the node's name")
     return parser

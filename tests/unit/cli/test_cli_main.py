@@ -18,6 +18,8 @@ COMMANDS = [
     ("node", "up"),
     ("node", "get"),
     ("node", "describe"),
+    ("node", "drain"),
+    ("node", "uncordon"),
     ("serve",),
     ("pod",),
     ("pod", "run"),
