@@ -52,8 +52,9 @@ _Placed = TypeVar("_Placed", Mount, DeviceNode)
 def merge_devices(edits: Iterable[ContainerEdits], *, join_env: str | None = ",") -> ContainerEdits:
     """One answer for several devices of one plugin.
 
-    Different values of one environment variable are joined by ``join_env`` in the order of ``edits``; equal mounts,
-    nodes and CDI names appear once. With ``join_env=None`` differing values are a conflict too.
+    The values of one environment variable are joined by ``join_env`` in the order of ``edits``, equal ones too, so
+    that lists of several variables stay in step; equal mounts, nodes and CDI names appear once. With
+    ``join_env=None`` equal values appear once as well, and differing ones are a conflict.
 
     Raises:
         ConflictingEdits: two devices want different things at the same container path or annotation key.

@@ -25,8 +25,8 @@ class DevicePlugin:
         resource_name: ``vendor-domain/type``.
         watch: paths whose changes make `discover` run again; they need not exist.
         every: seconds between runs of `discover` when nothing changes; None for never.
-        join_env: what joins different values of one variable when a container gets several devices; None makes
-            differing values an error.
+        join_env: what joins the values of one variable when a container gets several devices; None takes equal
+            values once and makes differing ones an error.
     """
 
     resource_name: str = ""
