@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from plugbay.cli.client import Channel, NodeClient
+from plugbay.cli.client import NodeClient
+from plugbay.cli.frames import Channel
 from plugbay.errors import RequestRefused
 from plugbay.kubelet.podresources import PodResourcesClient
 from plugbay.model.devices import Device
+from plugbay.model.health import HEALTHY, unhealthy
 from plugbay.model.ids import DeviceId
 from plugbay.node.config import NodeConfig
 from plugbay.node.runner import run_node
@@ -335,3 +337,59 @@ async def test_pod_resources_tell_the_nodes_pods(root: Path) -> None:
         assert [each.name for each in await client.list_v1alpha1()] == ["done", "holds"]
         await node.gone("holds")
         assert await client.list() == ()
+
+
+async def test_the_status_tells_the_health_of_devices(root: Path) -> None:
+    """The states that a real kubelet showed: golden ``kubelet-node/17-health-change``; scenarios 133, 135, 136."""
+
+    def shown(pod_object: Any) -> Any:
+        (status,) = pod_object["status"]["containerStatuses"]
+        (resource,) = status["allocatedResourcesStatus"]
+        assert resource["name"] == RESOURCE
+        return {each["resourceID"]: each["health"] for each in resource["resources"]}
+
+    def devices(**health: str) -> list[Device]:
+        return [
+            Device(DeviceId(id), health=HEALTHY if text == "Healthy" else unhealthy("Broken"))
+            for id, text in health.items()
+        ]
+
+    def says(**health: str) -> Callable[[str, Any], bool]:
+        return lambda _, pod_object: shown(pod_object) == health
+
+    async with running_node(root) as node:
+        async with gophers(node, "u0", "u1", "u2") as plugin:
+            await node.create(pod("a", gophers=2))
+            assert shown(await node.pod_in("a", "Running")) == {"u0": "Healthy", "u1": "Healthy"}
+            for text in ("Unhealthy", "Healthy"):
+                plugin.send(devices(u0=text, u1="Healthy", u2="Healthy"))
+                await node.until(PODS, says(u0=text, u1="Healthy"))
+            plugin.send(devices(u0="Unhealthy", u1="Unhealthy"))
+            await node.until(PODS, says(u0="Unhealthy", u1="Unhealthy"))
+            plugin.send(devices(u0="Unhealthy"))
+            await node.until(PODS, says(u0="Unhealthy", u1="Healthy"))
+        assert shown(await node.get(f"{PODS}/a")) == {"u0": "Unhealthy", "u1": "Healthy"}
+        await node.gone("a")
+
+
+async def test_hooks_and_deadline_with_real_processes(root: Path, tmp_path: Path) -> None:
+    touched, left = tmp_path / "started", tmp_path / "left"
+    manifest = pod("hooked", activeDeadlineSeconds=1)
+    manifest["spec"]["containers"][0] |= {
+        "env": [{"name": "UID_OF_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
+        "lifecycle": {
+            "postStart": {"exec": {"command": ["sh", "-c", f"echo $UID_OF_POD > {touched}"]}},
+            "preStop": {"exec": {"command": ["touch", str(left)]}},
+        },
+    }
+    async with running_node(root) as node:
+        await node.create(manifest)
+        running = await node.pod_in("hooked", "Running")
+        assert touched.read_text().strip() == running["metadata"]["uid"]
+        failed = await node.pod_in("hooked", "Failed")
+        assert (failed["status"]["reason"], failed["status"]["message"]) == (
+            "DeadlineExceeded",
+            "Pod was active on the node longer than the specified deadline",
+        )
+        assert left.exists()
+        await node.gone("hooked")
