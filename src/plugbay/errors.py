@@ -31,6 +31,7 @@
     │   ├── InvalidQuantity
     │   ├── PodNotFound
     │   ├── PodExists
+    │   ├── ImmutablePod
     │   ├── ContainerNotFound
     │   ├── VolumeUnusable
     │   ├── ContainerStartError
@@ -85,7 +86,10 @@ class InvalidResourceName(AuthorError):
         self.name = name
 
     def __str__(self) -> str:
-        return f"the ResourceName {quote(self.name)} is invalid"
+        return (
+            f"the ResourceName {quote(self.name)} is invalid; it has to be vendor-domain/type, "
+            "such as example.com/gopher, and not of kubernetes.io"
+        )
 
 
 class InvalidDeviceId(AuthorError):

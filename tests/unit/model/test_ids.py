@@ -54,8 +54,10 @@ def test_the_refusal_names_the_name(text: str) -> None:
     assert refusal.value.name == text
 
 
-def test_the_refusal_has_the_kubelets_text() -> None:
-    assert str(InvalidResourceName("gpu")) == 'the ResourceName "gpu" is invalid'
+def test_the_refusal_has_the_kubelets_text_and_says_what_would_do() -> None:
+    said, hint = str(InvalidResourceName("gpu")).split("; ")
+    assert said == 'the ResourceName "gpu" is invalid'
+    assert hint == "it has to be vendor-domain/type, such as example.com/gopher, and not of kubernetes.io"
 
 
 @pytest.mark.parametrize(
