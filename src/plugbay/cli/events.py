@@ -8,7 +8,12 @@ from plugbay.cli.parsing import Subparsers, add_all_namespaces, add_namespace, a
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("events", help="show what happened, oldest first")
+    parser = subparsers.add_parser(
+        "events",
+        help="show what happened, oldest first",
+        description="Show what happened to pods and to the node, oldest first. The node keeps the newest 1000.",
+        examples=("plugbay events --for pod/web -w",),
+    )
     parser.add_argument("--for", dest="about", metavar="KIND/NAME", help="only about this object, such as pod/gopher")
     parser.add_argument("-w", "--watch", action="store_true", help="go on with every new event")
     add_namespace(parser)

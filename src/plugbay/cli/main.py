@@ -70,6 +70,11 @@ def _parser() -> CommandParser:
     parser = CommandParser(
         prog=PROGRAM,
         description="Kubernetes device plugins on one machine: write them, use them, run pods with them.",
+        examples=(
+            "plugbay node up &",
+            "plugbay serve directory --resource example.com/gopher --path /etc/gophers --env Gopher &",
+            "plugbay pod run web --resource example.com/gopher=1 -- env",
+        ),
     )
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     add_root(parser, default=None)

@@ -8,7 +8,11 @@ from plugbay.cli.parsing import CommandParser, Subparsers, add_commands, add_out
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("node", help="run this machine's node, and look at it")
+    parser = subparsers.add_parser(
+        "node",
+        help="run this machine's node, and look at it",
+        description="Run this machine's node, look at it, empty it.",
+    )
     commands = add_commands(parser, dest="node_command")
     for add in (_add_up, _add_get, _add_describe, _add_drain, _add_uncordon):
         add_root(add(commands))
@@ -53,8 +57,8 @@ def _add_up(commands: Subparsers) -> CommandParser:
         "--on-foreign-checkpoint",
         choices=("import", "refuse"),
         default="import",
-        help="what to do about a device checkpoint that a kubelet wrote: take it over in place of what the node "
-        "knows, or do not start (default: %(default)s)",
+        help="what to do about a device checkpoint that a kubelet wrote below the root: take it over in place of "
+        "what the node knows, or do not start (default: %(default)s)",
     )
     parser.add_argument(
         "--on-device-failure",
@@ -82,7 +86,7 @@ def _add_get(commands: Subparsers) -> CommandParser:
     parser = commands.add_parser(
         "get",
         help="list the node",
-        description="The node with a column for each extended resource: allocatable/capacity.",
+        description="List the node, with a column for each extended resource: allocatable/capacity.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
     add_output(parser)
@@ -90,7 +94,12 @@ def _add_get(commands: Subparsers) -> CommandParser:
 
 
 def _add_describe(commands: Subparsers) -> CommandParser:
-    parser = commands.add_parser("describe", help="show all about the node: devices, plugins, events")
+    parser = commands.add_parser(
+        "describe",
+        help="show all about the node: devices, plugins, events",
+        description="Show the node's capacity and what of it is allocatable, each device with its health and holder, "
+        "the plugins with their states, and what happened.",
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
     return parser
 
@@ -117,6 +126,8 @@ def _add_drain(commands: Subparsers) -> CommandParser:
 
 
 def _add_uncordon(commands: Subparsers) -> CommandParser:
-    parser = commands.add_parser("uncordon", help="take pods again, after drain")
+    parser = commands.add_parser(
+        "uncordon", help="take pods again, after drain", description="Have a drained node take pods again."
+    )
     parser.add_argument("name", metavar="NAME", help="the node's name")
     return parser

@@ -24,12 +24,21 @@ class CommandParser(argparse.ArgumentParser):
 
     Args:
         takes_command: what follows ``--`` is the attribute ``command``, untouched; empty when there is no ``--``.
+        examples: command lines for the end of the help.
     """
 
-    def __init__(self, *args: Any, takes_command: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, takes_command: bool = False, examples: Sequence[str] = (), **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
         self._takes_command = takes_command
+        self._examples = examples
+
+    def format_help(self) -> str:
+        """argparse's, with the examples on lines of their own: it would fill them into a paragraph."""
+        text = super().format_help()
+        if not self._examples:
+            return text
+        return "\n".join([text, "examples:", *(f"  {line}" for line in self._examples), ""])
 
     def parse_known_args(  # type: ignore[override]  # typeshed has overloads for namespaces of other types
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -79,10 +88,29 @@ def add_root(parser: argparse.ArgumentParser, *, default: str | None = argparse.
     parser.add_argument(
         "--root",
         metavar="DIR",
+        type=_directory,
         default=default,
         help="the node's root directory (default: $PLUGBAY_ROOT, else /var/lib/plugbay for root, "
         "else $XDG_STATE_HOME/plugbay or ~/.local/state/plugbay)",
     )
+
+
+def add_kubelet_root(parser: argparse.ArgumentParser) -> None:
+    """``--root`` of a command that is meant for any kubelet."""
+    parser.add_argument(
+        "--root",
+        metavar="DIR",
+        type=_directory,
+        default=argparse.SUPPRESS,
+        help="the kubelet's root directory (default: $PLUGBAY_ROOT, else /var/lib/kubelet if there is one, "
+        "else that of `plugbay node up`)",
+    )
+
+
+def _directory(text: str) -> str:
+    if not text:  # of a variable that is not set, most likely; it would mean the working directory
+        raise argparse.ArgumentTypeError("wants a directory, found ''")
+    return text
 
 
 def add_namespace(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,11 @@ from plugbay.cli.parsing import Subparsers, add_commands, add_root
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("pod", help="run pods and look after them")
+    parser = subparsers.add_parser(
+        "pod",
+        help="run pods and look after them",
+        description="Run pods on this machine's node and look after them, as kubectl does on a cluster.",
+    )
     commands = add_commands(parser, dest="pod_command")
     for add in (
         arguments.add_run,

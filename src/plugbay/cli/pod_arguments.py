@@ -11,9 +11,14 @@ def add_run(commands: Subparsers) -> CommandParser:
         help="create pods from a manifest, or one from a command line",
         usage="plugbay pod run -f FILE|DIR|- [options]\n"
         "       plugbay pod run NAME [--resource R=N] [--env K=V] [options] -- CMD ...",
+        description="Create pods. With -f, those of the manifests; else one with a single container that runs CMD.",
         takes_command=True,
+        examples=(
+            "plugbay pod run -f pod.yaml",
+            "plugbay pod run job --restart Never --resource example.com/gopher=1 -- sh -c 'echo $Gopher'",
+        ),
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="name of a pod with the one container CMD")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="name of the pod, and of its container")
     _add_filename(parser)
     parser.add_argument(
         "--resource",
@@ -42,6 +47,7 @@ def add_apply(commands: Subparsers) -> CommandParser:
         description="Create the pods that are not there, change those that are; what is as it should be stays. "
         "All manifests are checked before anything is sent. Of a pod that exists only some fields can change: "
         "the node says which.",
+        examples=("plugbay pod apply -f pods/", "generate-pods | plugbay pod apply -f -"),
     )
     _add_filename(parser, required=True)
     _add_lenient(parser)
@@ -51,7 +57,12 @@ def add_apply(commands: Subparsers) -> CommandParser:
 
 
 def add_get(commands: Subparsers) -> CommandParser:
-    parser = commands.add_parser("get", help="list pods")
+    parser = commands.add_parser(
+        "get",
+        help="list pods",
+        description="List pods; -o wide shows their devices too.",
+        examples=("plugbay pod get -A -o wide", "plugbay pod get web -w"),
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
     parser.add_argument("-w", "--watch", action="store_true", help="go on with every change")
     add_namespace(parser)
@@ -61,7 +72,12 @@ def add_get(commands: Subparsers) -> CommandParser:
 
 
 def add_describe(commands: Subparsers) -> CommandParser:
-    parser = commands.add_parser("describe", help="show all about pods: devices, states, events")
+    parser = commands.add_parser(
+        "describe",
+        help="show all about pods: devices, states, events",
+        description="Show all about pods: the states of their containers, which devices each holds, how these are and "
+        "what came with them, and what happened.",
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
     add_namespace(parser)
     add_all_namespaces(parser)
@@ -73,10 +89,13 @@ def add_wait(commands: Subparsers) -> CommandParser:
         "wait",
         help="wait until pods are ready, gone, or have a value in a field",
         description="Wait until each pod is as --for says; exits with 1 if one is not in time, or not there.",
-        epilog="examples: plugbay pod wait --for=condition=Ready web;  plugbay pod wait --for=delete web;  "
-        "plugbay pod wait --for=jsonpath='{.status.phase}'=Succeeded job --timeout=5m",
+        examples=(
+            "plugbay pod wait --for=condition=Ready web",
+            "plugbay pod wait --for=jsonpath='{.status.phase}'=Succeeded job --timeout=5m",
+            "plugbay pod wait --for=delete --all",
+        ),
     )
-    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the pods")
     parser.add_argument("--all", action="store_true", help="all pods of the namespace")
     parser.add_argument(
         "--for",
@@ -101,9 +120,15 @@ def add_exec(commands: Subparsers) -> CommandParser:
         "exec",
         help="run a command beside a container, with its environment",
         usage="plugbay pod exec NAME [-i] [-t] [-c CONTAINER] [-n NS] -- CMD ...",
+        description="Run a command beside a container, with its environment; exits with the command's exit code.",
         takes_command=True,
+        examples=(
+            "plugbay pod exec web -- env",
+            "plugbay pod exec -it web -- sh",
+            "plugbay pod exec -i web -- sh -c 'cat > /tmp/note' < note",
+        ),
     )
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="NAME", help="the pod")
     parser.add_argument("-i", "--stdin", action="store_true", help="pass standard input on to the command")
     parser.add_argument("-t", "--tty", action="store_true", help="give the command a terminal; with -i")
     _add_container(parser)
@@ -112,8 +137,13 @@ def add_exec(commands: Subparsers) -> CommandParser:
 
 
 def add_logs(commands: Subparsers) -> CommandParser:
-    parser = commands.add_parser("logs", help="show what a container printed")
-    parser.add_argument("name", metavar="NAME")
+    parser = commands.add_parser(
+        "logs",
+        help="show what a container printed",
+        description="Show what a container printed, on standard output and standard error.",
+        examples=("plugbay pod logs -f web", "plugbay pod logs --previous --tail 20 web"),
+    )
+    parser.add_argument("name", metavar="NAME", help="the pod")
     _add_container(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="go on as long as the container runs")
     parser.add_argument("--tail", type=int, default=-1, metavar="N", help="the last N lines only")
@@ -127,8 +157,13 @@ def _add_container(parser: CommandParser) -> None:
 
 
 def add_delete(commands: Subparsers) -> CommandParser:
-    parser = commands.add_parser("delete", help="stop pods and forget them")
-    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser = commands.add_parser(
+        "delete",
+        help="stop pods and forget them",
+        description="Stop pods, wait until they have ended, and forget them.",
+        examples=("plugbay pod delete web", "plugbay pod delete -f pods/ --now"),
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the pods")
     parser.add_argument("--all", action="store_true", help="all pods of the namespace")
     _add_filename(parser)
     grace = parser.add_mutually_exclusive_group()

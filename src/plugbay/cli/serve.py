@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plugbay.cli.parsing import Subparsers
+from plugbay.cli.parsing import Subparsers, add_kubelet_root
 
 if TYPE_CHECKING:
     from plugbay.sdk.plugin import DevicePlugin
@@ -20,16 +20,14 @@ def add_parser(subparsers: Subparsers) -> None:
         help="serve device plugins to a kubelet, or to `plugbay node up`",
         description="Serve device plugins until SIGTERM or Ctrl-C. TARGET is `directory`, a file with plugins "
         "(plugin.py), or module:object. SIGHUP looks for devices and registers again.",
-        epilog="example: plugbay serve directory --resource example.com/gopher --path /etc/gophers --env Gopher",
+        examples=(
+            "plugbay serve gophers.py",
+            "plugbay serve my_package.plugins:gophers",
+            "plugbay serve directory --resource example.com/gopher --path /etc/gophers --env Gopher",
+        ),
     )
     parser.add_argument("targets", nargs="+", metavar="TARGET", help="what to serve")
-    parser.add_argument(
-        "--root",
-        metavar="DIR",
-        default=argparse.SUPPRESS,
-        help="the kubelet's root directory (default: $PLUGBAY_ROOT, else /var/lib/kubelet if there is one, "
-        "else that of `plugbay node up`)",
-    )
+    add_kubelet_root(parser)
     parser.add_argument(
         "--log-level",
         choices=_LEVELS,
@@ -49,15 +47,14 @@ def run(args: argparse.Namespace) -> int:
     import sys
 
     from plugbay.cli.logs import configure_logs
+    from plugbay.cli.roots import chosen_kubelet_root
     from plugbay.kubelet.paths import KubeletPaths
-    from plugbay.kubelet.roots import default_root
     from plugbay.sdk.runner import serve
 
     configure_logs(args.log_level, sys.stderr)
     sys.path.insert(0, os.getcwd())  # for module:object, wherever the command itself lies
     plugins = [plugin for target in args.targets for plugin in _load(target, args)]
-    root = Path(args.root) if args.root else default_root(os.environ, os.geteuid())
-    asyncio.run(serve(plugins, paths=KubeletPaths(root.absolute())))
+    asyncio.run(serve(plugins, paths=KubeletPaths(chosen_kubelet_root(args))))
     return 0
 
 

@@ -50,7 +50,10 @@ def test_every_command_has_help(command: tuple[str, ...], capsys: pytest.Capture
     with pytest.raises(SystemExit) as caught:
         run([*command, "--help"])
     assert caught.value.code == 0
-    assert capsys.readouterr().out.startswith(f"usage: {' '.join(['plugbay', *command])}")
+    usage, description, *_ = capsys.readouterr().out.split("\n\n")
+    assert usage.startswith(f"usage: {' '.join(['plugbay', *command])}")
+    assert description[0].isupper(), "a sentence that says what the command does"
+    assert description.endswith(".")
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["pod", "get", "--help"]], ids=" ".join)
