@@ -28,6 +28,7 @@ class NodeConfig:
             bytes.
         name: the node's name in the API; None is the host name, as for a kubelet.
         call_timeout_s: deadline of calls to plugins; see `plugbay.manager.config.ManagerConfig`.
+        dial_timeout_s, pre_start_timeout_s: of dialling a plugin and of PreStartContainer; as a kubelet's.
         grace_period_s: how long the devices of a plugin that went away still count; a kubelet's is 5 minutes.
         on_foreign_checkpoint: what to do about a checkpoint file below ``root`` that a kubelet wrote.
         on_device_failure: what becomes of a running pod when one of its devices turns unhealthy.
@@ -37,6 +38,8 @@ class NodeConfig:
     root: Path
     name: str | None = None
     call_timeout_s: float = 60.0
+    dial_timeout_s: float = 10.0
+    pre_start_timeout_s: float = 30.0
     grace_period_s: float = 300.0
     on_foreign_checkpoint: ForeignCheckpoint = ForeignCheckpoint.IMPORT
     on_device_failure: DeviceFailure = DeviceFailure.KEEP

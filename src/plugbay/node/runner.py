@@ -53,7 +53,7 @@ async def run_node(
         OperatorError: something it needs was taken away.
     """
     try:
-        async with _node(config, environ=environ, clock=clock):
+        async with open_node(config, environ=environ, clock=clock):
             ready()
             await stop.wait()
     except BaseExceptionGroup as group:
@@ -61,8 +61,10 @@ async def run_node(
 
 
 @asynccontextmanager
-async def _node(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock) -> AsyncIterator[None]:
-    """Parts in the order in which they start; they stop in the reverse order.
+async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock) -> AsyncIterator[NodeParts]:
+    """A node that runs while the block does, for those who look inside; see `run_node`.
+
+    Parts are in the order in which they start; they stop in the reverse order.
 
     First the control socket, so that nobody asks for more; then the pods' workers, which leave the processes alone;
     then PodResources; then the manager with registration and endpoints; then the stores, when nothing can change any
@@ -105,7 +107,7 @@ async def _node(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock)
         router = control_router(engine, parts, manager, facts)
         await stack.enter_async_context(serve_http(router, UnixAddress(config.control_socket)))
         logger.info("node %s is ready at %s", name, config.control_socket)
-        yield
+        yield parts
         logger.info("node %s stops; its pods go on", name)
 
 
@@ -114,6 +116,8 @@ def _manager_config(config: NodeConfig) -> ManagerConfig:
         config.kubelet_paths,
         config.manager_store,
         call_timeout_s=config.call_timeout_s,
+        dial_timeout_s=config.dial_timeout_s,
+        pre_start_timeout_s=config.pre_start_timeout_s,
         grace_period_s=config.grace_period_s,
         gates=config.gates,
         on_foreign_checkpoint=config.on_foreign_checkpoint,
