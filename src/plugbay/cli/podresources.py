@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from plugbay.cli.parsing import Subparsers
+from plugbay.cli.parsing import Subparsers, add_kubelet_root
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -23,13 +23,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="the socket (default: pod-resources/kubelet.sock below --root)",
     )
     parser.add_argument("-o", "--output", choices=("wide", "yaml", "json"), default="", help="another form of output")
-    parser.add_argument(
-        "--root",
-        metavar="DIR",
-        default=argparse.SUPPRESS,
-        help="the kubelet's root directory (default: $PLUGBAY_ROOT, else /var/lib/kubelet if there is one, "
-        "else that of `plugbay node up`)",
-    )
+    add_kubelet_root(parser)
 
 
 def run(args: argparse.Namespace) -> int:

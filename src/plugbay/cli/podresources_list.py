@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 from pathlib import Path
 
 from plugbay.cli.output import Form, object_text, show, show_note
 from plugbay.cli.podresources_rows import HEADER, WIDE_HEADER, as_json, rows, wide_rows
+from plugbay.cli.roots import chosen_kubelet_root
 from plugbay.cli.table import Columns
 from plugbay.errors import PathUnusable, RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.kubelet.podresources import PodResourcesClient
-from plugbay.kubelet.roots import default_root
 from plugbay.model.podresources import PodResources
 
 
@@ -34,8 +33,7 @@ def list_pod_resources(args: argparse.Namespace) -> int:
 def _chosen_socket(args: argparse.Namespace) -> Path:
     if args.socket is not None:
         return Path(args.socket).absolute()
-    root = Path(args.root) if args.root else default_root(os.environ, os.geteuid())
-    return KubeletPaths(root.absolute()).pod_resources_socket
+    return KubeletPaths(chosen_kubelet_root(args)).pod_resources_socket
 
 
 async def _ask(socket: Path) -> tuple[PodResources, ...]:

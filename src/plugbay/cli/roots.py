@@ -1,4 +1,4 @@
-"""Which node a command talks to."""
+"""Which node or kubelet a command talks to."""
 
 from __future__ import annotations
 
@@ -15,3 +15,12 @@ def chosen_root(args: argparse.Namespace) -> Path:
     from plugbay.kubelet.roots import private_root
 
     return private_root(os.environ, os.geteuid()).absolute()
+
+
+def chosen_kubelet_root(args: argparse.Namespace) -> Path:
+    """``--root``, else where a kubelet lives, stock or our own; absolute."""
+    if args.root is not None:
+        return Path(args.root).absolute()
+    from plugbay.kubelet.roots import default_root
+
+    return default_root(os.environ, os.geteuid()).absolute()

@@ -40,6 +40,6 @@ def default_root(environ: Mapping[str, str], uid: int) -> Path:
 
     ``$PLUGBAY_ROOT`` goes before both.
     """
-    if ROOT_VARIABLE not in environ and (STOCK_ROOT / "device-plugins").is_dir():
+    if not environ.get(ROOT_VARIABLE) and (STOCK_ROOT / "device-plugins").is_dir():
         return STOCK_ROOT
     return private_root(environ, uid)

@@ -77,6 +77,14 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("plugbay 0.")
 
 
+@pytest.mark.parametrize("command", [("node", "up"), ("serve", "directory"), ("podresources",), ("pod", "get")])
+def test_an_empty_root_is_not_the_working_directory(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "argument --root: wants a directory, found ''" in misuse(capsys, *command, "--root", "")
+    assert "argument --root: wants a directory, found ''" in misuse(capsys, "--root=", *command)
+
+
 def test_an_unknown_command_is_answered_with_a_close_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert misuse(capsys, "nod") == (
         'plugbay: error: unknown command "nod" for "plugbay"; did you mean "node"?\nSee \'plugbay --help\' for usage.\n'

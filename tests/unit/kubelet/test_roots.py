@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import UsageError
-from plugbay.kubelet.roots import private_root
+from plugbay.kubelet import roots
+from plugbay.kubelet.roots import default_root, private_root
 
 USER, ROOT = 1000, 0
 
@@ -23,6 +24,23 @@ USER, ROOT = 1000, 0
 )
 def test_private_root_is_where_the_user_keeps_state(environ: dict[str, str], uid: int, root: str) -> None:
     assert private_root(environ, uid) == Path(root)
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_stock"),
+    [
+        pytest.param({}, True, id="said nothing"),
+        pytest.param({"PLUGBAY_ROOT": ""}, True, id="said the empty word"),
+        pytest.param({"PLUGBAY_ROOT": "/r"}, False, id="said"),
+    ],
+)
+def test_a_stock_kubelet_goes_before_a_node_of_ours_unless_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], is_stock: bool
+) -> None:
+    monkeypatch.setattr(roots, "STOCK_ROOT", tmp_path)
+    assert default_root(environ, ROOT) == private_root(environ, ROOT), "no kubelet has been here"
+    (tmp_path / "device-plugins").mkdir()
+    assert default_root(environ, ROOT) == (tmp_path if is_stock else Path("/r"))
 
 
 def test_no_home_is_a_clear_error() -> None:
