@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
+from plugbay.errors import PlugbayError
 from plugbay.kernel.watch import PathWatch, watch_paths
 from plugbay.model.devices import Device
 from plugbay.sdk.backoff import Backoff
@@ -77,15 +79,19 @@ class Discovery:
         return self._plugin.every
 
     def _is_path_missing(self) -> bool:
-        return any(not path.exists() for path in watched_paths(self._plugin))
+        # Not Path.exists(), which raises for a path below a directory that is closed to us.
+        return not all(map(os.path.exists, watched_paths(self._plugin)))
 
     def _report(self, error: Exception) -> None:
-        problem = f"{type(error).__name__}: {error}"
-        if problem != self._last_problem:  # the same one over and over is one line in the log
-            self._last_problem = problem
-            logger.error(
-                "%s: looking for devices failed, the list stays as it was: %s",
-                self._plugin.resource_name,
-                problem,
-                exc_info=error,
-            )
+        is_ours = isinstance(error, PlugbayError)  # its sentence says all there is to say
+        problem = str(error) if is_ours else f"{type(error).__name__}: {error}"
+        if problem == self._last_problem:  # the same one over and over is one line in the log
+            return
+        self._last_problem = problem
+        logger.error(
+            "%s: looking for devices failed, %s: %s",
+            self._plugin.resource_name,
+            "the list stays as it was" if self.found.is_set() else "nothing is registered before there is a list",
+            problem,
+            exc_info=None if is_ours else error,
+        )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.errors import InvalidResourceName, UsageError
+from plugbay.errors import InvalidResourceName, PathUnusable, UsageError
 from plugbay.plugins.directory.plugin import DirectoryPlugin
 
 
@@ -56,6 +56,12 @@ def test_a_name_with_a_newline_stays_within_its_line_of_the_log(
     assert devices(tmp_path) == {}
     problem = "device ID 'g\\n1' holds control characters"
     assert caplog.messages == [f"{tmp_path} holds a file that is no device: {problem}"]
+
+
+def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PathUnusable, match=f"{tmp_path}/file: cannot be listed: Not a directory"):
+        devices(tmp_path / "file")
 
 
 def test_missing_directory_is_for_the_caller_to_judge(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from plugbay.errors import InvalidDeviceId, UsageError
+from plugbay.errors import InvalidDeviceId, PathUnusable, UsageError
 from plugbay.model.devices import Device
 from plugbay.model.ids import parse_resource_name
 from plugbay.plugins.directory.discover import device_files
@@ -40,7 +40,11 @@ class DirectoryPlugin(DevicePlugin):
         self._warned: set[str] = set()
 
     def discover(self) -> Iterator[Device]:
-        for found in device_files(self._path):
+        try:
+            files = list(device_files(self._path))
+        except (PermissionError, NotADirectoryError) as error:
+            raise PathUnusable(str(self._path), f"cannot be listed: {error.strerror}") from error
+        for found in files:
             if isinstance(found, InvalidDeviceId):
                 self._warn(found)
             else:

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from plugbay import Device, DevicePlugin
+from plugbay.model.devices import index_devices
+from plugbay.sdk.discovery import Discovery
+
+DEADLINE_S = 10
+
+
+class Scripted(DevicePlugin):
+    """Finds, one time after the other, what a test says."""
+
+    resource_name = "example.com/thing"
+
+    def __init__(self, *outcomes: list[Device] | Exception) -> None:
+        self.outcomes = list(outcomes)
+
+    def discover(self) -> Iterable[Device]:
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+async def until_found(plugin: DevicePlugin) -> list[str]:
+    """The IDs of the first list."""
+    published: list[str] = []
+    discovery = Discovery(plugin, lambda devices: published.extend(index_devices(devices)))
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(discovery.run())
+        await discovery.found.wait()
+        running.cancel()
+    return published
+
+
+async def test_a_list_we_refuse_is_one_sentence(caplog: pytest.LogCaptureFixture) -> None:
+    assert await until_found(Scripted([Device("a"), Device("a")], [Device("b")])) == ["b"]
+    [refused] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert refused.getMessage() == (
+        "example.com/thing: looking for devices failed, nothing is registered before there is a list: "
+        "device ID 'a' occurs twice in one list"
+    )
+    assert refused.exc_info is None
+
+
+async def test_an_authors_mistake_comes_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    assert await until_found(Scripted(ValueError("no such bus"), [Device("b")])) == ["b"]
+    [failed] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert failed.getMessage().endswith("before there is a list: ValueError: no such bus")
+    assert failed.exc_info is not None
+
+
+async def test_a_missing_path_means_no_devices(tmp_path: Path) -> None:
+    plugin = Scripted(FileNotFoundError("the author's"))
+    plugin.watch = tmp_path / "absent"
+    assert await until_found(plugin) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
+async def test_a_watched_path_that_is_closed_to_us_does_not_end_discovery(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    plugin = Scripted(FileNotFoundError("the author's"))
+    plugin.watch = (tmp_path, closed / "bus")
+    assert await until_found(plugin) == []
