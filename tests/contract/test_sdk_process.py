@@ -121,6 +121,7 @@ DIRECTORY = ("directory", "--resource", "example.com/gopher", "--env", "Gopher")
     ("arguments", "code", "sentence"),
     [
         pytest.param((*DIRECTORY[:-2], "--path", "/x"), 2, "`serve directory` needs --env", id="missing-option"),
+        pytest.param(("p.py", "--env", "E"), 2, "only `serve directory` takes --env", id="option-of-another"),
         pytest.param((*DIRECTORY, "--path", "{file}"), 1, "{file}: is not a directory", id="path-is-a-file"),
         pytest.param(
             ("directory", "--resource", "gopher", "--path", "/x", "--env", "E"),
@@ -153,3 +154,14 @@ async def test_what_cannot_be_served_is_one_sentence(
     assert sentence.format(**names) in first
     assert "Traceback" not in said.decode()
     assert [entry.name for entry in paths.root.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
+async def test_a_directory_that_is_closed_to_us_is_one_sentence(paths: KubeletPaths) -> None:
+    closed = paths.root / "closed"
+    closed.mkdir(mode=0)
+    arguments = ("--root", str(paths.root), "serve", *DIRECTORY, "--path", str(closed / "gophers"))
+    async with python("-m", "plugbay", *arguments) as process:
+        _, said = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+    assert process.returncode == 1
+    assert said.decode() == f"plugbay: error: {closed}/gophers: closed to this user\n"

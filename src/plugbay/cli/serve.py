@@ -52,23 +52,35 @@ def run(args: argparse.Namespace) -> int:
     from plugbay.sdk.runner import serve
 
     configure_logs(args.log_level, sys.stderr)
+    _check(args)
     sys.path.insert(0, os.getcwd())  # for module:object, wherever the command itself lies
     plugins = [plugin for target in args.targets for plugin in _load(target, args)]
     asyncio.run(serve(plugins, paths=KubeletPaths(chosen_kubelet_root(args))))
     return 0
 
 
+def _check(args: argparse.Namespace) -> None:
+    from plugbay.errors import UsageError
+
+    given = {f"--{name}": getattr(args, name) is not None for name in ("resource", "path", "env")}
+    if "directory" not in args.targets:
+        if foreign := [name for name, is_given in given.items() if is_given]:
+            raise UsageError(f"only `serve directory` takes {', '.join(foreign)}")
+    elif missing := [name for name, is_given in given.items() if not is_given]:
+        raise UsageError(f"`serve directory` needs {', '.join(missing)}")
+
+
 def _load(target: str, args: argparse.Namespace) -> list[DevicePlugin]:
-    from plugbay.errors import PathUnusable, UsageError
+    from plugbay.errors import PathUnusable
 
     if target == "directory":
         from plugbay.plugins.directory.plugin import DirectoryPlugin
 
-        missing = [f"--{name}" for name in ("resource", "path", "env") if getattr(args, name) is None]
-        if missing:
-            raise UsageError(f"`serve directory` needs {', '.join(missing)}")
-        if args.path.exists() and not args.path.is_dir():
-            raise PathUnusable(str(args.path), "is not a directory")
+        try:
+            if args.path.exists() and not args.path.is_dir():
+                raise PathUnusable(str(args.path), "is not a directory")
+        except PermissionError as error:
+            raise PathUnusable(str(args.path), "closed to this user") from error
         return [DirectoryPlugin(args.resource, args.path.absolute(), env=args.env)]
     from plugbay.sdk.targets import load_plugins
 
