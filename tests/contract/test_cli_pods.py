@@ -16,6 +16,32 @@ DEADLINE_S = 30
 SLEEPER = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, command: [sleep, '3600']}]}\n"
 
 
+async def test_applying_twice_changes_nothing_and_labels_may_change(plugbay: Plugbay, tmp_path: Path) -> None:
+    manifest = tmp_path / "pods.yaml"
+    manifest.write_text(SLEEPER % "a" + "---\n" + SLEEPER % "b")
+    apply = ("pod", "apply", "-f", str(tmp_path))
+    async with plugbay.node_up():
+        assert await plugbay(*apply) == (0, "pod/a created\npod/b created\n", "")
+        await plugbay("pod", "wait", "--for=condition=Ready", "--all")
+        assert await plugbay(*apply) == (0, "pod/a unchanged\npod/b unchanged\n", "")
+        manifest.write_text(SLEEPER % "a, labels: {color: blue}" + "---\n" + SLEEPER % "b")
+        assert await plugbay(*apply) == (0, "pod/a configured\npod/b unchanged\n", "")
+        color = ("--for=jsonpath={.metadata.labels.color}=blue", "--timeout=0")
+        assert (await plugbay("pod", "wait", *color, "a")).code == 0
+        done = await plugbay("pod", "apply", "-f", "-", "-o", "name", given=SLEEPER % "c")
+        assert done == (0, "pod/c\n", "")
+
+
+async def test_what_cannot_change_is_refused_in_the_nodes_words_and_the_rest_is_done(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        await plugbay("pod", "apply", "-f", "-", given=SLEEPER % "a")
+        changed = (SLEEPER % "a").replace("3600", "7200")
+        done = await plugbay("pod", "apply", "-f", "-", given=changed + "---\n" + SLEEPER % "b")
+        assert (done.code, done.out) == (1, "pod/b created\n")
+        assert done.err.startswith("plugbay: error: ")
+        assert "spec.containers[0].command" in done.err, done.err
+
+
 async def test_pods_are_waited_for_by_condition_value_and_end(plugbay: Plugbay) -> None:
     async with plugbay.node_up():
         await plugbay("pod", "run", "web", "--", "sleep", "3600")

@@ -35,7 +35,7 @@ async def example(plugbay: Plugbay, *targets: str, **environ: str) -> AsyncItera
 
 
 async def apply(plugbay: Plugbay, path: str, *, until: str, pod: str) -> None:
-    done = await plugbay("pod", "run", "-f", str(EXAMPLES / path))
+    done = await plugbay("pod", "apply", "-f", str(EXAMPLES / path))
     assert f"pod/{pod} created\n" in done.out, done
     waited = await plugbay("pod", "wait", until, pod)
     assert waited == (0, f"pod/{pod} condition met\n", ""), (await plugbay("pod", "describe", pod)).out
@@ -58,7 +58,7 @@ async def test_example_gopher(plugbay: Plugbay, tmp_path: Path) -> None:
     async with example(plugbay, *directory):
         await apply(plugbay, "gopher/pod.yaml", until=READY, pod="gopher-pod")
         assert "Gopher=g1\n" in (await plugbay("pod", "exec", "gopher-pod", "--", "env")).out
-        assert (await plugbay("pod", "run", "-f", str(EXAMPLES / "gopher/pod2.yaml"))).code == 0
+        assert (await plugbay("pod", "apply", "-f", str(EXAMPLES / "gopher/pod2.yaml"))).code == 0
         async with plugbay.start("events", "--for", "pod/gopher-pod2", "-w") as events:
             await plugbay.line_with(events, "1 Insufficient example.com/gopher")
 
