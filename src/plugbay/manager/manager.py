@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from enum import Enum
 
 from plugbay.allocation.choose import plan, settle
@@ -144,30 +145,23 @@ class DeviceManager:
         Raises:
             AdmissionError: with the kubelet's text; nothing stays allocated.
         """
-        names = sorted({name for container in pod.containers for name in container.limits})
         async with self._lanes.enter(pod.uid):
-            admission = _Admission(self._state)
-            try:
-                for name in names:
-                    async with self._lanes.enter(name):
-                        await self._admit_resource(pod, name, frozenset(running), admission)
-            except BaseException:
-                admission.roll_back()
-                raise
-            if admission.assignments:
-                # a task of its own: once it is handed to the store, it takes effect even if the caller is cancelled
-                problem = await asyncio.shield(self._tasks.create_task(self._commit(admission)))
-                if problem is not None:
-                    raise CheckpointNotWritten(problem.problem) from problem
+            await self._give_devices(pod, frozenset(running))
             self.admitted_pods.add(pod)
             _passed(Effect.ANSWERING)
 
     async def prepare_container(self, pod: PodUid, container: ContainerName) -> ContainerEdits:
         """What a container gets, after PreStartContainer at the plugins that ask for it. Call before every start.
 
+        A container that was running when the node started, with devices that nobody knew of, gets its devices here.
+
         Raises:
             AdmissionError: a plugin refused or is gone; try again later.
         """
+        if self._lacking(pod, container) is not None:
+            async with self._lanes.enter(pod):
+                if (request := self._lacking(pod, container)) is not None:
+                    await self._give_devices(request, frozenset())
         for assignment in self._state.of_container(pod, container):
             await self._pre_start(assignment)
         return self.edits(pod, container)
@@ -239,6 +233,35 @@ class DeviceManager:
             logger.info("restored %d assignments, %d resources", len(stored.assignments), len(stored.resources))
 
     # --- effects ----------------------------------------------------------------------------------------------------
+
+    async def _give_devices(self, pod: PodRequest, running: frozenset[ContainerName]) -> None:
+        """All of them, or none; the caller holds the pod's lane."""
+        admission = _Admission(self._state)
+        try:
+            for name in sorted({name for container in pod.containers for name in container.limits}):
+                async with self._lanes.enter(name):
+                    await self._admit_resource(pod, name, running, admission)
+        except BaseException:
+            admission.roll_back()
+            raise
+        if admission.assignments:
+            # a task of its own: once it is handed to the store, it takes effect even if the caller is cancelled
+            problem = await asyncio.shield(self._tasks.create_task(self._commit(admission)))
+            if problem is not None:
+                raise CheckpointNotWritten(problem.problem) from problem
+
+    def _lacking(self, pod: PodUid, container: ContainerName) -> PodRequest | None:
+        """What a container of an admitted pod asks for, if it does not hold all of it."""
+        request = self.admitted_pods.get(pod)
+        if request is None:
+            return None
+        held = {item.resource for item in self._state.of_container(pod, container)}
+        lacking = tuple(
+            each
+            for each in request.containers
+            if each.name == container and any(count and name not in held for name, count in each.limits.items())
+        )
+        return replace(request, containers=lacking) if lacking else None
 
     async def _admit_resource(
         self, pod: PodRequest, name: ResourceName, running: frozenset[ContainerName], admission: _Admission

@@ -56,6 +56,9 @@ class AdmittedPods:
         """Harmless for a pod that is not there."""
         self._pods.pop(pod, None)
 
+    def get(self, pod: PodUid) -> PodRequest | None:
+        return self._pods.get(pod)
+
     def active_pods(self) -> Collection[PodRequest]:
         return tuple(self._pods.values())
 

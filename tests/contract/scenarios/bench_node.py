@@ -17,7 +17,7 @@ from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.ids import DeviceId
 from plugbay.node.config import NodeConfig
 from plugbay.node.runner import run_node
-from plugbay.ops.clock import SystemClock
+from plugbay.ops.clock import Clock, SystemClock
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
 
 RESOURCE = "example.com/gopher"
@@ -116,12 +116,14 @@ def _running(pod: Json) -> bool:
 
 
 @asynccontextmanager
-async def node(root: Path, *pods: str) -> AsyncIterator[Node]:
+async def node(root: Path, *pods: str, clock: Clock | None = None) -> AsyncIterator[Node]:
     """A node until the block ends; ``pods`` are deleted then, others are left running for the next node."""
     running = Node(root)
     stop, ready = asyncio.Event(), asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(run_node(running.config, environ=os.environ, clock=SystemClock(), stop=stop, ready=ready.set))
+        tasks.create_task(
+            run_node(running.config, environ=os.environ, clock=clock or SystemClock(), stop=stop, ready=ready.set)
+        )
         await ready.wait()
         try:
             yield running
