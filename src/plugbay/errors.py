@@ -396,6 +396,24 @@ class PodExists(PodError):
         return f"pods {quote(self.name)} already exists"
 
 
+class ImmutablePod(PodError):
+    """A pod that is there should become another one; ``fields`` are those that differ."""
+
+    def __init__(self, name: str, fields: Sequence[str]) -> None:
+        super().__init__(name, fields)
+        self.name = name
+        self.fields = tuple(fields)
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.fields[:_SHOWN_PROBLEMS])
+        if len(self.fields) > _SHOWN_PROBLEMS:
+            shown += f" and {len(self.fields) - _SHOWN_PROBLEMS} more"
+        return (
+            f"Pod {quote(self.name)} is invalid: {shown}: Forbidden: pod updates may not change fields other than "
+            "metadata.labels and metadata.annotations; delete the pod first"
+        )
+
+
 class ContainerNotFound(PodError):
     def __init__(self, container: str, pod: str, valid: Sequence[str]) -> None:
         super().__init__(container, pod, valid)

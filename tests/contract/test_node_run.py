@@ -393,3 +393,26 @@ async def test_hooks_and_deadline_with_real_processes(root: Path, tmp_path: Path
         )
         assert left.exists()
         await node.gone("hooked")
+
+
+async def test_a_pod_is_put_once_and_changes_its_labels_only(root: Path) -> None:
+    def put(value: Json) -> Any:
+        return node.client.replace(f"{PODS}/{_name(value)}", value)
+
+    async with running_node(root) as node:
+        manifest = pod("kept")
+        created = await asyncio.to_thread(put, manifest)
+        running = await node.pod_in("kept", "Running")
+        assert created["metadata"]["uid"] == running["metadata"]["uid"]
+        same = await asyncio.to_thread(put, manifest)
+        assert same["metadata"] == running["metadata"]
+        manifest["metadata"]["labels"] = {"app": "gopher"}
+        labelled = await asyncio.to_thread(put, manifest)
+        assert labelled["metadata"]["labels"] == {"app": "gopher"}
+        assert labelled["metadata"]["resourceVersion"] != running["metadata"]["resourceVersion"]
+        with pytest.raises(RequestRefused, match=r"spec\.containers\[0\]\.command\[1\]: Forbidden") as caught:
+            await asyncio.to_thread(put, pod("kept", "sleep", "2000"))
+        assert caught.value.reason == "Invalid"
+        with pytest.raises(RequestRefused, match="does not match the name on the URL"):
+            await asyncio.to_thread(node.client.replace, f"{PODS}/other", manifest)
+        await node.gone("kept")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from plugbay.cli.parsing import CommandParser, Subparsers, add_commands, add_output, add_root, duration_s
 
@@ -14,7 +15,7 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Run this machine's node, look at it, empty it.",
     )
     commands = add_commands(parser, dest="node_command")
-    for add in (_add_up, _add_get, _add_describe, _add_drain, _add_uncordon):
+    for add in (_add_up, _add_get, _add_describe, _add_cordon, _add_drain, _add_uncordon):
         add_root(add(commands))
 
 
@@ -33,6 +34,10 @@ def run(args: argparse.Namespace) -> int:
             from plugbay.cli.node_get import describe_nodes
 
             return describe_nodes(args)
+        case "cordon":
+            from plugbay.cli.node_drain import cordon_node
+
+            return cordon_node(args)
         case "drain":
             from plugbay.cli.node_drain import drain_node
 
@@ -53,6 +58,12 @@ def _add_up(commands: Subparsers) -> CommandParser:
         "SIGTERM or Ctrl-C stops the node and leaves its pods running; the next `node up` takes them over.",
     )
     parser.add_argument("--name", metavar="NAME", help="the node's name (default: the host name)")
+    parser.add_argument(
+        "--manifests",
+        metavar="DIR",
+        type=Path,
+        help="keep the pods of the manifests (*.yaml, *.yml, *.json) in DIR running, and follow their changes",
+    )
     parser.add_argument(
         "--on-foreign-checkpoint",
         choices=("import", "refuse"),
@@ -111,7 +122,7 @@ def _add_drain(commands: Subparsers) -> CommandParser:
         description="Stop all pods and forget them, and take no new ones before `plugbay node uncordon`. Pods from "
         "the node's manifest directory stay.",
     )
-    parser.add_argument("name", metavar="NAME", help="the node's name, as `plugbay node get` shows it")
+    _add_node(parser)
     parser.add_argument(
         "--grace-period", type=int, metavar="SECONDS", help="time to stop by itself (default: each pod's own)"
     )
@@ -125,9 +136,25 @@ def _add_drain(commands: Subparsers) -> CommandParser:
     return parser
 
 
+def _add_cordon(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "cordon",
+        help="take no new pods",
+        description="Take no new pods before `plugbay node uncordon`; those that are there go on.",
+    )
+    _add_node(parser)
+    return parser
+
+
 def _add_uncordon(commands: Subparsers) -> CommandParser:
     parser = commands.add_parser(
-        "uncordon", help="take pods again, after drain", description="Have a drained node take pods again."
+        "uncordon",
+        help="take pods again, after cordon or drain",
+        description="Take pods again, after `plugbay node cordon` or `plugbay node drain`.",
     )
-    parser.add_argument("name", metavar="NAME", help="the node's name")
+    _add_node(parser)
     return parser
+
+
+def _add_node(parser: CommandParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the node's name, as `plugbay node get` shows it")

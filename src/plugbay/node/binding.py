@@ -15,7 +15,7 @@ from plugbay.node.lifecycle import Step
 from plugbay.node.machine import Machine
 from plugbay.node.parts import NodeParts
 from plugbay.node.records import PodRecord, Rejection
-from plugbay.node.scheduler import Amounts, Ledger, demand, out_of, unschedulable_message
+from plugbay.node.scheduler import CORDONED, Amounts, Ledger, demand, out_of, unschedulable_message
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Binder:
     def vacate(self, pod: PodUid) -> None:
         """A pod has ended or was deleted: what it held is free."""
         self._ledger.remove(pod)
-        self._try_all()
+        self.try_all()
 
     def misfit(self, pod: PodUid) -> Rejection | None:
         """Why a bound pod does not fit after all; only the machine's own resources, as devices it has by now."""
@@ -98,9 +98,10 @@ class Binder:
     async def watch_devices(self) -> None:
         """Runs as long as the node."""
         async for _ in self._parts.devices.changes():
-            self._try_all()
+            self.try_all()
 
-    def _try_all(self) -> None:
+    def try_all(self) -> None:
+        """Something changed that pending pods may have waited for."""
         if self._pending:
             self._to_try = dict(self._pending)
             self._wake.set()
@@ -111,6 +112,9 @@ class Binder:
         return [pod for pod in candidates if self._bind(self._parts.pods[pod], allocatable)]
 
     def _bind(self, record: PodRecord, allocatable: Amounts) -> bool:
+        if self._parts.cordon.is_drawn:
+            self._report(record, CORDONED)
+            return False
         needed = demand(record.pod)
         lacking = self._ledger.lacking(needed, allocatable)
         if lacking:

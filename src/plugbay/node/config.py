@@ -32,6 +32,7 @@ class NodeConfig:
         grace_period_s: how long the devices of a plugin that went away still count; a kubelet's is 5 minutes.
         on_foreign_checkpoint: what to do about a checkpoint file below ``root`` that a kubelet wrote.
         on_device_failure: what becomes of a running pod when one of its devices turns unhealthy.
+        manifests: directory of manifests whose pods the node keeps running, whatever the API says; it need not exist.
         gates: feature gates; the defaults are those of kubelet 1.36.
     """
 
@@ -43,6 +44,7 @@ class NodeConfig:
     grace_period_s: float = 300.0
     on_foreign_checkpoint: ForeignCheckpoint = ForeignCheckpoint.IMPORT
     on_device_failure: DeviceFailure = DeviceFailure.KEEP
+    manifests: Path | None = None
     gates: FeatureGates = DEFAULT_GATES
 
     @property

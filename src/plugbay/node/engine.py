@@ -25,6 +25,8 @@ from plugbay.node.parts import NodeParts
 from plugbay.node.pod_worker import PodWorker
 from plugbay.node.records import Deletion, PodRecord, new_record
 from plugbay.node.runtimes.port import ContainerState, RunState
+from plugbay.node.static_pods import is_static
+from plugbay.node.updating import updated
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +57,20 @@ class PodEngine:
             problem = f"names another node; the only one here is {self._parts.name}"
             raise InvalidManifest(problem, field="spec.nodeName", source=f"pod {pod.name}")
         suffix = "".join(secrets.choice(_NAME_ALPHABET) for _ in range(5))
-        pod = with_identity(replace(pod, uid=PodUid("")), uid=PodUid(str(uuid.uuid4())), suffix=suffix)
+        return await self._take_in(
+            with_identity(replace(pod, uid=PodUid("")), uid=PodUid(str(uuid.uuid4())), suffix=suffix)
+        )
+
+    async def create_static(self, pod: Pod) -> PodRecord:
+        """Take in a pod that brings its place and its identity along; see `static_pods`.
+
+        Raises:
+            PodExists: its namespace has a pod of this name.
+            StoreUnusable: it could not be kept.
+        """
+        return await self._take_in(pod)
+
+    async def _take_in(self, pod: Pod) -> PodRecord:
         record = new_record(pod, created_at=self._parts.clock.now())
         if pod.spec.node_name is not None:
             record = replace(record.after(Step.BIND), bound_at=record.created_at)
@@ -75,6 +90,17 @@ class PodEngine:
             self.binder.enqueue(record.uid)
         return record
 
+    async def update(self, record: PodRecord, wanted: Pod) -> PodRecord:
+        """Have a pod that is there carry the labels and annotations of ``wanted``; nothing happens if it does.
+
+        Raises:
+            ImmutablePod: more than that would have to change.
+            StoreUnusable: the change could not be kept.
+        """
+        record = self._parts.pods.put(replace(record, pod=updated(record.pod, wanted)))
+        await self._parts.pods.flush()
+        return record
+
     async def delete(self, namespace: str, name: str, *, grace_s: int | None = None) -> PodRecord:
         """Have a pod stopped and removed. A second call can only shorten the grace period.
 
@@ -85,7 +111,11 @@ class PodEngine:
             PodNotFound: there is no such pod.
             StoreUnusable: the deletion could not be kept; it goes on nevertheless.
         """
-        record = self._parts.pods.named(namespace, name)
+        record = self._begin_deletion(self._parts.pods.named(namespace, name), grace_s)
+        await self._parts.pods.flush()
+        return record
+
+    def _begin_deletion(self, record: PodRecord, grace_s: int | None) -> PodRecord:
         if grace_s is None:
             grace_s = record.pod.spec.termination_grace_period_s
         if record.stage in (Stage.UNSCHEDULED, Stage.ENDED):
@@ -99,8 +129,42 @@ class PodEngine:
             record = self._parts.pods.put(replace(record.after(Step.DELETE), deletion=wanted))
             if record.uid in self._workers:
                 self._spawn(partial(self._workers[record.uid].kill_sooner, grace_s))
-        await self._parts.pods.flush()
         return record
+
+    async def drain(self, *, grace_s: int | None = None) -> list[PodRecord]:
+        """Take no new pods, and have all stopped and removed but those that a manifest on the node keeps there.
+
+        Returns:
+            The pods that go; they are gone when nothing shows them any more.
+
+        Raises:
+            StoreUnusable: it could not be kept; it goes on nevertheless.
+        """
+        self._parts.cordon.draw()
+        leaving = [record for record in self._parts.pods if not is_static(record.pod)]
+        for record in leaving:
+            self._begin_deletion(record, grace_s)
+        await self._parts.pods.flush()
+        return [self._parts.pods[record.uid] for record in leaving if record.uid in self._parts.pods]
+
+    async def cordon(self) -> None:
+        """Take no new pods.
+
+        Raises:
+            StoreUnusable: it could not be kept.
+        """
+        self._parts.cordon.draw()
+        await self._parts.pods.flush()
+
+    async def uncordon(self) -> None:
+        """Take new pods again.
+
+        Raises:
+            StoreUnusable: it could not be kept.
+        """
+        self._parts.cordon.lift()
+        self.binder.try_all()
+        await self._parts.pods.flush()
 
     async def restore(self, instances: Iterable[ContainerState]) -> None:
         """Take up the stored pods and what the runtime still has of them; called once, before anything else."""

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final, Protocol
 
 from plugbay.model.ids import ContainerName
-from plugbay.model.pods import Pod
+from plugbay.model.pods import DEFAULT_NAMESPACE, Pod
 from plugbay.node.broadcast import Broadcast, Change, Subscription
 from plugbay.node.status import Json, timestamp
 from plugbay.ops.clock import Clock
@@ -49,6 +49,11 @@ class Event:
     count: int
     first_at: datetime
     last_at: datetime
+
+    @property
+    def namespace(self) -> str:
+        """Where it is listed; events of the node itself stand in the default namespace, as a kubelet puts them."""
+        return self.about.namespace or DEFAULT_NAMESPACE
 
 
 EventKey = tuple[ObjectRef, EventType, str, str]
@@ -134,7 +139,7 @@ def event_object(event: Event) -> Json:
         "kind": "Event",
         "metadata": {
             "name": event.name,
-            "namespace": about.namespace,
+            "namespace": event.namespace,
             "creationTimestamp": timestamp(event.first_at),
         },
         "involvedObject": involved,

@@ -46,7 +46,7 @@ class Resources:
     allocatable: Mapping[ResourceName, int]
 
 
-def node_object(facts: NodeFacts, resources: Resources) -> Json:
+def node_object(facts: NodeFacts, resources: Resources, *, cordoned_since: datetime | None) -> Json:
     """The v1 Node. A resource whose plugin has gone for good stays, with 0 (device manager spec 10)."""
     own = _own_amounts(facts.machine.capacity)
     since = timestamp(facts.started_at)
@@ -71,7 +71,7 @@ def node_object(facts: NodeFacts, resources: Resources) -> Json:
                 "kubernetes.io/os": "linux",
             },
         },
-        "spec": {},
+        "spec": _cordoned(cordoned_since) if cordoned_since else {},
         "status": {
             "capacity": own | {name: str(count) for name, count in sorted(resources.capacity.items())},
             "allocatable": own | {name: str(count) for name, count in sorted(resources.allocatable.items())},
@@ -87,6 +87,11 @@ def node_object(facts: NodeFacts, resources: Resources) -> Json:
             },
         },
     }
+
+
+def _cordoned(since: datetime) -> Json:
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": timestamp(since)}
+    return {"unschedulable": True, "taints": [taint]}
 
 
 def _own_amounts(capacity: Mapping[str, int]) -> dict[str, object]:

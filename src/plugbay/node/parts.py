@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -13,6 +14,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.requests import PodRequest
 from plugbay.node.config import DeviceFailure
+from plugbay.node.cordon import Cordon
 from plugbay.node.events import EventLog
 from plugbay.node.pods import PodTable
 from plugbay.node.runtimes.port import ContainerRuntime
@@ -53,6 +55,7 @@ class NodeParts:
     events: EventLog
     volumes: Volumes
     clock: Clock
+    cordon: Cordon
     on_device_failure: DeviceFailure
     tasks: asyncio.TaskGroup
 
@@ -75,6 +78,17 @@ async def uninterrupted(tasks: asyncio.TaskGroup, work: Callable[[], Awaitable[R
     if isinstance(result, Exception):
         raise result
     return result
+
+
+@asynccontextmanager
+async def background(work: Coroutine[Any, Any, None], *, name: str) -> AsyncIterator[None]:
+    """Run ``work`` beside the block; it is cancelled at the block's end, and ends the block if it fails."""
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(work, name=name)
+        try:
+            yield
+        finally:
+            task.cancel()
 
 
 async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, object]) -> None:

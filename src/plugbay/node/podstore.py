@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -23,12 +24,16 @@ from plugbay.node.stored import decode_event, decode_pod, encode_event, encode_p
 
 logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 _SCHEMA: Final = """
 CREATE TABLE pod (uid TEXT PRIMARY KEY NOT NULL, manifest TEXT NOT NULL, created_at TEXT NOT NULL,
                   progress TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE event (name TEXT PRIMARY KEY NOT NULL, event TEXT NOT NULL) WITHOUT ROWID;
 """
+_SINCE_VERSION_2: Final = """
+CREATE TABLE cordon (since TEXT NOT NULL);
+"""
+"""Holds one row while the node takes no new pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,7 @@ class Contents:
 
     pods: tuple[PodRecord, ...]
     events: tuple[Event, ...]
+    cordoned_since: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -45,12 +51,14 @@ class _Batch:
 
     pods: dict[PodUid, PodRecord | None] = field(default_factory=dict)
     events: dict[str, Event | None] = field(default_factory=dict)
+    cordons: list[datetime | None] = field(default_factory=list)
     waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
     def older(self, batch: _Batch) -> None:
         """Take back what could not be written, unless there is something newer."""
         self.pods = {**batch.pods, **self.pods}
         self.events = {**batch.events, **self.events}
+        self.cordons = [*batch.cordons, *self.cordons]
 
 
 class PodStore:
@@ -74,9 +82,11 @@ class PodStore:
                 decode_pod(*row) for row in self._connection.execute("SELECT manifest, created_at, progress FROM pod")
             ]
             events = [decode_event(text) for (text,) in self._connection.execute("SELECT event FROM event")]
+            cordons = [datetime.fromisoformat(since) for (since,) in self._connection.execute("SELECT * FROM cordon")]
         except (sqlite3.Error, ValueError, InvalidManifest) as error:
             raise StoreUnusable(str(self._path), f"damaged: {error}") from error
-        return Contents(tuple(sorted(pods, key=lambda record: record.created_at)), tuple(events))
+        oldest_first = sorted(pods, key=lambda record: record.created_at)
+        return Contents(tuple(oldest_first), tuple(events), min(cordons, default=None))
 
     def save_pod(self, record: PodRecord) -> None:
         self._unwritten.pods[record.uid] = record
@@ -92,6 +102,10 @@ class PodStore:
 
     def delete_event(self, name: str) -> None:
         self._unwritten.events[name] = None
+        self._wake.set()
+
+    def save_cordon(self, since: datetime | None) -> None:
+        self._unwritten.cordons.append(since)
         self._wake.set()
 
     async def flush(self) -> None:
@@ -122,7 +136,7 @@ class PodStore:
     async def _write_batch(self) -> None:
         batch, self._unwritten = self._unwritten, _Batch()
         try:
-            await asyncio.to_thread(_write, self._connection, batch.pods, batch.events)
+            await asyncio.to_thread(_write, self._connection, batch)
         except sqlite3.Error as error:
             self._unwritten.older(batch)
             logger.warning("cannot write %s: %s", self._path, error)
@@ -168,8 +182,9 @@ def _connect(path: Path) -> sqlite3.Connection:
             raise StoreUnusable(str(path), f"written by a newer plugbay (schema {version}, known {SCHEMA_VERSION})")
         connection.execute("PRAGMA journal_mode = WAL")  # the first statement that may change the file
         connection.execute("PRAGMA synchronous = FULL")
-        if version == 0:
-            connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        if version < SCHEMA_VERSION:
+            steps = _SINCE_VERSION_2 if version else _SCHEMA + _SINCE_VERSION_2
+            connection.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
         path.chmod(0o600)
     except BaseException as error:
         connection.close()
@@ -180,20 +195,22 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _write(
-    connection: sqlite3.Connection, pods: Mapping[PodUid, PodRecord | None], events: Mapping[str, Event | None]
-) -> None:
-    if not pods and not events:
+def _write(connection: sqlite3.Connection, batch: _Batch) -> None:
+    if not (batch.pods or batch.events or batch.cordons):
         return
     with connection:  # commits, or rolls back on an exception
         connection.execute("BEGIN IMMEDIATE")
-        for uid, record in pods.items():
+        for uid, record in batch.pods.items():
             if record is None:
                 connection.execute("DELETE FROM pod WHERE uid = ?", (uid,))
             else:
                 connection.execute("INSERT OR REPLACE INTO pod VALUES (?, ?, ?, ?)", (uid, *encode_pod(record)))
-        for name, event in events.items():
+        for name, event in batch.events.items():
             if event is None:
                 connection.execute("DELETE FROM event WHERE name = ?", (name,))
             else:
                 connection.execute("INSERT OR REPLACE INTO event VALUES (?, ?)", (name, encode_event(event)))
+        if batch.cordons:
+            connection.execute("DELETE FROM cordon")
+            if batch.cordons[-1] is not None:
+                connection.execute("INSERT INTO cordon VALUES (?)", (batch.cordons[-1].isoformat(),))

@@ -16,12 +16,14 @@ from plugbay.manager.manager import run_manager
 from plugbay.manager.podresources import serve_pod_resources
 from plugbay.node.api.routes import control_router
 from plugbay.node.config import NodeConfig
+from plugbay.node.cordon import Cordon
 from plugbay.node.engine import run_engine
-from plugbay.node.events import EventLog
+from plugbay.node.events import EventLog, ObjectRef
 from plugbay.node.known_pods import KnownPods
 from plugbay.node.machine import read_machine
+from plugbay.node.manifest_source import ManifestSource
 from plugbay.node.objects import NodeFacts
-from plugbay.node.parts import NodeParts
+from plugbay.node.parts import NodeParts, background
 from plugbay.node.pods import PodTable
 from plugbay.node.podstore import open_pod_store
 from plugbay.node.root_guard import take_root
@@ -92,6 +94,7 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
             events=EventLog(store, clock, stored=stored.events),
             volumes=Volumes(config.pods),
             clock=clock,
+            cordon=Cordon(store, clock, since=stored.cordoned_since),
             on_device_failure=config.on_device_failure,
             tasks=await stack.enter_async_context(asyncio.TaskGroup()),
         )
@@ -104,6 +107,10 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
             version=await asyncio.to_thread(version, "plugbay"),
             started_at=clock.now(),
         )
+        if config.manifests is not None:
+            about = ObjectRef("Node", "", name, facts.uid)
+            source = ManifestSource(config.manifests, node=about, engine=engine, pods=pods, events=parts.events)
+            await stack.enter_async_context(background(source.run(), name="static pods"))
         router = control_router(engine, parts, manager, facts)
         await stack.enter_async_context(serve_http(router, UnixAddress(config.control_socket)))
         logger.info("node %s is ready at %s", name, config.control_socket)

@@ -99,6 +99,13 @@ def unschedulable_message(lacking: Iterable[str]) -> str:
     )
 
 
+CORDONED: Final = (
+    "0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, "
+    "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+)
+"""What it shows while the node is cordoned."""
+
+
 def out_of(name: str, *, needed: Amounts, used: Amounts, allocatable: Amounts) -> Rejection:
     """Why a kubelet rejects a pod that came past the scheduler.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from plugbay.model.edits import NO_EDITS, ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.requests import PodRequest
 from plugbay.node.config import DeviceFailure
+from plugbay.node.cordon import Cordon
 from plugbay.node.engine import PodEngine, run_engine
 from plugbay.node.events import EventLog
 from plugbay.node.machine import Machine
@@ -121,6 +123,9 @@ class FakeStore:
         self.pods.pop(uid, None)
         self._moved.notify()
 
+    def save_cordon(self, since: datetime | None) -> None:
+        pass
+
     async def flush(self) -> None:
         pass
 
@@ -143,6 +148,7 @@ class FakeNode:
         self.volumes = Volumes(root / "pods")
         self.pods = PodTable(self.kept)
         self.events = EventLog(self.kept, self.clock)
+        self.cordon = Cordon(self.kept, self.clock, since=None)
         self.on_device_failure = DeviceFailure.KEEP
 
     @asynccontextmanager
@@ -157,6 +163,7 @@ class FakeNode:
                 self.events,
                 self.volumes,
                 self.clock,
+                self.cordon,
                 self.on_device_failure,
                 tasks,
             )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from plugbay.model.pods import Container, Pod, PodSpec
 from plugbay.node.events import Event, EventType, ObjectRef
 from plugbay.node.lifecycle import Stage
 from plugbay.node.podstore import PodStore, open_pod_store
-from plugbay.node.records import Deletion, PodRecord, Rejection, Running, Terminated, new_record
+from plugbay.node.records import Deletion, Failure, PodRecord, Rejection, Running, Terminated, new_record
 from plugbay.node.runtimes.port import ContainerId
 
 T0 = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -43,6 +44,7 @@ def busy_record() -> PodRecord:
         started_at=T0,
         deletion=Deletion.at(T0, grace_s=5),
         rejection=Rejection("R", "m"),
+        failure=Failure("F", "m"),
     )
 
 
@@ -138,3 +140,23 @@ async def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / "pods.db").write_bytes(b"not a database" * 100)
     with pytest.raises(StoreUnusable, match="not a database"):
         await load(tmp_path / "pods.db")
+
+
+async def test_a_cordon_is_kept_until_it_is_lifted(tmp_path: Path) -> None:
+    path = tmp_path / "pods.db"
+    for since in (T0, None):
+        async with open_pod_store(path) as store:
+            store.save_cordon(since)
+        async with open_pod_store(path) as store:
+            assert (await asyncio.to_thread(store.load)).cordoned_since == since
+
+
+async def test_a_store_of_the_first_version_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "pods.db"
+    async with open_pod_store(path) as store:
+        store.save_pod(record("u"))
+    with contextlib.closing(sqlite3.connect(path)) as older:
+        older.executescript("DROP TABLE cordon; PRAGMA user_version = 1;")
+    async with open_pod_store(path) as store:
+        contents = await asyncio.to_thread(store.load)
+        assert (len(contents.pods), contents.cordoned_since) == (1, None)

@@ -25,4 +25,4 @@ class EventRoutes:
 def _filter(request: Request) -> Callable[[Event], bool]:
     namespace = request.params.get("namespace")
     name = request.query.get("involvedObject")
-    return lambda event: namespace in (None, event.about.namespace) and name in (None, event.about.name)
+    return lambda event: namespace in (None, event.namespace) and name in (None, event.about.name)

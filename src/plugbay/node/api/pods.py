@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from plugbay.errors import PodNotFound
+from plugbay.model.pods import Pod
 from plugbay.node.api.watches import is_watch, watch_response
 from plugbay.node.engine import PodEngine
 from plugbay.node.manifest import pod_from_v1
@@ -31,12 +33,22 @@ class PodRoutes:
         return json_response(self._shown(pod_of(self._pods, request)))
 
     async def create(self, request: Request) -> Response:
-        namespace = request.params["namespace"]
-        pod = pod_from_v1(_in_namespace(request.json(), namespace))
-        if pod.namespace != namespace:
-            problem = "the namespace of the provided object does not match the namespace sent on the request"
+        return json_response(self._shown(await self._engine.create(_pod_in(request))), status=201)
+
+    async def put(self, request: Request) -> Response:
+        """Create the pod or change what may be changed; a resource version that stays tells that nothing did."""
+        name = request.params["name"]
+        wanted = _pod_in(request)
+        if wanted.name != name:
+            problem = f"the name of the object ({wanted.name}) does not match the name on the URL ({name})"
             raise HttpError(400, "BadRequest", problem)
-        return json_response(self._shown(await self._engine.create(pod)), status=201)
+        try:
+            record = self._pods.named(wanted.namespace, name)
+        except PodNotFound:
+            return json_response(self._shown(await self._engine.create(wanted)), status=201)
+        if record.deletion is not None:
+            raise HttpError(409, "Conflict", f'object is being deleted: pods "{name}" already exists')
+        return json_response(self._shown(await self._engine.update(record, wanted)))
 
     async def delete(self, request: Request) -> Response:
         namespace, name = request.params["namespace"], request.params["name"]
@@ -50,6 +62,20 @@ class PodRoutes:
 def _filter(request: Request) -> Callable[[PodRecord], bool]:
     namespace = request.params.get("namespace")
     return lambda record: namespace in (None, record.pod.namespace)
+
+
+def _pod_in(request: Request) -> Pod:
+    """The pod in the body of a request.
+
+    Raises:
+        HttpError, InvalidManifest: it is none, or of another namespace than the request's.
+    """
+    namespace = request.params["namespace"]
+    pod = pod_from_v1(_in_namespace(request.json(), namespace))
+    if pod.namespace != namespace:
+        problem = "the namespace of the provided object does not match the namespace sent on the request"
+        raise HttpError(400, "BadRequest", problem)
+    return pod
 
 
 def _in_namespace(value: object, namespace: str) -> object:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from plugbay.errors import (
     ContainerNotFound,
+    ImmutablePod,
     InvalidManifest,
     PlugbayError,
     PodExists,
@@ -33,13 +34,14 @@ def control_router(engine: PodEngine, parts: NodeParts, view: DeviceView, facts:
     pods = PodRoutes(engine, parts.pods, runtime=parts.runtime.name)
     containers = ContainerRoutes(parts.pods, parts.runtime)
     events = EventRoutes(parts.events)
-    node = _NodeRoutes(facts, view, parts)
+    node = _NodeRoutes(engine, facts, view, parts)
     router = Router()
     for method, template, handler in (
         ("GET", "/api/v1/pods", pods.list),
         ("GET", _PODS, pods.list),
         ("POST", _PODS, pods.create),
         ("GET", _POD, pods.get),
+        ("PUT", _POD, pods.put),
         ("DELETE", _POD, pods.delete),
         ("GET", f"{_POD}/log", containers.log),
         ("POST", f"{_POD}/exec", containers.exec),
@@ -48,6 +50,9 @@ def control_router(engine: PodEngine, parts: NodeParts, view: DeviceView, facts:
         ("GET", "/api/v1/nodes", node.list),
         ("GET", "/api/v1/nodes/{name}", node.get),
         ("GET", "/plugbay/v1/devices", node.devices),
+        ("POST", "/plugbay/v1/cordon", node.cordon),
+        ("POST", "/plugbay/v1/drain", node.drain),
+        ("POST", "/plugbay/v1/uncordon", node.uncordon),
         ("GET", "/healthz", _healthz),
     ):
         router.add(method, template, _translated(handler))
@@ -55,7 +60,8 @@ def control_router(engine: PodEngine, parts: NodeParts, view: DeviceView, facts:
 
 
 class _NodeRoutes:
-    def __init__(self, facts: NodeFacts, view: DeviceView, parts: NodeParts) -> None:
+    def __init__(self, engine: PodEngine, facts: NodeFacts, view: DeviceView, parts: NodeParts) -> None:
+        self._engine = engine
         self._facts = facts
         self._view = view
         self._parts = parts
@@ -72,11 +78,33 @@ class _NodeRoutes:
     async def devices(self, request: Request) -> Response:
         return json_response(devices_object(self._view, self._parts.pods))
 
+    async def cordon(self, request: Request) -> Response:
+        await self._engine.cordon()
+        return json_response(self._node())
+
+    async def drain(self, request: Request) -> Response:
+        """The pods are on their way out when this is answered."""
+        await self._engine.drain(grace_s=_grace_s(request))
+        return json_response(self._node())
+
+    async def uncordon(self, request: Request) -> Response:
+        await self._engine.uncordon()
+        return json_response(self._node())
+
     def _node(self) -> Json:
         counts = self._view.resources()
         capacity = {name: count.capacity for name, count in counts.items()}
         allocatable = {name: count.allocatable for name, count in counts.items()}
-        return node_object(self._facts, Resources(capacity, allocatable))
+        return node_object(self._facts, Resources(capacity, allocatable), cordoned_since=self._parts.cordon.since)
+
+
+def _grace_s(request: Request) -> int | None:
+    """``{"gracePeriodSeconds": N}`` or nothing: each pod's own grace period."""
+    body = request.json() if request.body else {}
+    grace_s = body.get("gracePeriodSeconds") if isinstance(body, dict) else body
+    if grace_s is not None and (isinstance(grace_s, bool) or not isinstance(grace_s, int) or grace_s < 0):
+        raise HttpError(400, "BadRequest", 'the body wants {"gracePeriodSeconds": SECONDS}, or nothing')
+    return grace_s
 
 
 async def _healthz(request: Request) -> Response:
@@ -101,7 +129,7 @@ def _http_error(error: PlugbayError) -> HttpError:
             return HttpError(404, "NotFound", str(error))
         case PodExists():
             return HttpError(409, "AlreadyExists", str(error))
-        case InvalidManifest():
+        case InvalidManifest() | ImmutablePod():
             return HttpError(422, "Invalid", str(error))
         case ContainerNotFound():
             return HttpError(400, "BadRequest", str(error))

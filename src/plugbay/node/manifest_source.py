@@ -1,0 +1,109 @@
+"""Keeps the node's pods as a directory of manifests says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import PodExists, PodNotFound, StoreUnusable
+from plugbay.kernel.watch import watch_paths
+from plugbay.model.ids import PodUid
+from plugbay.model.pods import Pod
+from plugbay.node.broadcast import Change
+from plugbay.node.engine import PodEngine
+from plugbay.node.events import EventLog, ObjectRef
+from plugbay.node.pods import PodTable
+from plugbay.node.static_pods import ManifestFiles, is_static, manifest_paths, read_manifests
+
+logger = logging.getLogger(__name__)
+
+REASON: Final = "InvalidManifest"
+
+
+class ManifestSource:
+    """Creates a pod for each manifest, and deletes it when the manifest goes or becomes another one.
+
+    A file that cannot be used is reported, and what it made before stays: an edit gone wrong ends nothing.
+    """
+
+    def __init__(
+        self, directory: Path, *, node: ObjectRef, engine: PodEngine, pods: PodTable, events: EventLog
+    ) -> None:
+        self._directory = directory
+        self._node = node
+        self._engine = engine
+        self._pods = pods
+        self._events = events
+        self._made: dict[Path, tuple[Pod, ...]] = {}
+        """Of each file that is there, what it said when it was last usable."""
+        self._reported: dict[Path, str] = {}
+        self._foreign: set[str] = set()
+        self._seen: set[PodUid] = set()
+
+    async def run(self) -> None:
+        """Runs as long as the node."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow_files())
+            tasks.create_task(self._follow_pods())
+
+    async def _follow_files(self) -> None:
+        while True:
+            paths = await asyncio.to_thread(manifest_paths, self._directory)
+            async with watch_paths([self._directory, *paths]) as changes:
+                files = await asyncio.to_thread(read_manifests, self._directory, node=self._node.name)
+                self._take(files)
+                await self._sync()
+                if files.paths == paths:
+                    await anext(changes)
+
+    async def _follow_pods(self) -> None:
+        """A static pod that somebody deleted comes back, and one whose name was taken gets its turn."""
+        subscription = self._pods.watch()
+        while True:
+            changes = await subscription.next()
+            if any(change is Change.DELETED for change, _ in changes):
+                await self._sync()
+
+    def _take(self, files: ManifestFiles) -> None:
+        self._made = {path: pods for path, pods in self._made.items() if path in files.problems} | dict(files.pods)
+        for path, problem in files.problems.items():
+            if self._reported.get(path) != problem:
+                self._report(problem)
+        self._reported = dict(files.problems)
+
+    def _report(self, problem: str) -> None:
+        logger.warning("a manifest makes no pod: %s", problem)
+        self._events.warning(self._node, REASON, problem)
+
+    async def _sync(self) -> None:
+        wanted = {pod.uid: pod for pods in self._made.values() for pod in pods}
+        self._seen |= wanted.keys()
+        for record in [each for each in self._pods if is_static(each.pod) and each.uid not in wanted]:
+            if record.deletion is None and self._may_delete(record.uid):
+                await self._delete(record.pod)
+        for pod in wanted.values():
+            if pod.uid not in self._pods:
+                await self._create(pod)
+
+    def _may_delete(self, uid: PodUid) -> bool:
+        """One from before a restart of the node may belong to a file that cannot be used now."""
+        return uid in self._seen or not (self._reported.keys() - self._made.keys())
+
+    async def _create(self, pod: Pod) -> None:
+        try:
+            await self._engine.create_static(pod)
+        except PodExists as error:
+            there = self._pods.named(pod.namespace, pod.name)
+            if not is_static(there.pod) and there.uid not in self._foreign:
+                self._foreign.add(there.uid)
+                self._report(f"{error}, and it does not come from a manifest")
+        except StoreUnusable as error:
+            self._report(str(error))
+
+    async def _delete(self, pod: Pod) -> None:
+        try:
+            await self._engine.delete(pod.namespace, pod.name)
+        except (PodNotFound, StoreUnusable) as error:
+            logger.warning("pod %s/%s, whose manifest is gone: %s", pod.namespace, pod.name, error)

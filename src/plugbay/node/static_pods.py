@@ -1,0 +1,92 @@
+"""Static pods: what a manifest on the node's own disk is made into, as by a kubelet.
+
+Source: kubelet 1.36 ``pkg/kubelet/config/common.go`` (``applyDefaults``), ``config/file.go``, ``types/pod_update.go``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import InvalidManifest
+from plugbay.model.ids import PodUid
+from plugbay.model.pods import Pod
+from plugbay.node.manifest import Strictness, load_pods, pod_to_v1
+
+SOURCE_ANNOTATION: Final = "kubernetes.io/config.source"
+HASH_ANNOTATION: Final = "kubernetes.io/config.hash"
+FILE: Final = "file"
+_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
+
+
+def static_pod(pod: Pod, *, path: Path, node: str) -> Pod:
+    """``pod`` with its place and its identity: a changed manifest, or one that moved, makes another pod."""
+    digest = hashlib.md5(usedforsecurity=False)
+    for part in (node, str(path), json.dumps(pod_to_v1(pod), sort_keys=True)):
+        digest.update(f"{part}\0".encode(errors="surrogatepass"))
+    uid = digest.hexdigest()
+    return replace(
+        pod,
+        uid=PodUid(uid),
+        name=f"{pod.name}-{node.lower()}",
+        annotations={**pod.annotations, SOURCE_ANNOTATION: FILE, HASH_ANNOTATION: uid},
+        spec=replace(pod.spec, node_name=node),
+    )
+
+
+def is_static(pod: Pod) -> bool:
+    """Whether a manifest on the node keeps ``pod`` there; an annotation that anybody can write is not enough."""
+    return pod.annotations.get(SOURCE_ANNOTATION) == FILE and pod.annotations.get(HASH_ANNOTATION) == pod.uid
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFiles:
+    """What a directory of manifests holds at one moment.
+
+    Attributes:
+        pods: of each readable file, the pods it makes.
+        problems: of each other file, what is wrong with it.
+    """
+
+    pods: Mapping[Path, tuple[Pod, ...]]
+    problems: Mapping[Path, str]
+
+    @property
+    def paths(self) -> frozenset[Path]:
+        return frozenset({*self.pods, *self.problems})
+
+
+def manifest_paths(directory: Path) -> frozenset[Path]:
+    """The manifests in ``directory``; none if there is no such directory, or it cannot be read."""
+    try:
+        names = [path for path in directory.iterdir() if path.suffix in _SUFFIXES and not path.name.startswith(".")]
+    except OSError:
+        return frozenset()
+    return frozenset(names)
+
+
+def read_manifests(directory: Path, *, node: str) -> ManifestFiles:
+    """Every manifest in ``directory``. Reads files."""
+    pods: dict[Path, tuple[Pod, ...]] = {}
+    problems: dict[Path, str] = {}
+    for path in sorted(manifest_paths(directory)):
+        try:
+            found, _ = load_pods(path.read_text(encoding="utf-8"), source=str(path), mode=Strictness.STRICT)
+            pods[path] = tuple(static_pod(_named(pod, path), path=path, node=node) for pod in found)
+        except InvalidManifest as error:
+            problems[path] = str(error)
+        except FileNotFoundError:
+            continue  # taken away since it was listed
+        except (OSError, UnicodeDecodeError) as error:
+            problems[path] = f"{path}: {getattr(error, 'strerror', None) or error}"
+    return ManifestFiles(pods, problems)
+
+
+def _named(pod: Pod, path: Path) -> Pod:
+    if not pod.name:
+        raise InvalidManifest("a pod in a file needs a name of its own", field="metadata.name", source=str(path))
+    return pod

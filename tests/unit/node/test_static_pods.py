@@ -1,0 +1,217 @@
+"""Static pods over real files and a fake runtime."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plugbay.model.ids import PodUid
+from plugbay.node.engine import PodEngine
+from plugbay.node.events import ObjectRef
+from plugbay.node.manifest_source import ManifestSource
+from plugbay.node.parts import background
+from plugbay.node.records import PodRecord
+from plugbay.node.static_pods import is_static, read_manifests, static_pod
+from plugbay.node.status import Phase
+from plugbay.testing.fake_node import FakeNode
+from plugbay.testing.pod_values import is_in, pod
+
+MANIFEST = """\
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  containers:
+  - name: c
+    command: [run, "{argument}"]
+"""
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> FakeNode:
+    return FakeNode(tmp_path)
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    return tmp_path / "manifests"
+
+
+def write(path: Path, name: str = "web", argument: str = "1") -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(MANIFEST.format(name=name, argument=argument))
+    return path
+
+
+@asynccontextmanager
+async def following(node: FakeNode, directory: Path) -> AsyncIterator[PodEngine]:
+    async with node.engine() as engine:
+        about = ObjectRef("Node", "", "n1", "u1")
+        source = ManifestSource(directory, node=about, engine=engine, pods=node.pods, events=node.events)
+        async with background(source.run(), name="static pods"):
+            yield engine
+
+
+def names(node: FakeNode) -> set[str]:
+    return {record.pod.name for record in node.pods}
+
+
+def runs_with(argument: str) -> Callable[[PodRecord], bool]:
+    return lambda record: is_in(Phase.RUNNING)(record) and record.pod.spec.containers[0].command[1] == argument
+
+
+def test_a_static_pod_has_its_place_and_says_where_it_comes_from(tmp_path: Path) -> None:
+    made = static_pod(pod(), path=tmp_path / "a.yaml", node="N1")
+    assert (made.name, made.spec.node_name) == ("p-n1", "N1")
+    assert made.annotations == {"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": made.uid}
+    assert len(made.uid) == 32
+    assert is_static(made)
+
+
+def test_its_identity_is_that_of_file_content_and_node(tmp_path: Path) -> None:
+    made = static_pod(pod(), path=tmp_path / "a.yaml", node="n1")
+    assert static_pod(pod(), path=tmp_path / "a.yaml", node="n1") == made
+    others = [
+        static_pod(pod(), path=tmp_path / "b.yaml", node="n1"),
+        static_pod(pod(), path=tmp_path / "a.yaml", node="n2"),
+        static_pod(replace(pod(), labels={"a": "b"}), path=tmp_path / "a.yaml", node="n1"),
+    ]
+    assert len({made.uid, *(other.uid for other in others)}) == 4
+
+
+def test_an_annotation_alone_makes_no_static_pod() -> None:
+    claims = {"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "guessed"}
+    assert not is_static(replace(pod(), uid=PodUid("u"), annotations=claims))
+
+
+def test_files_are_read_by_their_suffix_and_bad_ones_named_with_their_line(manifests: Path) -> None:
+    write(manifests / "good.yaml")
+    write(manifests / ".hidden.yaml")
+    write(manifests / "note.txt")
+    bad = write(manifests / "bad.yml", name="Bad!")
+    nameless = manifests / "nameless.json"
+    nameless.write_text(
+        '{"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "x"},"spec": {"containers": [{"name": "c"}]}}'
+    )
+    (manifests / "text.yaml").write_bytes(b"\xff")
+    files = read_manifests(manifests, node="n1")
+    assert [path.name for path in files.pods] == ["good.yaml"]
+    assert files.problems[bad].startswith(f"{bad}:3: metadata.name: Invalid value")
+    assert "needs a name" in files.problems[nameless]
+    assert manifests / "text.yaml" in files.problems
+
+
+async def test_a_manifest_becomes_a_pod_and_ends_it(node: FakeNode, manifests: Path) -> None:
+    async with following(node, manifests):
+        path = write(manifests / "web.yaml")
+        record = await node.until(is_in(Phase.RUNNING), "web-n1")
+        assert record.pod.spec.node_name == "n1"
+        path.unlink()
+        await node.when(lambda: not names(node))
+        assert node.runtime.stopped == [("c", 30)]
+
+
+async def test_a_changed_manifest_replaces_the_pod(node: FakeNode, manifests: Path) -> None:
+    path = write(manifests / "web.yaml", argument="1")
+    async with following(node, manifests):
+        before = await node.until(runs_with("1"), "web-n1")
+        write(path, argument="2")
+        after = await node.until(runs_with("2"), "web-n1")
+        assert before.uid != after.uid
+        assert [record.uid for record in node.pods] == [after.uid]
+
+
+async def test_a_deleted_static_pod_comes_back(node: FakeNode, manifests: Path) -> None:
+    write(manifests / "web.yaml")
+    async with following(node, manifests) as engine:
+        await node.until(is_in(Phase.RUNNING), "web-n1")
+        await engine.delete("default", "web-n1", grace_s=0)
+        await node.when(lambda: len(node.runtime.started) == 2)
+        await node.until(is_in(Phase.RUNNING), "web-n1")
+
+
+async def test_a_file_gone_bad_is_reported_and_its_pod_stays(node: FakeNode, manifests: Path) -> None:
+    path = write(manifests / "web.yaml")
+    write(manifests / "other.yaml", name="other")
+    async with following(node, manifests):
+        await node.until(is_in(Phase.RUNNING), "web-n1")
+        path.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {}\n")
+        await node.when(lambda: "InvalidManifest" in node.reasons())
+        (event,) = [event for event in node.events if event.reason == "InvalidManifest"]
+        assert event.message == f"{path}:4: spec.containers: Required value"
+        assert (event.about.kind, event.namespace) == ("Node", "default")
+        write(manifests / "third.yaml", name="third")
+        await node.until(is_in(Phase.RUNNING), "third-n1")
+        assert names(node) == {"web-n1", "other-n1", "third-n1"}
+        assert event.count == 1
+
+
+async def test_a_restarted_node_keeps_what_it_should_and_ends_the_rest(node: FakeNode, manifests: Path) -> None:
+    write(manifests / "web.yaml")
+    gone = write(manifests / "gone.yaml", name="gone")
+    async with following(node, manifests):
+        await node.until(is_in(Phase.RUNNING), "web-n1")
+        await node.until(is_in(Phase.RUNNING), "gone-n1")
+    gone.unlink()
+    async with following(node, manifests):
+        await node.when(lambda: names(node) == {"web-n1"})
+        assert node.runtime.started == ["c", "c"]
+
+
+async def test_after_a_restart_a_bad_file_ends_no_pod(node: FakeNode, manifests: Path) -> None:
+    path = write(manifests / "web.yaml")
+    async with following(node, manifests):
+        await node.until(is_in(Phase.RUNNING), "web-n1")
+    path.write_text("{")
+    async with following(node, manifests):
+        write(manifests / "new.yaml", name="new")
+        await node.until(is_in(Phase.RUNNING), "new-n1")
+        assert names(node) == {"web-n1", "new-n1"}
+
+
+async def test_a_name_that_is_taken_is_reported_until_it_is_free(node: FakeNode, manifests: Path) -> None:
+    async with following(node, manifests) as engine:
+        await engine.create(pod(name="web-n1"))
+        await node.until(is_in(Phase.RUNNING), "web-n1")
+        write(manifests / "web.yaml")
+        await node.when(lambda: "InvalidManifest" in node.reasons())
+        await engine.delete("default", "web-n1")
+        record = await node.until(lambda record: is_static(record.pod) and is_in(Phase.RUNNING)(record), "web-n1")
+        assert is_static(record.pod)
+
+
+# --- cordon and drain ----------------------------------------------------------------------------------------------
+
+
+async def test_a_drained_node_keeps_static_pods_and_takes_no_new_ones(node: FakeNode, manifests: Path) -> None:
+    write(manifests / "web.yaml")
+    async with following(node, manifests) as engine:
+        await node.until(is_in(Phase.RUNNING), "web-n1")
+        await engine.create(pod(name="p"))
+        await node.until(is_in(Phase.RUNNING))
+        leaving = await engine.drain(grace_s=7)
+        assert [record.pod.name for record in leaving] == ["p"]
+        await node.when(lambda: names(node) == {"web-n1"})
+        assert node.runtime.stopped == [("c", 7)]
+        await engine.create(pod(name="late"))
+        record = await node.until(lambda record: record.unschedulable, "late")
+        assert record.unschedulable.startswith("0/1 nodes are available: 1 node(s) were unschedulable. ")
+        await engine.create(pod(name="placed", node_name="n1"))
+        await node.until(is_in(Phase.RUNNING), "placed")
+        await engine.uncordon()
+        await node.until(is_in(Phase.RUNNING), "late")
+
+
+async def test_a_drain_that_is_repeated_can_only_be_shorter(node: FakeNode) -> None:
+    node.runtime.deaf = {"c"}
+    async with node.engine() as engine:
+        await engine.create(pod())
+        await node.until(is_in(Phase.RUNNING))
+        await engine.drain()
+        await node.when(lambda: node.runtime.stopped == [("c", 30)])
+        await engine.drain(grace_s=0)
+        await node.when(lambda: not names(node))
