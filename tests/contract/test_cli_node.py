@@ -177,6 +177,45 @@ async def test_devices_are_shown_with_their_holder(plugbay: Plugbay) -> None:
             await plugbay("pod", "delete", "gopher-pod", "--grace-period=0")
 
 
+async def test_a_drained_node_is_empty_and_takes_pods_again_when_it_is_told(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        for name in ("a", "b"):
+            await plugbay("pod", "run", name, "-n", "lab", "--", "sleep", "3600")
+        await plugbay("pod", "wait", "-n", "lab", "--for=condition=Ready", "--all")
+        done = await plugbay("node", "drain", "n1", "--grace-period=1")
+        assert (done.code, done.err) == (0, "")
+        cordoned, first, second, *evicted, drained = done.out.splitlines()
+        assert (cordoned, drained) == ("node/n1 cordoned", "node/n1 drained")
+        assert [first, second] == ["evicting pod lab/a", "evicting pod lab/b"]
+        assert sorted(evicted) == ["pod/a evicted", "pod/b evicted"]
+        assert (await plugbay("node", "get")).rows[0][1] == "Ready,SchedulingDisabled"
+        assert ["Unschedulable:", "true"] in [
+            line.split() for line in (await plugbay("node", "describe")).out.splitlines()
+        ]
+
+        await plugbay("pod", "run", "waits", "--", "sleep", "3600")
+        async with plugbay.start("events", "--for", "pod/waits", "-w") as events:
+            assert "unschedulable" in await plugbay.line_with(events, "FailedScheduling")
+        assert (await plugbay("node", "cordon", "n1")).out == "node/n1 already cordoned\n"
+        assert (await plugbay("node", "uncordon", "n1")).out == "node/n1 uncordoned\n"
+        await plugbay.until_running("waits")
+        assert (await plugbay("node", "uncordon", "n1")).out == "node/n1 already uncordoned\n"
+
+
+async def test_a_drain_that_takes_too_long_says_which_pod_is_left(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        stubborn = "trap '' TERM; echo deaf; while true; do sleep 1; done"
+        await plugbay("pod", "run", "a", "--", "sh", "-c", stubborn)
+        async with plugbay.start("pod", "logs", "-f", "a") as logs:
+            await plugbay.until_running("a")
+            await plugbay.line_with(logs, "deaf")
+        done = await plugbay("node", "drain", "n1", "--timeout=200ms")
+        assert (done.code, done.out) == (1, "node/n1 cordoned\nevicting pod default/a\n")
+        assert done.err == "plugbay: error: pod default/a has not ended within 0.2 s\n"
+        done = await plugbay("node", "drain", "n2")
+        assert done == (1, "", 'plugbay: error: nodes "n2" not found\n')
+
+
 async def test_a_second_node_on_the_same_root_is_refused(plugbay: Plugbay) -> None:
     async with plugbay.node_up() as node:
         done = await plugbay("node", "up")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -122,3 +123,16 @@ async def test_example_hooks(plugbay: Plugbay, tmp_path: Path) -> None:
         assert await logs(plugbay, "hooks") == ["notes found: 0"]
     assert [path.name for path in lab.iterdir()] == ["note"]  # the emptier one was preferred, and wiped
     assert len(list(kitchen.iterdir())) == 2
+
+
+async def test_example_static(plugbay: Plugbay, tmp_path: Path) -> None:
+    manifest = tmp_path / "pod.yaml"
+    async with plugbay.node_up("--manifests", str(tmp_path)):
+        shutil.copy(EXAMPLES / "static" / "pod.yaml", manifest)
+        async with plugbay.start("pod", "get", "-w") as watch:
+            await plugbay.line_with(watch, "static-n1   1/1     Running")
+            assert (await plugbay("pod", "delete", "static-n1", "--force")).code == 0
+            await plugbay.line_with(watch, "static-n1   1/1     Terminating")
+            await plugbay.line_with(watch, "static-n1   1/1     Running")
+        manifest.unlink()
+        assert (await plugbay("pod", "wait", "--for=delete", "static-n1", "--timeout=40s")).code == 0

@@ -140,6 +140,7 @@ def nodes_path(name: str | None = None) -> str:
 
 DEVICES_PATH: Final = "/plugbay/v1/devices"
 DRAIN_PATH: Final = "/plugbay/v1/drain"
+CORDON_PATH: Final = "/plugbay/v1/cordon"
 UNCORDON_PATH: Final = "/plugbay/v1/uncordon"
 
 

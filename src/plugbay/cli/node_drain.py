@@ -1,4 +1,4 @@
-"""``plugbay node drain`` and ``plugbay node uncordon``.
+"""``plugbay node drain``, ``node cordon`` and ``node uncordon``.
 
 Source of the words: kubectl 1.36 ``pkg/cmd/drain/drain.go``.
 """
@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterator
 
 from plugbay.cli import v1
-from plugbay.cli.client import DRAIN_PATH, UNCORDON_PATH, NodeClient, WatchEvent, nodes_path, pods_path
+from plugbay.cli.client import CORDON_PATH, DRAIN_PATH, UNCORDON_PATH, NodeClient, WatchEvent, nodes_path, pods_path
 from plugbay.cli.output import show, show_error
 from plugbay.cli.roots import chosen_root
 from plugbay.cli.rows import is_unschedulable
@@ -19,14 +19,14 @@ from plugbay.ops.http_client import TimeIsUp
 def drain_node(args: argparse.Namespace) -> int:
     """Returns 1 when pods are still there after the time given."""
     client = NodeClient(chosen_root(args))
-    node = client.get(nodes_path(args.name))
+    was_cordoned = is_unschedulable(client.get(nodes_path(args.name)))
     for_s = args.timeout if args.timeout > 0 else None
     # The watch begins before anything is stopped: an end that comes at once is not missed.
     with client.watch(pods_path(None), for_s=for_s) as changes:
         before = _pods(client)
         grace_s = args.grace_period
         client.create(DRAIN_PATH, {"gracePeriodSeconds": grace_s if grace_s is None or grace_s >= 0 else None})
-        show(f"node/{args.name} {'already cordoned' if is_unschedulable(node) else 'cordoned'}\n")
+        show(f"node/{args.name} {'already cordoned' if was_cordoned else 'cordoned'}\n")
         left = _evicted(before, _pods(client))
         for pod in left.values():
             show(f"evicting pod {v1.namespace(pod)}/{v1.name(pod)}\n")
@@ -39,12 +39,19 @@ def drain_node(args: argparse.Namespace) -> int:
     return 0
 
 
+def cordon_node(args: argparse.Namespace) -> int:
+    client = NodeClient(chosen_root(args))
+    was_cordoned = is_unschedulable(client.get(nodes_path(args.name)))
+    client.create(CORDON_PATH, {})
+    show(f"node/{args.name} {'already cordoned' if was_cordoned else 'cordoned'}\n")
+    return 0
+
+
 def uncordon_node(args: argparse.Namespace) -> int:
     client = NodeClient(chosen_root(args))
-    node = client.get(nodes_path(args.name))
-    if is_unschedulable(node):
-        client.create(UNCORDON_PATH, {})
-    show(f"node/{args.name} {'uncordoned' if is_unschedulable(node) else 'already uncordoned'}\n")
+    was_cordoned = is_unschedulable(client.get(nodes_path(args.name)))
+    client.create(UNCORDON_PATH, {})
+    show(f"node/{args.name} {'uncordoned' if was_cordoned else 'already uncordoned'}\n")
     return 0
 
 

@@ -18,6 +18,7 @@ COMMANDS = [
     ("node", "up"),
     ("node", "get"),
     ("node", "describe"),
+    ("node", "cordon"),
     ("node", "drain"),
     ("node", "uncordon"),
     ("serve",),
