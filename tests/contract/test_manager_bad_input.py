@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -42,6 +43,8 @@ TIMEOUT_S: Final = 0.5
 HERE: Final = Path(__file__).parent
 CALLS: Final = ("GetDevicePluginOptions", "ListAndWatch", "GetPreferredAllocation", "Allocate", "PreStartContainer")
 UNREADABLE: Final = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message: "
+DIED: Final = r"rpc error: code = (Unavailable|Canceled) desc = "
+"""The call broke, or the stream did, and the manager closed the connection under the call."""
 LATE: Final = "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
 
 
@@ -52,7 +55,13 @@ def pod(uid: str, count: int = 1) -> PodRequest:
 @asynccontextmanager
 async def running_manager(root: Path) -> AsyncIterator[DeviceManager]:
     store = root / "state" / "manager.db"
-    config = ManagerConfig(KubeletPaths(root), store, call_timeout_s=TIMEOUT_S, pre_start_timeout_s=TIMEOUT_S)
+    config = ManagerConfig(
+        KubeletPaths(root),
+        store,
+        call_timeout_s=TIMEOUT_S,
+        dial_timeout_s=TIMEOUT_S,
+        pre_start_timeout_s=TIMEOUT_S,
+    )
     async with run_manager(config, clock=ManualClock()) as manager:
         yield manager
 
@@ -183,11 +192,11 @@ async def test_plugin_that_dies_in_a_call(sockets: Path, method: str) -> None:
             await counts(manager, 2, 2)
         if method == "PreStartContainer":
             await manager.admit(pod("p"))
-            with pytest.raises(AdmissionError, match="PreStartContainer rpc failed with err: rpc error: code = Unava"):
+            with pytest.raises(AdmissionError, match=f"PreStartContainer rpc failed with err: {DIED}"):
                 await manager.prepare_container(PodUid("p"), APP)
             assert manager.devices_of(PodUid("p")) == {APP: {GOPHER: ("a",)}}
         elif method in ("GetPreferredAllocation", "Allocate"):
-            assert "rpc error: code = Unavailable desc = " in await refusal(manager, pod("p"))
+            assert re.search(DIED, await refusal(manager, pod("p")))
             assert manager.assigned_pods() == frozenset()
         async with asyncio.timeout(20):
             assert await process.wait() == -9
@@ -214,6 +223,22 @@ async def test_malformed_registration_is_refused_and_forgotten(sockets: Path) ->
             await channel.close()
         assert caught.value.code() is grpc.StatusCode.INTERNAL
         assert (caught.value.details() or "").startswith("grpc: error unmarshalling request")
+        assert manager.resources() == {}
+        await check_nothing_is_lost(manager, sockets)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 300, "%00", "missing/x", "kubelet_internal_checkpoint", "kubelet.sock"])
+async def test_endpoint_where_no_plugin_is_cannot_be_registered(sockets: Path, name: str) -> None:
+    paths = KubeletPaths(sockets)
+    async with running_manager(sockets) as manager:
+        with pytest.raises(RpcFailed) as caught:
+            await FakePlugin(GOPHER, paths.device_plugins / "none", (), ALL_OPTIONS).register(
+                paths.registration_socket, endpoint=name
+            )
+        assert caught.value.code == "Unknown"
+        assert caught.value.detail.startswith(
+            ("failed to dial device plugin: ", "failed to get device plugin options: ")
+        )
         assert manager.resources() == {}
         await check_nothing_is_lost(manager, sockets)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from plugbay.allocation.table import DeviceTable
-from plugbay.errors import StoreUnusable
+from plugbay.errors import PathTooLong, RegistrationRefused, StoreUnusable
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.gates import Gate
@@ -78,7 +78,10 @@ class Endpoints:
         Raises:
             RegistrationRefused: with the text for the plugin. What was registered before goes on.
         """
-        endpoint = Endpoint(resource, socket, self._config)
+        try:
+            endpoint = Endpoint(resource, socket, self._config)
+        except PathTooLong as error:
+            raise RegistrationRefused(f"failed to dial device plugin: {error}") from error
         await endpoint.connect()
         connected = self._connected.setdefault(resource, [])
         replaced = [other for other in connected if other.socket == socket]

@@ -49,8 +49,12 @@ def check_socket_path(path: Path) -> Path:
 
 
 def open_channel(path: Path) -> grpc.aio.Channel:
-    """A channel to the server at the unix socket ``path``; it connects when first used."""
-    return grpc.aio.insecure_channel(_target(path), options=_CHANNEL_OPTIONS)
+    """A channel to the server at the unix socket ``path``; it connects when first used.
+
+    Raises:
+        PathTooLong: grpcio would make a channel that never connects, and then keep the process from ending.
+    """
+    return grpc.aio.insecure_channel(_target(check_socket_path(path)), options=_CHANNEL_OPTIONS)
 
 
 async def wait_connected(channel: grpc.aio.Channel, timeout_s: float) -> None:
