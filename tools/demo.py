@@ -24,6 +24,7 @@ RESOURCE = "example.com/gopher"
 PODS = Path(__file__).parents[1] / "examples/gopher"
 PATIENCE_S = 15.0
 LOOK_AGAIN_S = 0.03
+LONGEST_DIRECTORY = 36
 Seen = TypeVar("Seen")
 
 
@@ -46,10 +47,10 @@ class Demo:
         self.start_node()
         self.start_plugin()
         self.gophers.mkdir()
-        self.step("node and plugin run; no gopher yet", self.capacity, (0, 0))
+        self.step("node and plugin run; no gopher yet", self.counts, "capacity 0, allocatable 0")
 
         self.touch("g1")
-        self.step("the plugin saw g1, the node counts it", self.capacity, (1, 1))
+        self.step("the plugin saw g1, the node counts it", self.counts, "capacity 1, allocatable 1")
 
         self.plugbay("pod", "run", "-f", str(PODS / "pod.yaml"))
         self.step("gopher-pod runs", lambda: self.phase("gopher-pod"), "Running")
@@ -60,20 +61,20 @@ class Demo:
         self.step("and says why", lambda: self.why_pending("gopher-pod2"), f"1 Insufficient {RESOURCE}")
 
         self.touch("g2")
-        self.step("the node counts g2 as well", self.capacity, (2, 2))
+        self.step("the node counts g2 as well", self.counts, "capacity 2, allocatable 2")
         self.step("gopher-pod2 runs", lambda: self.phase("gopher-pod2"), "Running")
         self.step("its container was given g2", lambda: self.env("gopher-pod2"), "Gopher=g2")
 
         self.say("$ rm g2")
         (self.gophers / "g2").unlink()
-        self.step("g2 is gone, the node counts one", self.capacity, (1, 1))
+        self.step("g2 is gone, the node counts one", self.counts, "capacity 1, allocatable 1")
         self.step("gopher-pod2 goes on", lambda: self.phase("gopher-pod2"), "Running")
 
         before = self.instances()
         self.kill_node()
         self.start_node()
         self.step("both pods were adopted, not restarted", self.instances, before)
-        self.step("the plugin has registered again", self.capacity, (1, 1))
+        self.step("the plugin has registered again", self.counts, "capacity 1, allocatable 1")
         self.step("gopher-pod holds what it held", lambda: self.env("gopher-pod"), "Gopher=g1")
         self.step("gopher-pod2 too", lambda: self.env("gopher-pod2"), "Gopher=g2")
         self.step("the node knows both holders", self.holders, {"g1": "gopher-pod", "g2": "gopher-pod2"})
@@ -83,7 +84,7 @@ class Demo:
         nobody: dict[str, str] = {}
         self.step("no gopher is held", self.holders, nobody)
         self.touch("g2")
-        self.step("every gopher can be had again", self.capacity, (2, 2))
+        self.step("every gopher can be had again", self.counts, "capacity 2, allocatable 2")
 
     # --- the processes ----------------------------------------------------------------------------------------------
 
@@ -101,10 +102,7 @@ class Demo:
     def start_plugin(self) -> None:
         arguments = ["directory", "--resource", RESOURCE, "--path", str(self.gophers), "--env", "Gopher"]
         self.say(f"$ plugbay serve {' '.join(arguments)} &")
-        self.plugin = self.spawn(
-            "serve",
-            *arguments,
-        )
+        self.plugin = self.spawn("serve", *arguments)
 
     def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
@@ -118,8 +116,8 @@ class Demo:
 
     def stop(self) -> None:
         """End everything that was started, pods first."""
-        if self.node is not None and self.node.poll() is None:
-            self.run("pod", "delete", "--all", "--now")
+        with contextlib.suppress(DemoFailed):
+            self.wait_for("no pod is left", self.is_cleared, True)  # a node that has just started may not answer yet
         for process in (self.plugin, self.node):
             if process is not None and process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -128,6 +126,12 @@ class Demo:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=5)
                 process.kill()
+
+    def is_cleared(self) -> bool:
+        """Delete the pods; also true without a node that could."""
+        if self.node is None or self.node.poll() is not None:
+            return True
+        return self.run("pod", "delete", "--all", "--now").returncode == 0
 
     # --- what is observed, through the command line -----------------------------------------------------------------
 
@@ -154,9 +158,9 @@ class Demo:
         found: dict[str, Any] = json.loads(self.run("pod", "get", name, "-o", "json").stdout)
         return found
 
-    def capacity(self) -> tuple[int, int]:
+    def counts(self) -> str:
         status = self.items("node")[0]["status"]
-        return int(status["capacity"][RESOURCE]), int(status["allocatable"][RESOURCE])
+        return ", ".join(f"{word} {status[word][RESOURCE]}" for word in ("capacity", "allocatable"))
 
     def phase(self, name: str) -> str:
         return str(self.pod(name)["status"]["phase"])
@@ -222,7 +226,7 @@ class Demo:
 
 @contextlib.contextmanager
 def demo() -> Iterator[Demo]:
-    directory = Path(tempfile.mkdtemp(prefix="plugbay-demo-"))
+    directory = Path(tempfile.mkdtemp(prefix="plugbay-demo-", dir=room_for_sockets()))
     running = Demo(directory)
     try:
         yield running
@@ -236,7 +240,14 @@ def demo() -> Iterator[Demo]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def room_for_sockets() -> Path:
+    """Where temporary files go, unless sockets some levels below would pass the 107 bytes that a path of theirs has."""
+    usual = Path(tempfile.gettempdir())
+    return usual if len(bytes(usual)) <= LONGEST_DIRECTORY else Path("/tmp")
+
+
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # by way of `stop`, as Ctrl-C
     os.environ.setdefault("PYTHONWARNINGS", "default")
     started = time.monotonic()
     try:

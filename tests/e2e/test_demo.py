@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import runpy
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+
+from plugbay.kernel.processes import ProcessIdentity, is_running
 
 DEMO = Path(__file__).parents[2] / "tools/demo.py"
 
@@ -30,6 +36,16 @@ def test_every_step_of_the_demo_holds(sockets: Path) -> None:
     assert list(sockets.iterdir()) == []
 
 
+def test_demo_has_room_for_its_sockets_wherever_temporary_files_go(
+    sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room_for_sockets = runpy.run_path(str(DEMO))["room_for_sockets"]
+    monkeypatch.setattr(tempfile, "tempdir", str(sockets))
+    assert room_for_sockets() == sockets
+    monkeypatch.setattr(tempfile, "tempdir", str(sockets / ("x" * 60)))
+    assert room_for_sockets() == Path("/tmp")
+
+
 def test_demo_fails_when_a_step_does_not_hold(sockets: Path) -> None:
     """A demo that cannot fail shows nothing: here the plugin is told of another resource."""
     broken = sockets / "tools" / "demo.py"
@@ -44,4 +60,23 @@ def test_demo_fails_when_a_step_does_not_hold(sockets: Path) -> None:
         [sys.executable, str(broken)], capture_output=True, text=True, timeout=50, check=False, cwd=sockets
     )
     assert done.returncode == 1
-    assert "demo failed: node and plugin run; no gopher yet: wanted (0, 0), saw KeyError" in done.stderr
+    claim = "node and plugin run; no gopher yet"
+    assert f"demo failed: {claim}: wanted capacity 0, allocatable 0, saw KeyError" in done.stderr
+
+
+@pytest.mark.timeout(60)
+def test_demo_that_is_stopped_while_the_node_is_away_leaves_nothing(sockets: Path) -> None:
+    environ = {**os.environ, "TMPDIR": str(sockets)}
+    with subprocess.Popen([sys.executable, str(DEMO)], stdout=subprocess.PIPE, text=True, env=environ) as running:
+        assert running.stdout is not None
+        lines = iter(running.stdout)
+        assert any(line.startswith("$ kill -9 ") for line in lines)
+        [[containers]] = [list(each.glob("root/containers")) for each in sockets.iterdir()]
+        records = [json.loads((each / "process.json").read_text()) for each in containers.iterdir()]
+        running.terminate()
+        list(lines)
+    assert running.returncode == 128 + signal.SIGTERM
+    processes = [ProcessIdentity(**record["process"]) for record in records]
+    assert len(processes) == 2
+    assert not [process for process in processes if is_running(process, proc_root=Path("/proc"))]
+    assert list(sockets.iterdir()) == []
