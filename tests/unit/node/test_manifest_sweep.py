@@ -32,12 +32,14 @@ from plugbay.node.manifest.shapes import (
 )
 
 
-def container(name: str) -> dict[str, Any]:
+def container(name: str, **more: object) -> dict[str, Any]:
     return {
         "name": name,
         "command": ["env"],
         "env": [{"name": "A", "value": "1"}],
         "volumeMounts": [{"name": "v", "mountPath": "/m"}],
+        "lifecycle": {"postStart": {"sleep": {"seconds": 1}}, "preStop": {"exec": {"command": ["true"]}}},
+        **more,
     }
 
 
@@ -46,11 +48,15 @@ BASE: Final[dict[str, Any]] = {
     "kind": "Pod",
     "metadata": {"name": "p"},
     "spec": {
-        "initContainers": [container("i")],
+        "initContainers": [container("i", restartPolicy="Always")],
         "containers": [container("c")],
         "volumes": [{"name": "v", "hostPath": {"path": "/p"}}],
     },
 }
+ALTERNATIVES: Final = (("hostPath", "emptyDir"), ("value", "valueFrom"), ("exec", "sleep"))
+"""Fields of which an object has one."""
+EXAMPLES: Final[dict[str | int, object]] = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
+"""What is made of fields on the way that may not be empty."""
 
 WRONG: Final[dict[type, list[object]]] = {
     Text: [7, 1.5, True, ["a"], {"a": "b"}],
@@ -109,6 +115,8 @@ def tables(shape: Shape, base: FieldPath = ()) -> Iterator[tuple[FieldPath, Tabl
 
 ALL: Final = list(places(POD))
 TABLES: Final = list(tables(POD))
+REFERRED_TO: Final = ("volumes", "restartPolicy")
+"""Without them others are wrong: mounts name volumes, and only sidecars have hooks."""
 READ: Final = [
     place
     for place in ALL
@@ -121,21 +129,30 @@ UNSUPPORTED: Final = [place for place in ALL if place.field.support is Support.U
 def pod_with(path: FieldPath, value: object) -> dict[str, Any]:
     """The base pod with ``value`` at ``path``, what leads there being made."""
     pod = copy.deepcopy(BASE)
-    if path[:3] == ("spec", "volumes", 0) and len(path) > 3 and path[3] not in ("name", "hostPath"):
-        del pod["spec"]["volumes"][0]["hostPath"]  # a volume has one source
+    if path[-1] == "restartPolicy" and "initContainers" in path:
+        del pod["spec"]["initContainers"][0]["lifecycle"]  # only sidecars may have one
     target: Any = pod
     for step, following in pairwise(path):
-        empty: object = [] if isinstance(following, int) else {}
-        if isinstance(step, int):
-            target.extend([empty] * (step + 1 - len(target)))
-        elif step not in target:
-            target[step] = empty
+        if isinstance(step, str) and step not in target:
+            drop_others(target, step)
+            target[step] = copy.deepcopy(EXAMPLES.get(step, [] if isinstance(following, int) else {}))
+        elif isinstance(step, int) and step >= len(target):
+            target.append({})
         target = target[step]
     if isinstance(path[-1], int):
         target[:] = [value]
-    else:
-        target[path[-1]] = value
+        return pod
+    if value is not None and path[-1] not in target:
+        drop_others(target, path[-1])
+    target[path[-1]] = value
     return pod
+
+
+def drop_others(target: dict[str, Any], name: str) -> None:
+    for names in ALTERNATIVES:
+        if name in names:
+            for other in names:
+                target.pop(other, None)
 
 
 def problems(pod: object) -> list[InvalidManifest]:
@@ -239,7 +256,9 @@ def test_a_field_that_is_left_out_is_optional_or_named_as_required(table: tuple[
     path, fields = table
     for name in fields.fields:
         found = problems(pod_with((*path, name), None))
-        if not found or name == "volumes":  # without volumes, the mounts name none
+        if not found or name in REFERRED_TO:
             continue
-        assert found[0].field.startswith(field_text((*path, name))), str(found[0])
-        assert found[0].problem.startswith("Required value"), str(found[0])
+        error = found[0]
+        missing, holder = field_text((*path, name)), field_text(path)
+        assert error.field.startswith(missing) or error.field == holder, str(error)
+        assert "Required value" in error.problem or "must specify" in error.problem, str(error)
