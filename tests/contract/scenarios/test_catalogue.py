@@ -37,10 +37,9 @@ DIFFERENCES: Final = TESTS.parent / "docs/differences.md"
 @cache
 def all_tests() -> frozenset[str]:
     trees = (ast.parse(path.read_bytes()) for path in TESTS.rglob("test_*.py"))
-    functions = (
-        node for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
-    return frozenset(function.name for function in functions if function.name.startswith("test_"))
+    nodes = (node for tree in trees for node in tree.body)
+    names = (node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return frozenset(name for name in names if name.startswith("test_"))
 
 
 def numbers() -> set[int]:
