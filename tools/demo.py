@@ -115,23 +115,26 @@ class Demo:
             )
 
     def stop(self) -> None:
-        """End everything that was started, pods first."""
-        with contextlib.suppress(DemoFailed):
-            self.wait_for("no pod is left", self.is_cleared, True)  # a node that has just started may not answer yet
+        """End everything that was started, pods first. Harmless twice."""
+        if self.node is not None:
+            if self.node.poll() is not None:
+                self.node = self.spawn("node", "up")  # nobody else ends pods
+            with contextlib.suppress(DemoFailed):
+                self.wait_for("no pod is left", self.is_cleared, True)
         for process in (self.plugin, self.node):
-            if process is not None and process.poll() is None:
+            if process is not None:
                 process.send_signal(signal.SIGTERM)
         for process in (self.plugin, self.node):
             if process is not None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=5)
                 process.kill()
+        self.plugin = self.node = None
 
     def is_cleared(self) -> bool:
-        """Delete the pods; also true without a node that could."""
-        if self.node is None or self.node.poll() is not None:
-            return True
-        return self.run("pod", "delete", "--all", "--now").returncode == 0
+        """Delete the pods, once the node answers; also true when it cannot run at all."""
+        assert self.node is not None
+        return self.node.poll() is not None or self.run("pod", "delete", "--all", "--now").returncode == 0
 
     # --- what is observed, through the command line -----------------------------------------------------------------
 
