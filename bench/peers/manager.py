@@ -18,7 +18,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.snapshot import ResourceCount
-from plugbay.manager.state import Assignment, Live
+from plugbay.manager.state import Assignment
 from plugbay.manager.store import SaveAssignments, open_store
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
@@ -26,19 +26,19 @@ from plugbay.ops.clock import SystemClock
 from plugbay.wire.plugin_client import PluginClient
 
 RESOURCE: Final = ResourceName("example.com/unit")
+FIRST_DEVICE: Final = DeviceId("unit-00000")
 BARE_CALLS: Final = 200
+DIAL_TIMEOUT_S: Final = 10
 
 
-async def admit(manager: DeviceManager, config: ManagerConfig, count: int) -> None:
-    """COUNT pods of one device, one after the other; then the two parts of an admission that no manager can avoid."""
+async def admit(manager: DeviceManager, count: int) -> None:
+    """COUNT pods of one device, one after the other."""
     pods = [pod(f"pod-{number}") for number in range(count)]
     say(admission=[await timed(manager.admit(request)) for request in pods])
-    say(allocate_rpc=await bare_allocates(manager, config))
-    say(commit=await bare_commits(config))
     say(rss_mb=rss_mb())
 
 
-async def prefer(manager: DeviceManager, config: ManagerConfig, count: int) -> None:
+async def prefer(manager: DeviceManager, count: int) -> None:
     """One device out of all of them, COUNT times."""
     taken = []
     for _ in range(count):
@@ -47,7 +47,7 @@ async def prefer(manager: DeviceManager, config: ManagerConfig, count: int) -> N
     say(admission=taken)
 
 
-async def follow(manager: DeviceManager, config: ManagerConfig, count: int) -> None:
+async def follow(manager: DeviceManager, count: int) -> None:
     """Print the moment of each change of health, COUNT times."""
     say(following=True)
     seen = manager.resources()[RESOURCE]
@@ -60,23 +60,22 @@ async def follow(manager: DeviceManager, config: ManagerConfig, count: int) -> N
             return
 
 
-async def bare_allocates(manager: DeviceManager, config: ManagerConfig) -> list[float]:
-    endpoint = manager.snapshot().resources[0].endpoint
-    assert isinstance(endpoint, Live)
-    client = PluginClient(config.paths.device_plugins / endpoint.socket)
-    ids = [device.id for device in manager.snapshot().resources[0].devices[:1]]
+async def bare_allocates(config: ManagerConfig) -> list[float]:
+    """Of the first device, at the plugin's socket."""
+    [socket] = (path for path in config.paths.device_plugins.iterdir() if path.is_socket())
+    client = PluginClient(socket)
     try:
-        await client.connect(10)
-        return [await timed(client.allocate(ids)) for _ in range(BARE_CALLS)]
+        await client.connect(DIAL_TIMEOUT_S)
+        return [await timed(client.allocate([FIRST_DEVICE])) for _ in range(BARE_CALLS)]
     finally:
         await client.close()
 
 
 async def bare_commits(config: ManagerConfig) -> list[float]:
-    """One assignment each, in a store of its own beside the manager's."""
+    """Of one assignment each, in a store of its own beside the manager's."""
 
     def change(number: int) -> SaveAssignments:
-        by_node = {0: (DeviceId("unit-00000"),)}
+        by_node = {0: (FIRST_DEVICE,)}
         return SaveAssignments(
             (Assignment(PodUid(f"pod-{number}"), ContainerName("app"), RESOURCE, by_node, b"\n\x10" + b"x" * 16),)
         )
@@ -118,7 +117,10 @@ async def main(task: str, root: Path, devices: int, count: int) -> None:
         async for _ in manager.changes():
             if manager.resources().get(RESOURCE) == ResourceCount(devices, devices):
                 break
-        await {"admit": admit, "prefer": prefer, "follow": follow}[task](manager, config, count)
+        await {"admit": admit, "prefer": prefer, "follow": follow}[task](manager, count)
+    if task == "admit":  # not before the manager has ended: what its view still does would slow the parts down
+        say(allocate_rpc=await bare_allocates(config))
+        say(commit=await bare_commits(config))
 
 
 if __name__ == "__main__":
