@@ -1,4 +1,4 @@
-"""``pod exec -i -t`` against a server that plays the node's part, on pipes and on real terminals."""
+"""``pod exec -i -t`` on pipes and on real terminals; mostly against a server that plays the node's part."""
 
 from __future__ import annotations
 
@@ -91,6 +91,20 @@ class Terminal:
 
     def mode(self) -> list[object]:
         return list(termios.tcgetattr(self.slave))
+
+    async def shows(self, text: str) -> None:
+        """Wait until ``text`` has been printed."""
+        shown = b""
+        readable = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self.master, readable.set)
+        try:
+            while text.encode() not in shown:
+                await readable.wait()
+                readable.clear()
+                shown += os.read(self.master, 4096)
+        finally:
+            loop.remove_reader(self.master)
 
     @property
     def is_raw(self) -> bool:
@@ -235,3 +249,46 @@ async def test_the_nodes_end_leaves_the_terminal_as_it_was(plugbay: Plugbay) -> 
         async with node(plugbay, vanish), on_terminal(plugbay, tty) as process:
             assert await process.wait() == 1
         assert tty.mode() == before
+
+
+# --- with the real node ----------------------------------------------------------------------------------------------
+
+
+async def test_a_command_beside_a_container_gets_our_input(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        await plugbay("pod", "run", "web", "--env", "COLOR=blue", "--", "sleep", "3600")
+        await plugbay.until_running("web")
+        script = "wc -c; echo $COLOR >&2; exit 4"
+        done = await plugbay("pod", "exec", "web", "-i", "--", "sh", "-c", script, given="x" * 1_000_000)
+        assert done == (4, "1000000\n", "blue\ncommand terminated with exit code 4\n")
+        assert await plugbay("pod", "exec", "web", "-i", "--", "true", given="x" * 1_000_000) == (0, "", "")
+        done = await plugbay("pod", "exec", "web", "-i", "-c", "nope", "--", "cat")
+        assert (done.code, done.out) == (1, "")
+        assert done.err.startswith("plugbay: error: container nope is not valid for pod web")
+
+
+SHELL = """
+trap 'echo interrupted; exit 3' INT
+trap 'echo size $(stty size)' WINCH
+echo size $(stty size)
+while true; do sleep 0.1; done
+"""
+
+
+async def test_a_command_beside_a_container_has_a_terminal_like_ours(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        await plugbay("pod", "run", "web", "--", "sleep", "3600")
+        await plugbay.until_running("web")
+        with terminal() as tty:
+            before = tty.mode()
+            argv = ("pod", "exec", "-it", "web", "--", "sh", "-c", SHELL)
+            streams = {"stdin": tty.slave, "stdout": tty.slave, "stderr": tty.slave}
+            async with asyncio.timeout(DEADLINE_S), plugbay.start(*argv, **streams) as process:
+                await tty.shows("size 24 80")
+                termios.tcsetwinsize(tty.master, (50, 132))
+                process.send_signal(signal.SIGWINCH)
+                await tty.shows("size 50 132")
+                tty.type(b"\x03")
+                await tty.shows("interrupted")
+                assert await process.wait() == 3
+            assert tty.mode() == before
