@@ -16,12 +16,14 @@ from urllib.parse import unquote
 import h11
 
 from plugbay.ops.routing import (
+    Answer,
     Handler,
     HttpError,
     Request,
     Response,
     Router,
     StreamResponse,
+    UpgradeResponse,
     error_response,
     parse_target,
     phrase,
@@ -93,7 +95,7 @@ class Connection:
 
     async def _serve_one(self) -> bool:
         """One request; returns whether another may follow on this connection."""
-        response: Response | StreamResponse
+        response: Answer
         try:
             received = await self._receive()
             if received is None:
@@ -102,10 +104,14 @@ class Connection:
         except HttpError as error:  # what could not be read as a request cannot be followed by one
             self._closing = True
             response = error_response(error)
-        if isinstance(response, StreamResponse):
-            await self._send_stream(response)
-        else:
-            await self._send(response)
+        match response:
+            case UpgradeResponse():
+                await self._switch(response)
+                return False
+            case StreamResponse():
+                await self._send_stream(response)
+            case Response():
+                await self._send(response)
         if self._closing or not self._protocol.our_state is self._protocol.their_state is h11.DONE:
             if self._protocol.their_state in _STILL_SENDING:
                 await self._linger()
@@ -171,10 +177,13 @@ class Connection:
 
     # --- answering -------------------------------------------------------------------------------------------------
 
-    async def _answer(self, head: h11.Request, body: bytes) -> Response | StreamResponse:
+    async def _answer(self, head: h11.Request, body: bytes) -> Answer:
         try:
             request, handler = _route(self._router, head, body)
-            return await handler(request)
+            response = await handler(request)
+            if isinstance(response, UpgradeResponse):
+                _check_upgrade(request, response.protocol)
+            return response
         except HttpError as error:
             return error_response(error)
         except Exception:  # the server's edge: one request fails, not the server
@@ -224,6 +233,16 @@ class Connection:
         except Exception:  # the server's edge; without a last chunk the client sees that something is missing
             _log.exception("a stream broke off")
 
+    async def _switch(self, response: UpgradeResponse) -> None:
+        headers = [("Connection", "Upgrade"), ("Upgrade", response.protocol)]
+        head = h11.InformationalResponse(status_code=101, headers=headers, reason=phrase(101))
+        await self._write(self._protocol.send(head))
+        early, _ = self._protocol.trailing_data
+        try:
+            await response.serve(_Upgraded(early, self._reader, self._writer))
+        except ConnectionError as error:
+            raise _ClientGone from error
+
     async def _wait_until_gone(self) -> None:
         with contextlib.suppress(ConnectionError):
             while await self._reader.read(_READ_BYTES):
@@ -249,8 +268,36 @@ class Connection:
                 await self._wait_until_gone()
 
 
+class _Upgraded:
+    """An `UpgradedStream`; ``early`` came together with the request."""
+
+    def __init__(self, early: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._early = early
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes:
+        early, self._early = self._early, b""
+        return early or await self._reader.read(_READ_BYTES)
+
+    async def write(self, chunk: bytes) -> None:
+        self._writer.write(chunk)
+        await self._writer.drain()
+
+
 class _ClientGone(Exception):
     """The connection broke; the cause says how."""
+
+
+def _check_upgrade(request: Request, protocol: str) -> None:
+    """The answer to who does not ask for the protocol that a resource is served in.
+
+    Raises:
+        HttpError: 426 Upgrade Required.
+    """
+    if request.headers.get("upgrade", "").lower() != protocol:
+        upgrade = (("Upgrade", protocol), ("Connection", "Upgrade"))
+        raise HttpError(426, "BadRequest", f"this wants the protocol {protocol}", headers=upgrade)
 
 
 def _route(router: Router, head: h11.Request, body: bytes) -> tuple[Request, Handler]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 JSON: Final = "application/json"
@@ -85,7 +85,36 @@ class StreamResponse:
     headers: _Headers = ()
 
 
-Handler = Callable[[Request], Awaitable[Response | StreamResponse]]
+class UpgradedStream(Protocol):
+    """The bytes of a connection that speaks HTTP no more."""
+
+    async def read(self) -> bytes:
+        """What came, as soon as there is something; empty once the client sends nothing any more."""
+        ...
+
+    async def write(self, chunk: bytes) -> None:
+        """Send; returns when the kernel has taken it.
+
+        Raises:
+            ConnectionError: the client is gone.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeResponse:
+    """Switches the connection to another protocol, which the client must have asked for (``Upgrade: PROTOCOL``).
+
+    Attributes:
+        serve: speaks it; the connection is closed when it returns. Cancelled when the server stops.
+    """
+
+    protocol: str
+    serve: Callable[[UpgradedStream], Awaitable[None]]
+
+
+Answer = Response | StreamResponse | UpgradeResponse
+Handler = Callable[[Request], Awaitable[Answer]]
 
 
 def json_response(value: object, *, status: int = 200) -> Response:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
 from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound
+from plugbay.node.runtimes.exec_input import ExecInput
 from plugbay.node.runtimes.port import (
     ContainerId,
     ContainerSpec,
@@ -110,7 +111,9 @@ class FakeRuntime:
         self.instances.pop(container, None)
         self._moved.notify()
 
-    async def exec(self, container: ContainerId, argv: Sequence[str]) -> AsyncGenerator[ExecOutput | ExecExit, None]:
+    async def exec(
+        self, container: ContainerId, argv: Sequence[str], given: ExecInput | None = None
+    ) -> AsyncGenerator[ExecOutput | ExecExit, None]:
         if self._instance(container).state is not RunState.RUNNING:
             raise ExecFailed(container, "it is not running")
         self.commands.append(f"{self.instances[container].name}: {' '.join(argv)}")

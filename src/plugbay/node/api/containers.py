@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Final
+from functools import partial
 
-from plugbay.errors import ContainerNotFound, ExecFailed, InstanceNotFound
+from plugbay.errors import ContainerNotFound, InstanceNotFound
 from plugbay.model.ids import ContainerName
+from plugbay.node.api.exec_session import PROTOCOL, output_frames, serve_session
 from plugbay.node.api.pods import pod_of, whole_number
 from plugbay.node.pods import PodTable
 from plugbay.node.records import PodRecord, Running, State, Terminated, Waiting
-from plugbay.node.runtimes.port import ContainerId, ContainerRuntime, ExecExit, ExecOutput
-from plugbay.ops.routing import HttpError, Request, StreamResponse
-
-_EXIT_CHANNEL: Final = 3
-_STDERR_CHANNEL: Final = 2
-_CANNOT_RUN_EXIT_CODE: Final = 126
+from plugbay.node.runtimes.exec_input import Console, ExecInput
+from plugbay.node.runtimes.port import ContainerId, ContainerRuntime
+from plugbay.ops.routing import HttpError, Request, StreamResponse, UpgradeResponse
 
 
 class ContainerRoutes:
@@ -32,14 +29,20 @@ class ContainerRoutes:
         tail = whole_number(request, "tailLines")
         return StreamResponse(self._log(instance, follow=_is_set(request, "follow"), tail=tail))
 
-    async def exec(self, request: Request) -> StreamResponse:
+    async def exec(self, request: Request) -> StreamResponse | UpgradeResponse:
+        """Output as it comes; with ``stdin=true``, input too, on an upgraded connection."""
         pod = pod_of(self._pods, request)
         name = _container(pod, request)
         state = pod.containers[name].state
         if not isinstance(state, Running):
             raise HttpError(409, "Conflict", f"container {name} of pod {pod.pod.name} is not running")
-        chunks = self._exec(state.id, _command(request.json()))
-        return StreamResponse(chunks, content_type="application/octet-stream")
+        command = _command(request.json())
+        if not _is_set(request, "stdin"):
+            chunks = output_frames(self._runtime, state.id, command)
+            return StreamResponse(chunks, content_type="application/octet-stream")
+        given = ExecInput(Console.TERMINAL if _is_set(request, "tty") else Console.PIPES)
+        frames = output_frames(self._runtime, state.id, command, given)
+        return UpgradeResponse(PROTOCOL, partial(serve_session, frames=frames, given=given))
 
     async def _log(self, instance: ContainerId, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
         try:
@@ -48,15 +51,6 @@ class ContainerRoutes:
                     yield chunk
         except InstanceNotFound:
             return  # removed since we looked
-
-    async def _exec(self, instance: ContainerId, argv: list[str]) -> AsyncIterator[bytes]:
-        try:
-            async with aclosing(self._runtime.exec(instance, argv)) as items:
-                async for item in items:
-                    yield _frame_of(item)
-        except (ExecFailed, InstanceNotFound) as error:
-            yield _frame(_STDERR_CHANNEL, f"error: {error}\n".encode())
-            yield _exit(_CANNOT_RUN_EXIT_CODE)
 
 
 def _container(pod: PodRecord, request: Request) -> ContainerName:
@@ -98,22 +92,3 @@ def _command(body: object) -> list[str]:
 
 def _is_set(request: Request, key: str) -> bool:
     return request.query.get(key, "") in ("true", "1")
-
-
-# --- frames: channel, length in four bytes, payload ----------------------------------------------------------------
-
-
-def _frame_of(item: ExecOutput | ExecExit) -> bytes:
-    match item:
-        case ExecOutput(stream, chunk):
-            return _frame(stream.value, chunk)
-        case ExecExit(exit_code):
-            return _exit(exit_code)
-
-
-def _exit(exit_code: int) -> bytes:
-    return _frame(_EXIT_CHANNEL, json.dumps({"exitCode": exit_code}).encode())
-
-
-def _frame(channel: int, payload: bytes) -> bytes:
-    return bytes([channel]) + len(payload).to_bytes(4, "big") + payload

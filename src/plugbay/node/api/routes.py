@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from plugbay.errors import (
     ContainerNotFound,
     ImmutablePod,
@@ -21,9 +19,7 @@ from plugbay.node.engine import PodEngine
 from plugbay.node.objects import NodeFacts, Resources, list_object, node_object
 from plugbay.node.parts import NodeParts
 from plugbay.node.status import Json
-from plugbay.ops.routing import HttpError, Request, Response, Router, StreamResponse, json_response
-
-_Answer = Callable[[Request], Awaitable[Response | StreamResponse]]
+from plugbay.ops.routing import Answer, Handler, HttpError, Request, Response, Router, json_response
 
 _PODS = "/api/v1/namespaces/{namespace}/pods"
 _POD = f"{_PODS}/{{name}}"
@@ -111,10 +107,10 @@ async def _healthz(request: Request) -> Response:
     return Response(body=b"ok")
 
 
-def _translated(handler: _Answer) -> _Answer:
+def _translated(handler: Handler) -> Handler:
     """Our errors as the API server's."""
 
-    async def answer(request: Request) -> Response | StreamResponse:
+    async def answer(request: Request) -> Answer:
         try:
             return await handler(request)
         except PlugbayError as error:

@@ -10,6 +10,7 @@ from typing import NewType, Protocol
 
 from plugbay.model.edits import ContainerEdits, Mount
 from plugbay.model.ids import ContainerName, PodUid
+from plugbay.node.runtimes.exec_input import ExecInput
 
 ContainerId = NewType("ContainerId", str)
 
@@ -117,8 +118,13 @@ class ContainerRuntime(Protocol):
         """Forget an instance, its log included; kills it first if it runs. Nothing happens when there is none."""
         ...
 
-    def exec(self, container: ContainerId, argv: Sequence[str]) -> AsyncGenerator[ExecOutput | ExecExit, None]:
+    def exec(
+        self, container: ContainerId, argv: Sequence[str], given: ExecInput | None = None
+    ) -> AsyncGenerator[ExecOutput | ExecExit, None]:
         """Run a command in a running instance; the last item is the exit. Closing it kills the command.
+
+        Args:
+            given: what the command reads; None is an empty standard input. On a terminal all output is on stdout.
 
         Raises:
             ExecFailed: the instance does not run, or the command cannot be run.

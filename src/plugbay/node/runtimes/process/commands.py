@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import ExecFailed
 from plugbay.kernel.processes import ProcessIdentity, kill_session, read_stat, watch_end
+from plugbay.node.runtimes.exec_input import ExecInput
 from plugbay.node.runtimes.port import ContainerId, ExecExit, ExecOutput, ExecStream
+from plugbay.node.runtimes.process.consoles import Pipe, Spawned, fed, spawn
 from plugbay.node.runtimes.process.records import failure_text
 
 _HIGH_WATER_BYTES: Final = 256 * 1024
@@ -23,10 +24,13 @@ _HIGH_WATER_BYTES: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Command:
+    """``given`` is what it reads while it runs; None is an empty standard input."""
+
     container: ContainerId
     argv: tuple[str, ...]
     env: Mapping[str, str]
     working_dir: str
+    given: ExecInput | None = None
 
 
 async def run_command(
@@ -40,13 +44,15 @@ async def run_command(
     Raises:
         ExecFailed: it cannot be run.
     """
-    process = await _spawn_uncancelled(command)
+    spawned = await _spawn_uncancelled(command)
+    process = spawned.process
     stat = read_stat(process.pid, proc_root=proc_root)
     assert stat is not None, "our child stays in /proc until we have waited for it"
-    output = _Output()
+    output = _Output(spawned.outputs)
     try:
-        with ExitStack() as stack:
-            await output.connect(process, stack)
+        async with AsyncExitStack() as stack:
+            await output.connect(stack)
+            await stack.enter_async_context(fed(spawned, command.given))
             stack.enter_context(watch_end(stat.identity, output.command_ended, proc_root=proc_root))
             stack.enter_context(watch_end(container, output.abandon, proc_root=proc_root))
             while items := await output.receive():
@@ -60,18 +66,18 @@ async def run_command(
 class _Output:
     """What the command wrote and nobody has taken yet, and whether more can come."""
 
-    def __init__(self) -> None:
+    def __init__(self, pipes: Mapping[ExecStream, Pipe]) -> None:
+        self._pipes = pipes
         self._waiting: deque[ExecOutput] = deque()
         self._waiting_bytes = 0
         self._transports: list[asyncio.ReadTransport] = []
-        self._open_ends = 3
-        """stdout, stderr, and the command itself."""
+        self._open_ends = len(pipes) + 1
+        """The streams, and the command itself."""
         self._changed = asyncio.Event()
 
-    async def connect(self, process: subprocess.Popen[bytes], stack: ExitStack) -> None:
+    async def connect(self, stack: AsyncExitStack) -> None:
         loop = asyncio.get_running_loop()
-        for stream, pipe in ((ExecStream.STDOUT, process.stdout), (ExecStream.STDERR, process.stderr)):
-            assert pipe is not None
+        for stream, pipe in self._pipes.items():
             transport, _ = await loop.connect_read_pipe(lambda stream=stream: _Pipe(self, stream), pipe)  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             stack.callback(transport.close)
             self._transports.append(transport)
@@ -120,7 +126,7 @@ class _Pipe(asyncio.Protocol):
         self._output.end_closed()
 
 
-async def _spawn_uncancelled(command: Command) -> subprocess.Popen[bytes]:
+async def _spawn_uncancelled(command: Command) -> Spawned:
     """Spawn in a thread: it waits until the program is loaded. Who is cancelled meanwhile leaves no process behind."""
     spawned = asyncio.get_running_loop().run_in_executor(None, _spawn, command)
     try:
@@ -130,18 +136,10 @@ async def _spawn_uncancelled(command: Command) -> subprocess.Popen[bytes]:
         raise
 
 
-def _spawn(command: Command) -> subprocess.Popen[bytes]:
+def _spawn(command: Command) -> Spawned:
+    console = command.given.console if command.given is not None else None
     try:
-        return subprocess.Popen(
-            command.argv,
-            env=command.env,
-            cwd=command.working_dir,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
+        return spawn(command.argv, command.env, command.working_dir, console)
     except OSError as error:
         step = "chdir" if error.filename == command.working_dir else "exec"
         raise ExecFailed(command.container, failure_text(step, error, command.argv[0], command.working_dir)) from error
@@ -149,15 +147,9 @@ def _spawn(command: Command) -> subprocess.Popen[bytes]:
         raise ExecFailed(command.container, str(error)) from error
 
 
-def _discard(spawned: asyncio.Future[subprocess.Popen[bytes]]) -> None:
-    if spawned.cancelled() or spawned.exception() is not None:
-        return
-    process = spawned.result()
-    for pipe in (process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
-    os.killpg(process.pid, 9)
-    process.wait()
+def _discard(spawned: asyncio.Future[Spawned]) -> None:
+    if not spawned.cancelled() and spawned.exception() is None:
+        spawned.result().discard()
 
 
 def _finish(process: subprocess.Popen[bytes], leader: ProcessIdentity, proc_root: Path) -> int:

@@ -21,6 +21,7 @@ from plugbay.kernel.processes import (
     signal_group,
     wait_end,
 )
+from plugbay.node.runtimes.exec_input import ExecInput
 from plugbay.node.runtimes.port import (
     ContainerId,
     ContainerSpec,
@@ -124,12 +125,14 @@ class ProcessRuntime:
             return
         await asyncio.to_thread(self._directories.remove, container)
 
-    async def exec(self, container: ContainerId, argv: Sequence[str]) -> AsyncGenerator[ExecOutput | ExecExit, None]:
+    async def exec(
+        self, container: ContainerId, argv: Sequence[str], given: ExecInput | None = None
+    ) -> AsyncGenerator[ExecOutput | ExecExit, None]:
         instance = await self._read(container)
         runs = self._runs(instance)
         if runs is None:
             raise ExecFailed(container, "it is not running")
-        command = Command(container, tuple(argv), env=instance.spec.env, working_dir=instance.spec.working_dir)
+        command = Command(container, tuple(argv), instance.spec.env, instance.spec.working_dir, given)
         async with aclosing(run_command(command, container=runs.process, proc_root=_PROC)) as items:
             async for item in items:
                 yield item

@@ -1,0 +1,76 @@
+"""What a command that runs in a container is given while it runs: input, and the size of its terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+
+class Console(Enum):
+    """What a command's standard streams are."""
+
+    PIPES = "pipes"
+    TERMINAL = "terminal"
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalSize:
+    """In characters."""
+
+    width: int
+    height: int
+
+
+class InputSink(Protocol):
+    """Where a runtime wants input to go; none of it waits."""
+
+    def write(self, chunk: bytes) -> None: ...
+
+    def end(self) -> None: ...
+
+    def resize(self, size: TerminalSize) -> None: ...
+
+
+class ExecInput:
+    """Passes input from one who has it to a runtime; who sends waits until the command takes more.
+
+    The runtime connects a sink when the command has started, says when it is full, and disconnects it at the end;
+    what is sent later is dropped.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._sink: InputSink | None = None
+        self._ready = asyncio.Event()
+
+    async def send(self, chunk: bytes) -> None:
+        if sink := await self._taking():
+            sink.write(chunk)
+
+    async def end(self) -> None:
+        if sink := await self._taking():
+            sink.end()
+
+    async def resize(self, size: TerminalSize) -> None:
+        if sink := await self._taking():
+            sink.resize(size)
+
+    def connect(self, sink: InputSink) -> None:
+        self._sink = sink
+        self._ready.set()
+
+    def pause(self) -> None:
+        self._ready.clear()
+
+    def resume(self) -> None:
+        self._ready.set()
+
+    def disconnect(self) -> None:
+        self._sink = None
+        self._ready.set()
+
+    async def _taking(self) -> InputSink | None:
+        await self._ready.wait()
+        return self._sink

@@ -1,0 +1,45 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugbay.node.api.exec_frames import RESIZE, STDIN, InputDecoder, encode, frame
+from plugbay.node.runtimes.exec_input import TerminalSize
+from plugbay.node.runtimes.port import ExecExit, ExecOutput, ExecStream
+
+items = st.lists(st.binary(max_size=20) | st.builds(TerminalSize, st.integers(0, 65535), st.integers(0, 65535)))
+
+
+@given(items, st.integers(1, 7))
+def test_what_a_client_sends_is_read_whatever_the_pieces(sent: list[bytes | TerminalSize], piece: int) -> None:
+    wire = b"".join(
+        frame(STDIN, item)
+        if isinstance(item, bytes)
+        else frame(RESIZE, json.dumps({"width": item.width, "height": item.height}).encode())
+        for item in sent
+    )
+    decoder = InputDecoder()
+    read = [item for at in range(0, len(wire), piece) for item in decoder.feed(wire[at : at + piece])]
+    assert read == sent
+
+
+@pytest.mark.parametrize(
+    ("chunk", "problem"),
+    [
+        (frame(1, b"x"), "a client has no channel 1"),
+        (b"\0\xff\xff\xff\xff", "too large"),
+        (frame(RESIZE, b"{}"), "the size of a terminal wants"),
+        (frame(RESIZE, b'{"width": 70000, "height": 1}'), "the size of a terminal wants"),
+        (frame(RESIZE, b"80x25"), "Extra data"),
+        (frame(RESIZE, b"\xff"), "decode"),
+    ],
+)
+def test_what_no_client_may_say_is_refused(chunk: bytes, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        list(InputDecoder().feed(chunk))
+
+
+def test_output_and_exit_are_frames() -> None:
+    assert encode(ExecOutput(ExecStream.STDERR, b"oh")) == b"\x02\0\0\0\x02oh"
+    assert encode(ExecExit(3)) == b'\x03\0\0\0\x0f{"exitCode": 3}'
