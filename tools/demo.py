@@ -42,6 +42,11 @@ class Demo:
         self.node: subprocess.Popen[bytes] | None = None
         self.plugin: subprocess.Popen[bytes] | None = None
         self._steps = 0
+        self._signal = 0
+
+    def interrupt(self, number: int, _: object) -> None:
+        """A signal handler. The demo ends after the command under way: half-way a process could get lost."""
+        self._signal = number
 
     def play(self) -> None:
         self.start_node()
@@ -116,6 +121,7 @@ class Demo:
 
     def stop(self) -> None:
         """End everything that was started, pods first. Harmless twice."""
+        self._signal = 0
         if self.node is not None:
             if self.node.poll() is not None:
                 self.node = self.spawn("node", "up")  # nobody else ends pods
@@ -140,7 +146,10 @@ class Demo:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "plugbay", *self.rooted(arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if self._signal:
+            sys.exit(128 + self._signal)
+        return done
 
     def rooted(self, arguments: tuple[str, ...]) -> list[str]:
         return ["--root", str(self.root), *arguments]
@@ -250,17 +259,16 @@ def room_for_sockets() -> Path:
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # by way of `stop`, as Ctrl-C
     os.environ.setdefault("PYTHONWARNINGS", "default")
     started = time.monotonic()
     try:
         with demo() as running:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, running.interrupt)
             running.play()
     except DemoFailed as error:
         print(f"demo failed: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
     print(f"All of it held, in {time.monotonic() - started:.1f} s.")
     return 0
 
