@@ -32,7 +32,7 @@ from tests.contract.bench_manager import (
     rejection,
 )
 from tests.contract.scenarios import bench_node
-from tests.contract.scenarios.bench_node import node
+from tests.contract.scenarios.bench_node import Node, node
 
 TOO_FEW = "requested number of devices unavailable for example.com/gopher. Requested: {}, Available: {}"
 
@@ -243,7 +243,8 @@ async def test_s068_waiting_pods_are_served_in_order_of_creation(sockets: Path) 
 
 async def test_s069_refused_pod_has_its_event(sockets: Path) -> None:
     """The counter of spec 4.11 comes with the metrics."""
-    async with node(sockets / "node", "p") as n, bench_node.plugin(n, "a"):
+    async with node(sockets / "node", "first", "p") as n, bench_node.plugin(n, "a", "b"):
+        await holding_one(n)
         await n.create(bench_node.pod("p", limits={bench_node.RESOURCE: "2"}, nodeName="n1"))
         event = await n.event("p", "UnexpectedAdmissionError")
         assert event["type"] == "Warning"
@@ -252,9 +253,16 @@ async def test_s069_refused_pod_has_its_event(sockets: Path) -> None:
 
 async def test_s070_devices_of_a_pod_refused_after_its_allocate_are_free(sockets: Path) -> None:
     """On a kubelet only after the next clean-up."""
-    async with node(sockets / "node", "p") as n, bench_node.plugin(n, "a") as plugin:
+    async with node(sockets / "node", "first", "p") as n, bench_node.plugin(n, "a", "b") as plugin:
+        await holding_one(n)
         await n.create(bench_node.pod("p", limits={bench_node.RESOURCE: "1", "cpu": "10000"}, nodeName="n1"))
         failed = await n.in_phase("p", "Failed")
         assert failed["status"]["reason"] == "OutOfcpu"
-        assert plugin.allocated == [("a",)]
-        assert await n.devices() == {"a": None}
+        assert plugin.allocated == [("a",), ("b",)]
+        assert await n.devices() == {"a": "first", "b": None}
+
+
+async def holding_one(at: Node) -> None:
+    """A pod that had to wait for the devices: pods that name their node do not."""
+    await at.create(bench_node.pod("first"))
+    await at.in_phase("first", "Running")
