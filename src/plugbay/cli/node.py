@@ -59,6 +59,13 @@ def _add_up(commands: Subparsers) -> CommandParser:
     )
     parser.add_argument("--name", metavar="NAME", help="the node's name (default: the host name)")
     parser.add_argument(
+        "--max-pods",
+        metavar="N",
+        type=int,
+        default=110,
+        help="so many pods the node takes at a time (default: %(default)s)",
+    )
+    parser.add_argument(
         "--manifests",
         metavar="DIR",
         type=Path,

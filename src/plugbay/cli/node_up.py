@@ -28,6 +28,7 @@ def run_node_up(args: argparse.Namespace) -> int:
         name=args.name,
         on_foreign_checkpoint=ForeignCheckpoint(args.on_foreign_checkpoint),
         on_device_failure=DeviceFailure(args.on_device_failure),
+        max_pods=args.max_pods,
         manifests=args.manifests.absolute() if args.manifests else None,
         gates=parse_feature_gates(args.feature_gates),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ForeignCheckpoint
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
+from plugbay.node.machine import MAX_PODS
 
 
 class DeviceFailure(Enum):
@@ -32,6 +33,7 @@ class NodeConfig:
         grace_period_s: how long the devices of a plugin that went away still count; a kubelet's is 5 minutes.
         on_foreign_checkpoint: what to do about a checkpoint file below ``root`` that a kubelet wrote.
         on_device_failure: what becomes of a running pod when one of its devices turns unhealthy.
+        max_pods: so many pods the node takes at a time; a kubelet's default is 110.
         manifests: directory of manifests whose pods the node keeps running, whatever the API says; it need not exist.
         gates: feature gates; the defaults are those of kubelet 1.36.
     """
@@ -44,6 +46,7 @@ class NodeConfig:
     grace_period_s: float = 300.0
     on_foreign_checkpoint: ForeignCheckpoint = ForeignCheckpoint.IMPORT
     on_device_failure: DeviceFailure = DeviceFailure.KEEP
+    max_pods: int = MAX_PODS
     manifests: Path | None = None
     gates: FeatureGates = DEFAULT_GATES
 

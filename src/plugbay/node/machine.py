@@ -26,13 +26,13 @@ class Machine:
     os_image: str
 
 
-def read_machine(root: Path) -> Machine:
+def read_machine(root: Path, *, max_pods: int = MAX_PODS) -> Machine:
     """This machine; ephemeral storage is the file system of ``root``. Reads files."""
     capacity = {
         "cpu": 1000 * (os.cpu_count() or 1),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "ephemeral-storage": shutil.disk_usage(root).total,
-        "pods": MAX_PODS,
+        "pods": max_pods,
     }
     return Machine(capacity, socket.gethostname(), platform.release(), _go_architecture(), _os_image())
 

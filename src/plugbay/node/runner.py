@@ -74,7 +74,7 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
     """
     async with AsyncExitStack() as stack:
         stack.callback(os.close, await asyncio.to_thread(take_root, config))
-        machine = await asyncio.to_thread(read_machine, config.root)
+        machine = await asyncio.to_thread(read_machine, config.root, max_pods=config.max_pods)
         name = config.name or machine.hostname
         store = await stack.enter_async_context(open_pod_store(config.pod_store))
         stored = await asyncio.to_thread(store.load)

@@ -68,7 +68,6 @@ class ProcessRuntime:
 
     async def start(self, spec: ContainerSpec) -> ContainerState:
         """See `ContainerRuntime`. When cancelled, the instance may or may not run; `list` tells."""
-        self._reap()
         env = container_environment(spec, home=self._environ.get("HOME", "/"))
         record = SpecRecord(spec, env=env, working_dir=spec.working_dir or "/", created_at=self._clock())
         launch = encode_launch(spec.argv, working_dir=record.working_dir, env=env)
@@ -83,7 +82,8 @@ class ProcessRuntime:
                 self._starting.discard(container)
 
     async def list(self) -> Sequence[ContainerState]:
-        self._reap()
+        for pid in tuple(self._children):
+            self._reap(pid)
         instances = await asyncio.to_thread(self._directories.read_all)
         states = []
         for instance in instances:
@@ -100,7 +100,7 @@ class ProcessRuntime:
         if instance.process is not None and instance.process.boot_id == self._boot_id:
             # Also when it has recorded the end: the wrapper itself takes a little longer, and is ours to reap.
             await wait_end(instance.process.wrapper, proc_root=_PROC)
-            self._reap()
+            self._reap(instance.process.wrapper.pid)
         return await self._settle(instance)
 
     async def stop(self, container: ContainerId, *, grace_s: float) -> ContainerState:
@@ -166,7 +166,7 @@ class ProcessRuntime:
         if said == _RECORDED and not failed:
             return instance.running()
         await wait_end(wrapper, proc_root=_PROC)
-        self._reap()
+        self._reap(wrapper.pid)
         await asyncio.to_thread(self._directories.remove, container)
         if instance.exit is not None and failed:
             raise ContainerStartError("StartError", start_failure(instance.spec, instance.exit))
@@ -204,15 +204,16 @@ class ProcessRuntime:
                 await wait_end(process, proc_root=_PROC)
         return instance.lost()
 
-    def _reap(self) -> None:
-        """Take note of our wrappers that have ended, so that they do not stay as zombies."""
-        for pid in tuple(self._children):
-            try:
-                ended = os.waitpid(pid, os.WNOHANG)[0] == pid
-            except ChildProcessError:
-                ended = True
-            if ended:
-                self._children.discard(pid)
+    def _reap(self, pid: int) -> None:
+        """Take note that a wrapper of ours has ended, if it has, so that it does not stay as a zombie."""
+        if pid not in self._children:
+            return  # an earlier node's
+        try:
+            ended = os.waitpid(pid, os.WNOHANG)[0] == pid
+        except ChildProcessError:
+            ended = True
+        if ended:
+            self._children.discard(pid)
 
 
 async def _read_to_end(pipe: int) -> str:
