@@ -69,6 +69,10 @@ class Node:
         async with asyncio.timeout(DEADLINE_S):
             return (await asyncio.to_thread(read)).decode()
 
+    async def names(self) -> set[str]:
+        listed: Any = await asyncio.to_thread(self._client.get, PODS, {})
+        return {pod["metadata"]["name"] for pod in listed["items"]}
+
     async def delete(self, name: str) -> None:
         """Kill a pod, and wait until it is gone."""
         await asyncio.to_thread(_delete, self._client, name)
@@ -128,7 +132,7 @@ async def node(root: Path, *pods: str, clock: Clock | None = None) -> AsyncItera
         try:
             yield running
         finally:
-            for name in pods:
+            for name in await running.names() & set(pods):
                 await running.delete(name)
             stop.set()
 
