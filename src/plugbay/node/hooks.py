@@ -1,0 +1,35 @@
+"""Post-start and pre-stop hooks: a command in the container, or a sleep."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import assert_never
+
+from plugbay.errors import ExecFailed, InstanceNotFound, quote
+from plugbay.model.pods import ExecHook, Hook, SleepHook
+from plugbay.node.runtimes.port import ContainerId, ContainerRuntime, ExecExit
+from plugbay.ops.clock import Clock
+
+
+async def run_hook(hook: Hook, instance: ContainerId, *, runtime: ContainerRuntime, clock: Clock) -> str:
+    """What went wrong; empty when all is well. What a command prints is lost, as with a kubelet."""
+    match hook:
+        case SleepHook(seconds):
+            await clock.sleep(seconds)
+            return ""
+        case ExecHook(command):
+            return await _run_command(command, instance, runtime)
+        case _:
+            assert_never(hook)
+
+
+async def _run_command(command: tuple[str, ...], instance: ContainerId, runtime: ContainerRuntime) -> str:
+    shown = " ".join(map(quote, command))
+    try:
+        async with aclosing(runtime.exec(instance, command)) as items:
+            async for item in items:
+                if isinstance(item, ExecExit) and item.exit_code != 0:
+                    return f"command {shown} exited with {item.exit_code}"
+    except (ExecFailed, InstanceNotFound) as error:
+        return str(error)
+    return ""

@@ -1,0 +1,136 @@
+"""Stops what runs of a pod: hooks, order and grace period.
+
+Source: kubelet 1.36 ``kuberuntime_container.go`` (``killContainer``), ``kuberuntime_termination_order.go``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from plugbay.errors import InstanceNotFound
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.pods import Container, Hook
+from plugbay.model.requests import ContainerKind
+from plugbay.node.adoption import lost, terminated
+from plugbay.node.events import pod_ref
+from plugbay.node.hooks import run_hook
+from plugbay.node.parts import NodeParts, race
+from plugbay.node.records import PodRecord, Running, Terminated
+
+logger = logging.getLogger(__name__)
+
+MIN_GRACE_S: Final = 2.0
+"""So much is left to a container although its hook, or others before it, took all the time."""
+
+
+class PodStopper:
+    """Stops the containers of one pod and records how they ended."""
+
+    def __init__(self, parts: NodeParts, uid: PodUid) -> None:
+        self._parts = parts
+        self._uid = uid
+
+    async def stop_all(self, *, grace_s: float) -> None:
+        """All hooks at once; then app containers together, then sidecars, last started first.
+
+        All share one grace period; 0 kills, without any hook.
+        """
+        running = self._record.running()
+        ended = {name: asyncio.Event() for name in running}
+        deadline = self._parts.clock.monotonic() + grace_s
+        async with asyncio.TaskGroup() as tasks:
+            for name, state in running.items():
+                self._report(name, f"Stopping container {name}")
+                earlier = [ended[other] for other in self._ends_before(name, running)]
+                tasks.create_task(self._stop(name, state, deadline=deadline, earlier=earlier, ended=ended[name]))
+
+    async def stop_now(self, *, grace_s: float) -> None:
+        """Stop everything at once, without hooks: the grace period of a stop under way became shorter."""
+        async with asyncio.TaskGroup() as tasks:
+            for name, state in self._record.running().items():
+                tasks.create_task(self._signal(name, state, grace_s=grace_s))
+
+    async def stop_one(self, name: ContainerName, running: Running, *, grace_s: float, message: str) -> None:
+        """Stop one container of a pod that goes on."""
+        self._report(name, message)
+        deadline = self._parts.clock.monotonic() + grace_s
+        await self._stop(name, running, deadline=deadline, earlier=(), ended=asyncio.Event())
+
+    @property
+    def _record(self) -> PodRecord:
+        return self._parts.pods[self._uid]
+
+    def _report(self, name: ContainerName, message: str) -> None:
+        self._parts.events.normal(pod_ref(self._record.pod, name), "Killing", message)
+
+    def _ends_before(self, name: ContainerName, running: Mapping[ContainerName, Running]) -> list[ContainerName]:
+        """Whose end a container waits for: a sidecar for all that is no sidecar and for the sidecars after it."""
+        kinds = {other: self._record.containers[other].kind for other in running}
+        if kinds[name] is not ContainerKind.SIDECAR:
+            return []
+        names = list(running)
+        later = names[names.index(name) + 1 :]
+        return [other for other in names if kinds[other] is not ContainerKind.SIDECAR or other in later]
+
+    async def _stop(
+        self,
+        name: ContainerName,
+        running: Running,
+        *,
+        deadline: float,
+        earlier: Sequence[asyncio.Event],
+        ended: asyncio.Event,
+    ) -> None:
+        hook = self._container(name).pre_stop
+        has_grace = self._left_s(deadline) > 0
+        if has_grace and (hook or earlier):
+            await race(
+                self._prepare(name, running, hook, earlier),
+                self._parts.clock.sleep(self._left_s(deadline)),
+                self._until_ended(running),
+            )
+        left_s = max(self._left_s(deadline), MIN_GRACE_S) if has_grace else 0.0
+        await self._signal(name, running, grace_s=left_s)
+        ended.set()
+
+    async def _prepare(
+        self, name: ContainerName, running: Running, hook: Hook | None, earlier: Sequence[asyncio.Event]
+    ) -> None:
+        """Run the hook, and wait for the container's turn."""
+        if hook is not None:
+            problem = await run_hook(hook, running.id, runtime=self._parts.runtime, clock=self._parts.clock)
+            if problem:
+                logger.warning("pre-stop hook of container %s of pod %s: %s", name, self._uid, problem)
+                self._parts.events.warning(pod_ref(self._record.pod, name), "FailedPreStopHook", "PreStopHook failed")
+        for each in earlier:
+            await each.wait()
+
+    async def _until_ended(self, running: Running) -> None:
+        try:
+            await self._parts.runtime.wait(running.id)
+        except InstanceNotFound:
+            return
+
+    async def _signal(self, name: ContainerName, running: Running, *, grace_s: float) -> None:
+        try:
+            end = terminated(await self._parts.runtime.stop(running.id, grace_s=grace_s), now=self._parts.clock.now())
+        except InstanceNotFound:
+            end = lost(running, now=self._parts.clock.now())
+        self._record_end(name, end)
+
+    def _record_end(self, name: ContainerName, end: Terminated) -> None:
+        """A second stop of the same instance, or one that outlasts the pod, has nothing to add."""
+        if self._uid not in self._parts.pods:
+            return
+        container = self._record.containers[name]
+        if isinstance(container.state, Running) and container.state.id == end.id:
+            self._parts.pods.put_container(self._uid, name, container.terminated(end, attempt=container.attempt))
+
+    def _left_s(self, deadline: float) -> float:
+        return max(0.0, deadline - self._parts.clock.monotonic())
+
+    def _container(self, name: ContainerName) -> Container:
+        return next(each for each in self._record.pod.spec.all_containers if each.name == name)
