@@ -23,6 +23,11 @@ class ManualClock:
     def monotonic(self) -> float:
         return self._elapsed
 
+    @property
+    def sleepers(self) -> int:
+        """How many sleep now, those that gave up waiting included."""
+        return len(self._sleepers)
+
     async def sleep(self, seconds: float) -> None:
         woken = asyncio.Event()
         heapq.heappush(self._sleepers, (self._elapsed + seconds, next(self._serial), woken))

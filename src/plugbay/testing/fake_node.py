@@ -56,6 +56,7 @@ class FakeDevices:
     Attributes:
         held: pod to the containers it was last admitted with as running.
         refusal: of every admission, while it is set.
+        answers: while it is not set, admissions wait.
         health: what `health_of` answers; `fall_ill` changes it.
     """
 
@@ -64,6 +65,8 @@ class FakeDevices:
         self.allocatable = 0
         self.held: dict[PodUid, frozenset[ContainerName]] = {}
         self.refusal: AdmissionError | None = None
+        self.answers = asyncio.Event()
+        self.answers.set()
         self.pre_start_refusals: list[AdmissionError] = []
         self.health: dict[PodUid, DevicesHealth] = {}
         self._changes = Changes()
@@ -78,6 +81,7 @@ class FakeDevices:
         self._notices.put([pod])
 
     async def admit(self, pod: PodRequest, *, running: Collection[ContainerName] = ()) -> None:
+        await self.answers.wait()
         if self.refusal is not None:
             raise self.refusal
         self.held[pod.uid] = frozenset(running)
@@ -118,6 +122,7 @@ class FakeStore:
 
     def save_pod(self, record: PodRecord) -> None:
         self.pods[record.uid] = record
+        self._moved.notify()
 
     def delete_pod(self, uid: PodUid) -> None:
         self.pods.pop(uid, None)
