@@ -4,7 +4,7 @@ WAL with full sync: a commit that was answered survives power loss. Commits wait
 transaction, so admissions running side by side pay for one sync. The file belongs to one process at a time. It lies
 outside the device-plugins directory, whose entries change how a kubelet starts.
 
-Compatibility: ``user_version`` is the schema's version; a newer one is refused, never changed.
+Compatibility: see `open_database`; the migrations are only ever appended to.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from typing import Final
 from plugbay.errors import StoreUnusable
 from plugbay.manager.state import Assignment
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.ops.databases import open_database
 
-SCHEMA_VERSION: Final = 1
-_SCHEMA: Final = """
+_MIGRATIONS: Final = (
+    """
 CREATE TABLE assignment (
     pod TEXT NOT NULL,
     container TEXT NOT NULL,
@@ -36,7 +37,8 @@ CREATE TABLE assignment (
 ) WITHOUT ROWID;
 CREATE TABLE resource (name TEXT PRIMARY KEY NOT NULL) WITHOUT ROWID;
 CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;
-"""
+""",
+)
 
 _VIEW_CHECKSUMS: Final = "view checksums"
 
@@ -120,21 +122,28 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._connection = _connect(path)
+        self._connection = open_database(path, _MIGRATIONS)
         self._waiting: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_until_closed, name="plugbay-store", daemon=True)
         self._thread.start()
 
     def load(self) -> Stored:
-        """Everything the store holds. Blocks; called once, before the first commit."""
-        rows = self._connection.execute("SELECT pod, container, resource, devices, response FROM assignment")
-        names = self._connection.execute("SELECT name FROM resource ORDER BY name")
-        sums = self._connection.execute("SELECT value FROM meta WHERE key = ?", (_VIEW_CHECKSUMS,)).fetchone()
-        return Stored(
-            tuple(_assignment(*row) for row in rows),
-            tuple(ResourceName(name) for (name,) in names),
-            frozenset(json.loads(sums[0])) if sums else frozenset(),
-        )
+        """Everything the store holds. Blocks; called once, before the first commit.
+
+        Raises:
+            StoreUnusable: a row is damaged.
+        """
+        try:
+            rows = self._connection.execute("SELECT pod, container, resource, devices, response FROM assignment")
+            names = self._connection.execute("SELECT name FROM resource ORDER BY name")
+            sums = self._connection.execute("SELECT value FROM meta WHERE key = ?", (_VIEW_CHECKSUMS,)).fetchone()
+            return Stored(
+                tuple(_assignment(*row) for row in rows),
+                tuple(ResourceName(name) for (name,) in names),
+                frozenset(json.loads(sums[0])) if sums else frozenset(),
+            )
+        except (sqlite3.Error, ValueError, TypeError, AttributeError) as error:
+            raise StoreUnusable(str(self._path), f"damaged: {error}") from error
 
     async def commit(self, changes: Sequence[Change]) -> None:
         """Make ``changes`` durable, all or none. Once called it takes effect even if the caller is cancelled.
@@ -170,7 +179,7 @@ class Store:
     def _write_batch(self, batch: Sequence[_Commit]) -> None:
         try:
             self._write([change for commit in batch for change in commit.changes])
-        except sqlite3.Error as error:
+        except Exception as error:  # whatever it is, who waits must learn it and the thread must go on
             if len(batch) > 1:  # one bad commit must not fail its neighbours
                 for commit in batch:
                     self._write_batch([commit])
@@ -199,31 +208,6 @@ async def open_store(path: Path) -> AsyncIterator[Store]:
         yield store
     finally:
         await asyncio.to_thread(store.close)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-    except (OSError, sqlite3.Error) as error:
-        raise StoreUnusable(str(path), str(error)) from error
-    try:
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > SCHEMA_VERSION:
-            raise StoreUnusable(str(path), f"written by a newer plugbay (schema {version}, known {SCHEMA_VERSION})")
-        if version == 0:
-            connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
-        path.chmod(0o600)
-    except BaseException as error:
-        connection.close()
-        if isinstance(error, sqlite3.Error | OSError):
-            problem = "in use by another process" if "locked" in str(error) else str(error)
-            raise StoreUnusable(str(path), problem) from error
-        raise
-    return connection
 
 
 def _apply(connection: sqlite3.Connection, change: Change) -> None:

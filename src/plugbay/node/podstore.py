@@ -21,19 +21,21 @@ from plugbay.model.ids import PodUid
 from plugbay.node.events import Event
 from plugbay.node.records import PodRecord
 from plugbay.node.stored import decode_event, decode_pod, encode_event, encode_pod
+from plugbay.ops.databases import open_database
 
 logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION: Final = 2
-_SCHEMA: Final = """
+_MIGRATIONS: Final = (
+    """
 CREATE TABLE pod (uid TEXT PRIMARY KEY NOT NULL, manifest TEXT NOT NULL, created_at TEXT NOT NULL,
                   progress TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE event (name TEXT PRIMARY KEY NOT NULL, event TEXT NOT NULL) WITHOUT ROWID;
-"""
-_SINCE_VERSION_2: Final = """
+""",
+    # one row while the node takes no new pods
+    """
 CREATE TABLE cordon (since TEXT NOT NULL);
-"""
-"""Holds one row while the node takes no new pods."""
+""",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class PodStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._connection = _connect(path)
+        self._connection = open_database(path, _MIGRATIONS)
         self._unwritten = _Batch()
         self._wake = asyncio.Event()
         self._closing = False
@@ -137,7 +139,7 @@ class PodStore:
         batch, self._unwritten = self._unwritten, _Batch()
         try:
             await asyncio.to_thread(_write, self._connection, batch)
-        except sqlite3.Error as error:
+        except Exception as error:  # whatever it is, who waits must learn it and the writer must go on
             self._unwritten.older(batch)
             logger.warning("cannot write %s: %s", self._path, error)
             for waiting in batch.waiting:
@@ -167,32 +169,6 @@ async def open_pod_store(path: Path) -> AsyncIterator[PodStore]:
                 await asyncio.wait({writer})  # also when the block failed, where the group would cancel it
     finally:
         await asyncio.to_thread(store.close)
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-    except (OSError, sqlite3.Error) as error:
-        raise StoreUnusable(str(path), str(error)) from error
-    try:
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > SCHEMA_VERSION:
-            raise StoreUnusable(str(path), f"written by a newer plugbay (schema {version}, known {SCHEMA_VERSION})")
-        connection.execute("PRAGMA journal_mode = WAL")  # the first statement that may change the file
-        connection.execute("PRAGMA synchronous = FULL")
-        if version < SCHEMA_VERSION:
-            steps = _SINCE_VERSION_2 if version else _SCHEMA + _SINCE_VERSION_2
-            connection.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
-        path.chmod(0o600)
-    except BaseException as error:
-        connection.close()
-        if isinstance(error, sqlite3.Error | OSError):
-            problem = "in use by another process" if "locked" in str(error) else str(error)
-            raise StoreUnusable(str(path), problem) from error
-        raise
-    return connection
 
 
 def _write(connection: sqlite3.Connection, batch: _Batch) -> None:

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import StoreUnusable
+from plugbay.manager.state import Assignment
+from plugbay.manager.store import SaveAssignments, SaveResource, open_store
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.ops.databases import open_database
+
+NAME = ResourceName("example.com/r")
+
+
+def assignment(pod: str) -> Assignment:
+    return Assignment(PodUid(pod), ContainerName("c"), NAME, {-1: (DeviceId("a"),)}, b"\x00\xff")
+
+
+async def test_commit_that_cannot_be_written_fails_alone(tmp_path: Path) -> None:
+    """A lone surrogate cannot be stored; commits around it are."""
+    async with open_store(tmp_path / "s.db") as store:
+        with pytest.raises(StoreUnusable):
+            await store.commit([SaveAssignments((assignment("\ud800"),))])
+        await store.commit([SaveAssignments((assignment("p"),)), SaveResource(NAME)])
+    async with open_store(tmp_path / "s.db") as store:
+        assert store.load().assignments == (assignment("p"),)
+        assert store.load().resources == (NAME,)
+
+
+async def test_newer_file_is_refused_and_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreUnusable, match=r"written by a newer plugbay \(schema 99, known 1\)"):
+        async with open_store(path):
+            pass
+    assert path.read_bytes() == before
+
+
+async def test_damaged_row_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    async with open_store(path) as store:
+        await store.commit([SaveAssignments((assignment("p"),))])
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE assignment SET devices = '[1]'")
+    connection.close()
+    async with open_store(path) as store:
+        with pytest.raises(StoreUnusable, match=f"{path}: damaged"):
+            store.load()
+
+
+def test_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    with pytest.raises(StoreUnusable, match=f"cannot make {tmp_path}/state: File exists"):
+        open_database(tmp_path / "state" / "s.db", [])
+
+
+def test_migrations_are_run_once_each(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    first = ["CREATE TABLE one (x);"]
+    open_database(path, first).close()
+    open_database(path, first).close()
+    connection = open_database(path, [*first, "CREATE TABLE two (x);"])
+    assert [name for (name,) in connection.execute("SELECT name FROM sqlite_master")] == ["one", "two"]
+    connection.close()
+    with pytest.raises(StoreUnusable, match="newer"):
+        open_database(path, first)
