@@ -1,13 +1,16 @@
 """Kubernetes device plugins in Python: what a plugin author imports."""
 
+from plugbay.errors import AllocationError, PartialAllocationError
 from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount, merge_devices
 from plugbay.model.health import HEALTHY, Health, HealthState, unhealthy, unknown
+from plugbay.sdk.checks import health
 from plugbay.sdk.entry import run
 from plugbay.sdk.plugin import DevicePlugin, plugin
 
 __all__ = [
     "HEALTHY",
+    "AllocationError",
     "ContainerEdits",
     "Device",
     "DeviceNode",
@@ -15,6 +18,8 @@ __all__ = [
     "Health",
     "HealthState",
     "Mount",
+    "PartialAllocationError",
+    "health",
     "merge_devices",
     "plugin",
     "run",

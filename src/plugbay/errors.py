@@ -13,6 +13,10 @@
     │   ├── InvalidPreference
     │   ├── DeviceListTooLarge
     │   ├── DuplicateResource
+    │   ├── AllocationError
+    │   │   └── PartialAllocationError
+    │   ├── InvalidHealthCheck
+    │   ├── CannotIsolate
     │   └── PluginLoadError
     ├── OperatorError               who runs the program: files, paths, rights, flags
     │   ├── UsageError
@@ -178,6 +182,55 @@ class DuplicateResource(AuthorError):
 
     def __str__(self) -> str:
         return f"two plugins serve {self.resource}; a kubelet knows one"
+
+
+class AllocationError(AuthorError):
+    """For authors to raise in ``allocate``: the devices cannot be given; the text reaches the pod's event."""
+
+
+class PartialAllocationError(AllocationError):
+    """For authors to raise in ``allocate``: some of the devices cannot be given.
+
+    The request fails, and the ``failed`` ones are unhealthy from now on, until a health check or ``discover`` that
+    began later says that they are healthy.
+
+    Args:
+        failed: IDs of devices.
+        problem: why.
+    """
+
+    def __init__(self, failed: Sequence[str], problem: str = "") -> None:
+        super().__init__(failed, problem)
+        self.failed = tuple(failed)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        sentence = f"cannot allocate {', '.join(map(quote, self.failed))}"
+        return f"{sentence}: {self.problem}" if self.problem else sentence
+
+
+class InvalidHealthCheck(AuthorError):
+    """A method or function marked with ``@health`` cannot be used as a check."""
+
+    def __init__(self, check: str, problem: str) -> None:
+        super().__init__(check, problem)
+        self.check = check
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"health check {self.check}: {self.problem}"
+
+
+class CannotIsolate(AuthorError):
+    """A function cannot be sent to a process of its own."""
+
+    def __init__(self, function: str, problem: str) -> None:
+        super().__init__(function, problem)
+        self.function = function
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.function} cannot run in a process of its own: {self.problem}"
 
 
 class PluginLoadError(AuthorError):

@@ -55,6 +55,20 @@ class Device:
         set_field(self, "edits", edits if edits != ContainerEdits() else NO_EDITS)
         _check(self)
 
+    def with_health(self, health: Health) -> Device:
+        """This device in another state."""
+        if health == self.health:
+            return self
+        other = object.__new__(Device)
+        for name, value in (
+            ("id", self.id),
+            ("health", health),
+            ("numa_nodes", self.numa_nodes),
+            ("edits", self.edits),
+        ):
+            object.__setattr__(other, name, value)
+        return other
+
 
 def index_devices(devices: Iterable[Device]) -> dict[DeviceId, Device]:
     """Devices by ID, in the order given.

@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from plugbay.errors import PlugbayError
 from plugbay.kernel.watch import PathWatch, watch_paths
-from plugbay.model.devices import Device
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.calls import discovered
+from plugbay.sdk.listing import Listing
 from plugbay.sdk.plugin import DevicePlugin, watched_paths
 
 logger = logging.getLogger(__name__)
@@ -23,16 +22,16 @@ class Discovery:
     """Runs `discover` at start, on changes of the watched paths, every so often, and when asked.
 
     Args:
-        publish: is handed each list.
+        listing: is told what was found.
 
     Attributes:
         found: set once there is a list. Before that a plugin must not register: its empty list would be a claim.
     """
 
-    def __init__(self, plugin: DevicePlugin, publish: Callable[[Iterable[Device]], None]) -> None:
+    def __init__(self, plugin: DevicePlugin, listing: Listing) -> None:
         self.found = asyncio.Event()
         self._plugin = plugin
-        self._publish = publish
+        self._listing = listing
         self._asked = asyncio.Event()
         self._backoff = Backoff()
         self._last_problem = ""
@@ -64,13 +63,14 @@ class Discovery:
 
     async def _look(self) -> float | None:
         """Discover once; returns the seconds until the next run is due at the latest."""
+        moment = self._listing.moment()
         try:
-            self._publish(await discovered(self._plugin))
+            self._listing.found(await discovered(self._plugin), moment=moment)
         except Exception as error:  # an author's code may raise anything, and must not end the plugin
             if not (isinstance(error, FileNotFoundError) and self._is_path_missing()):
                 self._report(error)
                 return self._backoff.next_delay_s()
-            self._publish(())
+            self._listing.found((), moment=moment)
         if self._last_problem:
             logger.info("%s: looking for devices works again", self._plugin.resource_name)
         self._last_problem = ""

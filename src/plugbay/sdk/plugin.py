@@ -10,6 +10,7 @@ from plugbay.errors import InvalidDevice
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits, merge_devices
 from plugbay.model.ids import ResourceName, parse_resource_name
+from plugbay.sdk.checks import HealthCheck, checks_of
 
 Discovered = Iterable[Device] | AsyncIterable[Device] | Awaitable[Iterable[Device]]
 """Devices, however they come: a list, a generator, an async generator, or a coroutine that returns them."""
@@ -19,7 +20,8 @@ class DevicePlugin:
     """One resource and its devices. Subclass it, name the resource, and say what is there.
 
     Every method may be plain or ``async``; plain ones run in a thread, so they may block. Overriding an optional hook
-    is what makes the kubelet call it. Exceptions from hooks reach the kubelet as the text of a failed call.
+    is what makes the kubelet call it. Exceptions from hooks reach the kubelet as the text of a failed call. Methods
+    marked with `health` check the devices.
 
     Attributes:
         resource_name: ``vendor-domain/type``.
@@ -66,6 +68,10 @@ class DevicePlugin:
     _ask_refresh: Callable[[], object] | None = None
     """There while the plugin is served, see `bind_refresh`."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For an isolated health check, which works on a copy in another process."""
+        return {name: value for name, value in vars(self).items() if name != "_ask_refresh"}
+
 
 def plugin(
     resource_name: str,
@@ -73,18 +79,26 @@ def plugin(
     watch: str | Path | Sequence[str | Path] = (),
     every: float | None = None,
     join_env: str | None = ",",
+    health: Callable[..., Any] | Sequence[Callable[..., Any]] = (),
 ) -> Callable[[Callable[..., Any]], DevicePlugin]:
     """Make a plugin of a function that returns or yields devices.
 
     A function with a parameter is handed the watched path, or the list of them if there are several.
 
+    Args:
+        health: functions marked with ``@health(...)`` that check the devices; one or several.
+
     Raises:
         InvalidResourceName: no kubelet would accept the name.
+        InvalidHealthCheck: what ``health`` names is no check.
     """
     parse_resource_name(resource_name)
+    checks = (health,) if callable(health) else tuple(health)
 
     def decorate(function: Callable[..., Any]) -> DevicePlugin:
-        return _FunctionPlugin(function, resource_name, watch=watch, every=every, join_env=join_env)
+        made = _FunctionPlugin(function, resource_name, watch=watch, every=every, join_env=join_env, checks=checks)
+        health_checks(made)  # to be refused here, where they are written
+        return made
 
     return decorate
 
@@ -98,12 +112,14 @@ class _FunctionPlugin(DevicePlugin):
         watch: str | Path | Sequence[str | Path],
         every: float | None,
         join_env: str | None,
+        checks: tuple[Callable[..., Any], ...],
     ) -> None:
         self._function = function
         self.resource_name = resource_name
         self.watch = watch
         self.every = every
         self.join_env = join_env
+        self.checks = checks
         self.__doc__ = function.__doc__
 
     def discover(self) -> Discovered:
@@ -129,6 +145,15 @@ def options_of(plugin: DevicePlugin) -> PluginOptions:
         pre_start_required=offers(plugin, "pre_start_container"),
         get_preferred_allocation_available=offers(plugin, "preferred_allocation"),
     )
+
+
+def health_checks(plugin: DevicePlugin) -> tuple[HealthCheck, ...]:
+    """The plugin's checks, those given to ``@plugin`` included.
+
+    Raises:
+        InvalidHealthCheck: one takes other parameters than a check does, or is not marked.
+    """
+    return checks_of(plugin, plugin.checks if isinstance(plugin, _FunctionPlugin) else ())
 
 
 def resource_of(plugin: DevicePlugin) -> ResourceName:

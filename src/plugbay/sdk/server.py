@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from enum import Enum, auto
 from pathlib import Path
@@ -16,9 +17,12 @@ from typing import Final
 from plugbay.errors import PathUnusable
 from plugbay.kernel.watch import PathWatch, watch_paths
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.model.devices import Device
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.discovery import Discovery
-from plugbay.sdk.plugin import DevicePlugin, bind_refresh, options_of, resource_of
+from plugbay.sdk.health import HealthMonitor
+from plugbay.sdk.listing import Listing
+from plugbay.sdk.plugin import DevicePlugin, bind_refresh, health_checks, options_of, resource_of
 from plugbay.sdk.registration import Registrar, SocketId, identify
 from plugbay.sdk.service import PluginService
 from plugbay.sdk.sockets import new_socket_path, remove_leftovers
@@ -54,8 +58,10 @@ class PluginServer:
         self.stopping = asyncio.Event()
         self._plugin = plugin
         self._paths = paths
-        self._service = PluginService(plugin, self._streams_changed)
-        self._discovery = Discovery(plugin, self._service.publish)
+        self._listing = Listing(self._publish)
+        self._service = PluginService(plugin, self._streams_changed, self._listing.allocation_failed)
+        self._discovery = Discovery(plugin, self._listing)
+        self._monitors = tuple(HealthMonitor(check, self._listing) for check in health_checks(plugin))
         self._registrar = Registrar(paths.registration_socket, self.resource, options_of(plugin))
         self._backoff = Backoff()
         self._woken = asyncio.Event()
@@ -81,13 +87,19 @@ class PluginServer:
         bind_refresh(self._plugin, lambda: loop.call_soon_threadsafe(self._discovery.refresh))
         try:
             async with asyncio.TaskGroup() as tasks:
-                discovering = tasks.create_task(self._discovery.run(), name=f"discover {self.resource}")
+                working = [tasks.create_task(self._discovery.run(), name=f"discover {self.resource}")]
+                working += [tasks.create_task(each.run(), name=f"check {self.resource}") for each in self._monitors]
                 await self._wait_for_devices()
                 while not self.stopping.is_set():
                     await self._serve_incarnation()
-                discovering.cancel()
+                for task in working:
+                    task.cancel()
         finally:
+            self._listing.close()
             bind_refresh(self._plugin, None)
+
+    def _publish(self, devices: Iterable[Device]) -> None:
+        self._service.publish(devices)
 
     async def _wait_for_devices(self) -> None:
         waits = (self._discovery.found.wait, self.stopping.wait)

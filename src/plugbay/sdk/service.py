@@ -7,9 +7,10 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
-from plugbay.errors import DeviceListTooLarge, InvalidPreference, UnknownDevice
+from plugbay.errors import DeviceListTooLarge, InvalidPreference, PartialAllocationError, UnknownDevice
 from plugbay.model.devices import Device, PluginOptions, index_devices
 from plugbay.model.edits import ContainerEdits
+from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId
 from plugbay.sdk.calls import call
 from plugbay.sdk.plugin import DevicePlugin, options_of
@@ -38,11 +39,18 @@ class PluginService:
 
     Args:
         streams_changed: called when a stream opens or ends.
+        allocation_failed: told which devices could not be given, and why.
     """
 
-    def __init__(self, plugin: DevicePlugin, streams_changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        plugin: DevicePlugin,
+        streams_changed: Callable[[], None],
+        allocation_failed: Callable[[Mapping[DeviceId, Health]], None],
+    ) -> None:
         self._plugin = plugin
         self._streams_changed = streams_changed
+        self._allocation_failed = allocation_failed
         self._devices: Mapping[DeviceId, Device] = {}
         self._message = encode_devices(())
         self._streams: set[_Stream] = set()
@@ -127,10 +135,19 @@ class PluginService:
         if type(self._plugin).allocate is DevicePlugin.allocate:
             edits = DevicePlugin.allocate(self._plugin, chosen)  # nothing in it blocks: no thread
         else:
-            edits = await call(self._plugin.allocate, chosen)
+            edits = await self._ask_for_edits(chosen)
         if not isinstance(edits, ContainerEdits):
             raise TypeError(f"allocate() gave {edits!r} instead of ContainerEdits")
         logger.info("allocated %s of %s", ", ".join(device.id for device in chosen), self._plugin.resource_name)
+        return edits
+
+    async def _ask_for_edits(self, chosen: list[Device]) -> ContainerEdits:
+        try:
+            edits: ContainerEdits = await call(self._plugin.allocate, chosen)
+        except PartialAllocationError as error:
+            failed = unhealthy("AllocationFailed", error.problem)
+            self._allocation_failed({device.id: failed for device in chosen if device.id in error.failed})
+            raise
         return edits
 
     async def preferred_allocation(self, request: PreferenceRequest) -> Sequence[DeviceId]:
@@ -171,7 +188,13 @@ def _log_difference(resource: str, before: Mapping[DeviceId, Device], after: Map
     for device_id, device in after.items():
         if device_id not in before:
             logger.info("%s: new device %s, %s", resource, device_id, device.health)
-        elif before[device_id].health != device.health:
-            logger.warning("%s: device %s is %s", resource, device_id, device.health)
-        elif before[device_id] != device:
+        elif _is_other_state(before[device_id].health, device.health):
+            level = logging.INFO if device.health.is_healthy else logging.WARNING
+            logger.log(level, "%s: device %s is %s", resource, device_id, device.health)
+        elif before[device_id].with_health(device.health) != device:
             logger.info("%s: device %s changed", resource, device_id)
+
+
+def _is_other_state(before: Health, after: Health) -> bool:
+    """Whether an operator has to be told; messages change with every degree of a temperature."""
+    return (before.state, before.reason) != (after.state, after.reason)

@@ -95,3 +95,11 @@ def test_only_one_text_is_healthy_on_the_wire(health: str) -> None:
 def test_health_for_people(health: Health, text: str) -> None:
     assert str(health) == text
     assert health.is_healthy is (health.state is HealthState.HEALTHY)
+
+
+def test_device_in_another_state_is_otherwise_the_same() -> None:
+    device = Device("g1", numa_nodes=[1], env={"Gopher": "g1"})
+    assert device.with_health(unhealthy("Hot")) == Device(
+        "g1", health=unhealthy("Hot"), numa_nodes=[1], env={"Gopher": "g1"}
+    )
+    assert device.with_health(HEALTHY) is device

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from plugbay import Device, DevicePlugin
-from plugbay.model.devices import index_devices
 from plugbay.sdk.discovery import Discovery
+from plugbay.sdk.listing import Listing
 
 DEADLINE_S = 10
 
@@ -33,7 +33,7 @@ class Scripted(DevicePlugin):
 async def until_found(plugin: DevicePlugin) -> list[str]:
     """The IDs of the first list."""
     published: list[str] = []
-    discovery = Discovery(plugin, lambda devices: published.extend(index_devices(devices)))
+    discovery = Discovery(plugin, Listing(lambda devices: published.extend(device.id for device in devices)))
     async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
         running = tasks.create_task(discovery.run())
         await discovery.found.wait()

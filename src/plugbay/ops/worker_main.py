@@ -1,0 +1,122 @@
+"""The program of a worker process: it loads one function and calls it, time and again, until its pipe closes.
+
+Started by its path, ``python -I -S worker_main.py PARENT_PID``, so that it costs what Python costs and no more: no
+`site`, no package of ours unless the function needs it. Requests and answers are pickles, each behind its length in
+four bytes. What the function prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import struct
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import ModuleType
+from typing import Any, BinaryIO
+
+LENGTH = struct.Struct(">I")
+_PR_SET_PDEATHSIG = 1
+_SIGKILL = 9
+
+
+def main() -> None:
+    _die_with_parent(int(sys.argv[1]))
+    requests, answers = _take_over_pipes()
+    load = _receive(requests)
+    if load is None:
+        return
+    _send(answers, _attempt(_load, load))
+    while (arguments := _receive(requests)) is not None:
+        _send(answers, _attempt(_function, arguments))
+
+
+def _attempt(act: Callable[..., object], arguments: tuple[Any, ...]) -> tuple[str, object]:
+    """What came of it: ``("returned", value)`` or ``("raised", text)``."""
+    try:
+        return "returned", act(*arguments)
+    except BaseException as error:  # sys.exit() too: the function is somebody else's
+        return "raised", f"{type(error).__name__}: {error}"
+
+
+def _function(*_: object) -> object:
+    raise AssertionError("nothing is loaded")
+
+
+def _load(search_path: list[str], module: tuple[str, str | None, str | None], pickled: bytes) -> None:
+    """Make `_function` the one that ``pickled`` stands for.
+
+    Args:
+        module: the name that the pickle knows the function's module by, the name it can be imported by if that is
+            another one, and its file for when it has none.
+    """
+    global _function
+    sys.path[:] = search_path
+    name, import_name, file = module
+    if import_name is None or not _import(import_name, known_as=name):
+        assert file is not None
+        _load_file("__plugbay_main__" if name == "__main__" else name, file, known_as=name)
+    _function = pickle.loads(pickled)
+
+
+def _import(name: str, *, known_as: str) -> bool:
+    """Import a module, if there is one of that name."""
+    try:
+        sys.modules[known_as] = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            return False
+        raise
+    return True
+
+
+def _load_file(name: str, file: str, *, known_as: str) -> None:
+    # Not by importlib.util, which would cost a quarter of a megabyte.
+    loader = SourceFileLoader(name, file)
+    module = ModuleType(name)
+    module.__file__, module.__loader__, module.__spec__ = file, loader, ModuleSpec(name, loader, origin=file)
+    # This very module stays alive by the functions that run.
+    sys.modules[name] = sys.modules[known_as] = module
+    loader.exec_module(module)
+
+
+def _take_over_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """The pipes, away from where the function may read and print."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    return requests, answers
+
+
+def _receive(requests: BinaryIO) -> Any:
+    """The next request; None when there will be none."""
+    head = requests.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    return pickle.loads(requests.read(*LENGTH.unpack(head)))
+
+
+def _send(answers: BinaryIO, answer: tuple[str, object]) -> None:
+    try:
+        encoded = pickle.dumps(answer)
+    except Exception as error:
+        encoded = pickle.dumps(("raised", f"{type(error).__name__}: {error}"))
+    answers.write(LENGTH.pack(len(encoded)) + encoded)
+    answers.flush()
+
+
+def _die_with_parent(parent: int) -> None:
+    """A worker that hangs does not see its pipe close; the kernel sees to it that it ends all the same."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

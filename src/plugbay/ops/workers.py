@@ -1,0 +1,179 @@
+"""A function in a process of its own, which may hang, crash or be killed without harm to ours.
+
+The process is `worker_main`, lean and started anew rather than forked: ours has threads and gRPC in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from plugbay.errors import CannotIsolate
+
+_PROGRAM: Final = str(Path(__file__).with_name("worker_main.py"))
+_LENGTH_BYTES: Final = 4
+START_S: Final = 30.0
+"""Vendor libraries take their time to load."""
+DIE_S: Final = 2.0
+"""A process in an uninterruptible system call does not die of SIGKILL before the call ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The function raised; ``problem`` is the type and the text of its exception."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """No answer in time; the process was killed."""
+
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The process ended during the call; ``how`` says ``was killed by SIGABRT`` or ``exited with code 3``."""
+
+    how: str
+
+
+Answer = Returned | Raised | TimedOut | Died
+
+
+class Worker:
+    """Calls ``function`` in a process of its own, one call at a time; open in ``async with``.
+
+    The process starts with the first call, and again with the first one after it died or was killed. It has the
+    function as it was when this object was made: later changes of what the function is bound to do not reach it.
+
+    Raises:
+        CannotIsolate: another process cannot get at ``function``: it has to be pickled.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._task = _pickled_task(function)
+        self._process: asyncio.subprocess.Process | None = None
+        self._is_ready = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._kill()
+
+    @property
+    def pid(self) -> int | None:
+        """The process that would answer the next call; None when a new one would be started."""
+        return self._process.pid if self._process is not None and self._is_ready else None
+
+    async def call(self, *arguments: object, timeout_s: float) -> Answer:
+        """One call. The time that a new process takes to start does not count, but has a limit of its own."""
+        request = pickle.dumps(arguments)
+        if not self._is_ready:
+            problem = await self._start()
+            if problem is not None:
+                return problem
+        return await self._exchange(request, timeout_s)
+
+    async def _start(self) -> Answer | None:
+        """Start a process and have it load the function; what went wrong, or None."""
+        if self._process is not None and not await self._kill():
+            return TimedOut(DIE_S)  # no second process beside one that hangs in the kernel
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", _PROGRAM, str(os.getpid())),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for us
+        )
+        loaded = await self._exchange(self._task, START_S)
+        if isinstance(loaded, Returned):
+            self._is_ready = True
+            return None
+        await self._kill()
+        return loaded
+
+    async def _exchange(self, request: bytes, timeout_s: float) -> Answer:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        is_answered = False
+        try:
+            async with asyncio.timeout(timeout_s):
+                self._process.stdin.write(len(request).to_bytes(_LENGTH_BYTES, "big") + request)
+                await self._process.stdin.drain()
+                size = int.from_bytes(await self._process.stdout.readexactly(_LENGTH_BYTES), "big")
+                outcome, value = pickle.loads(await self._process.stdout.readexactly(size))
+            is_answered = True
+        except TimeoutError:
+            return TimedOut(timeout_s)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return Died(await self._how_it_ended())
+        except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError, TypeError) as error:
+            return Raised(f"its answer cannot be read: {error}")
+        finally:
+            if not is_answered:  # cancelled too: what comes now answers nobody
+                self._is_ready = False
+                await self._kill()
+        return Returned(value) if outcome == "returned" else Raised(str(value))
+
+    async def _how_it_ended(self) -> str:
+        assert self._process is not None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DIE_S):
+                await self._process.wait()
+        code = self._process.returncode
+        if code is None:
+            return "closed its pipe"
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+
+    async def _kill(self) -> bool:
+        """End the process and what it started; returns whether it has ended."""
+        self._is_ready = False
+        process = self._process
+        if process is None:
+            return True
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        try:
+            async with asyncio.timeout(DIE_S):
+                await process.wait()
+        except TimeoutError:
+            return False
+        self._process = None
+        return True
+
+
+def _pickled_task(function: Callable[..., Any]) -> bytes:
+    """What the worker needs to have ``function``: where to look for modules, which one to load, and the pickle."""
+    subject = getattr(function, "__self__", function)
+    name: str = subject.__module__ if hasattr(subject, "__module__") else function.__module__
+    try:
+        pickled = pickle.dumps(function)
+    except Exception as error:  # what is bound to the function may raise anything
+        raise CannotIsolate(getattr(function, "__qualname__", repr(function)), str(error)) from error
+    module = sys.modules.get(name)
+    spec = getattr(module, "__spec__", None)
+    file = getattr(module, "__file__", None)
+    if name == "__main__" and spec is None and file is None:
+        raise CannotIsolate(getattr(function, "__qualname__", repr(function)), "it is in no file")
+    search_path = [os.path.abspath(entry) for entry in sys.path]
+    return pickle.dumps((search_path, (name, spec.name if spec is not None else None, file), pickled))

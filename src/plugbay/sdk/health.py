@@ -1,0 +1,193 @@
+"""Runs a plugin's health checks, each in rounds, and keeps what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, NoReturn, Protocol
+
+from plugbay.model.devices import Device
+from plugbay.model.health import Health, unknown
+from plugbay.model.ids import DeviceId
+from plugbay.ops.workers import Died, Raised, Returned, TimedOut, Worker
+from plugbay.sdk.backoff import Backoff
+from plugbay.sdk.calls import call
+from plugbay.sdk.checks import HealthCheck, Isolation, Scope
+from plugbay.sdk.judging import UNJUDGED, Judgement, judge, verdict_of, verdicts_of
+from plugbay.sdk.listing import Listing
+
+AT_ONCE: Final = 8
+"""How many devices one check looks at together; more would mean as many threads."""
+
+
+class Asking(Protocol):
+    """One call of a check: what it answers, or why there is no answer."""
+
+    async def __call__(self, key: str, *arguments: object) -> Returned | Health: ...
+
+
+class HealthMonitor:
+    """Runs one check over the devices there are.
+
+    Raises:
+        CannotIsolate: it is to run in a process of its own and cannot.
+    """
+
+    def __init__(self, check: HealthCheck, listing: Listing) -> None:
+        self._check = check
+        self._listing = listing
+        self._judgements: dict[DeviceId, Judgement] = {}
+        self._devices_changed = asyncio.Event()
+        # Made at once, so that a plugin that cannot be isolated is refused before anything is served.
+        self._worker = Worker(check.function) if check.settings.isolation is Isolation.PROCESS else None
+        listing.add_judge(self)
+
+    def health_of(self, device: DeviceId) -> Health:
+        return self._judgements.get(device, UNJUDGED).health
+
+    def devices_changed(self) -> None:
+        """Forget devices that are gone, and look at new ones soon."""
+        devices = self._listing.devices
+        self._judgements = {each: held for each, held in self._judgements.items() if each in devices}
+        self._devices_changed.set()
+
+    async def run(self) -> NoReturn:
+        """Check in rounds until cancelled; new devices need not wait for the next one."""
+        loop = asyncio.get_running_loop()
+        async with self._asking() as ask:
+            while True:
+                await self._look_at(list(self._listing.devices.values()), ask)
+                due = loop.time() + self._check.settings.every_s
+                while await self._is_changed_before(due):
+                    devices = self._listing.devices.values()
+                    new = [device for device in devices if device.id not in self._judgements]
+                    await self._look_at(new, ask)
+
+    async def _is_changed_before(self, due: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(due):
+                await self._devices_changed.wait()
+        is_changed = self._devices_changed.is_set()
+        self._devices_changed.clear()
+        return is_changed
+
+    async def _look_at(self, devices: Sequence[Device], ask: Asking) -> None:
+        if not devices:
+            return
+        if self._check.scope is Scope.ALL:
+            moment = self._listing.moment()
+            ids = [device.id for device in devices]
+            match await ask(""):
+                case Returned(value):
+                    verdicts = verdicts_of(value, list(ids))
+                    self._hear({each: verdicts[each] for each in ids}, moment)
+                case problem:
+                    self._hear(dict.fromkeys(ids, problem), moment)
+            return
+        width = 1 if self._worker is not None else AT_ONCE
+        queue = iter(devices)
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(width, len(devices))):
+                tasks.create_task(self._look_at_each(queue, ask))
+
+    async def _look_at_each(self, queue: Iterator[Device], ask: Asking) -> None:
+        for device in queue:
+            moment = self._listing.moment()
+            answer = await ask(device.id, device)
+            self._hear({device.id: verdict_of(answer.value) if isinstance(answer, Returned) else answer}, moment)
+
+    def _hear(self, verdicts: Mapping[DeviceId, Health], moment: int) -> None:
+        settings, devices = self._check.settings, self._listing.devices
+        for each, verdict in verdicts.items():
+            if each in devices:
+                before = self._judgements.get(each, UNJUDGED)
+                self._judgements[each] = judge(before, verdict, fall=settings.fall, rise=settings.rise)
+        self._listing.judged((each for each, verdict in verdicts.items() if verdict.is_healthy), moment=moment)
+
+    @asynccontextmanager
+    async def _asking(self) -> AsyncIterator[Asking]:
+        if self._worker is not None:
+            async with self._worker as worker:
+                yield _Isolated(worker, self._check)
+        else:
+            async with _in_process(self._check) as ask:
+                yield ask
+
+
+@asynccontextmanager
+async def _in_process(check: HealthCheck) -> AsyncIterator[Asking]:
+    async with asyncio.TaskGroup() as tasks:
+        asking = _InProcess(check, tasks)
+        try:
+            yield asking
+        finally:
+            asking.cancel()
+
+
+class _InProcess:
+    """Calls the check here. A call that hangs is waited for by later ones, not repeated beside it."""
+
+    def __init__(self, check: HealthCheck, tasks: asyncio.TaskGroup) -> None:
+        self._check = check
+        self._tasks = tasks
+        self._running: dict[str, asyncio.Task[Returned | Health]] = {}
+
+    async def __call__(self, key: str, *arguments: object) -> Returned | Health:
+        task = self._running.get(key)
+        if task is None or task.done():  # what came too late is too old by now
+            task = self._running[key] = self._tasks.create_task(self._call(*arguments))
+        done, _ = await asyncio.wait((task,), timeout=self._check.settings.timeout_s)
+        if not done:
+            if inspect.iscoroutinefunction(self._check.function):
+                task.cancel()
+            return timed_out(self._check)
+        del self._running[key]
+        return task.result()
+
+    async def _call(self, *arguments: object) -> Returned | Health:
+        try:
+            return Returned(await call(self._check.function, *arguments))
+        except Exception as error:  # an author's code may raise anything
+            return raised(f"{type(error).__name__}: {error}")
+
+    def cancel(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+
+
+class _Isolated:
+    """Calls the check in its worker. A worker that ended starts again after a growing delay."""
+
+    def __init__(self, worker: Worker, check: HealthCheck) -> None:
+        self._worker = worker
+        self._check = check
+        self._backoff = Backoff()
+        self._is_down = False
+
+    async def __call__(self, key: str, *arguments: object) -> Returned | Health:
+        if self._is_down:
+            await asyncio.sleep(self._backoff.next_delay_s())
+        answer = await self._worker.call(*arguments, timeout_s=self._check.settings.timeout_s)
+        self._is_down = self._worker.pid is None
+        if not self._is_down:
+            self._backoff.reset()
+        match answer:
+            case Returned():
+                return answer
+            case Raised(problem):
+                return raised(problem)
+            case TimedOut():
+                return timed_out(self._check)
+            case Died(how):
+                return unknown("CheckCrashed", f"the process of its health check {how}")
+
+
+def timed_out(check: HealthCheck) -> Health:
+    return unknown("CheckTimedOut", f"its health check took more than {check.settings.timeout_s:g} s")
+
+
+def raised(problem: str) -> Health:
+    return unknown("CheckRaised", problem)

@@ -1,0 +1,123 @@
+"""What is listed: the devices found last, each with the health that all who judge it agree on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+from plugbay.errors import PlugbayError
+from plugbay.model.devices import Device, index_devices
+from plugbay.model.health import Health, HealthState
+from plugbay.model.ids import DeviceId
+
+logger = logging.getLogger(__name__)
+
+SETTLE_S: Final = 0.01
+"""Verdicts that come this close together make one list: a list of 10,000 devices costs some milliseconds."""
+
+_GRAVITY: Final = {HealthState.HEALTHY: 0, HealthState.UNKNOWN: 1, HealthState.UNHEALTHY: 2}
+
+
+class Judge(Protocol):
+    """Somebody who watches the health of devices."""
+
+    def health_of(self, device: DeviceId) -> Health: ...
+
+    def devices_changed(self) -> None:
+        """There are new devices, or some are gone."""
+        ...
+
+
+class Listing:
+    """The devices of one plugin: what discovery says, the judges' verdicts, and allocations that failed.
+
+    Args:
+        publish: is handed each new list; what it raises leaves the list before in force.
+    """
+
+    def __init__(self, publish: Callable[[Iterable[Device]], None]) -> None:
+        self._publish = publish
+        self._judges: list[Judge] = []
+        self._found: Mapping[DeviceId, Device] = {}
+        self._failed: dict[DeviceId, tuple[int, Health]] = {}
+        self._moment = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def devices(self) -> Mapping[DeviceId, Device]:
+        """As they were discovered, by ID."""
+        return self._found
+
+    def moment(self) -> int:
+        """To be asked for before looking at devices: what is seen then says nothing about failures after it."""
+        return self._moment
+
+    def found(self, devices: Iterable[Device], *, moment: int) -> None:
+        """These are all devices now.
+
+        Raises:
+            DuplicateDevice, DeviceListTooLarge: the list stays as it was.
+        """
+        fresh = index_devices(sorted(devices, key=lambda device: device.id))
+        before, failed = self._found, self._failed
+        self._found = fresh
+        self._failed = {each: failure for each, failure in failed.items() if each in fresh}
+        self._recover((device.id for device in fresh.values() if device.health.is_healthy), moment)
+        try:
+            self.publish()
+        except Exception:
+            self._found, self._failed = before, failed
+            raise
+        for judge in self._judges:
+            judge.devices_changed()
+
+    def add_judge(self, judge: Judge) -> None:
+        """From now on ``judge`` is asked about every device. The gravest word counts, of equals the first."""
+        self._judges.append(judge)
+
+    def judged(self, healthy: Iterable[DeviceId], *, moment: int) -> None:
+        """The judges have something new to say; ``healthy`` are those that a check found so."""
+        self._recover(healthy, moment)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SETTLE_S, self._publish_late)
+
+    def allocation_failed(self, failures: Mapping[DeviceId, Health]) -> None:
+        """Devices that could not be given: so listed until something that looked later says they are healthy."""
+        self._moment += 1
+        self._failed.update({each: (self._moment, health) for each, health in failures.items() if each in self._found})
+        self._publish_late()
+
+    def publish(self) -> None:
+        """Have the list as it is now."""
+        self._cancel_timer()
+        self._publish([device.with_health(self.health_of(device)) for device in self._found.values()])
+
+    def health_of(self, device: Device) -> Health:
+        """The gravest word on a device."""
+        words = [device.health, *(judge.health_of(device.id) for judge in self._judges)]
+        if device.id in self._failed:
+            words.append(self._failed[device.id][1])
+        return max(words, key=lambda health: _GRAVITY[health.state])
+
+    def close(self) -> None:
+        self._cancel_timer()
+
+    def _recover(self, healthy: Iterable[DeviceId], moment: int) -> None:
+        if not self._failed:
+            return
+        for each in healthy:
+            if each in self._failed and self._failed[each][0] <= moment:
+                del self._failed[each]
+
+    def _publish_late(self) -> None:
+        try:
+            self.publish()
+        except PlugbayError as error:  # a list at the very limit of what a kubelet takes
+            logger.error("the list stays as it was: %s", error)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
