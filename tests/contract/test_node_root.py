@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.errors import KubeletIsLive, PathTooLong, PathUnusable, RootInUse, StoreUnusable
+from plugbay.errors import KubeletIsLive, PathTooLong, PathUnusable, RootInUse, StoreUnusable, UsageError
 from plugbay.node.config import NodeConfig
 from plugbay.node.root_guard import take_root
 from plugbay.node.runner import run_node
@@ -21,11 +21,11 @@ def tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-async def start(root: Path) -> None:
+async def start(root: Path, *, name: str | None = None) -> None:
     """Start a node that stops at once."""
     stop = asyncio.Event()
     stop.set()
-    await run_node(NodeConfig(root), environ={}, clock=SystemClock(), stop=stop, ready=lambda: None)
+    await run_node(NodeConfig(root, name=name), environ={}, clock=SystemClock(), stop=stop, ready=lambda: None)
 
 
 async def test_a_second_node_on_the_same_root_is_refused(sockets: Path) -> None:
@@ -122,3 +122,20 @@ async def test_the_control_socket_is_private(sockets: Path) -> None:
     await run_node(config, environ={}, clock=SystemClock(), stop=stop, ready=ready)
     assert modes == [0o600]
     assert not config.control_socket.exists()
+
+
+async def test_a_name_that_no_node_can_have_is_refused(sockets: Path) -> None:
+    with pytest.raises(UsageError, match="'Bad Name' is no name for a node"):
+        await start(sockets, name="Bad Name")
+
+
+async def test_containers_that_cannot_be_listed_are_named(sockets: Path) -> None:
+    (sockets / "containers").touch()
+    with pytest.raises(PathUnusable, match=r"containers: cannot list containers: Not a directory"):
+        await start(sockets)
+
+
+async def test_a_file_in_place_of_the_plugins_directory_is_named(sockets: Path) -> None:
+    (sockets / "device-plugins").touch()
+    with pytest.raises(PathUnusable, match=r"device-plugins: "):
+        await start(sockets)

@@ -62,7 +62,8 @@ def run(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         # Files are the commands' business; what is left is output that cannot be written, such as to a full disk.
         _discard_stdout()
-        show_error(f"input or output failed: {error.strerror or error}")
+        where = f"{error.filename}: " if error.filename else ""
+        show_error(f"{where}input or output failed: {error.strerror or error}")
         return _FAILED
 
 

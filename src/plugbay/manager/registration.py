@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from plugbay.errors import RegistrationRefused, quote
+from plugbay.errors import PathUnusable, RegistrationRefused, quote
 from plugbay.manager.versions import accept_version, accept_versions
 from plugbay.model.ids import ResourceName, is_extended_resource
 from plugbay.wire.pluginregistration import PluginInfo
@@ -54,11 +54,24 @@ def check_plugin_info(info: PluginInfo, socket: Path) -> tuple[ResourceName, Pat
 def prepare_directory(directory: Path) -> None:
     """Make the device plugin directory and clear it of the sockets of an earlier run, plugins' included.
 
-    Their removal is what tells plugins to register again. Other files stay.
+    Their removal is what tells plugins to register again. Other files stay. All sockets are tried before it fails.
+
+    Raises:
+        PathUnusable: the directory cannot be made or listed, or a socket not removed.
 
     Source: kubelet 1.36 ``server.go``, ``cleanupPlugins``; spec 1.4.
     """
-    directory.mkdir(parents=True, exist_ok=True, mode=0o755)
-    for entry in directory.iterdir():
-        if entry.is_socket():
-            entry.unlink(missing_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+        entries = sorted(directory.iterdir())
+    except OSError as error:
+        raise PathUnusable(str(directory), f"cannot use this directory: {error.strerror}") from error
+    problems = []
+    for entry in entries:
+        try:
+            if entry.is_socket():
+                entry.unlink(missing_ok=True)
+        except OSError as error:
+            problems.append(f"{entry.name}: {error.strerror}")
+    if problems:
+        raise PathUnusable(str(directory), f"cannot remove old sockets: {', '.join(problems)}")

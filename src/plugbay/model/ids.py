@@ -42,6 +42,11 @@ def is_extended_resource(name: str) -> bool:
     return bool(_SUBDOMAIN.fullmatch(domain)) and bool(_TYPE.fullmatch(kind))
 
 
+def is_dns_subdomain(text: str) -> bool:
+    """Whether ``text`` may name a node or a pod: an RFC 1123 subdomain of at most 253 bytes."""
+    return len(text.encode(errors="replace")) <= MAX_DOMAIN_BYTES and bool(_SUBDOMAIN.fullmatch(text))
+
+
 def parse_resource_name(text: str) -> ResourceName:
     """``text`` as a resource name.
 

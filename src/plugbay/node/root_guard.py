@@ -71,7 +71,7 @@ def _refuse_live_kubelet(path: Path) -> None:
         probe.settimeout(_PROBE_TIMEOUT_S)
         try:
             probe.connect(str(path))
-        except (FileNotFoundError, ConnectionRefusedError):
+        except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
             return
         except TimeoutError:
             pass  # its queue is full: somebody is behind it

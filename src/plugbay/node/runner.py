@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 
-from plugbay.errors import PlugbayError
+from plugbay.errors import PlugbayError, UsageError
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import run_manager
 from plugbay.manager.podresources import serve_pod_resources
+from plugbay.model.ids import is_dns_subdomain
 from plugbay.node.api.routes import control_router
 from plugbay.node.config import NodeConfig
 from plugbay.node.cordon import Cordon
@@ -75,7 +76,11 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
     async with AsyncExitStack() as stack:
         stack.callback(os.close, await asyncio.to_thread(take_root, config))
         machine = await asyncio.to_thread(read_machine, config.root, max_pods=config.max_pods)
-        name = config.name or machine.hostname
+        name = config.name or machine.hostname.lower()
+        if not is_dns_subdomain(name):
+            raise UsageError(
+                f"{name!r} is no name for a node: it has to be lower-case words joined by dots; give --name"
+            )
         store = await stack.enter_async_context(open_pod_store(config.pod_store))
         stored = await asyncio.to_thread(store.load)
         manager = await stack.enter_async_context(run_manager(_manager_config(config), clock=clock))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from plugbay.errors import NodeUnreachable
+from plugbay.errors import NodeUnreachable, PathUnusable
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
@@ -75,7 +75,8 @@ class TimeIsUp(Exception):
 class UnixHttpClient:
     """Speaks HTTP/1.1 with whoever serves on a unix socket, one connection for each request.
 
-    Every failure of the connection is raised as `NodeUnreachable`; a status of 400 or more is an ordinary answer.
+    Every failure of the connection is raised as `NodeUnreachable`, or `PathUnusable` for want of rights; a status of
+    400 or more is an ordinary answer.
 
     Args:
         timeout_s: longest silence of the server, except between the chunks of a stream.
@@ -172,6 +173,8 @@ class UnixHttpClient:
             raise NodeUnreachable(path, "nobody is listening") from error
         except TimeoutError as error:
             raise NodeUnreachable(path, f"no answer within {self._timeout_s:g} s") from error
+        except PermissionError as error:
+            raise PathUnusable(path, "permission denied; only the user who runs this node may talk to it") from error
         except (ConnectionError, HTTPException) as error:
             raise NodeUnreachable(path, "the connection broke off") from error
         except OSError as error:

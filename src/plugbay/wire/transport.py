@@ -78,9 +78,11 @@ async def serve_grpc(
 
     Raises:
         PathTooLong: the kernel cannot bind the path.
-        PathUnusable: the directory is missing or closed to us.
+        PathUnusable: the directory is missing or closed to us, or something else is at ``path``.
     """
     check_socket_path(path)
+    if await asyncio.to_thread(_is_in_the_way, path):
+        raise PathUnusable(str(path), "cannot listen: there is something else than a socket")
     server = grpc.aio.server(options=_SERVER_OPTIONS)
     server.add_generic_rpc_handlers(tuple(handlers))
     try:
@@ -94,6 +96,10 @@ async def serve_grpc(
         await server.stop(grace_s)
         with contextlib.suppress(OSError):
             os.unlink(path)
+
+
+def _is_in_the_way(path: Path) -> bool:
+    return path.exists() and not path.is_socket()
 
 
 def _target(path: Path) -> str:

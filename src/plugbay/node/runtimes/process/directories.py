@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from plugbay.errors import ContainerStartError, InstanceNotFound
+from plugbay.errors import ContainerStartError, InstanceNotFound, PathUnusable
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
 from plugbay.node.runtimes.process.records import ExitRecord, Instance, ProcessRecord, SpecRecord
 
@@ -94,11 +94,17 @@ class InstanceDirectories:
         )
 
     def read_all(self) -> list[Instance]:
-        """Every instance, oldest first; sweeps what an earlier node left half made or half removed."""
+        """Every instance, oldest first; sweeps what an earlier node left half made or half removed.
+
+        Raises:
+            PathUnusable: the directory of all instances is none, or closed to us.
+        """
         try:
             names = os.listdir(self._state_dir)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise PathUnusable(str(self._state_dir), f"cannot list containers: {error.strerror}") from error
         instances = []
         for name in names:
             if name.startswith("."):
