@@ -111,7 +111,7 @@ def _ids(ids: Iterable[str]) -> tuple[DeviceId, ...]:
 def _read(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # what is wrong with the directory is said where it is made
         return None
     except OSError as error:
         raise PathUnusable(str(path), f"cannot be read: {error.strerror}") from error
