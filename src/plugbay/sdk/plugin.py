@@ -80,6 +80,7 @@ def plugin(
     every: float | None = None,
     join_env: str | None = ",",
     health: Callable[..., Any] | Sequence[Callable[..., Any]] = (),
+    preferred_allocation: Callable[[Sequence[Device], Sequence[Device], int], Sequence[Device]] | None = None,
 ) -> Callable[[Callable[..., Any]], DevicePlugin]:
     """Make a plugin of a function that returns or yields devices.
 
@@ -87,6 +88,7 @@ def plugin(
 
     Args:
         health: functions marked with ``@health(...)`` that check the devices; one or several.
+        preferred_allocation: a policy, such as `plugbay.allocation.policies.same_numa`.
 
     Raises:
         InvalidResourceName: no kubelet would accept the name.
@@ -97,6 +99,8 @@ def plugin(
 
     def decorate(function: Callable[..., Any]) -> DevicePlugin:
         made = _FunctionPlugin(function, resource_name, watch=watch, every=every, join_env=join_env, checks=checks)
+        if preferred_allocation is not None:
+            made.preferred_allocation = preferred_allocation  # type: ignore[assignment]  # `offers` looks for it
         health_checks(made)  # to be refused here, where they are written
         return made
 
@@ -136,7 +140,7 @@ _OPTIONAL_HOOKS: Final = ("pre_start_container", "preferred_allocation")
 def offers(plugin: DevicePlugin, hook: str) -> bool:
     """Whether the author wrote the optional ``hook``."""
     assert hook in _OPTIONAL_HOOKS
-    return getattr(type(plugin), hook) is not getattr(DevicePlugin, hook)
+    return hook in vars(plugin) or getattr(type(plugin), hook) is not getattr(DevicePlugin, hook)
 
 
 def options_of(plugin: DevicePlugin) -> PluginOptions:

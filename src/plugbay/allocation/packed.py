@@ -1,0 +1,58 @@
+"""Few groups, and the tightest of them: the others stay whole for those who need many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from plugbay.allocation.preference import Key, Question, physical_device
+from plugbay.model.devices import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Prefer devices of as few groups as possible; of those choices, one that leaves the least free in its groups.
+
+    Ties go to the groups and devices that come first by ID.
+
+    Attributes:
+        by: what makes a group; by default the physical device behind replicas.
+    """
+
+    by: Key = physical_device
+
+    def __call__(self, available: Sequence[Device], must_include: Sequence[Device], size: int) -> list[Device]:
+        question = Question.of(available, must_include, size)
+        groups = question.groups(self.by)
+        entered = {self.by(device) for device in question.settled}
+        ranks = [rank for key in entered for rank in groups.get(key, ())]
+        others = [members for key, members in groups.items() if key not in entered]
+        if (deficit := question.missing - len(ranks)) > 0:
+            chosen = _tightest([len(members) for members in others], deficit)
+            ranks += [rank for index in chosen for rank in others[index]]
+        return question.answer(sorted(ranks)[: question.missing])
+
+
+def _tightest(sizes: Sequence[int], deficit: int) -> list[int]:
+    """The fewest groups that hold ``deficit`` together, with the least left over; as indexes.
+
+    Sums are bits: bit s of ``reachable[i][k]`` says that k of the groups from i on hold exactly s.
+    """
+    count = 1 + sum(held < deficit for held in accumulate(sorted(sizes, reverse=True)))
+    window = (1 << (deficit + max(sizes))) - 1  # a larger sum would do with a group less
+    reachable = [[1] + [0] * count]
+    for size in reversed(sizes):
+        after = reachable[-1]
+        taken = [0, *((after[k] << size) & window for k in range(count))]
+        reachable.append([after[k] | taken[k] for k in range(count + 1)])
+    reachable.reverse()
+    enough = reachable[0][count] >> deficit
+    left = deficit + (enough & -enough).bit_length() - 1
+    chosen: list[int] = []
+    for index, size in enumerate(sizes):
+        needed = count - len(chosen)
+        if needed and size <= left and reachable[index + 1][needed - 1] >> (left - size) & 1:
+            chosen.append(index)
+            left -= size
+    return chosen
