@@ -21,6 +21,7 @@ from plugbay.errors import PathUnusable, RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.kubelet.podresources import PodResourcesClient
 from plugbay.manager.config import ManagerConfig
+from plugbay.manager.gates import parse_feature_gates
 from plugbay.manager.manager import run_manager
 from plugbay.manager.podresources import ApiVersion, CallCounts, Method, serve_pod_resources
 from plugbay.manager.podresources_reader import PodResourcesReader
@@ -162,6 +163,18 @@ async def test_s128_finished_pod_is_told_by_v1alpha1_only(sockets: Path) -> None
         assert [each.name for each in await served.client.list()] == ["running"]
         assert [each.name for each in await served.client.list_v1alpha1()] == ["finished", "running"]
         assert await served.client.get("default", "finished") is None
+
+
+async def test_without_its_gate_list_tells_finished_pods_too(sockets: Path) -> None:
+    pods = Pods(active=[pod("running", ("c", "app"))], ended=[pod("finished", ("c", "app"))])
+    gates = parse_feature_gates("KubeletPodResourcesListUseActivePods=false")
+    socket = KubeletPaths(sockets).pod_resources_socket
+    async with (
+        serve_pod_resources(socket, PodResourcesReader(ManagerState()), pods, clock=ManualClock(), gates=gates),
+        PodResourcesClient(socket) as client,
+    ):
+        assert [each.name for each in await client.list()] == ["finished", "running"]
+        assert await client.get("default", "finished") is None
 
 
 async def test_s130_get_of_an_unknown_pod_is_unknown_and_counted(sockets: Path) -> None:

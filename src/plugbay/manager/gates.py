@@ -23,8 +23,6 @@ class Gate(Enum):
     KUBELET_POD_RESOURCES_GET = "KubeletPodResourcesGet"
     KUBELET_POD_RESOURCES_DYNAMIC_RESOURCES = "KubeletPodResourcesDynamicResources"
     KUBELET_POD_RESOURCES_LIST_USE_ACTIVE_PODS = "KubeletPodResourcesListUseActivePods"
-    DEVICE_MANAGER_DEALLOCATE = "DeviceManagerDeallocate"
-    """Ours: no kubelet has it. It lets plugins that ask for it be told when their devices are free."""
 
 
 class Stage(Enum):
@@ -61,10 +59,11 @@ GATES: Final[Mapping[Gate, GateSpec]] = {
     Gate.KUBELET_POD_RESOURCES_GET: GateSpec(Stage.GA, True, Change.LOCKED),
     Gate.KUBELET_POD_RESOURCES_DYNAMIC_RESOURCES: GateSpec(Stage.GA, True, Change.LOCKED),
     Gate.KUBELET_POD_RESOURCES_LIST_USE_ACTIVE_PODS: GateSpec(Stage.DEPRECATED, True),
-    Gate.DEVICE_MANAGER_DEALLOCATE: GateSpec(Stage.ALPHA, False),
 }
 """As in kubelet 1.36."""
 
+_WITH_EFFECT: Final = frozenset({Gate.RESOURCE_HEALTH_STATUS, Gate.KUBELET_POD_RESOURCES_LIST_USE_ACTIVE_PODS})
+"""The others are about what a device manager of ours does not have: DRA, topology policies, exclusive CPUs."""
 _WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 """Set every gate of a stage that is not set by its own name."""
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
@@ -86,6 +85,11 @@ class FeatureGates:
 
 
 DEFAULT_GATES: Final = FeatureGates()
+
+
+def changed_in_vain(gates: FeatureGates) -> list[Gate]:
+    """Gates that were switched to another value than their default, and change nothing here."""
+    return sorted((gates.enabled ^ DEFAULT_GATES.enabled) - _WITH_EFFECT, key=lambda gate: gate.value)
 
 
 def parse_feature_gates(text: str) -> FeatureGates:

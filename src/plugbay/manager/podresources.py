@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Final, Protocol
 
 from plugbay.errors import PathUnusable, RpcFailed
+from plugbay.manager.gates import DEFAULT_GATES, FeatureGates, Gate
 from plugbay.manager.podresources_reader import PodResourcesReader
 from plugbay.model.ids import PodUid
 from plugbay.model.podresources import AllocatableResources, PodResources
@@ -29,6 +30,7 @@ CALLS_PER_S: Final = 100
 CALLS_AT_ONCE: Final = 10
 """A kubelet's limits, for all clients and both versions together (``podresources/grpc/ratelimit.go``)."""
 _DIRECTORY_MODE: Final = 0o750
+_ACTIVE_ONLY: Final = Gate.KUBELET_POD_RESOURCES_LIST_USE_ACTIVE_PODS
 
 
 class PodSource(Protocol):
@@ -94,15 +96,19 @@ class CallCounts:
 
 @asynccontextmanager
 async def serve_pod_resources(
-    socket: Path, reader: PodResourcesReader, pods: PodSource, *, clock: Clock
+    socket: Path, reader: PodResourcesReader, pods: PodSource, *, clock: Clock, gates: FeatureGates = DEFAULT_GATES
 ) -> AsyncIterator[CallCounts]:
     """Serve both versions on ``socket`` until the block ends. A file left there is removed, as by a kubelet.
+
+    Args:
+        gates: without ``KubeletPodResourcesListUseActivePods``, List of v1 tells pods that have ended, too.
 
     Raises:
         PathTooLong, PathUnusable: the socket cannot be served.
     """
     await asyncio.to_thread(_prepare, socket)
-    service = _Service(reader, pods, clock)
+    listed = pods.active_pods if gates.is_enabled(_ACTIVE_ONLY) else pods.all_pods
+    service = _Service(reader, pods, clock, listed)
     async with serve_grpc(socket, pod_resources_handlers(service)):
         yield service.counts
 
@@ -110,15 +116,18 @@ async def serve_pod_resources(
 class _Service:
     """Answers the calls: limits, counts, builds."""
 
-    def __init__(self, reader: PodResourcesReader, pods: PodSource, clock: Clock) -> None:
+    def __init__(
+        self, reader: PodResourcesReader, pods: PodSource, clock: Clock, listed: Callable[[], Iterable[PodRequest]]
+    ) -> None:
         self._reader = reader
         self._pods = pods
+        self._listed = listed
         self._bucket = TokenBucket(rate=CALLS_PER_S, burst=CALLS_AT_ONCE, monotonic=clock.monotonic)
         self.counts = CallCounts()
 
     def list_v1(self) -> Sequence[PodResources]:
         self._enter(ApiVersion.V1, Method.LIST)
-        return [self._reader.pod_v1(pod) for pod in _sorted(self._pods.active_pods())]
+        return [self._reader.pod_v1(pod) for pod in _sorted(self._listed())]
 
     def get_v1(self, namespace: str, name: str) -> PodResources:
         self._enter(ApiVersion.V1, Method.GET)

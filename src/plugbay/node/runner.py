@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 from plugbay.errors import PlugbayError, UsageError
 from plugbay.manager.config import ManagerConfig
+from plugbay.manager.gates import changed_in_vain
 from plugbay.manager.manager import run_manager
 from plugbay.manager.podresources import serve_pod_resources
 from plugbay.model.ids import is_dns_subdomain
@@ -81,13 +82,19 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
             raise UsageError(
                 f"{name!r} is no name for a node: it has to be lower-case words joined by dots; give --name"
             )
+        for gate in changed_in_vain(config.gates):
+            logger.warning("feature gate %s has no effect here", gate.value)
         store = await stack.enter_async_context(open_pod_store(config.pod_store))
         stored = await asyncio.to_thread(store.load)
         manager = await stack.enter_async_context(run_manager(_manager_config(config), clock=clock))
         pods = PodTable(store, stored=stored.pods)
         await stack.enter_async_context(
             serve_pod_resources(
-                config.kubelet_paths.pod_resources_socket, manager.pod_resources(), KnownPods(pods), clock=clock
+                config.kubelet_paths.pod_resources_socket,
+                manager.pod_resources(),
+                KnownPods(pods),
+                clock=clock,
+                gates=config.gates,
             )
         )
         runtime = await asyncio.to_thread(ProcessRuntime, config.containers, environ=environ, clock=clock.now)

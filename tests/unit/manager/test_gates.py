@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugbay.errors import UsageError
-from plugbay.manager.gates import GATES, Change, FeatureGates, Gate, Stage, parse_feature_gates
+from plugbay.manager.gates import GATES, Change, FeatureGates, Gate, Stage, parse_feature_gates, changed_in_vain
 
 FREE = sorted((gate for gate, spec in GATES.items() if spec.change is Change.ALLOWED), key=lambda gate: gate.value)
 
@@ -34,7 +34,7 @@ def test_defaults_are_those_of_the_table() -> None:
         pytest.param("KubeletPodResourcesGet=true", {}, id="locked-to-what-it-is"),
         pytest.param(
             "AllAlpha=true,PodLevelResourceManagers=false",
-            {Gate.TOPOLOGY_MANAGER_POLICY_ALPHA_OPTIONS: True, Gate.DEVICE_MANAGER_DEALLOCATE: True},
+            {Gate.TOPOLOGY_MANAGER_POLICY_ALPHA_OPTIONS: True},
             id="a-name-wins-over-its-stage",
         ),
         pytest.param(
@@ -82,3 +82,9 @@ def test_bad_text_is_refused_in_the_kubelets_words(text: str, problem: str) -> N
 def test_every_gate_named_has_the_value_given_and_no_other_changes(values: dict[Gate, bool]) -> None:
     gates = parse_feature_gates(",".join(f"{gate.value}={str(value).lower()}" for gate, value in values.items()))
     assert all(gates.is_enabled(gate) is values.get(gate, spec.default) for gate, spec in GATES.items())
+
+
+def test_gates_about_what_we_do_not_have_change_nothing() -> None:
+    gates = parse_feature_gates("ResourceHealthStatus=false,DRAExtendedResource=false,PodLevelResourceManagers=true")
+    assert changed_in_vain(gates) == [Gate.DRA_EXTENDED_RESOURCE, Gate.POD_LEVEL_RESOURCE_MANAGERS]
+    assert changed_in_vain(parse_feature_gates("")) == []
