@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugbay.errors import UsageError
-from plugbay.manager.gates import GATES, Change, FeatureGates, Gate, Stage, parse_feature_gates, changed_in_vain
+from plugbay.manager.gates import GATES, Change, FeatureGates, Gate, Stage, changed_in_vain, parse_feature_gates
 
 FREE = sorted((gate for gate, spec in GATES.items() if spec.change is Change.ALLOWED), key=lambda gate: gate.value)
 
