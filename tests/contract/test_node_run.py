@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import select
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -416,3 +419,52 @@ async def test_a_pod_is_put_once_and_changes_its_labels_only(root: Path) -> None
         with pytest.raises(RequestRefused, match="does not match the name on the URL"):
             await asyncio.to_thread(node.client.replace, f"{PODS}/other", manifest)
         await node.gone("kept")
+
+
+async def test_after_a_reboot_pods_are_started_again_or_over_as_they_say(root: Path) -> None:
+    """Table 4.7 of the device manager's behaviour: nothing runs, and the plugin is not back yet."""
+
+    def reboot() -> None:
+        """Kill everything, and have it belong to another boot."""
+        for record in (root / "containers").glob("*/process.json"):
+            process = json.loads(record.read_text())
+            os.killpg(process["process"]["pid"], signal.SIGKILL)
+            ended = os.pidfd_open(process["wrapper"]["pid"])
+            select.select([ended], [], [], DEADLINE_S)
+            os.close(ended)
+            (record.parent / "exit.json").unlink()
+            record.write_text(json.dumps(process | {"boot_id": "another"}))
+
+    names = ("service", "once", "device")
+    async with running_node(root) as node, gophers(node, "g1"):
+        await node.create(pod("service"))
+        await node.create(pod("once", restartPolicy="Never"))
+        await node.create(pod("device", gophers=1))
+        before = {name: await node.pod_in(name, "Running") for name in names}
+    await asyncio.to_thread(reboot)
+    async with running_node(root) as node:
+        service = await node.until(PODS, lambda _, each: _name(each) == "service" and "restartCount': 1" in str(each))
+        assert service["metadata"]["uid"] == before["service"]["metadata"]["uid"]
+        assert service["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 137
+        once = await node.pod_in("once", "Failed")
+        assert once["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
+        device = await node.pod_in("device", "Failed")
+        assert "no healthy devices present; cannot allocate unhealthy devices" in device["status"]["message"]
+        for name in names:
+            await node.gone(name, gracePeriodSeconds="0")
+
+
+async def test_a_name_is_free_again_when_its_pod_is_gone(root: Path) -> None:
+    async with running_node(root) as node:
+        first = await node.create(pod("p", "sh", "-c", "trap '' TERM; sleep 1000 & wait; sleep 1000"))
+        await node.pod_in("p", "Running")
+        with pytest.raises(RequestRefused, match='pods "p" already exists'):
+            await node.create(pod("p"))
+        await node.delete("p", gracePeriodSeconds="30")
+        with pytest.raises(RequestRefused, match='pods "p" already exists'):
+            await node.create(pod("p"))
+        await node.gone("p", gracePeriodSeconds="0")
+        second = await node.create(pod("p"))
+        assert first["metadata"]["uid"] != second["metadata"]["uid"]
+        await node.pod_in("p", "Running")
+        await node.gone("p")

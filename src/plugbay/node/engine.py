@@ -125,8 +125,10 @@ class PodEngine:
         if record.deletion is None:
             record = self._parts.pods.put(replace(record.after(Step.DELETE), deletion=wanted))
             self._terminate(record)
-        elif wanted.deadline < record.deletion.deadline:
-            record = self._parts.pods.put(replace(record.after(Step.DELETE), deletion=wanted))
+        elif grace_s == 0 or wanted.deadline < record.deletion.deadline:
+            # Also past the deadline there may be something to kill: what got a little more time for its turn's sake.
+            earlier = min(wanted, record.deletion, key=lambda deletion: deletion.deadline)
+            record = self._parts.pods.put(replace(record.after(Step.DELETE), deletion=earlier))
             if record.uid in self._workers:
                 self._spawn(partial(self._workers[record.uid].kill_sooner, grace_s))
         return record

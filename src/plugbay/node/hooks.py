@@ -7,6 +7,7 @@ from typing import assert_never
 
 from plugbay.errors import ExecFailed, InstanceNotFound, quote
 from plugbay.model.pods import ExecHook, Hook, SleepHook
+from plugbay.node.parts import race
 from plugbay.node.runtimes.port import ContainerId, ContainerRuntime, ExecExit
 from plugbay.ops.clock import Clock
 
@@ -15,12 +16,20 @@ async def run_hook(hook: Hook, instance: ContainerId, *, runtime: ContainerRunti
     """What went wrong; empty when all is well. What a command prints is lost, as with a kubelet."""
     match hook:
         case SleepHook(seconds):
-            await clock.sleep(seconds)
+            await race(clock.sleep(seconds), until_ended(instance, runtime))
             return ""
         case ExecHook(command):
             return await _run_command(command, instance, runtime)
         case _:
             assert_never(hook)
+
+
+async def until_ended(instance: ContainerId, runtime: ContainerRuntime) -> None:
+    """Returns when the instance runs no more, or is not known any more."""
+    try:
+        await runtime.wait(instance)
+    except InstanceNotFound:
+        return
 
 
 async def _run_command(command: tuple[str, ...], instance: ContainerId, runtime: ContainerRuntime) -> str:

@@ -16,7 +16,7 @@ from plugbay.model.pods import Container, Hook
 from plugbay.model.requests import ContainerKind
 from plugbay.node.adoption import lost, terminated
 from plugbay.node.events import pod_ref
-from plugbay.node.hooks import run_hook
+from plugbay.node.hooks import run_hook, until_ended
 from plugbay.node.parts import NodeParts, race
 from plugbay.node.records import PodRecord, Running, Terminated
 
@@ -90,7 +90,7 @@ class PodStopper:
             await race(
                 self._prepare(name, running, hook, earlier),
                 self._parts.clock.sleep(self._left_s(deadline)),
-                self._until_ended(running),
+                until_ended(running.id, self._parts.runtime),
             )
         left_s = max(self._left_s(deadline), MIN_GRACE_S) if has_grace else 0.0
         await self._signal(name, running, grace_s=left_s)
@@ -107,12 +107,6 @@ class PodStopper:
                 self._parts.events.warning(pod_ref(self._record.pod, name), "FailedPreStopHook", "PreStopHook failed")
         for each in earlier:
             await each.wait()
-
-    async def _until_ended(self, running: Running) -> None:
-        try:
-            await self._parts.runtime.wait(running.id)
-        except InstanceNotFound:
-            return
 
     async def _signal(self, name: ContainerName, running: Running, *, grace_s: float) -> None:
         try:

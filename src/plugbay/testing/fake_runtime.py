@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
 from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound
+from plugbay.node.parts import race
 from plugbay.node.runtimes.exec_input import ExecInput
 from plugbay.node.runtimes.port import (
     ContainerId,
@@ -31,7 +32,7 @@ class FakeRuntime:
         started: the container names, in order.
         stopped: container name and grace period of each stop that found it running.
         refusals: raised by the next starts, one each.
-        deaf: container names that ignore ``SIGTERM``; `finish` ends them, or a stop without grace.
+        deaf: container names that ignore ``SIGTERM``: they are killed when the grace period is over.
         commands: what was run in containers, as ``CONTAINER: WORDS``.
         exec_codes: exit codes of commands by their first word; a word that is missing ends with 0, and one whose code
             is None does not end before its container.
@@ -103,9 +104,10 @@ class FakeRuntime:
             self._moved.notify()
             if state.name not in self.deaf:
                 self.finish(container, 0)
-            elif grace_s == 0:
+            await race(self.wait(container), self._clock.sleep(grace_s))
+            if self._instance(container).state is RunState.RUNNING:
                 self.finish(container, 137)
-        return await self.wait(container)
+        return self._instance(container)
 
     async def remove(self, container: ContainerId) -> None:
         self.instances.pop(container, None)
