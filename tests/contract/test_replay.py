@@ -1,0 +1,111 @@
+"""What a kubelet's node did, done again by ours: a difference is either a fault or named here with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from pprint import pformat
+from typing import Final
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from tests.replay.compare import Difference, differences, is_like
+from tests.replay.driver import replay
+from tests.replay.recording import read
+
+RECORDINGS: Final = sorted((Path(__file__).parent.parent / "golden" / "kubelet-node").glob("*.json"))
+
+TOPOLOGY: Final = "the topology manager is to come"
+UNREPLAYABLE: Final[Mapping[str, str]] = {
+    "06-unknown-resource": "nobody can write into our node's status, and unknown resources are refused",
+    "39-single-numa-node": TOPOLOGY,
+    "49-podresources-rate-limit": "has no steps; see test_podresources",
+    "58-best-effort-and-restricted": TOPOLOGY,
+}
+"""Recordings that are not replayed, and why."""
+
+FILE_LAGS: Final = "a kubelet's file goes on listing the devices of a plugin that went, until it is written again"
+STUCK: Final = "known defect: one stuck plugin blocks all admission"
+LEAK: Final = "known defect: an empty Allocate answer leaks the devices"
+OLD_STREAM: Final = "known defect: the stream of an older plugin goes on counting, and its end takes the newer one down"
+CRASH: Final = "known defect: a device that leaves the list during Allocate crashes the kubelet"
+UNKNOWN: Final = "known defect: an unknown resource is admitted silently; ours is refused"
+STORE_WINS: Final = "the store is the record: a damaged or missing checkpoint loses nothing"
+NO_CDI: Final = "the process runtime cannot inject CDI devices"
+NO_MOUNTS: Final = "containerd makes missing host paths, the process runtime has no mounts to make them for"
+FREED_AT_ONCE: Final = "lazy cleaning: ours knows at its start that the first pod is gone"
+TRANSPORT: Final = "the words of another gRPC implementation"
+NO_KILLING: Final = "the recording of events ends before the pods are stopped"
+FIRST_LOOK: Final = "ours shows that a restarted node takes every device for healthy until the plugin has said more"
+SHORT: Final = "whether a connection that is given up at once gets to its first list is chance (spec 2.5)"
+DUPLICATE: Final = "a device listed twice with different health is one device, with the last one's"
+
+DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
+    "07-plugin-gone": {"snapshots/2 *": FILE_LAGS},
+    "10-allocate-no-container-response": {"*": LEAK},
+    "12-allocate-hangs": {"pods/s12-d-*": STUCK, "events/s12-d-*": STUCK, "snapshots/*": STUCK},
+    "19-stream-ends": {"snapshots/*/registered": FILE_LAGS},
+    "20-expiry": {"snapshots/1 */registered": FILE_LAGS},
+    "21-second-plugin-then-first-dies": {"*": OLD_STREAM},
+    "24-kubelet-sigkill-plugin-away": {"snapshots/2 */registered": FILE_LAGS},
+    "26-checkpoint-corrupted": {"*": STORE_WINS},
+    "27-restart-container-not-running": {"snapshots/2 */registered": FILE_LAGS},
+    "30-cdi-and-annotations": {"pods/*": NO_CDI, "events/*": NO_CDI},
+    "31-mount-missing-host-path": {"pods/*": NO_MOUNTS, "events/*": NO_MOUNTS},
+    "34-watcher-route": {"snapshots/*/registered": FILE_LAGS},
+    "37-fifty-pods": {"events/*": NO_KILLING},
+    "43-resource-known-after-admission": {"*": UNKNOWN},
+    "44-odd-device-lists": {"node": DUPLICATE, "snapshots/3 duplicate, healthy then unhealthy/*": DUPLICATE},
+    "46-plugin-dies-in-allocate": {"pods/s46-a/phases": TRANSPORT, "events/s46-a": TRANSPORT},
+    "47-pod-ends-while-kubelet-down": {"*": FREED_AT_ONCE},
+    "50-checkpoint-deleted": {"*": STORE_WINS},
+    "54-restart-succeeded-and-unhealthy": {"pods/s54-b-runs/c/health": FIRST_LOOK},
+    "55-prestart-options-unknown-after-restart": {"snapshots/1 */registered": FILE_LAGS},
+    "56-device-vanishes-in-allocate": {"*": CRASH},
+}
+"""By recording: patterns of the paths that differ on purpose, and why."""
+
+
+SOMETIMES: Final[Mapping[str, Mapping[str, str]]] = {
+    "35-watcher-route-errors": dict.fromkeys(("node", "plugins/notify/connections", "snapshots/*"), SHORT),
+}
+"""The same of what depends on who was faster, and may be as recorded."""
+
+FAULTS: Final[Mapping[str, str]] = {
+    "20-expiry": "a pod for an expired resource that nobody holds is refused by the manager, not with OutOf",
+    "33-register-errors": "an empty endpoint is refused for leaving the directory, instead of dialled",
+    "59-kubelet-killed-during-allocate": "pods are admitted at start before plugins had time to come back",
+}
+"""Recordings that ours does not follow though it should, and what is wrong."""
+
+
+def _speed(duration_s: float) -> float:
+    """Such that most replays take three to five seconds, and a second is still enough to start a process in."""
+    return max(3.0, min(duration_s / 3, 6.0), duration_s / 8)
+
+
+def _case(path: Path) -> ParameterSet:
+    fault = FAULTS.get(path.stem)
+    marks = [pytest.mark.xfail(reason=fault, strict=True, raises=AssertionError)] if fault else []
+    return pytest.param(path, id=path.stem, marks=marks)
+
+
+@pytest.mark.parametrize("path", [_case(path) for path in RECORDINGS])
+async def test_a_kubelets_node_does_the_same(path: Path, sockets: Path) -> None:
+    if path.stem in UNREPLAYABLE:
+        pytest.skip(UNREPLAYABLE[path.stem])
+    recording = read(path)
+    known, sometimes = DIFFERENT.get(path.stem, {}), SOMETIMES.get(path.stem, {})
+    expected = [*known, *sometimes]
+    found = await replay(recording, sockets, speed=_speed(recording.duration_s), unlike=expected)
+    unlike = differences(recording.observations, found)
+    new = [each for each in unlike if not is_like(each.path, expected)]
+    assert not new, "\n".join(map(_shown, new))
+    gone = [pattern for pattern in known if not any(is_like(each.path, [pattern]) for each in unlike)]
+    assert not gone, f"no longer different: {gone}"
+
+
+def _shown(each: Difference) -> str:
+    expected, found = (pformat(value, width=200, sort_dicts=False) for value in (each.expected, each.found))
+    return f"{each.path}\n  kubelet {expected}\n  ours    {found}"
