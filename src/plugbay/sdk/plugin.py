@@ -36,6 +36,17 @@ class DevicePlugin:
     every: float | None = None
     join_env: str | None = ","
 
+    def set_up(self) -> Awaitable[None] | None:
+        """Called before anything else, once for each time the plugin is served: load firmware, open a library.
+
+        It may take long; if it raises, it is called again later, after growing delays.
+        """
+        return None
+
+    def tear_down(self) -> Awaitable[None] | None:
+        """Called after the kubelet was told that the plugin ends, if `set_up` had succeeded; within 10 s."""
+        return None
+
     def discover(self) -> Discovered:
         """All devices there are now, each ID once. Called at start, when `watch` or `every` says, and on SIGHUP.
 

@@ -23,6 +23,7 @@ from plugbay.sdk.discovery import Discovery
 from plugbay.sdk.health import HealthMonitor
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.plugin import DevicePlugin, bind_refresh, health_checks, options_of, resource_of
+from plugbay.sdk.preparation import set_up, tear_down
 from plugbay.sdk.registration import Registrar, SocketId, identify
 from plugbay.sdk.service import PluginService
 from plugbay.sdk.sockets import new_socket_path, remove_leftovers
@@ -54,7 +55,7 @@ class PluginServer:
 
     def __init__(self, plugin: DevicePlugin, paths: KubeletPaths) -> None:
         self.resource = resource_of(plugin)
-        self.state = State.STARTING
+        self.state = State.SETTING_UP
         self.stopping = asyncio.Event()
         self._plugin = plugin
         self._paths = paths
@@ -81,8 +82,24 @@ class PluginServer:
         self._woken.set()
 
     async def run(self) -> None:
-        """Serve until `stop`, then drain."""
-        self.state = State.STARTING
+        """Set up, serve until `stop`, then drain and tear down."""
+        self.state = State.SETTING_UP
+        await wait_first(self._set_up, self.stopping.wait)
+        if self.state is State.SETTING_UP:
+            self._move(Event.STOP_REQUESTED)
+            return
+        try:
+            await self._serve()
+        finally:
+            await tear_down(self._plugin)
+        self._move(Event.TORN_DOWN)
+
+    async def _set_up(self) -> None:
+        await set_up(self._plugin, lambda: self._move(Event.SET_UP_FAILED))
+        self._move(Event.SET_UP)
+
+    async def _serve(self) -> None:
+        """Find devices and serve them on one socket after the other until `stop`, then drain."""
         loop = asyncio.get_running_loop()
         bind_refresh(self._plugin, lambda: loop.call_soon_threadsafe(self._discovery.refresh))
         try:
@@ -97,6 +114,9 @@ class PluginServer:
         finally:
             self._listing.close()
             bind_refresh(self._plugin, None)
+        if self.state is not State.DRAINING:  # there was no socket
+            self._move(Event.STOP_REQUESTED)
+        self._move(Event.DRAINED)
 
     def _publish(self, devices: Iterable[Device]) -> None:
         self._service.publish(devices)
@@ -135,8 +155,6 @@ class PluginServer:
             else:
                 logger.info("%s: our socket vanished; making a new one", self.resource)
                 self._move(Event.SOCKET_LOST)
-        if self.state is State.DRAINING:
-            self._move(Event.DRAINED)
 
     async def _wait_for(self, directory: Path) -> None:
         async with watch_paths([directory]) as changes:

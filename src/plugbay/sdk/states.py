@@ -1,10 +1,6 @@
 """The life of one served resource, as a table: a missing entry is an error.
 
-::
-
-    starting ──► serving ──► registered ──► streaming ──► draining ──► stopped
-                    ▲            │              │
-                    └────────────┴──────────────┘   kubelet restarted, stream lost, asked to register again
+The diagram in ``docs/plugin-author.md`` is made from it by ``tools/states.py``.
 """
 
 from __future__ import annotations
@@ -15,6 +11,8 @@ from typing import Final
 
 
 class State(Enum):
+    SETTING_UP = "setting up"
+    """The author's ``set_up`` runs, or waits to be tried again."""
     STARTING = "starting"
     """Devices are looked for; the socket is not there yet."""
     SERVING = "serving"
@@ -25,10 +23,14 @@ class State(Enum):
     """The kubelet reads the list: ready."""
     DRAINING = "draining"
     """No new calls; those under way finish."""
+    TEARING_DOWN = "tearing down"
+    """The author's ``tear_down`` runs."""
     STOPPED = "stopped"
 
 
 class Event(Enum):
+    SET_UP = "set up"
+    SET_UP_FAILED = "set up failed"
     LISTENING = "listening"
     REGISTERED = "registered"
     STREAM_OPENED = "stream opened"
@@ -41,9 +43,16 @@ class Event(Enum):
     """Our socket vanished: a new incarnation begins."""
     STOP_REQUESTED = "stop requested"
     DRAINED = "drained"
+    TORN_DOWN = "torn down"
 
 
 TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
+    State.SETTING_UP: {
+        Event.SET_UP: State.STARTING,
+        Event.SET_UP_FAILED: State.SETTING_UP,
+        Event.STREAM_LOST: State.SETTING_UP,  # of a life before that failed
+        Event.STOP_REQUESTED: State.STOPPED,
+    },
     State.STARTING: {
         Event.LISTENING: State.SERVING,
         Event.STREAM_OPENED: State.STARTING,  # of the incarnation before, as
@@ -77,9 +86,13 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     State.DRAINING: {
         Event.STREAM_OPENED: State.DRAINING,
         Event.STREAM_LOST: State.DRAINING,
-        Event.DRAINED: State.STOPPED,
+        Event.DRAINED: State.TEARING_DOWN,
+    },
+    State.TEARING_DOWN: {
+        Event.STREAM_LOST: State.TEARING_DOWN,  # gRPC may stop before a handler has ended
+        Event.TORN_DOWN: State.STOPPED,
     },
     State.STOPPED: {
-        Event.STREAM_LOST: State.STOPPED,  # gRPC may stop before a handler has ended
+        Event.STREAM_LOST: State.STOPPED,
     },
 }

@@ -1,0 +1,102 @@
+"""The author's hooks around serving, and how a process ends when it is told to be strict."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from plugbay import Device, DevicePlugin
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.sdk import preparation
+from plugbay.sdk.runner import serving
+from plugbay.testing.fake_kubelet import fake_kubelet
+
+DEADLINE_S = 10
+
+
+class Things(DevicePlugin):
+    resource_name = "example.com/thing"
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def discover(self) -> Iterable[Device]:
+        self.steps.append("discover")
+        return [Device("a")]
+
+
+@pytest.fixture
+def paths(sockets: Path) -> KubeletPaths:
+    return KubeletPaths(sockets)
+
+
+async def test_set_up_comes_first_and_is_tried_again(paths: KubeletPaths, caplog: pytest.LogCaptureFixture) -> None:
+    class Prepared(Things):
+        def set_up(self) -> None:
+            self.steps.append("set up")
+            if self.steps.count("set up") < 3:
+                raise OSError("no driver")
+
+        async def tear_down(self) -> None:
+            self.steps.append("tear down")
+
+    prepared = Prepared()
+    async with fake_kubelet(paths) as kubelet:
+        async with serving([prepared], paths=paths):
+            plugin = await kubelet.next_registration()
+            await plugin.until_devices("a")
+        await plugin.until_ended()
+    assert prepared.steps == ["set up", "set up", "set up", "discover", "tear down"]
+    assert [record.getMessage() for record in caplog.records].count(
+        "example.com/thing: set_up() failed and is tried again: OSError: no driver"
+    ) == 1
+
+
+async def test_set_up_that_takes_long_disturbs_nobody_and_can_be_given_up(paths: KubeletPaths) -> None:
+    gate = threading.Event()
+
+    class Slow(Things):
+        resource_name = "example.com/slow"
+
+        def set_up(self) -> None:
+            gate.wait(DEADLINE_S)
+
+        def tear_down(self) -> None:
+            self.steps.append("tear down")
+
+    slow = Slow()
+    async with fake_kubelet(paths) as kubelet:
+        async with serving([slow, Things()], paths=paths):
+            assert (await kubelet.next_registration()).registration.resource_name == "example.com/thing"
+        gate.set()
+    assert slow.steps == [], "what was not set up is not torn down"
+
+
+async def test_failing_tear_down_is_logged(paths: KubeletPaths, caplog: pytest.LogCaptureFixture) -> None:
+    class Clumsy(Things):
+        def tear_down(self) -> None:
+            raise OSError("stuck")
+
+    async with fake_kubelet(paths) as kubelet, serving([Clumsy()], paths=paths):
+        await kubelet.next_registration()
+    assert "example.com/thing: tear_down() failed" in [record.getMessage() for record in caplog.records]
+
+
+async def test_hanging_tear_down_is_given_up(
+    paths: KubeletPaths, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparation, "TEAR_DOWN_S", 0.05)
+
+    class Hanging(Things):
+        async def tear_down(self) -> None:
+            await asyncio.Event().wait()
+
+    async with fake_kubelet(paths) as kubelet, serving([Hanging()], paths=paths):
+        await kubelet.next_registration()
+    assert "example.com/thing: tear_down() took more than 0.05 s and is given up" in [
+        record.getMessage() for record in caplog.records
+    ]
