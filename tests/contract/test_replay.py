@@ -41,28 +41,60 @@ FIRST_LOOK: Final = "ours shows that a restarted node takes every device for hea
 SHORT: Final = "whether a connection that is given up at once gets to its first list is chance (spec 2.5)"
 DUPLICATE: Final = "a device listed twice with different health is one device, with the last one's"
 
+_ASSIGNED: Final = ("entries", "list*", "get/*")
+"""Of a snapshot: who holds what."""
+
 DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
-    "07-plugin-gone": {"snapshots/2 *": FILE_LAGS},
-    "10-allocate-no-container-response": {"*": LEAK},
-    "12-allocate-hangs": {"pods/s12-d-*": STUCK, "events/s12-d-*": STUCK, "snapshots/*": STUCK},
+    "07-plugin-gone": {"snapshots/2 */registered": FILE_LAGS},
+    "10-allocate-no-container-response": dict.fromkeys(
+        (
+            "plugins/p/admissions",
+            "pods/s10-[bcd]-*",
+            "events/s10-[bcd]-*",
+            "snapshots/1 */entries",
+            "snapshots/1 */list*",
+        ),
+        LEAK,
+    ),
+    "12-allocate-hangs": dict.fromkeys(
+        ("pods/s12-d-*", "events/s12-d-*", "snapshots/1 */entries", "snapshots/*/list*", "snapshots/1 */get/*"), STUCK
+    ),
     "19-stream-ends": {"snapshots/*/registered": FILE_LAGS},
     "20-expiry": {"snapshots/1 */registered": FILE_LAGS},
-    "21-second-plugin-then-first-dies": {"*": OLD_STREAM},
+    "21-second-plugin-then-first-dies": dict.fromkeys(
+        ("node", "plugins/second/admissions", "pods/s21-b/*", "events/s21-b", "snapshots/[234] *"), OLD_STREAM
+    ),
     "24-kubelet-sigkill-plugin-away": {"snapshots/2 */registered": FILE_LAGS},
-    "26-checkpoint-corrupted": {"*": STORE_WINS},
+    "26-checkpoint-corrupted": dict.fromkeys(
+        ("plugins/p/admissions", "pods/s26-b/phases", "events/s26-b", "snapshots/[2345] *"), STORE_WINS
+    ),
     "27-restart-container-not-running": {"snapshots/2 */registered": FILE_LAGS},
     "30-cdi-and-annotations": {"pods/*": NO_CDI, "events/*": NO_CDI},
-    "31-mount-missing-host-path": {"pods/*": NO_MOUNTS, "events/*": NO_MOUNTS},
+    "31-mount-missing-host-path": {"pods/s31-a/*": NO_MOUNTS, "events/s31-a": NO_MOUNTS},
     "34-watcher-route": {"snapshots/*/registered": FILE_LAGS},
     "37-fifty-pods": {"events/*": NO_KILLING},
-    "43-resource-known-after-admission": {"*": UNKNOWN},
-    "44-odd-device-lists": {"node": DUPLICATE, "snapshots/3 duplicate, healthy then unhealthy/*": DUPLICATE},
+    "43-resource-known-after-admission": dict.fromkeys(
+        ("plugins/p/admissions", "pods/*", "events/*", *(f"snapshots/*/{part}" for part in _ASSIGNED)), UNKNOWN
+    ),
+    "44-odd-device-lists": dict.fromkeys(("node", "snapshots/3 duplicate, healthy then unhealthy/*"), DUPLICATE),
     "46-plugin-dies-in-allocate": {"pods/s46-a/phases": TRANSPORT, "events/s46-a": TRANSPORT},
-    "47-pod-ends-while-kubelet-down": {"*": FREED_AT_ONCE},
-    "50-checkpoint-deleted": {"*": STORE_WINS},
+    "47-pod-ends-while-kubelet-down": dict.fromkeys(
+        ("pods/s47-[bc]/*", "events/s47-[bc]", *(f"snapshots/[34] */{part}" for part in _ASSIGNED)), FREED_AT_ONCE
+    ),
+    "50-checkpoint-deleted": dict.fromkeys(
+        (
+            "plugins/p/admissions",
+            "pods/s50-b/phases",
+            "events/s50-b",
+            *(f"snapshots/[23] */{part}" for part in _ASSIGNED),
+        ),
+        STORE_WINS,
+    ),
     "54-restart-succeeded-and-unhealthy": {"pods/s54-b-runs/c/health": FIRST_LOOK},
     "55-prestart-options-unknown-after-restart": {"snapshots/1 */registered": FILE_LAGS},
-    "56-device-vanishes-in-allocate": {"*": CRASH},
+    "56-device-vanishes-in-allocate": dict.fromkeys(
+        ("pods/*", "events/*", *(f"snapshots/1 */{part}" for part in _ASSIGNED)), CRASH
+    ),
 }
 """By recording: patterns of the paths that differ on purpose, and why."""
 
