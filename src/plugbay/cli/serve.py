@@ -34,6 +34,16 @@ def add_parser(subparsers: Subparsers) -> None:
         default="info",
         help="log what is at least this important (default: %(default)s)",
     )
+    parser.add_argument(
+        "--exit-on-refusal",
+        action="store_true",
+        help="end with an error when the kubelet refuses a registration, instead of asking again",
+    )
+    parser.add_argument(
+        "--exit-if-none",
+        action="store_true",
+        help="end well when no plugin finds a device at first, instead of waiting for some",
+    )
     directory = parser.add_argument_group("options of `directory`: every file in a directory is a device")
     directory.add_argument("--resource", metavar="R", help="resource name, such as example.com/gopher")
     directory.add_argument("--path", metavar="P", type=Path, help="the directory; it need not exist yet")
@@ -41,7 +51,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until told to stop; returns 0 then."""
+    """Serve until told to stop, or until an end that was asked for; returns 0 then."""
     import asyncio
     import os
     import sys
@@ -49,13 +59,18 @@ def run(args: argparse.Namespace) -> int:
     from plugbay.cli.logs import configure_logs
     from plugbay.cli.roots import chosen_kubelet_root
     from plugbay.kubelet.paths import KubeletPaths
+    from plugbay.sdk.endings import Endings, IfNone, OnRefusal
     from plugbay.sdk.runner import serve
 
     configure_logs(args.log_level, sys.stderr)
     _check(args)
     sys.path.insert(0, os.getcwd())  # for module:object, wherever the command itself lies
     plugins = [plugin for target in args.targets for plugin in _load(target, args)]
-    asyncio.run(serve(plugins, paths=KubeletPaths(chosen_kubelet_root(args))))
+    endings = Endings(
+        OnRefusal.EXIT if args.exit_on_refusal else OnRefusal.ASK_AGAIN,
+        IfNone.EXIT if args.exit_if_none else IfNone.WAIT,
+    )
+    asyncio.run(serve(plugins, paths=KubeletPaths(chosen_kubelet_root(args)), endings=endings))
     return 0
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import RpcFailed
+from plugbay.errors import RegistrationRefused, RpcFailed
 from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import ResourceName
 from plugbay.wire.registration import API_VERSION, Registration, register
@@ -15,6 +16,9 @@ logger = logging.getLogger(__name__)
 
 REGISTER_TIMEOUT_S: Final = 15.0
 """A kubelet dials back for at most 10 s inside the call."""
+
+_REFUSED: Final = "Unknown"
+"""What Go's gRPC makes of an error that a handler returns."""
 
 SocketId = tuple[int, int]
 """What tells a socket from a later one at the same path: inode and time of its last change of status."""
@@ -30,12 +34,23 @@ def identify(path: Path) -> SocketId | None:
 
 
 class Registrar:
-    """Registers one resource, and logs each answer once."""
+    """Registers one resource, and logs each answer once.
 
-    def __init__(self, kubelet: Path, resource: ResourceName, options: PluginOptions) -> None:
+    Args:
+        refused: told each time the kubelet says no.
+    """
+
+    def __init__(
+        self,
+        kubelet: Path,
+        resource: ResourceName,
+        options: PluginOptions,
+        refused: Callable[[RegistrationRefused], None],
+    ) -> None:
         self._kubelet = kubelet
         self._resource = resource
         self._options = options
+        self._refused = refused
         self._last_refusal = ""
 
     async def register(self, endpoint: str) -> bool:
@@ -45,6 +60,8 @@ class Registrar:
             await register(self._kubelet, registration, options=self._options, timeout_s=REGISTER_TIMEOUT_S)
         except RpcFailed as error:
             self._report(error)
+            if error.code == _REFUSED:
+                self._refused(RegistrationRefused(f"{self._resource}: registration refused: {error.detail}"))
             return False
         logger.info("%s: registered with the kubelet at %s", self._resource, self._kubelet)
         self._last_refusal = ""
@@ -55,7 +72,7 @@ class Registrar:
         if str(error) == self._last_refusal:
             return
         self._last_refusal = str(error)
-        if error.code == "Unknown":
+        if error.code == _REFUSED:
             logger.error("%s: the kubelet refuses the registration: %s", self._resource, error.detail)
         else:
             logger.info("%s: no answer at %s, trying again: %s", self._resource, self._kubelet, error)

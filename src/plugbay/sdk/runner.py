@@ -14,6 +14,7 @@ from pathlib import Path
 from plugbay.errors import DuplicateResource, PathUnusable
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.backoff import Backoff
+from plugbay.sdk.endings import STAY, Endings, until_over
 from plugbay.sdk.plugin import DevicePlugin
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.sockets import new_socket_path
@@ -22,14 +23,18 @@ from plugbay.wire.transport import check_socket_path
 logger = logging.getLogger(__name__)
 
 
-async def serve(plugins: Sequence[DevicePlugin], *, paths: KubeletPaths) -> None:
+async def serve(plugins: Sequence[DevicePlugin], *, paths: KubeletPaths, endings: Endings = STAY) -> None:
     """Serve ``plugins`` to the kubelet at ``paths`` until SIGTERM or SIGINT; a second one ends the process at once.
 
     SIGHUP makes every plugin look for devices and register again. Call it from the main thread, in a process that has
     no other use for these signals; elsewhere use `serving`.
 
+    Args:
+        endings: what else ends it.
+
     Raises:
         As `serving`.
+        RegistrationRefused: a kubelet refused a plugin, and that is to be the end.
     """
     stop = asyncio.Event()
 
@@ -46,7 +51,9 @@ async def serve(plugins: Sequence[DevicePlugin], *, paths: KubeletPaths) -> None
     }
     with _handling(handlers):  # around the end of serving too: that is when a second signal may come
         async with _running(servers):
-            await stop.wait()
+            refusal = await until_over(servers, endings, stop)
+    if refusal is not None:
+        raise refusal
 
 
 @asynccontextmanager

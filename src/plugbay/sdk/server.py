@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import PathUnusable
+from plugbay.errors import PathUnusable, RegistrationRefused
 from plugbay.kernel.watch import PathWatch, watch_paths
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
@@ -51,25 +51,39 @@ class _Need(Enum):
 
 
 class PluginServer:
-    """The life of one plugin, see `states`."""
+    """The life of one plugin, see `states`.
+
+    Attributes:
+        on_refusal: told each time a kubelet refuses the registration.
+    """
 
     def __init__(self, plugin: DevicePlugin, paths: KubeletPaths) -> None:
         self.resource = resource_of(plugin)
         self.state = State.SETTING_UP
         self.stopping = asyncio.Event()
+        self.on_refusal: Callable[[RegistrationRefused], None] | None = None
         self._plugin = plugin
         self._paths = paths
         self._listing = Listing(self._publish)
         self._service = PluginService(plugin, self._streams_changed, self._listing.allocation_failed)
         self._discovery = Discovery(plugin, self._listing)
         self._monitors = tuple(HealthMonitor(check, self._listing) for check in health_checks(plugin))
-        self._registrar = Registrar(paths.registration_socket, self.resource, options_of(plugin))
+        self._registrar = Registrar(paths.registration_socket, self.resource, options_of(plugin), self._refused)
         self._backoff = Backoff()
         self._woken = asyncio.Event()
         self._kubelet: SocketId | None = None
         self._due = 0.0
         self._streaming_since = 0.0
         self._had_streams = False
+
+    @property
+    def looked(self) -> asyncio.Event:
+        """Set once there is a list of devices, be it empty."""
+        return self._discovery.found
+
+    @property
+    def device_count(self) -> int:
+        return len(self._listing.devices)
 
     def reload(self) -> None:
         """Look for devices again and register again, as on SIGHUP."""
@@ -117,6 +131,10 @@ class PluginServer:
         if self.state is not State.DRAINING:  # there was no socket
             self._move(Event.STOP_REQUESTED)
         self._move(Event.DRAINED)
+
+    def _refused(self, error: RegistrationRefused) -> None:
+        if self.on_refusal is not None:
+            self.on_refusal(error)
 
     def _publish(self, devices: Iterable[Device]) -> None:
         self._service.publish(devices)
