@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import AdmissionError, VolumeUnusable
-from plugbay.model.ids import PodUid
+from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container, pod_request
 from plugbay.model.requests import ContainerKind
 from plugbay.node.backoff import Backoff
@@ -157,7 +157,7 @@ class PodWorker:
                 worker = self._container_worker(container, volumes)
                 if container.kind is ContainerKind.SIDECAR:
                     sidecars.append(tasks.create_task(worker.run()))
-                    if not is_past_init:
+                    if not is_past_init and not _is_behind(record, container.name):
                         await worker.started.wait()
                 elif not is_past_init and (await worker.run()).exit_code != 0:
                     break
@@ -200,3 +200,9 @@ class PodWorker:
         deletion = self._record.deletion
         assert deletion is not None, "a terminating pod was deleted"
         return max(0.0, (deletion.deadline - self._parts.clock.now()).total_seconds())
+
+
+def _is_behind(record: PodRecord, name: ContainerName) -> bool:
+    """Whether a container after ``name`` was started before the node was: it is looked after whatever ``name`` does."""
+    names = list(record.containers)
+    return any(record.containers[later].attempt >= 0 for later in names[names.index(name) + 1 :])

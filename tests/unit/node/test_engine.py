@@ -10,7 +10,7 @@ import pytest
 
 from plugbay.errors import ContainerStartError, NoHealthyDevices, PreStartFailed
 from plugbay.model.ids import ContainerName, PodUid
-from plugbay.model.pods import Container, EmptyDir, HostPath, HostPathType, RestartPolicy, Volume
+from plugbay.model.pods import Container, EmptyDir, HostPath, HostPathType, RestartPolicy, SleepHook, Volume
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
 from plugbay.node.lifecycle import Stage, Step
@@ -371,3 +371,21 @@ async def test_many_pods_are_counted_by_running_totals(world: FakeNode) -> None:
         assert record.unschedulable.startswith("0/1 nodes are available: 1 Too many pods. ")
         stages = Counter(record.stage for record in world.pods)
         assert stages[Stage.UNSCHEDULED] == 2
+
+
+async def test_an_adopted_init_container_is_watched_while_its_sidecar_crashes(world: FakeNode) -> None:
+    made = pod(
+        container("s", ContainerKind.SIDECAR, post_start=SleepHook(1)),
+        container("i", ContainerKind.INIT),
+        container("c"),
+    )
+    async with world.engine() as engine:
+        await engine.create(made)
+        await world.when(lambda: world.clock.sleepers > 0)
+        world.clock.advance(1)
+        await world.until(runs(0, "i"))
+    world.runtime.finish("p_s_0", 1)
+    async with world.engine():
+        await world.until(runs(1, "s"))
+        world.runtime.finish("p_i_0", 0)
+        await world.until(runs(0))
