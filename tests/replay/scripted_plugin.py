@@ -20,6 +20,8 @@ from plugbay.wire.plugin_server import PreferenceRequest, device_plugin_handler
 from plugbay.wire.pluginregistration import PluginInfo, RegistrationStatus, plugin_registration_handler
 from plugbay.wire.registration import Registration, register
 from plugbay.wire.transport import serve_grpc
+from tests.replay.aliases import Aliases
+from tests.replay.places import Places
 from tests.replay.recording import Json, Launch, PluginScript
 
 Log = Callable[[Json], None]
@@ -32,13 +34,12 @@ class ScriptedPlugin:
         aliases: which device is which.
 
     Args:
-        place: turns a path of the recorded machine into one of this.
         log: gets rows as in ``plugin_log``.
     """
 
-    def __init__(self, script: PluginScript, *, place: Callable[[str], Path], speed: float, log: Log) -> None:
+    def __init__(self, script: PluginScript, *, places: Places, speed: float, log: Log) -> None:
         self._script = script
-        self._place = place
+        self._places = places
         self._speed = speed
         self._log = log
         self._launches = iter(script.launches)
@@ -55,7 +56,7 @@ class ScriptedPlugin:
 
     @property
     def socket(self) -> Path:
-        return self._place(self._script.socket)
+        return self._places.here(self._script.socket)
 
     # --- what a script does -----------------------------------------------------------------------------------------
 
@@ -70,7 +71,7 @@ class ScriptedPlugin:
     async def serve(self) -> None:
         """Serve on a new socket."""
         await self.stop()
-        registration = self._place(self._script.watcher_socket)
+        registration = self._places.here(self._script.watcher_socket)
         for path in {self.socket, registration}:
             path.parent.mkdir(parents=True, exist_ok=True)
         handlers = [device_plugin_handler(_Logged(self._device, self))]
@@ -87,7 +88,7 @@ class ScriptedPlugin:
         await self._server.aclose()
 
     def remove_registration_socket(self) -> None:
-        self._place(self._script.watcher_socket).unlink()
+        self._places.here(self._script.watcher_socket).unlink()
 
     async def register(self, kubelet_socket: Path, args: Json) -> None:
         """Register, and log the answer."""
@@ -192,12 +193,11 @@ class ScriptedPlugin:
         def texts(values: Mapping[str, str]) -> dict[str, str]:
             return {key: text(value) for key, value in values.items()}
 
-        def host(path: str) -> str:
-            return str(self._place(path)) if path.startswith("$WORK") else path
-
         return ContainerEdits(
             env=texts(response.get("envs", {})),
-            mounts=tuple(Mount(inner, host(outer), only) for inner, outer, only in response.get("mounts", ())),
+            mounts=tuple(
+                Mount(inner, str(self._places.here(outer)), only) for inner, outer, only in response.get("mounts", ())
+            ),
             device_nodes=tuple(DeviceNode(inner, outer, mode) for inner, outer, mode in response.get("devices", ())),
             annotations=texts(response.get("annotations", {})),
             cdi_devices=tuple(response.get("cdi", ())),
@@ -213,7 +213,7 @@ class ScriptedPlugin:
         return _Device(self._script.resource, self.socket, None, PluginOptions())
 
     def _watched(self, info: Json) -> FakeWatchedPlugin:
-        endpoint = str(self._place(info["endpoint"])) if info.get("endpoint") else ""
+        endpoint = str(self._places.here(info["endpoint"])) if info.get("endpoint") else ""
         answer = PluginInfo(info["type"], info["name"], endpoint, tuple(info["versions"]))
         watched = FakeWatchedPlugin(self._device, answer)
 
@@ -229,33 +229,6 @@ class ScriptedPlugin:
 
         watched.info_answer, watched.notify_answer = asked, notified
         return watched
-
-
-class Aliases:
-    """Recorded identifiers to ours: which device is picked is chance with a kubelet, and what follows may depend on it.
-
-    When another one is picked here, the two change their names in everything that is said from then on.
-    """
-
-    def __init__(self) -> None:
-        self._ours: dict[str, str] = {}
-        self._met: set[str] = set()
-
-    def ours(self, recorded: str) -> str:
-        return self._ours.get(recorded, recorded)
-
-    def recorded(self, ours: str) -> str:
-        return next((key for key, value in self._ours.items() if value == ours), ours)
-
-    def meet(self, recorded: Sequence[str], picked: Sequence[str]) -> None:
-        """The ``recorded`` devices are those that were ``picked`` here, as far as they were not known before."""
-        wanted = [each for each in recorded if each not in self._met and self.ours(each) not in picked]
-        known = {self.ours(each) for each in (*recorded, *self._met)}
-        spare = [each for each in picked if each not in known]
-        for each, alias in zip(wanted, spare, strict=False):
-            other = self.recorded(alias)
-            self._ours[other], self._ours[each] = self.ours(each), alias
-        self._met.update(recorded)
 
 
 class _Device(FakePlugin):

@@ -1,0 +1,44 @@
+"""Recorded pods as pods for the process runtime, with a shell and shorter sleeps instead of an image with busybox."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tests.replay.recording import Json
+
+GRACE_S: Final = 2.0
+"""The recorded pods' grace period. Ours have the shortest there is, which is longer: it is not in our clock's time."""
+
+
+def manifest_of(name: str, spec: Json, *, speed: float) -> Json:
+    """A pod like the recorded one, without its image and with shorter sleeps."""
+    containers = {
+        key: [_container(each, speed) for each in spec[key]] for key in ("initContainers", "containers") if key in spec
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {**spec, **containers, "terminationGracePeriodSeconds": 1},
+    }
+
+
+def _container(raw: Json, speed: float) -> Json:
+    command = raw["command"]
+    if command == "prints itself, then sleeps":
+        command = ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"]
+    return {**raw, "image": "busybox", "command": [*command[:2], _script(command[2], speed), *command[3:]]}
+
+
+def _script(script: str, speed: float) -> str:
+    def shorter(match: re.Match[str]) -> str:
+        seconds = int(match[1])
+        return f"sleep {seconds / speed if seconds < 1000 else seconds}"
+
+    script = re.sub(r"sleep (\d+)", shorter, script.replace("prints itself", "env"))
+    if "trap" in script:
+        return script
+    # The first process of a container does not notice SIGTERM, and is killed if it is there when its time is over.
+    script = re.sub(r"(sleep [0-9.]+)", r"(trap '' TERM; exec \1) & p=$!; wait $p || wait $p", script)
+    return f"trap '{{ sleep {GRACE_S / speed}; kill -KILL 0; }} &' TERM; {script}"

@@ -1,0 +1,101 @@
+"""What is seen of a node of ours while a script runs, written down in the form of a recording."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from plugbay.node.broadcast import Change
+from plugbay.node.objects import pod_object
+from plugbay.node.parts import NodeParts
+from plugbay.ops.changes import Changes
+from tests.replay.recording import Json
+
+
+class Notebook:
+    """
+    Attributes:
+        changes: tells when something was written.
+        uids: names of pods by UID.
+        snapshots: by key.
+        forced: pods deleted by force. An API server removes such a pod at once, and shows nothing of its end.
+    """
+
+    def __init__(self, plugins: Iterable[str]) -> None:
+        self.changes = Changes()
+        self.uids: dict[str, str] = {}
+        self.snapshots: dict[str, Json] = {}
+        self.forced: set[str] = set()
+        self._plugins: dict[str, list[Json]] = {name: [] for name in plugins}
+        self._nodes: list[Json] = []
+        self._pods: dict[str, list[Json]] = {}
+        self._events: dict[str, Json] = {}
+
+    @property
+    def pods(self) -> dict[str, list[Json]]:
+        return self._pods
+
+    def observations(self) -> Json:
+        """All so far; it grows."""
+        return {
+            "plugin_log": self._plugins,
+            "node": self._nodes,
+            "pods": self._pods,
+            "events": list(self._events.values()),
+            "snapshots": self.snapshots,
+        }
+
+    def logger(self, plugin: str) -> Callable[[Json], None]:
+        """Where a plugin writes its rows."""
+
+        def log(row: Json) -> None:
+            self._plugins[plugin].append(row)
+            self.changes.notify()
+
+        return log
+
+    async def follow(self, parts: NodeParts) -> None:
+        """Write down what happens on a node, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow_pods(parts))
+            tasks.create_task(self._follow_node(parts))
+            tasks.create_task(self._follow_events(parts))
+
+    async def _follow_pods(self, parts: NodeParts) -> None:
+        subscription = parts.pods.watch()
+        while True:
+            for change, record in await subscription.next():
+                name = record.pod.name
+                self.uids[record.uid] = name
+                rows = self._pods.setdefault(name, [])
+                shown: Json = dict(pod_object(record, runtime="process"))
+                if name not in self.forced:
+                    deletion = {"deletionTimestamp": "set"} if "deletionTimestamp" in shown["metadata"] else {}
+                    rows.append(shown["status"] | deletion)
+                if change is Change.DELETED:
+                    rows.append({"object": "gone"})
+                self.changes.notify()
+
+    async def _follow_node(self, parts: NodeParts) -> None:
+        async for _ in parts.devices.changes():
+            self._nodes.append({"resources": counts(parts)})
+            self.changes.notify()
+
+    async def _follow_events(self, parts: NodeParts) -> None:
+        subscription = parts.events.watch()
+        while True:
+            for _, event in await subscription.next():
+                self._events[event.name] = {
+                    "pod": event.about.name,
+                    "type": event.type.value,
+                    "reason": event.reason,
+                    "message": event.message,
+                    "count": event.count,
+                    "container": event.about.field_path,
+                }
+                self.changes.notify()
+
+
+def counts(parts: NodeParts) -> Json:
+    """Capacity and allocatable by resource, as in a recording."""
+    return {name: [str(each.capacity), str(each.allocatable)] for name, each in parts.devices.resources().items()}
