@@ -39,7 +39,7 @@ from tests.contract.bench_manager import APP, GOPHER, OTHER, SleepersClock, benc
             'endpoint "../p.sock" is not inside the device plugin directory',
             id="endpoint-leaves-the-directory",
         ),
-        pytest.param("example.com/r", "v1beta1", "", "is not inside the device plugin directory", id="no-endpoint"),
+        pytest.param("example.com/r", "v1beta1", "..", "is not inside the device plugin directory", id="parent"),
     ],
 )
 async def test_registration_is_refused_in_the_kubelets_words(

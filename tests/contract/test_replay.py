@@ -106,7 +106,6 @@ SOMETIMES: Final[Mapping[str, Mapping[str, str]]] = {
 
 FAULTS: Final[Mapping[str, str]] = {
     "20-expiry": "a pod for an expired resource that nobody holds is refused by the manager, not with OutOf",
-    "33-register-errors": "an empty endpoint is refused for leaving the directory, instead of dialled",
     "59-kubelet-killed-during-allocate": "pods are admitted at start before plugins had time to come back",
 }
 """Recordings that ours does not follow though it should, and what is wrong."""

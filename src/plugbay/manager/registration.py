@@ -15,7 +15,8 @@ from plugbay.wire.registration import Registration
 def check_registration(registration: Registration, directory: Path) -> tuple[ResourceName, Path]:
     """The resource and the socket a registration names.
 
-    A kubelet joins ``endpoint`` to the directory without looking (PR #138382); we refuse one that leads out of it.
+    A kubelet joins ``endpoint`` to the directory without looking (PR #138382); we refuse one that leads out of it. An
+    empty one is the directory, which cannot be dialled.
 
     Raises:
         RegistrationRefused: with the text for the plugin.
@@ -26,7 +27,7 @@ def check_registration(registration: Registration, directory: Path) -> tuple[Res
     if not is_extended_resource(registration.resource_name):
         raise RegistrationRefused(f"the ResourceName {quote(registration.resource_name)} is invalid")
     socket = Path(os.path.normpath(directory / registration.endpoint.lstrip("/")))
-    if directory not in socket.parents:
+    if directory not in (socket, *socket.parents):
         raise RegistrationRefused(f"endpoint {quote(registration.endpoint)} is not inside the device plugin directory")
     return ResourceName(registration.resource_name), socket
 
