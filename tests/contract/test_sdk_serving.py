@@ -22,6 +22,7 @@ from plugbay.model.ids import DeviceId
 from plugbay.sdk.runner import serve
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.states import State
+from plugbay.sdk.watching import watching
 from plugbay.testing.fake_kubelet import fake_kubelet
 
 NAME = "example.com/thing"
@@ -47,8 +48,8 @@ def ids(*names: str) -> list[DeviceId]:
 async def serving(plugin: DevicePlugin, root: Path) -> AsyncIterator[PluginServer]:
     """The plugin served until the block ends, then stopped in order."""
     server = PluginServer(plugin, KubeletPaths(root))
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(server.run())
+    async with watching() as watches, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(server.run(watches))
         try:
             yield server
         finally:

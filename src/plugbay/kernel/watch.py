@@ -15,7 +15,7 @@ from plugbay.kernel.inotify import Inotify, InotifyEvent, Mask
 from plugbay.kernel.trail import Found, Interest, follow, interests
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Set
     from types import TracebackType
 
     from plugbay.kernel.trail import Trail
@@ -86,16 +86,16 @@ class PathWatch:
         self._next_report = 0.0
         self._next_poll = 0.0
         self._warned = False
+        self._problem = ""  # why there is no inotify
 
     async def __aenter__(self) -> Self:
         inotify = Inotify()
-        problem = ""
         try:
             self._inotify = await inotify.__aenter__()
         except OSError as error:
-            problem = str(error)
+            self._problem = str(error)
         for watched in self._watched:
-            watched.blind = problem
+            watched.blind = self._problem
             self._look(watched)
         return self
 
@@ -104,6 +104,23 @@ class PathWatch:
     ) -> None:
         if self._inotify is not None:
             self._inotify.close()
+
+    def add(self, path: Path) -> None:
+        """Watch ``path`` too from here on; one that is watched already is not watched twice.
+
+        A consumer that waits just now has to begin waiting anew: where the kernel cannot tell, it waits too long.
+        """
+        if all(watched.path != path for watched in self._watched):
+            watched = _Watched(path, os.path.abspath(path), blind="" if self._inotify is not None else self._problem)
+            self._watched.append(watched)
+            self._look(watched)
+
+    def discard(self, path: Path) -> None:
+        """Watch ``path`` no longer; what was not reported yet never will be."""
+        gone = [watched for watched in self._watched if watched.path == path]
+        self._watched = [watched for watched in self._watched if watched.path != path]
+        self._changed.discard(path)
+        self._forget({wd for watched in gone for wd in watched.wds})
 
     def __aiter__(self) -> Self:
         return self
@@ -159,13 +176,17 @@ class PathWatch:
         if self._inotify is not None:
             before = watched.wds.keys()
             watched.wds, watched.blind = _watch(self._inotify, watched.absolute)
-            in_use = {wd for other in self._watched for wd in other.wds}
-            for wd in before - in_use:
-                self._inotify.remove(wd)
+            self._forget(before - watched.wds.keys())
         if watched.blind or was_blind:
             watched.signature = _signature(watched.absolute)
         if watched.blind:
             self._warn(watched)
+
+    def _forget(self, wds: Set[int]) -> None:
+        """Have the kernel forget the watches that nobody needs any more."""
+        if wds and self._inotify is not None:
+            for wd in wds - {wd for watched in self._watched for wd in watched.wds}:
+                self._inotify.remove(wd)
 
     def _warn(self, watched: _Watched) -> None:
         if self._warned:

@@ -9,11 +9,11 @@ import os
 from typing import NoReturn
 
 from plugbay.errors import PlugbayError
-from plugbay.kernel.watch import PathWatch, watch_paths
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.calls import discovered
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.plugin import DevicePlugin, watched_paths
+from plugbay.sdk.watching import Changes, Watches
 
 logger = logging.getLogger(__name__)
 
@@ -40,16 +40,17 @@ class Discovery:
         """Discover again soon; from the event loop's thread."""
         self._asked.set()
 
-    async def run(self) -> NoReturn:
+    async def run(self, watches: Watches) -> NoReturn:
         """Discover until cancelled."""
         paths = watched_paths(self._plugin)
         if not paths:
             await self._keep_looking()
-        async with watch_paths(paths) as changes, asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow(changes))
-            await self._keep_looking()
+        with watches.watch(paths) as changes:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._follow(changes))
+                await self._keep_looking()
 
-    async def _follow(self, changes: PathWatch) -> None:
+    async def _follow(self, changes: Changes) -> None:
         async for _ in changes:
             self._asked.set()
 

@@ -18,6 +18,7 @@ from plugbay.sdk.endings import STAY, Endings, until_over
 from plugbay.sdk.plugin import DevicePlugin
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.sockets import new_socket_path
+from plugbay.sdk.watching import Watches, watching
 from plugbay.wire.transport import check_socket_path
 
 logger = logging.getLogger(__name__)
@@ -89,9 +90,9 @@ def _reload(servers: Sequence[PluginServer]) -> None:
 
 @asynccontextmanager
 async def _running(servers: Sequence[PluginServer]) -> AsyncIterator[None]:
-    async with asyncio.TaskGroup() as tasks:
+    async with watching() as watches, asyncio.TaskGroup() as tasks:
         for server in servers:
-            tasks.create_task(_supervise(server), name=f"serve {server.resource}")
+            tasks.create_task(_supervise(server, watches), name=f"serve {server.resource}")
         try:
             yield
         finally:
@@ -99,11 +100,11 @@ async def _running(servers: Sequence[PluginServer]) -> AsyncIterator[None]:
                 server.stop()
 
 
-async def _supervise(server: PluginServer) -> None:
+async def _supervise(server: PluginServer, watches: Watches) -> None:
     backoff = Backoff()
     while not server.stopping.is_set():
         try:
-            await server.run()
+            await server.run(watches)
         except Exception:  # the supervising loop: one plugin's failure is its own
             logger.exception("%s: failed; starting it again", server.resource)
             with contextlib.suppress(TimeoutError):

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import PathUnusable, RegistrationRefused
-from plugbay.kernel.watch import PathWatch, watch_paths
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
 from plugbay.sdk.backoff import Backoff
@@ -29,6 +28,7 @@ from plugbay.sdk.service import PluginService
 from plugbay.sdk.sockets import new_socket_path, remove_leftovers
 from plugbay.sdk.states import TRANSITIONS, Event, State
 from plugbay.sdk.waiting import wait_first
+from plugbay.sdk.watching import Changes, Watches
 from plugbay.wire.plugin_server import device_plugin_handler
 from plugbay.wire.transport import serve_grpc
 
@@ -95,7 +95,7 @@ class PluginServer:
         self.stopping.set()
         self._woken.set()
 
-    async def run(self) -> None:
+    async def run(self, watches: Watches) -> None:
         """Set up, serve until `stop`, then drain and tear down."""
         self.state = State.SETTING_UP
         await wait_first(self._set_up, self.stopping.wait)
@@ -103,7 +103,7 @@ class PluginServer:
             self._move(Event.STOP_REQUESTED)
             return
         try:
-            await self._serve()
+            await self._serve(watches)
         finally:
             await tear_down(self._plugin)
         self._move(Event.TORN_DOWN)
@@ -112,17 +112,17 @@ class PluginServer:
         await set_up(self._plugin, lambda: self._move(Event.SET_UP_FAILED))
         self._move(Event.SET_UP)
 
-    async def _serve(self) -> None:
+    async def _serve(self, watches: Watches) -> None:
         """Find devices and serve them on one socket after the other until `stop`, then drain."""
         loop = asyncio.get_running_loop()
         bind_refresh(self._plugin, lambda: loop.call_soon_threadsafe(self._discovery.refresh))
         try:
             async with asyncio.TaskGroup() as tasks:
-                working = [tasks.create_task(self._discovery.run(), name=f"discover {self.resource}")]
+                working = [tasks.create_task(self._discovery.run(watches), name=f"discover {self.resource}")]
                 working += [tasks.create_task(each.run(), name=f"check {self.resource}") for each in self._monitors]
                 await self._wait_for_devices()
                 while not self.stopping.is_set():
-                    await self._serve_incarnation()
+                    await self._serve_incarnation(watches)
                 for task in working:
                     task.cancel()
         finally:
@@ -145,14 +145,15 @@ class PluginServer:
             logger.warning("%s: still looking for devices; not registered before there is a list", self.resource)
             await wait_first(*waits)
 
-    async def _serve_incarnation(self) -> None:
+    async def _serve_incarnation(self, watches: Watches) -> None:
         """One socket, from its making to its end."""
         directory = self._paths.device_plugins
         if not await asyncio.to_thread(directory.is_dir):
-            await self._wait_for(directory)
+            await self._wait_for(directory, watches)
             return
         socket = new_socket_path(directory, self.resource)
-        async with watch_paths([self._paths.registration_socket, socket]) as changes, AsyncExitStack() as up:
+        async with AsyncExitStack() as up:
+            changes = up.enter_context(watches.watch([self._paths.registration_socket, socket]))
             await asyncio.to_thread(remove_leftovers, directory, self.resource)
             self._service.accept_streams()
             try:
@@ -174,13 +175,13 @@ class PluginServer:
                 logger.info("%s: our socket vanished; making a new one", self.resource)
                 self._move(Event.SOCKET_LOST)
 
-    async def _wait_for(self, directory: Path) -> None:
-        async with watch_paths([directory]) as changes:
+    async def _wait_for(self, directory: Path, watches: Watches) -> None:
+        with watches.watch([directory]) as changes:
             logger.warning("%s: waiting for %s, which a kubelet makes", self.resource, directory)
             while not await asyncio.to_thread(directory.is_dir) and not self.stopping.is_set():
                 await self._pause(changes, None)
 
-    async def _stay_registered(self, socket: Path, changes: PathWatch) -> _Need:
+    async def _stay_registered(self, socket: Path, changes: Changes) -> _Need:
         while not self.stopping.is_set():
             # In this order: a kubelet that starts clears the directory before it makes its own socket.
             kubelet = await asyncio.to_thread(identify, self._paths.registration_socket)
@@ -196,7 +197,7 @@ class PluginServer:
             await self._pause(changes, delay_s)
         return _Need.STOP
 
-    async def _advance(self, socket: Path, changes: PathWatch) -> float | None:
+    async def _advance(self, socket: Path, changes: Changes) -> float | None:
         """Do what is due; returns the seconds until something is due again, None when it is the kubelet's turn."""
         loop = asyncio.get_running_loop()
         if self.state not in (State.SERVING, State.REGISTERED) or self._kubelet is None:
@@ -217,7 +218,7 @@ class PluginServer:
         self._due = asyncio.get_running_loop().time() + delay_s
         return delay_s
 
-    async def _register(self, socket: Path, changes: PathWatch) -> bool:
+    async def _register(self, socket: Path, changes: Changes) -> bool:
         # A kubelet 1.36 takes the end of an old stream for the end of the newest registration, and 1.37 refuses a
         # second one while the first is connected (spec 2.5): so the streams of before end first.
         await self._service.end_streams(DRAIN_S)
@@ -240,14 +241,14 @@ class PluginServer:
             self._stream_opened()
         return True
 
-    async def _until_outdated(self, socket: Path, changes: PathWatch) -> None:
+    async def _until_outdated(self, socket: Path, changes: Changes) -> None:
         """Until an attempt to register makes no sense any more: a kubelet dials a vanished socket for 10 s."""
         async for _ in changes:
             kubelet = await asyncio.to_thread(identify, self._paths.registration_socket)
             if kubelet != self._kubelet or not await asyncio.to_thread(socket.exists):
                 return
 
-    async def _pause(self, changes: PathWatch, delay_s: float | None) -> None:
+    async def _pause(self, changes: Changes, delay_s: float | None) -> None:
         """Until something happened to our files or our state, or ``delay_s`` has passed."""
         await wait_first(self._woken.wait, changes.__anext__, timeout_s=delay_s)
         self._woken.clear()

@@ -11,6 +11,7 @@ import pytest
 from plugbay import Device, DevicePlugin
 from plugbay.sdk.discovery import Discovery
 from plugbay.sdk.listing import Listing
+from plugbay.sdk.watching import watching
 
 DEADLINE_S = 10
 
@@ -34,8 +35,8 @@ async def until_found(plugin: DevicePlugin) -> list[str]:
     """The IDs of the first list."""
     published: list[str] = []
     discovery = Discovery(plugin, Listing(lambda devices: published.extend(device.id for device in devices)))
-    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(discovery.run())
+    async with asyncio.timeout(DEADLINE_S), watching() as watches, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(discovery.run(watches))
         await discovery.found.wait()
         running.cancel()
     return published
