@@ -4,21 +4,25 @@ from plugbay.errors import AllocationError, PartialAllocationError
 from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount, merge_devices
 from plugbay.model.health import HEALTHY, Health, HealthState, unhealthy, unknown
+from plugbay.model.sharing import EXCLUSIVE, Exclusive, Replicas
 from plugbay.sdk.checks import health
 from plugbay.sdk.entry import run
 from plugbay.sdk.plugin import DevicePlugin, plugin
 
 __all__ = [
+    "EXCLUSIVE",
     "HEALTHY",
     "AllocationError",
     "ContainerEdits",
     "Device",
     "DeviceNode",
     "DevicePlugin",
+    "Exclusive",
     "Health",
     "HealthState",
     "Mount",
     "PartialAllocationError",
+    "Replicas",
     "health",
     "merge_devices",
     "plugin",

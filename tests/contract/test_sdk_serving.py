@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from plugbay import ContainerEdits, Device, DevicePlugin, Mount, plugin, unhealthy
+from plugbay import ContainerEdits, Device, DevicePlugin, Mount, Replicas, plugin, unhealthy
+from plugbay.allocation import policies
 from plugbay.errors import DuplicateResource, InvalidResourceName, PathUnusable, RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import PluginOptions
@@ -342,6 +343,35 @@ async def test_device_that_cannot_be_given_is_refused(paths: KubeletPaths, asked
     async with fake_kubelet(paths) as kubelet, serving(things, paths.root):
         with pytest.raises(RpcFailed, match=text):
             await (await kubelet.next_registration()).client.allocate(ids(asked))
+
+
+async def test_replicas_are_given_one_by_one_and_seen_as_their_device(paths: KubeletPaths) -> None:
+    seen: dict[str, list[str]] = {}
+
+    class Shared(Things):
+        preferred_allocation = policies.fewest_physical
+
+        def pre_start_container(self, devices: Sequence[Device]) -> None:
+            seen["started"] = [device.id for device in devices]
+
+    things = Shared()
+    things.devices = [Device(name, sharing=Replicas(2), env={"THINGS": name}) for name in ("a", "b")]
+    async with fake_kubelet(paths) as kubelet, serving(things, paths.root):
+        connection = await kubelet.next_registration()
+        await connection.until_devices("a::0", "a::1", "b::0", "b::1")
+        client = connection.client
+        assert await client.preferred_allocation(ids("a::1", "b::0", "b::1"), [], 2) == ("b::0", "b::1")
+        answer = await client.allocate(ids("b::1", "a::0", "b::0"))
+        assert answer is not None
+        assert answer.edits.env == {"THINGS": "a,b"}, "a container that has two replicas has one device"
+        await client.pre_start_container(ids("b::1", "b::0"))
+        assert seen == {"started": ["b"]}
+        things.devices = [Device("a", sharing=Replicas(2), health=unhealthy("Hot"))]
+        things.refresh()
+        await connection.until_devices("a::0", "a::1")
+        assert not any(device.is_healthy for device in connection.devices.values())
+        with pytest.raises(RpcFailed, match=r'device "a" is Unhealthy'):
+            await client.allocate(ids("a::1"))
 
 
 # --- several plugins, one process -----------------------------------------------------------------------------------

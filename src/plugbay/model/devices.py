@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from plugbay.errors import DuplicateDevice, InvalidDevice
+from plugbay.model.attributes import AttributeValue, parse_capacity, problem_of
 from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
 from plugbay.model.health import HEALTHY, Health
 from plugbay.model.ids import DeviceId, parse_device_id
+from plugbay.model.replicas import replica_id
+from plugbay.model.sharing import EXCLUSIVE, MAX_REPLICAS, Replicas, Sharing
+
+if TYPE_CHECKING:
+    from plugbay.model.quantity import Quantity
 
 MAX_NUMA_NODE = 63
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -22,16 +30,26 @@ class Device:
         health: ``HEALTHY`` unless said otherwise.
         numa_nodes: NUMA nodes the device is close to, 0 to 63; empty for "no information".
         env, mounts, device_nodes, annotations, cdi_devices: what a container gets with the device.
+        attributes: what the device is like, such as ``{"model": "A1", "driver": 535}``; a list of values is a tuple.
+        capacity: amounts of what it has, such as ``{"memory": "80Gi"}``.
+        sharing: `EXCLUSIVE`, or ``Replicas(4)`` for a device that four containers may have at a time.
+
+    A kubelet does not learn attributes and capacity from a device plugin; they are for health checks, preferences and
+    allocation to read.
 
     Raises:
-        InvalidDeviceId: see `parse_device_id`.
-        InvalidDevice: a NUMA node out of range, or edits no kubelet could pass on.
+        InvalidDeviceId: see `parse_device_id`; with replicas, their IDs have to fit too.
+        InvalidDevice: a NUMA node out of range, edits no kubelet could pass on, attributes or capacity that no
+            ResourceSlice could hold, or a number of replicas out of range.
     """
 
     id: DeviceId
     health: Health
     numa_nodes: frozenset[int]
     edits: ContainerEdits
+    attributes: Mapping[str, AttributeValue]
+    capacity: Mapping[str, Quantity]
+    sharing: Sharing
 
     def __init__(
         self,
@@ -44,6 +62,9 @@ class Device:
         device_nodes: Iterable[DeviceNode] = (),
         annotations: Mapping[str, str] | None = None,
         cdi_devices: Iterable[str] = (),
+        attributes: Mapping[str, AttributeValue] | None = None,
+        capacity: Mapping[str, Quantity | int | str] | None = None,
+        sharing: Sharing = EXCLUSIVE,
     ) -> None:
         edits = ContainerEdits(
             dict(env or {}), tuple(mounts), tuple(device_nodes), dict(annotations or {}), tuple(cdi_devices)
@@ -53,21 +74,23 @@ class Device:
         set_field(self, "health", health)
         set_field(self, "numa_nodes", frozenset(numa_nodes))
         set_field(self, "edits", edits if edits != ContainerEdits() else NO_EDITS)
+        set_field(self, "attributes", dict(attributes) if attributes else _NOTHING)
+        set_field(self, "sharing", sharing)
+        try:
+            set_field(self, "capacity", parse_capacity(capacity) if capacity else _NOTHING)
+        except ValueError as error:
+            raise InvalidDevice(id, str(error)) from error
         _check(self)
 
     def with_health(self, health: Health) -> Device:
         """This device in another state."""
-        if health == self.health:
-            return self
-        other = object.__new__(Device)
-        for name, value in (
-            ("id", self.id),
-            ("health", health),
-            ("numa_nodes", self.numa_nodes),
-            ("edits", self.edits),
-        ):
-            object.__setattr__(other, name, value)
-        return other
+        return self if health == self.health else _replace(self, "health", health)
+
+    def listed(self) -> tuple[Device, ...]:
+        """What the kubelet sees of it: itself, or its replicas as devices of their own."""
+        if not isinstance(self.sharing, Replicas):
+            return (self,)
+        return tuple(_replace(self, "id", replica_id(self.id, number)) for number in range(self.sharing.count))
 
 
 def index_devices(devices: Iterable[Device]) -> dict[DeviceId, Device]:
@@ -112,7 +135,21 @@ class PluginOptions:
     deallocate_required: bool = False
 
 
+def _replace(device: Device, field: str, value: object) -> Device:
+    """A copy with another value in one field, which needs no check. Lists of 10,000 are made of these."""
+    other = object.__new__(Device)
+    for name in Device.__slots__:
+        object.__setattr__(other, name, value if name == field else getattr(device, name))
+    return other
+
+
 def _check(device: Device) -> None:
+    if isinstance(device.sharing, Replicas):
+        if not 1 <= device.sharing.count <= MAX_REPLICAS:
+            raise InvalidDevice(device.id, f"{device.sharing.count} replicas are not between 1 and {MAX_REPLICAS}")
+        parse_device_id(replica_id(device.id, device.sharing.count - 1))
+    if problem := problem_of(device.attributes, device.capacity):
+        raise InvalidDevice(device.id, problem)
     for node in device.numa_nodes:
         if not 0 <= node <= MAX_NUMA_NODE:
             raise InvalidDevice(device.id, f"NUMA node {node} is not between 0 and {MAX_NUMA_NODE}")

@@ -52,6 +52,7 @@ class PluginService:
         self._streams_changed = streams_changed
         self._allocation_failed = allocation_failed
         self._devices: Mapping[DeviceId, Device] = {}
+        self._behind: Mapping[DeviceId, Device] = {}  # each listed device to the one it is, or is a replica of
         self._message = encode_devices(())
         self._streams: set[_Stream] = set()
         self._idle = asyncio.Event()
@@ -68,7 +69,8 @@ class PluginService:
         Raises:
             DuplicateDevice, DeviceListTooLarge: the list stays as it was.
         """
-        fresh = index_devices(sorted(devices, key=lambda device: device.id))
+        behind = [(listed, device) for device in devices for listed in device.listed()]
+        fresh = index_devices(sorted((listed for listed, _ in behind), key=lambda device: device.id))
         if fresh == self._devices:
             return
         message = encode_devices(fresh.values())
@@ -76,6 +78,7 @@ class PluginService:
             raise DeviceListTooLarge(self._plugin.resource_name, len(message), MAX_MESSAGE_BYTES)
         _log_difference(self._plugin.resource_name, self._devices, fresh)
         self._devices = fresh
+        self._behind = {listed.id: device for listed, device in behind}
         if message == self._message:
             return  # what a container gets has changed, not what a kubelet sees
         self._message = message
@@ -128,7 +131,7 @@ class PluginService:
             self._streams_changed()
 
     async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits:
-        chosen = self._known(devices)
+        chosen = self._physical(devices)
         for device in chosen:
             if not device.health.is_healthy:
                 raise UnknownDevice(self._plugin.resource_name, device.id, f"is {device.health}")
@@ -156,7 +159,11 @@ class PluginService:
         return _check_preference(self._plugin.resource_name, request, [device.id for device in preferred])
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
-        await call(self._plugin.pre_start_container, self._known(devices))
+        await call(self._plugin.pre_start_container, self._physical(devices))
+
+    def _physical(self, ids: Sequence[DeviceId]) -> list[Device]:
+        """As `_known`, with the devices behind replicas, each once."""
+        return list({device.id: device for device in (self._behind[each.id] for each in self._known(ids))}.values())
 
     def _known(self, ids: Sequence[DeviceId]) -> list[Device]:
         """The devices of ``ids``, in the order of their IDs.
