@@ -15,6 +15,7 @@ from dataclasses import replace
 from enum import Enum
 
 from plugbay.allocation.choose import plan, settle
+from plugbay.allocation.table import NO_DEVICES
 from plugbay.errors import (
     CheckpointNotWritten,
     EndpointNotFound,
@@ -193,6 +194,10 @@ class DeviceManager:
         for item in self._state.of_pod(pod):
             held.setdefault(item.container, {})[item.resource] = tuple(sorted(item.devices))
         return held
+
+    def awaited_plugins(self) -> frozenset[ResourceName]:
+        """Resources known from before our start whose plugin has sent no list yet."""
+        return frozenset(name for name, resource in self._state.resources.items() if resource.table is NO_DEVICES)
 
     def assigned_pods(self) -> frozenset[PodUid]:
         """Pods that hold devices."""

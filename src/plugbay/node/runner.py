@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
+from typing import Final
 
 from plugbay.errors import PlugbayError, UsageError
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.gates import changed_in_vain
-from plugbay.manager.manager import run_manager
+from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.podresources import serve_pod_resources
-from plugbay.model.ids import is_dns_subdomain
+from plugbay.model.ids import ResourceName, is_dns_subdomain
+from plugbay.model.pods import pod_request
 from plugbay.node.api.routes import control_router
 from plugbay.node.config import NodeConfig
 from plugbay.node.cordon import Cordon
 from plugbay.node.engine import run_engine
 from plugbay.node.events import EventLog, ObjectRef
 from plugbay.node.known_pods import KnownPods
+from plugbay.node.lifecycle import Stage
 from plugbay.node.machine import read_machine
 from plugbay.node.manifest_source import ManifestSource
 from plugbay.node.objects import NodeFacts
 from plugbay.node.parts import NodeParts, background
 from plugbay.node.pods import PodTable
 from plugbay.node.podstore import open_pod_store
+from plugbay.node.records import PodRecord
 from plugbay.node.root_guard import take_root
 from plugbay.node.runtimes.process.runtime import ProcessRuntime
 from plugbay.node.volumes import Volumes
@@ -36,6 +41,9 @@ from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress
 
 logger = logging.getLogger(__name__)
+
+PLUGINS_RETURN_S: Final = 1.0
+"""A kubelet was seen to admit its pods 0.9 s after its socket was there; a plugin that watches it needs 30 ms."""
 
 
 async def run_node(
@@ -110,6 +118,7 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
             on_device_failure=config.on_device_failure,
             tasks=await stack.enter_async_context(asyncio.TaskGroup()),
         )
+        await _plugins_return(manager, _resources_of(stored.pods))
         engine = await stack.enter_async_context(run_engine(parts, machine))
         facts = NodeFacts(
             name=name,
@@ -128,6 +137,25 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
         logger.info("node %s is ready at %s", name, config.control_socket)
         yield parts
         logger.info("node %s stops; its pods go on", name)
+
+
+def _resources_of(records: Iterable[PodRecord]) -> frozenset[ResourceName]:
+    """What the pods that have not ended ask for."""
+    alive = (record for record in records if record.stage in (Stage.BOUND, Stage.ACTIVE))
+    containers = (container for record in alive for container in pod_request(record.pod).containers)
+    return frozenset(name for container in containers for name in container.limits)
+
+
+async def _plugins_return(manager: DeviceManager, wanted: frozenset[ResourceName]) -> None:
+    """Give the plugins of ``wanted`` resources a moment to register again, before pods of before are admitted again.
+
+    A kubelet takes as long to look at its pods, and plugins rely on it (spec 4.7).
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(PLUGINS_RETURN_S):
+            async for _ in manager.changes():
+                if not wanted & manager.awaited_plugins():
+                    return
 
 
 def _manager_config(config: NodeConfig) -> ManagerConfig:

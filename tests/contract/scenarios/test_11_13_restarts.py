@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from plugbay.kernel.watch import watch_paths
 from tests.contract.scenarios.bench_node import DEADLINE_S, Node, container_status, node, plugin, pod
 
 
@@ -179,3 +180,28 @@ def reboot(root: Path) -> None:
             record.write_text(text.replace(boot_id, "00000000-0000-0000-0000-000000000000"))
             changed += 1
     assert changed
+
+
+async def test_crashed_container_outlives_a_restart_if_its_plugin_returns(root: Path) -> None:
+    """Spec 4.7: a kubelet takes about a second before it admits its pods again, and plugins are back by then."""
+    async with node(root) as n, plugin(n, "a"):
+        await n.create(pod("p"))
+        await n.in_phase("p", "Running")
+    await crash_while_down(n)
+    socket = n.config.kubelet_paths.registration_socket
+
+    async def return_with_the_node() -> None:
+        async with watch_paths([socket]) as changes:
+            while not socket.is_socket():
+                await anext(changes)
+        async with plugin(n, "a", socket="again"):
+            await asyncio.Event().wait()
+
+    returning = asyncio.ensure_future(return_with_the_node())
+    try:
+        async with node(root, "p") as n:
+            again = await n.restarted("p", 1)
+            assert again["status"]["phase"] == "Running"
+    finally:
+        returning.cancel()
+        await asyncio.wait({returning})
