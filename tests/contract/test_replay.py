@@ -106,7 +106,7 @@ SOMETIMES: Final[Mapping[str, Mapping[str, str]]] = {
 
 FAULTS: Final[Mapping[str, str]] = {
     "20-expiry": "a pod for an expired resource that nobody holds is refused by the manager, not with OutOf",
-    "59-kubelet-killed-during-allocate": "the replay lets its plugin register when the node is ready, which is too late",
+    "59-kubelet-killed-during-allocate": "the replay lets its plugin register once the node is ready: too late",
 }
 """Recordings that ours does not follow though it should, and what is wrong."""
 
