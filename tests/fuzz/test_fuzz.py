@@ -146,7 +146,10 @@ DIRECTORY: Final = Path("/var/lib/kubelet/device-plugins")
 
 
 def check_registration_message(encoded: bytes) -> None:
-    """A message is unreadable, refused as by a kubelet, or names a resource and a socket in the directory."""
+    """A message is unreadable, refused as by a kubelet, or names a resource and a path in the directory.
+
+    The path may be the directory itself, which is dialled in vain, as by a kubelet.
+    """
     try:
         message = pb.RegisterRequest.FromString(encoded)
         registration = Registration(message.version, message.endpoint, message.resource_name)
@@ -155,7 +158,7 @@ def check_registration_message(encoded: bytes) -> None:
         return
     assert registration.version == API_VERSION
     assert is_extended_resource(resource)
-    assert DIRECTORY in socket.parents
+    assert DIRECTORY in (socket, *socket.parents)
     assert ".." not in socket.parts
 
 
