@@ -15,6 +15,7 @@
     │   ├── DuplicateResource
     │   ├── AllocationError
     │   │   └── PartialAllocationError
+    │   ├── DiscoveryFailed
     │   ├── InvalidHealthCheck
     │   ├── CannotIsolate
     │   └── PluginLoadError
@@ -207,6 +208,19 @@ class PartialAllocationError(AllocationError):
     def __str__(self) -> str:
         sentence = f"cannot allocate {', '.join(map(quote, self.failed))}"
         return f"{sentence}: {self.problem}" if self.problem else sentence
+
+
+class DiscoveryFailed(AuthorError):
+    """A plugin cannot tell what devices there are."""
+
+    def __init__(self, resource: str, hook: str, problem: str) -> None:
+        super().__init__(resource, hook, problem)
+        self.resource = resource
+        self.hook = hook
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.resource}: {self.hook} failed: {self.problem}"
 
 
 class InvalidHealthCheck(AuthorError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import sys
 import threading
@@ -111,6 +112,18 @@ async def test_method_takes_a_copy_of_its_object_along(functions: Any) -> None:
         assert [await worker.call(step, timeout_s=LONG_S) for step in (1, 2)] == [Returned(1), Returned(3)]
     assert functions.thing.calls == 0
     assert await answer_of(functions.thing.double, 4) == Returned(8)
+
+
+async def test_copy_is_made_when_the_process_starts(functions: Any) -> None:
+    thing = copy.copy(functions.thing)
+    async with Worker(thing.count) as worker:
+        thing.calls = 5
+        assert await worker.call(1, timeout_s=LONG_S) == Returned(6)
+    async with Worker(thing.count) as worker:
+        thing.calls = threading.Lock()
+        outcome = await worker.call(1, timeout_s=LONG_S)
+        assert isinstance(outcome, Raised)
+        assert "Thing.count cannot run in a process of its own: cannot pickle" in outcome.problem
 
 
 @pytest.mark.parametrize(

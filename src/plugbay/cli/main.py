@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from plugbay.cli import checkpoint, events, node, pod, podresources, serve
+from plugbay.cli import checkpoint, devices, events, node, pod, podresources, serve
 from plugbay.cli.output import PROGRAM, show_error
 from plugbay.cli.parsing import CommandParser, add_commands, add_root
 from plugbay.errors import InvalidManifest, PlugbayError, UsageError
 
 _COMMANDS: Final = {
     "serve": serve,
+    "devices": devices,
     "node": node,
     "pod": pod,
     "events": events,

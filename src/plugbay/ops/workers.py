@@ -59,15 +59,16 @@ Answer = Returned | Raised | TimedOut | Died
 class Worker:
     """Calls ``function`` in a process of its own, one call at a time; open in ``async with``.
 
-    The process starts with the first call, and again with the first one after it died or was killed. It has the
-    function as it was when this object was made: later changes of what the function is bound to do not reach it.
+    The process starts with the first call, and again with the first one after it died or was killed. It has what the
+    function is bound to as that was when the process started: later changes do not reach it.
 
     Raises:
         CannotIsolate: another process cannot get at ``function``: it has to be pickled.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._task = _pickled_task(function)
+        _pickled_task(function)  # to fail here, if it fails
+        self._function = function
         self._process: asyncio.subprocess.Process | None = None
         self._is_ready = False
 
@@ -97,13 +98,17 @@ class Worker:
         """Start a process and have it load the function; what went wrong, or None."""
         if self._process is not None and not await self._kill():
             return TimedOut(DIE_S)  # no second process beside one that hangs in the kernel
+        try:
+            task = _pickled_task(self._function)
+        except CannotIsolate as error:  # for what it has got since
+            return Raised(str(error))
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", _PROGRAM, str(os.getpid())),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for us
         )
-        loaded = await self._exchange(self._task, START_S)
+        loaded = await self._exchange(task, START_S)
         if isinstance(loaded, Returned):
             self._is_ready = True
             return None

@@ -79,7 +79,8 @@ def health(
         rise: so many healthy verdicts in a row make the device healthy again.
         timeout: seconds that one call may take.
         isolate: run it in a lean process of its own, which is killed and started again when it hangs or crashes. It
-            works on a copy of the plugin as it was when serving began, which therefore has to be picklable.
+            works on a copy of the plugin as it was when that process started, after `set_up`, so the plugin has to be
+            picklable.
 
     The defaults are those of Kubernetes' probes, but for the timeout.
 

@@ -68,7 +68,7 @@ class Discovery:
         try:
             self._listing.found(await discovered(self._plugin), moment=moment)
         except Exception as error:  # an author's code may raise anything, and must not end the plugin
-            if not (isinstance(error, FileNotFoundError) and self._is_path_missing()):
+            if not is_path_missing(self._plugin, error):
                 self._report(error)
                 return self._backoff.next_delay_s()
             self._listing.found((), moment=moment)
@@ -78,10 +78,6 @@ class Discovery:
         self._backoff.reset()
         self.found.set()
         return self._plugin.every
-
-    def _is_path_missing(self) -> bool:
-        # Not Path.exists(), which raises for a path below a directory that is closed to us.
-        return not all(map(os.path.exists, watched_paths(self._plugin)))
 
     def _report(self, error: Exception) -> None:
         is_ours = isinstance(error, PlugbayError)  # its sentence says all there is to say
@@ -96,3 +92,9 @@ class Discovery:
             problem,
             exc_info=None if is_ours else error,
         )
+
+
+def is_path_missing(plugin: DevicePlugin, error: Exception) -> bool:
+    """Whether ``discover`` failed because what it looks at is not there: then there are no devices."""
+    # Not Path.exists(), which raises for a path below a directory that is closed to us.
+    return isinstance(error, FileNotFoundError) and not all(map(os.path.exists, watched_paths(plugin)))

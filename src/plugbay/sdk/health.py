@@ -66,6 +66,11 @@ class HealthMonitor:
                     new = [device for device in devices if device.id not in self._judgements]
                     await self._look_at(new, ask)
 
+    async def look_once(self) -> None:
+        """Check all devices one time."""
+        async with self._asking() as ask:
+            await self._look_at(list(self._listing.devices.values()), ask)
+
     async def _is_changed_before(self, due: float) -> bool:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(due):

@@ -1,0 +1,112 @@
+"""``plugbay devices``: what plugins would offer now."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from plugbay.cli.parsing import Subparsers
+from plugbay.cli.targets import DESCRIPTION, add_directory_options, add_targets, load_targets
+
+if TYPE_CHECKING:
+    from plugbay.cli import v1
+    from plugbay.model.devices import Device
+    from plugbay.sdk.plugin import DevicePlugin
+
+_HEADER = ("RESOURCE", "DEVICE", "HEALTH", "NUMA", "REPLICAS")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "devices",
+        help="show the devices that plugins would offer now",
+        description=f"Set plugins up, look for their devices and check their health once, and show what a kubelet "
+        f"would be offered. No kubelet is asked or told. {DESCRIPTION}",
+        examples=(
+            "plugbay devices gophers.py",
+            "plugbay devices gophers.py -o yaml",
+            "plugbay devices directory --resource example.com/gopher --path /etc/gophers --env Gopher",
+        ),
+    )
+    add_targets(parser, help="whose devices to show")
+    parser.add_argument(
+        "-o", "--output", choices=("yaml", "json"), default="", help="all that is known of each device, in another form"
+    )
+    add_directory_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show all devices that were found; returns 1 when a plugin failed."""
+    import asyncio
+    import sys
+
+    from plugbay.cli.logs import configure_logs
+    from plugbay.cli.output import Form, list_of, object_text, show, show_error, show_note
+    from plugbay.cli.table import Columns
+    from plugbay.errors import PlugbayError
+
+    configure_logs("error", sys.stderr)
+    found: list[tuple[str, Device]] = []
+    exit_code = 0
+    for plugin in load_targets(args):
+        try:
+            found += [(plugin.resource_name, device) for device in asyncio.run(_survey(plugin))]
+        except PlugbayError as error:
+            show_error(error)
+            exit_code = 1
+    if args.output:
+        show(object_text(list_of(_as_json(resource, device) for resource, device in found), Form(args.output)))
+    elif found:
+        show(Columns(_HEADER).table(_row(resource, device) for resource, device in found))
+    elif not exit_code:
+        show_note("No devices found.")
+    return exit_code
+
+
+async def _survey(plugin: DevicePlugin) -> list[Device]:
+    from plugbay.sdk.survey import survey
+
+    return await survey(plugin)
+
+
+def _row(resource: str, device: Device) -> tuple[str, ...]:
+    from plugbay.cli.table import NONE
+
+    nodes = ",".join(map(str, sorted(device.numa_nodes)))
+    count = len(device.listed()) if _is_shared(device) else 0
+    return resource, device.id, str(device.health), nodes or NONE, str(count) if count else NONE
+
+
+def _is_shared(device: Device) -> bool:
+    from plugbay.model.sharing import Replicas
+
+    return isinstance(device.sharing, Replicas)
+
+
+def _as_json(resource: str, device: Device) -> v1.Json:
+    edits = device.edits
+    known: v1.Json = {
+        "resourceName": resource,
+        "id": device.id,
+        "deviceIDs": [each.id for each in device.listed()],
+        "health": {
+            "state": device.health.state.value,
+            "reason": device.health.reason,
+            "message": device.health.message,
+        },
+        "numaNodes": sorted(device.numa_nodes),
+        "attributes": dict(device.attributes),
+        "capacity": {key: str(amount) for key, amount in device.capacity.items()},
+        "env": dict(edits.env),
+        "mounts": [
+            {"containerPath": each.container_path, "hostPath": each.host_path, "readOnly": each.read_only}
+            for each in edits.mounts
+        ],
+        "deviceNodes": [
+            {"containerPath": each.container_path, "hostPath": each.host_path, "permissions": each.permissions}
+            for each in edits.device_nodes
+        ],
+        "annotations": dict(edits.annotations),
+        "cdiDevices": list(edits.cdi_devices),
+    }
+    return {key: value for key, value in known.items() if value not in ({}, [], "")}

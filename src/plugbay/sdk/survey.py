@@ -1,0 +1,57 @@
+"""What a plugin would offer now, without offering it to anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from plugbay.errors import DiscoveryFailed, PlugbayError
+from plugbay.model.devices import Device
+from plugbay.sdk.calls import call, discovered
+from plugbay.sdk.discovery import is_path_missing
+from plugbay.sdk.health import HealthMonitor
+from plugbay.sdk.listing import Listing
+from plugbay.sdk.plugin import DevicePlugin, health_checks
+from plugbay.sdk.preparation import tear_down
+
+
+async def survey(plugin: DevicePlugin) -> list[Device]:
+    """The devices by ID, replicas not counted, after one look at them and one round of every health check.
+
+    Raises:
+        DiscoveryFailed: the plugin could not be set up, or could not look.
+        CannotIsolate: a check is to run in a process of its own and cannot.
+    """
+    listed: list[Device] = []
+
+    def publish(devices: Iterable[Device]) -> None:
+        listed[:] = devices
+
+    listing = Listing(publish)
+    monitors = [HealthMonitor(check, listing) for check in health_checks(plugin)]
+    try:
+        await call(plugin.set_up)
+    except Exception as error:  # an author's code may raise anything
+        raise _failed(plugin, "set_up()", error) from error
+    try:
+        listing.found(await _found(plugin), moment=listing.moment())
+        for monitor in monitors:
+            await monitor.look_once()
+        listing.publish()
+    finally:
+        listing.close()
+        await tear_down(plugin)
+    return listed
+
+
+async def _found(plugin: DevicePlugin) -> list[Device]:
+    try:
+        return await discovered(plugin)
+    except Exception as error:  # an author's code may raise anything
+        if is_path_missing(plugin, error):
+            return []
+        raise _failed(plugin, "discover()", error) from error
+
+
+def _failed(plugin: DevicePlugin, hook: str, error: Exception) -> DiscoveryFailed:
+    problem = str(error) if isinstance(error, PlugbayError) else f"{type(error).__name__}: {error}"
+    return DiscoveryFailed(plugin.resource_name, hook, problem)
