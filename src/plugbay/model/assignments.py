@@ -1,0 +1,91 @@
+"""Devices in the hands of a user: what a plugin is told when they were given, and when they come back.
+
+An assignment begins with an Allocate call and ends with the release of its devices. Its contract with hooks: each is
+called at least once, repeats have the same key, and a hook acts once however often it is called.
+
+Source: the device plugins' share of the model that Dynamic Resource Allocation has, spec ``dra.md`` 18.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NewType
+
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+
+AssignmentKey = NewType("AssignmentKey", str)
+"""Names one assignment: the same in every repeat and after every restart, and never used for another one."""
+
+_ANY_CONTAINER: Final = ContainerName("")
+_UNKNOWN: Final = PodUid("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Who has the devices, as far as it is known: an empty text is not known.
+
+    Kubelets tell a plugin nothing. PodResources tells namespace, pod and container, the checkpoint tells UID and
+    container.
+
+    Attributes:
+        pod: the pod's name.
+        container: of the pod; empty as well when the devices are the whole pod's.
+
+    Raises:
+        ValueError: nothing is known; that is no owner.
+    """
+
+    namespace: str = ""
+    pod: str = ""
+    container: ContainerName = _ANY_CONTAINER
+    uid: PodUid = _UNKNOWN
+
+    def __post_init__(self) -> None:
+        if not (self.pod or self.uid):
+            raise ValueError("an owner has at least the name or the UID of a pod")
+
+    def __str__(self) -> str:
+        pod = "/".join(part for part in (self.namespace, self.pod) if part) or self.uid
+        return f"{pod}, container {self.container}" if self.container else pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Devices of one resource that were given together.
+
+    Devices are named, not held as values: they may be gone by the time they are released.
+
+    Attributes:
+        devices: as the plugin named them, each once; of replicas, the devices behind.
+        units: as the kubelet names them: replicas one by one. The same as ``devices`` when nothing is said.
+        owners: empty while nobody knows, which it is at Allocate. More than one when a pod's containers share them.
+
+    Raises:
+        ValueError: no key, no devices, or one of them twice.
+    """
+
+    key: AssignmentKey
+    resource: ResourceName
+    devices: tuple[DeviceId, ...]
+    units: tuple[DeviceId, ...] = ()
+    owners: tuple[Owner, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.units:
+            object.__setattr__(self, "units", self.devices)
+        if not self.key:
+            raise ValueError("an assignment has a key")
+        if not self.devices:
+            raise ValueError(f"assignment {self.key} has no devices")
+        for ids in (self.devices, self.units):
+            if len(set(ids)) < len(ids):
+                raise ValueError(f"assignment {self.key} has a device twice: {', '.join(ids)}")
+
+    @property
+    def owner(self) -> Owner | None:
+        """The one owner; None when it is not known, or when there are several."""
+        return self.owners[0] if len(self.owners) == 1 else None
+
+    def __str__(self) -> str:
+        held_by = "; ".join(map(str, self.owners)) or "nobody knows whom"
+        return f"{', '.join(self.units)} of {self.resource}, given to {held_by}"
