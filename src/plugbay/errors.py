@@ -30,6 +30,7 @@
     │   ├── StoreUnusable
     │   ├── CorruptCheckpoint
     │   ├── CheckpointNotOurs
+    │   ├── InvalidDocument
     │   └── NodeUnreachable
     ├── PodError                    the pod's author
     │   ├── InvalidManifest
@@ -368,6 +369,25 @@ class CheckpointNotOurs(OperatorError):
         )
 
 
+class InvalidDocument(OperatorError):
+    """A YAML or JSON text is broken.
+
+    Attributes:
+        field: path such as ``devices[0].name``; empty for the text as a whole.
+        line: 1-based line in ``source``.
+    """
+
+    def __init__(self, problem: str, field: str = "", line: int | None = None, source: str = "") -> None:
+        super().__init__(problem, field, line, source)
+        self.problem = problem
+        self.field = field
+        self.line = line
+        self.source = source
+
+    def __str__(self) -> str:
+        return _located(self.problem, field=self.field, line=self.line, source=self.source or "document")
+
+
 class NodeUnreachable(OperatorError):
     def __init__(self, socket_path: str, problem: str) -> None:
         super().__init__(socket_path, problem)
@@ -423,10 +443,7 @@ class InvalidManifest(PodError):
     @property
     def sentence(self) -> str:
         """This problem alone, without ``more``."""
-        where = self.source or "manifest"
-        if self.line is not None:
-            where += f":{self.line}"
-        return f"{where}: {self.field}: {self.problem}" if self.field else f"{where}: {self.problem}"
+        return _located(self.problem, field=self.field, line=self.line, source=self.source or "manifest")
 
 
 def _make_invalid_manifest(
@@ -738,3 +755,8 @@ def quote(text: str) -> str:
     """``text`` in double quotes, escaped as Go's ``%q`` does for what occurs in names."""
     quoted = json.dumps(text, ensure_ascii=False)
     return _CONTROL.sub(lambda match: f"\\x{int(match.group(1), 16):02x}", quoted)
+
+
+def _located(problem: str, *, field: str, line: int | None, source: str) -> str:
+    where = source if line is None else f"{source}:{line}"
+    return f"{where}: {field}: {problem}" if field else f"{where}: {problem}"

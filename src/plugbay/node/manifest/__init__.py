@@ -1,10 +1,10 @@
 """Pod manifests: YAML and JSON texts and v1 objects to `plugbay.model.pods`, and back.
 
 Here live the v1 field tables (``schema``), the walk that holds an object against them (``shapes``), the API server's
-rules (``checks``) and the text formats (``documents``). What a node does with a pod does not.
+rules (``checks``). The text formats are `plugbay.documents`'. What a node does with a pod does not.
 """
 
-from plugbay.node.manifest.documents import to_yaml
+from plugbay.documents import to_yaml
 from plugbay.node.manifest.load import load_pods, pod_from_v1
 from plugbay.node.manifest.report import ManifestWarning, Strictness
 from plugbay.node.manifest.v1 import pod_to_v1

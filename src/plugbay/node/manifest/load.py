@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, cast
 
-from plugbay.errors import InvalidManifest
+from plugbay.documents import Document, read_documents
+from plugbay.errors import InvalidDocument, InvalidManifest
 from plugbay.model.pods import FieldPath, Pod
 from plugbay.node.manifest.checks import check_pod
-from plugbay.node.manifest.documents import Document, read_documents
 from plugbay.node.manifest.lifecycle_checks import check_lifecycles
 from plugbay.node.manifest.report import ManifestWarning, Report, Strictness, raise_problems
 from plugbay.node.manifest.schema import POD
@@ -36,7 +36,7 @@ def load_pods(text: str, *, source: str, mode: Strictness) -> tuple[list[Pod], l
     pods: list[Pod] = []
     problems: list[InvalidManifest] = []
     warnings: list[ManifestWarning] = []
-    for document in read_documents(text, source=source):
+    for document in _documents(text, source=source):
         for candidate in _candidates(document, source=source):
             report = Report(source=source, mode=mode, lines=document.lines, base=candidate.base)
             pod = _read_pod(candidate.value, report)
@@ -61,6 +61,13 @@ def pod_from_v1(v1: object, *, source: str = "") -> Pod:
     raise_problems(report.problems)
     assert pod is not None
     return pod
+
+
+def _documents(text: str, *, source: str) -> Iterator[Document]:
+    try:
+        yield from read_documents(text, source=source)
+    except InvalidDocument as error:
+        raise InvalidManifest(error.problem, field=error.field, line=error.line, source=source) from error
 
 
 @dataclass(frozen=True, slots=True)

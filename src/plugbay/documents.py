@@ -14,7 +14,7 @@ from typing import Final
 
 import yaml
 
-from plugbay.errors import InvalidManifest
+from plugbay.errors import InvalidDocument
 from plugbay.model.pods import FieldPath, field_text
 
 MAX_VALUES: Final = 100_000
@@ -77,7 +77,7 @@ def read_documents(text: str, *, source: str) -> Iterator[Document]:
     """The documents of ``text``, empty ones left out. Anchors, aliases and merge keys (``<<``) are written out.
 
     Raises:
-        InvalidManifest: broken YAML, a duplicate key, a tag, aliases without end.
+        InvalidDocument: broken YAML, a duplicate key, a tag, aliases without end.
     """
     try:
         for node in yaml.compose_all(_without_json_tabs(text), _Loader):
@@ -88,7 +88,7 @@ def read_documents(text: str, *, source: str) -> Iterator[Document]:
     except yaml.YAMLError as error:
         raise _broken(error, text, source) from error
     except RecursionError as error:
-        raise InvalidManifest("is nested too deeply", source=source) from error
+        raise InvalidDocument("is nested too deeply", source=source) from error
 
 
 def to_yaml(value: object) -> str:
@@ -171,13 +171,13 @@ class _Tree:
                     raise self._error(node, path, f"{node.value[:32]!r} is no usable number") from None
         raise self._foreign_tag(node, path)
 
-    def _foreign_tag(self, node: yaml.Node, path: FieldPath) -> InvalidManifest:
+    def _foreign_tag(self, node: yaml.Node, path: FieldPath) -> InvalidDocument:
         tag = node.tag.replace(_TAG, "!!")
-        return self._error(node, path, f"the YAML tag {tag} has no meaning in a manifest")
+        return self._error(node, path, f"the YAML tag {tag} has no meaning here")
 
-    def _error(self, node: yaml.Node, path: FieldPath, problem: str) -> InvalidManifest:
+    def _error(self, node: yaml.Node, path: FieldPath, problem: str) -> InvalidDocument:
         line = node.start_mark.line + 1
-        return InvalidManifest(problem, field=field_text(path), line=line, source=self._source)
+        return InvalidDocument(problem, field=field_text(path), line=line, source=self._source)
 
 
 def _integer(text: str) -> int:
@@ -206,14 +206,14 @@ def _without_json_tabs(text: str) -> str:
     return text
 
 
-def _broken(error: yaml.YAMLError, text: str, source: str) -> InvalidManifest:
+def _broken(error: yaml.YAMLError, text: str, source: str) -> InvalidDocument:
     if isinstance(error, yaml.MarkedYAMLError):
         parts = (error.context, error.problem)
         mark = error.problem_mark or error.context_mark
         problem = "not valid YAML: " + ", ".join(part for part in parts if part)
-        return InvalidManifest(problem, line=mark.line + 1 if mark else None, source=source)
+        return InvalidDocument(problem, line=mark.line + 1 if mark else None, source=source)
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
         problem = f"not valid YAML: the character U+{error.character:04X} is not allowed"
-        return InvalidManifest(problem, line=line, source=source)
-    return InvalidManifest(f"not valid YAML: {error}", source=source)
+        return InvalidDocument(problem, line=line, source=source)
+    return InvalidDocument(f"not valid YAML: {error}", source=source)
