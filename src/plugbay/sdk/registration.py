@@ -38,6 +38,9 @@ class Registrar:
 
     Args:
         refused: told each time the kubelet says no.
+
+    Attributes:
+        refusal: the kubelet's words, if its last answer was a refusal.
     """
 
     def __init__(
@@ -51,7 +54,8 @@ class Registrar:
         self._resource = resource
         self._options = options
         self._refused = refused
-        self._last_refusal = ""
+        self.refusal = ""
+        self._last_problem = ""
 
     async def register(self, endpoint: str) -> bool:
         """Try once; returns whether the kubelet accepted."""
@@ -61,17 +65,18 @@ class Registrar:
         except RpcFailed as error:
             self._report(error)
             if error.code == _REFUSED:
+                self.refusal = error.detail
                 self._refused(RegistrationRefused(f"{self._resource}: registration refused: {error.detail}"))
             return False
         logger.info("%s: registered with the kubelet at %s", self._resource, self._kubelet)
-        self._last_refusal = ""
+        self.refusal = self._last_problem = ""
         return True
 
     def _report(self, error: RpcFailed) -> None:
         """A kubelet's word is an error, once for each text; a kubelet that is not there yet is not."""
-        if str(error) == self._last_refusal:
+        if str(error) == self._last_problem:
             return
-        self._last_refusal = str(error)
+        self._last_problem = str(error)
         if error.code == _REFUSED:
             logger.error("%s: the kubelet refuses the registration: %s", self._resource, error.detail)
         else:

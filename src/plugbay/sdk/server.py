@@ -24,6 +24,7 @@ from plugbay.sdk.listing import Listing
 from plugbay.sdk.plugin import DevicePlugin, bind_refresh, health_checks, options_of, resource_of
 from plugbay.sdk.preparation import set_up, tear_down
 from plugbay.sdk.registration import Registrar, SocketId, identify
+from plugbay.sdk.reporting import Report
 from plugbay.sdk.service import PluginService
 from plugbay.sdk.sockets import new_socket_path, remove_leftovers
 from plugbay.sdk.states import TRANSITIONS, Event, State
@@ -76,6 +77,8 @@ class PluginServer:
         self._streaming_since = 0.0
         self._had_streams = False
         self._lost_streams = 0
+        self._state_since = asyncio.get_running_loop().time()
+        self._registrations = 0
 
     @property
     def looked(self) -> asyncio.Event:
@@ -85,6 +88,12 @@ class PluginServer:
     @property
     def device_count(self) -> int:
         return len(self._listing.devices)
+
+    @property
+    def report(self) -> Report:
+        """How it is with the plugin now."""
+        in_state_s = asyncio.get_running_loop().time() - self._state_since
+        return Report(self.resource, self.state, in_state_s, self._registrations, self._registrar.refusal)
 
     def reload(self) -> None:
         """Look for devices again and register again, as on SIGHUP."""
@@ -286,5 +295,7 @@ class PluginServer:
 
     def _move(self, event: Event) -> None:
         before, self.state = self.state, TRANSITIONS[self.state][event]
+        self._registrations += event is Event.REGISTERED
         if self.state is not before:
+            self._state_since = asyncio.get_running_loop().time()
             logger.debug("%s: %s, %s -> %s", self.resource, event.value, before.value, self.state.value)

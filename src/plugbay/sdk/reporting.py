@@ -1,0 +1,39 @@
+"""What an onlooker may know of one served resource, for ``/readyz``, ``/status`` and metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plugbay.model.ids import ResourceName
+from plugbay.sdk.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One resource at one moment.
+
+    Attributes:
+        in_state_s: for how many seconds it has been in ``state``.
+        registrations: how often a kubelet accepted it since the process serves it.
+        refusal: the kubelet's words when its last answer was a refusal; empty once one accepts.
+    """
+
+    resource: ResourceName
+    state: State
+    in_state_s: float
+    registrations: int
+    refusal: str
+
+    @property
+    def is_ready(self) -> bool:
+        """Registered, and a kubelet reads the list."""
+        return self.state is State.STREAMING
+
+    @property
+    def reason(self) -> str:
+        """Why it is not ready, such as ``setting up`` or ``refused by the kubelet: …``; empty if it is."""
+        if self.is_ready:
+            return ""
+        if self.refusal and self.state is State.SERVING:
+            return f"refused by the kubelet: {self.refusal}"
+        return self.state.value
