@@ -1,0 +1,111 @@
+"""Metrics: values that their owners count, and the text that Prometheus reads.
+
+Whoever counts keeps plain ints and `Histogram` values; the text is made of them when somebody asks. Written here and
+not taken from prometheus-client: some of the kubelet's counters, whose names are ours too, end in ``_list`` or
+``_count``, and that library can write no counter whose name does not end in ``_total``. It would also cost a plugin
+process 5 MB.
+
+Source: Prometheus text format 0.0.4, which is what a kubelet serves.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import accumulate
+from typing import Final
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""The default bounds of Prometheus' clients, and those of the kubelet's histogram of Allocate."""
+
+
+class Kind(Enum):
+    """The value is the word in the ``TYPE`` line."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Histogram:
+    """How many of the observed values lie below each bound.
+
+    Args:
+        bounds: in increasing order; each belongs to the values below it. The bucket for all others is implied.
+    """
+
+    __slots__ = ("_bounds", "_counts", "sum")
+
+    def __init__(self, bounds: Sequence[float] = SECONDS) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+    @property
+    def count(self) -> int:
+        return sum(self._counts)
+
+    def buckets(self) -> Iterator[tuple[float, int]]:
+        """Each bound, infinity at the end, with the number of values that are not above it."""
+        return zip((*self._bounds, math.inf), accumulate(self._counts), strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric with all its samples, read at one moment.
+
+    Attributes:
+        samples: labels and value; a histogram if that is the kind. With none, nothing is written, as Go's library does.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    samples: Iterable[tuple[Mapping[str, str], float | Histogram]]
+
+
+def exposition(metrics: Iterable[Metric]) -> bytes:
+    """The text for a scrape."""
+    return "".join(line for metric in metrics for line in _lines(metric)).encode(errors="backslashreplace")
+
+
+def _lines(metric: Metric) -> Iterator[str]:
+    is_first = True
+    for labels, value in metric.samples:
+        if is_first:
+            yield f"# HELP {metric.name} {_escaped(metric.help)}\n# TYPE {metric.name} {metric.kind.value}\n"
+            is_first = False
+        if isinstance(value, Histogram):
+            for bound, count in value.buckets():
+                yield _line(f"{metric.name}_bucket", {**labels, "le": _number(bound)}, count)
+            yield _line(f"{metric.name}_sum", labels, value.sum)
+            yield _line(f"{metric.name}_count", labels, value.count)
+        else:
+            yield _line(metric.name, labels, value)
+
+
+def _line(name: str, labels: Mapping[str, str], value: float) -> str:
+    pairs = ",".join(f'{key}="{_escaped(text, quote=True)}"' for key, text in labels.items())
+    return f"{name}{{{pairs}}} {_number(value)}\n" if pairs else f"{name} {_number(value)}\n"
+
+
+def _escaped(text: str, *, quote: bool = False) -> str:
+    text = text.replace("\\", r"\\").replace("\n", r"\n")
+    return text.replace('"', r"\"") if quote else text
+
+
+def _number(value: float) -> str:
+    """As Go writes it, for whoever compares labels such as ``le="1"``."""
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    if math.isnan(value):
+        return "NaN"
+    return str(int(value)) if value == int(value) else repr(value)
