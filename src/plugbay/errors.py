@@ -31,6 +31,15 @@
     │   ├── CorruptCheckpoint
     │   ├── CheckpointNotOurs
     │   ├── InvalidDocument
+    │   ├── InvalidCdiName
+    │   ├── InvalidCdiSpec
+    │   ├── UnresolvableCdiDevices
+    │   ├── CdiInjectionFailed
+    │   ├── InvalidNetworkConfig
+    │   ├── NetworkNotFound
+    │   ├── NetworkPluginMissing
+    │   ├── NamespaceUnusable
+    │   ├── NetworkBusy
     │   └── NodeUnreachable
     ├── PodError                    the pod's author
     │   ├── InvalidManifest
@@ -42,7 +51,9 @@
     │   ├── VolumeUnusable
     │   ├── ContainerStartError
     │   ├── InstanceNotFound
-    │   └── ExecFailed
+    │   ├── ExecFailed
+    │   ├── InvalidBandwidth
+    │   └── InvalidAttachment
     ├── AdmissionError              the pod cannot have its devices; texts are the kubelet's
     │   ├── ChangedRequest
     │   ├── UnregisteredResource
@@ -57,11 +68,14 @@
     │   ├── NoDevicesAllocated
     │   ├── EndpointNotFound
     │   ├── CheckpointNotWritten
-    │   └── EndpointStopped
-    └── PeerError                   the program at the other end of a socket
+    │   ├── EndpointStopped
+    │   └── HostPortConflict
+    └── PeerError                   the program at the other end of a socket or a pipe
         ├── RpcFailed
         ├── RegistrationRefused
-        └── RequestRefused
+        ├── RequestRefused
+        ├── InvalidNetworkResult
+        └── NetworkPluginFailed
 """
 
 from __future__ import annotations
@@ -388,6 +402,49 @@ class InvalidDocument(OperatorError):
         return _located(self.problem, field=self.field, line=self.line, source=self.source or "document")
 
 
+class InvalidCdiName(OperatorError):
+    def __init__(self, what: str, text: str, problem: str) -> None:
+        super().__init__(what, text, problem)
+        self.what = what
+        self.text = text
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"invalid CDI {self.what} {quote(self.text)}: {self.problem}"
+
+
+class InvalidCdiSpec(OperatorError):
+    def __init__(self, source: str, problem: str) -> None:
+        super().__init__(source, problem)
+        self.source = source
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.problem}"
+
+
+class UnresolvableCdiDevices(OperatorError):
+    """No usable spec file defines them; then nothing is injected."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(names)
+        self.names = tuple(names)
+
+    def __str__(self) -> str:
+        return f"unresolvable CDI devices {', '.join(self.names)}"
+
+
+class CdiInjectionFailed(OperatorError):
+    """The host has not what a spec says."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.problem
+
+
 class NodeUnreachable(OperatorError):
     def __init__(self, socket_path: str, problem: str) -> None:
         super().__init__(socket_path, problem)
@@ -396,6 +453,75 @@ class NodeUnreachable(OperatorError):
 
     def __str__(self) -> str:
         return f"no plugbay node answers at {self.socket_path} ({self.problem}); start one with: plugbay node up"
+
+
+class InvalidNetworkConfig(OperatorError):
+    """A CNI configuration cannot be used.
+
+    Attributes:
+        source: the file, or what else it was read from.
+        line: 1-based, None when the problem has no place; ``column`` likewise.
+    """
+
+    def __init__(self, source: str, problem: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(source, problem, line, column)
+        self.source = source
+        self.problem = problem
+        self.line = line
+        self.column = column
+
+    def __str__(self) -> str:
+        place = "".join(f":{number}" for number in (self.line, self.column) if number is not None)
+        return f"{self.source}{place}: {self.problem}"
+
+
+class NetworkNotFound(OperatorError):
+    """No CNI configuration; ``name`` is empty when any network would have done."""
+
+    def __init__(self, name: str, directory: str) -> None:
+        super().__init__(name, directory)
+        self.name = name
+        self.directory = directory
+
+    def __str__(self) -> str:
+        if self.name:
+            return f"no CNI network named {quote(self.name)} in {self.directory}"
+        return f"no CNI network in {self.directory}; put a .conflist file there"
+
+
+class NetworkPluginMissing(OperatorError):
+    """A CNI plugin's binary is in none of the directories."""
+
+    def __init__(self, plugin: str, directories: Sequence[str]) -> None:
+        super().__init__(plugin, directories)
+        self.plugin = plugin
+        self.directories = tuple(directories)
+
+    def __str__(self) -> str:
+        return f"failed to find plugin {quote(self.plugin)} in path [{' '.join(self.directories)}]"
+
+
+class NamespaceUnusable(OperatorError):
+    """A network namespace cannot be made, entered or removed."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"network namespace {self.path}: {self.problem}"
+
+
+class NetworkBusy(OperatorError):
+    """Another process is at work on the same container's networks, or collects a network's garbage."""
+
+    def __init__(self, container: str) -> None:
+        super().__init__(container)
+        self.container = container
+
+    def __str__(self) -> str:
+        return f"another process is at work on the networks of container {quote(self.container)}"
 
 
 # --- the pod's author ----------------------------------------------------------------------------------------------
@@ -561,6 +687,32 @@ class ExecFailed(PodError):
         return f"cannot exec in container {self.container}: {self.problem}"
 
 
+class InvalidBandwidth(PodError):
+    """A pod's bandwidth annotation is no amount an engine would shape to."""
+
+    def __init__(self, annotation: str, value: str, problem: str) -> None:
+        super().__init__(annotation, value, problem)
+        self.annotation = annotation
+        self.value = value
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"annotation {self.annotation}: {quote(self.value)} {self.problem}"
+
+
+class InvalidAttachment(PodError):
+    """What should be attached to a network has a name or an argument that no plugin may get."""
+
+    def __init__(self, what: str, value: str, problem: str) -> None:
+        super().__init__(what, value, problem)
+        self.what = what
+        self.value = value
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.what} {quote(self.value)} {self.problem}"
+
+
 # --- admission: the texts are the kubelet's ------------------------------------------------------------------------
 
 
@@ -705,6 +857,23 @@ class EndpointStopped(AdmissionError):
         return f"endpoint &{{{self.resource} {self.stop_time}}} has been stopped"
 
 
+class HostPortConflict(AdmissionError):
+    """A pod wants a port of the host that another pod, or another container of its own, has.
+
+    Attributes:
+        port: such as ``8080/TCP``, with the host address in front if only that one is wanted.
+        holder: who has it: a pod as ``namespace/name``.
+    """
+
+    def __init__(self, port: str, holder: str) -> None:
+        super().__init__(port, holder)
+        self.port = port
+        self.holder = holder
+
+    def __str__(self) -> str:
+        return f"node(s) didn't have free ports for the requested pod ports: host port {self.port} is {self.holder}'s"
+
+
 # --- the other end of a socket -------------------------------------------------------------------------------------
 
 
@@ -749,6 +918,32 @@ class RequestRefused(PeerError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class InvalidNetworkResult(PeerError):
+    """What a CNI plugin printed is no result; the text says why, as a part of a sentence."""
+
+
+class NetworkPluginFailed(PeerError):
+    """A CNI plugin answered with an error, or did not answer as one.
+
+    Attributes:
+        plugin: its type. ``command`` is the CNI command, such as ``ADD``.
+        code: of the specification (below 100) or of the plugin; 999 where only the text tells.
+    """
+
+    def __init__(self, plugin: str, command: str, code: int, message: str, details: str) -> None:
+        super().__init__(plugin, command, code, message, details)
+        self.plugin = plugin
+        self.command = command
+        self.code = code
+        self.message = message
+        self.details = details
+
+    def __str__(self) -> str:
+        verb = {"DEL": "delete"}.get(self.command, self.command.lower())
+        cause = f"{self.message}; {self.details}" if self.details else self.message
+        return f"plugin type={quote(self.plugin)} failed ({verb}): {cause}"
 
 
 def quote(text: str) -> str:
