@@ -210,6 +210,7 @@ from pathlib import Path
 from plugbay import Device, DevicePlugin, health
 
 ORDERS = Path(__file__).parent
+LEAKED = []
 
 class Isolated(DevicePlugin):
     resource_name = "example.com/thing"
@@ -220,6 +221,8 @@ class Isolated(DevicePlugin):
     @health(every=0.01, fall=1, timeout=0.5, isolate=True)
     def check(self, device):
         order = ORDERS / device.id
+        if "descriptors" in LEAKED:
+            raise OSError("too many open files")
         if not order.exists():
             return True
         match order.read_text():
@@ -234,6 +237,11 @@ class Isolated(DevicePlugin):
                 raise OSError("no such card")
             case "exit":
                 os._exit(7)
+            case "leak" if not LEAKED:
+                LEAKED.append(b"x" * (256 << 20))
+                return False
+            case "spend":
+                LEAKED.append("descriptors")
             case _:
                 return False
 """
@@ -262,6 +270,30 @@ async def test_isolated_check_fails_alone_and_recovers(paths: KubeletPaths, log:
         await until_health(kubelet, a=False, b=True)
         await log.seen(f"{NAME}: device a is {reason}")
         assert await kubelet.client.allocate([DeviceId("b")]) is not None
+        (paths.root / "a").unlink()
+        await until_health(kubelet, a=True, b=True)
+
+
+async def test_isolated_check_that_leaks_memory_gets_another_process(paths: KubeletPaths, log: Log) -> None:
+    target = paths.root / "isolated.py"
+    target.write_text(ISOLATED)
+    [isolated] = load_plugins(str(target))
+    async with served(isolated, paths) as kubelet:
+        await until_health(kubelet, a=True, b=True)
+        (paths.root / "a").write_text("leak")
+        await log.seen("the process of health check check has grown to ")
+        (paths.root / "a").unlink()
+        await until_health(kubelet, a=True, b=True)
+
+
+async def test_isolated_check_that_used_up_its_process_gets_another_one(paths: KubeletPaths, log: Log) -> None:
+    target = paths.root / "isolated.py"
+    target.write_text(ISOLATED)
+    [isolated] = load_plugins(str(target))
+    async with served(isolated, paths) as kubelet:
+        await until_health(kubelet, a=True, b=True)
+        (paths.root / "a").write_text("spend")
+        await log.seen("b is Unknown (CheckRaised: OSError: too many open files)")
         (paths.root / "a").unlink()
         await until_health(kubelet, a=True, b=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
+import resource
 import sys
 import threading
 from collections.abc import Callable
@@ -81,6 +82,9 @@ def rss_kb():
 
 def parent():
     return os.getppid()
+
+def oom_score():
+    return int(open("/proc/self/oom_score_adj").read())
 '''
 
 
@@ -188,6 +192,35 @@ async def test_worker_loads_no_grpc_and_stays_lean(functions: Any) -> None:
     size = await answer_of(functions.rss_kb)
     assert isinstance(size, Returned)
     assert size.value < 20 * 1024  # type: ignore[operator]
+
+
+async def test_memory_that_ends_takes_the_worker_first(functions: Any) -> None:
+    assert await answer_of(functions.oom_score) == Returned(1000)
+
+
+async def test_worker_is_replaced_on_demand(functions: Any) -> None:
+    async with Worker(functions.thing.count) as worker:
+        assert worker.rss_bytes == 0
+        assert await worker.call(1, timeout_s=LONG_S) == Returned(1)
+        assert 5 << 20 < worker.rss_bytes < 100 << 20
+        first = worker.pid
+        await worker.recycle()
+        assert (worker.pid, worker.rss_bytes) == (None, 0)
+        assert await worker.call(1, timeout_s=LONG_S) == Returned(1)
+        assert worker.pid != first
+
+
+async def test_a_machine_without_room_for_a_process_is_a_failure(functions: Any) -> None:
+    async with Worker(functions.thing.count) as worker:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            outcome = await worker.call(1, timeout_s=LONG_S)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert isinstance(outcome, Raised)
+        assert outcome.problem.startswith("no process can be started for it: ")
+        assert await worker.call(1, timeout_s=LONG_S) == Returned(1)
 
 
 @pytest.mark.parametrize("function", [lambda: None, threading.Lock().acquire], ids=["lambda", "lock"])

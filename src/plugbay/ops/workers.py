@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import pickle
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -70,6 +71,7 @@ class Worker:
         _pickled_task(function)  # to fail here, if it fails
         self._function = function
         self._process: asyncio.subprocess.Process | None = None
+        self._lifeline: int | None = None  # the process dies when its other end of this pipe sees ours closed
         self._is_ready = False
 
     async def __aenter__(self) -> Self:
@@ -84,6 +86,19 @@ class Worker:
     def pid(self) -> int | None:
         """The process that would answer the next call; None when a new one would be started."""
         return self._process.pid if self._process is not None and self._is_ready else None
+
+    @property
+    def rss_bytes(self) -> int:
+        """The memory that the process has to itself or shares; 0 when there is none."""
+        try:
+            pages = Path(f"/proc/{self.pid}/statm").read_bytes().split()[1]
+        except (OSError, IndexError):  # it has just ended
+            return 0
+        return int(pages) * resource.getpagesize()
+
+    async def recycle(self) -> None:
+        """End the process; the next call starts a new one."""
+        await self._kill()
 
     async def call(self, *arguments: object, timeout_s: float) -> Answer:
         """One call. The time that a new process takes to start does not count, but has a limit of its own."""
@@ -102,18 +117,34 @@ class Worker:
             task = _pickled_task(self._function)
         except CannotIsolate as error:  # for what it has got since
             return Raised(str(error))
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", _PROGRAM, str(os.getpid())),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for us
-        )
+        try:
+            self._process = await self._spawn()
+        except OSError as error:  # too many processes or files, or no memory: so at this moment
+            return Raised(f"no process can be started for it: {error}")
         loaded = await self._exchange(task, START_S)
         if isinstance(loaded, Returned):
             self._is_ready = True
             return None
         await self._kill()
         return loaded
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        theirs, ours = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", _PROGRAM, str(theirs)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                pass_fds=(theirs,),
+                start_new_session=True,  # Ctrl-C is for us
+            )
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        self._lifeline = ours
+        return process
 
     async def _exchange(self, request: bytes, timeout_s: float) -> Answer:
         assert self._process is not None
@@ -158,6 +189,7 @@ class Worker:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+        self._cut_lifeline()
         try:
             async with asyncio.timeout(DIE_S):
                 await process.wait()
@@ -165,6 +197,11 @@ class Worker:
             return False
         self._process = None
         return True
+
+    def _cut_lifeline(self) -> None:
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
 
 
 def _pickled_task(function: Callable[..., Any]) -> bytes:

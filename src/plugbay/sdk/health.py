@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, NoReturn, Protocol
@@ -12,15 +13,21 @@ from typing import Final, NoReturn, Protocol
 from plugbay.model.devices import Device
 from plugbay.model.health import Health, unknown
 from plugbay.model.ids import DeviceId
-from plugbay.ops.workers import Died, Raised, Returned, TimedOut, Worker
+from plugbay.ops.workers import Answer, Died, Raised, Returned, TimedOut, Worker
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.calls import call
 from plugbay.sdk.checks import HealthCheck, Isolation, Scope
 from plugbay.sdk.judging import UNJUDGED, Judgement, judge, verdict_of, verdicts_of
 from plugbay.sdk.listing import Listing
 
+logger = logging.getLogger(__name__)
+
 AT_ONCE: Final = 8
 """How many devices one check looks at together; more would mean as many threads."""
+LEAST_ALLOWED_BYTES: Final = 128 << 20
+"""An isolated check may use so much, or twice what its process had after the first call."""
+RAISED_TOO_OFTEN: Final = 16
+"""So many calls of an isolated check that raised in a row are laid to its process."""
 
 
 class Asking(Protocol):
@@ -164,21 +171,29 @@ class _InProcess:
 
 
 class _Isolated:
-    """Calls the check in its worker. A worker that ended starts again after a growing delay."""
+    """Calls the check in its worker. A worker that ended starts again after a growing delay.
+
+    One that leaks is replaced: when its memory has grown too much, and when the check raised several times in a row,
+    which is what a process without free descriptors does.
+    """
 
     def __init__(self, worker: Worker, check: HealthCheck) -> None:
         self._worker = worker
         self._check = check
         self._backoff = Backoff()
         self._is_down = False
+        self._allowed_bytes = 0
+        self._raised = 0
 
     async def __call__(self, key: str, *arguments: object) -> Returned | Health:
         if self._is_down:
             await asyncio.sleep(self._backoff.next_delay_s())
+            self._allowed_bytes = 0
         answer = await self._worker.call(*arguments, timeout_s=self._check.settings.timeout_s)
         self._is_down = self._worker.pid is None
         if not self._is_down:
             self._backoff.reset()
+            await self._replace_if_it_leaks(answer)
         match answer:
             case Returned():
                 return answer
@@ -188,6 +203,19 @@ class _Isolated:
                 return timed_out(self._check)
             case Died(how):
                 return unknown("CheckCrashed", f"the process of its health check {how}")
+
+    async def _replace_if_it_leaks(self, answer: Answer) -> None:
+        size = self._worker.rss_bytes
+        self._allowed_bytes = self._allowed_bytes or max(LEAST_ALLOWED_BYTES, 2 * size)
+        self._raised = self._raised + 1 if isinstance(answer, Raised) else 0
+        if size > self._allowed_bytes:
+            logger.warning(
+                "the process of health check %s has grown to %d MiB; starting another", self._check.name, size >> 20
+            )
+        elif self._raised < RAISED_TOO_OFTEN:
+            return
+        await self._worker.recycle()
+        self._allowed_bytes = self._raised = 0
 
 
 def timed_out(check: HealthCheck) -> Health:
