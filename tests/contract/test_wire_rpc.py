@@ -15,6 +15,7 @@ from plugbay.errors import ConflictingEdits, PathTooLong, PathUnusable, Registra
 from plugbay.model.devices import Device, ListedDevice, PluginOptions
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import DeviceId
+from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
 from plugbay.wire.device_list import NewList, encode_devices
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
@@ -95,6 +96,29 @@ async def test_pre_start_container(path: Path) -> None:
     async with pair(path) as (plugin, client):
         await client.pre_start_container((G1,))
         assert plugin.pre_started == [(G1,)]
+
+
+async def test_post_stop_container(path: Path) -> None:
+    async with pair(path) as (plugin, client):
+        await client.post_stop_container((G1, G2), OperationId("op-1"))
+        assert plugin.post_stopped == [((G1, G2), "op-1", None)]
+
+
+@pytest.mark.parametrize("reason", ReleaseReason)
+async def test_deallocate_says_why(path: Path, reason: ReleaseReason) -> None:
+    async with pair(path) as (plugin, client):
+        await client.deallocate((G1, G2), OperationId("op-1"), reason)
+        assert plugin.deallocated == [((G1, G2), "op-1", reason)]
+
+
+async def test_deallocate_for_a_reason_from_the_future(path: Path) -> None:
+    container = pb.ContainerDeallocateRequest(devices_ids=[G1], reason=9)  # type: ignore[arg-type]  # not known yet
+    async with pair(path) as (plugin, _):
+        channel = open_channel(path)
+        call = channel.unary_unary("/v1beta1.DevicePlugin/Deallocate")
+        await call(pb.DeallocateRequest(container_requests=[container]).SerializeToString())
+        await channel.close()
+        assert plugin.deallocated == [((G1,), "", ReleaseReason.UNSPECIFIED)]
 
 
 async def test_lists_until_the_plugin_ends_the_stream(path: Path) -> None:

@@ -254,6 +254,8 @@ class _Logged:
         self.preferred_allocation = script.preferred_allocation
         self.allocate = script.allocate
         self.pre_start_container = script.pre_start_container
+        self.post_stop_container = device.post_stop_container  # no kubelet makes these two calls
+        self.deallocate = device.deallocate
 
 
 def encode(devices: Sequence[Json]) -> bytes:

@@ -7,11 +7,12 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
-from plugbay.errors import DeviceListTooLarge, InvalidPreference, PartialAllocationError, UnknownDevice
+from plugbay.errors import DeviceListTooLarge, InvalidPreference, PartialAllocationError, RpcFailed, UnknownDevice
 from plugbay.model.devices import Device, PluginOptions, index_devices
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId
+from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.sdk.calls import call
 from plugbay.sdk.plugin import DevicePlugin, options_of
 from plugbay.wire.device_list import encode_devices
@@ -160,6 +161,12 @@ class PluginService:
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
         await call(self._plugin.pre_start_container, self._physical(devices))
+
+    async def post_stop_container(self, devices: Sequence[DeviceId], operation: OperationId) -> None:
+        raise RpcFailed("Unimplemented", "method PostStopContainer not implemented")
+
+    async def deallocate(self, devices: Sequence[DeviceId], operation: OperationId, reason: ReleaseReason) -> None:
+        raise RpcFailed("Unimplemented", "method Deallocate not implemented")
 
     def _physical(self, ids: Sequence[DeviceId]) -> list[Device]:
         """As `_known`, with the devices behind replicas, each once."""

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from plugbay.errors import RpcFailed
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
+from plugbay.model.releases import OperationId, ReleaseReason
+from plugbay.ops.changes import Changes
 from plugbay.wire.device_list import encode_devices
 from plugbay.wire.plugin_server import PreferenceRequest, device_plugin_handler
 from plugbay.wire.registration import Registration, register
@@ -20,15 +22,30 @@ from plugbay.wire.transport import serve_grpc
 Allocate = Callable[[Sequence[DeviceId]], Awaitable[ContainerEdits | None]]
 Prefer = Callable[[PreferenceRequest], Awaitable[Sequence[DeviceId]]]
 PreStart = Callable[[Sequence[DeviceId]], Awaitable[None]]
+PostStop = Callable[[Sequence[DeviceId]], Awaitable[None]]
+Deallocate = Callable[[Sequence[DeviceId]], Awaitable[None]]
+
+
+_Asked = TypeVar("_Asked")
+
+
+class Released(NamedTuple):
+    """What one PostStopContainer, which has no reason, or Deallocate was asked."""
+
+    devices: tuple[DeviceId, ...]
+    operation: OperationId
+    reason: ReleaseReason | None = None
 
 
 class FakePlugin:
     """Serves one resource; used through `fake_plugin`.
 
     Attributes:
-        allocate_answer, prefer_answer, pre_start_answer: the behaviours; replace them at any time.
+        allocate_answer, prefer_answer, pre_start_answer, post_stop_answer, deallocate_answer: the behaviours; replace
+            them at any time.
         calls: the names of all calls so far, in order.
-        allocated, preferred, pre_started: what was asked in them.
+        called: notified when a call begins that concerns devices.
+        allocated, preferred, pre_started, post_stopped, deallocated: what was asked in them.
         options_answer: what GetDevicePluginOptions answers, an error included.
     """
 
@@ -39,10 +56,15 @@ class FakePlugin:
         self.allocate_answer: Allocate = _env_of_ids
         self.prefer_answer: Prefer = _first_available
         self.pre_start_answer: PreStart = _nothing
+        self.post_stop_answer: PostStop = _nothing
+        self.deallocate_answer: Deallocate = _nothing
         self.calls: list[str] = []
+        self.called = Changes()
         self.allocated: list[tuple[DeviceId, ...]] = []
         self.preferred: list[PreferenceRequest] = []
         self.pre_started: list[tuple[DeviceId, ...]] = []
+        self.post_stopped: list[Released] = []
+        self.deallocated: list[Released] = []
         self._message = None if devices is None else encode_devices(devices)
         self._streams: set[asyncio.Queue[bytes | None]] = set()
         self._unwatched = asyncio.Event()
@@ -63,6 +85,19 @@ class FakePlugin:
         """End every stream the normal way; the plugin goes on serving."""
         for stream in self._streams:
             stream.put_nowait(None)
+
+    async def until_called(self, *calls: str, timeout_s: float = 20) -> None:
+        """Wait for so many `calls_for_pods`; they must be these, in this order."""
+        async with asyncio.timeout(timeout_s):
+            async for _ in self.called:
+                if len(self.calls_for_pods) >= len(calls):
+                    break
+        assert self.calls_for_pods[: len(calls)] == list(calls)
+
+    @property
+    def calls_for_pods(self) -> list[str]:
+        """`calls` without those that only concern the plugin itself."""
+        return [call for call in self.calls if call not in ("GetDevicePluginOptions", "ListAndWatch")]
 
     async def until_unwatched(self, *, timeout_s: float = 10) -> None:
         """Wait until no stream is open; there must have been one."""
@@ -98,19 +133,29 @@ class FakePlugin:
                 self._unwatched.set()
 
     async def preferred_allocation(self, request: PreferenceRequest) -> Sequence[DeviceId]:
-        self.calls.append("GetPreferredAllocation")
-        self.preferred.append(request)
+        self._enter("GetPreferredAllocation", self.preferred, request)
         return await self.prefer_answer(request)
 
     async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits | None:
-        self.calls.append("Allocate")
-        self.allocated.append(tuple(devices))
+        self._enter("Allocate", self.allocated, tuple(devices))
         return await self.allocate_answer(devices)
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
-        self.calls.append("PreStartContainer")
-        self.pre_started.append(tuple(devices))
+        self._enter("PreStartContainer", self.pre_started, tuple(devices))
         await self.pre_start_answer(devices)
+
+    async def post_stop_container(self, devices: Sequence[DeviceId], operation: OperationId) -> None:
+        self._enter("PostStopContainer", self.post_stopped, Released(tuple(devices), operation))
+        await self.post_stop_answer(devices)
+
+    async def deallocate(self, devices: Sequence[DeviceId], operation: OperationId, reason: ReleaseReason) -> None:
+        self._enter("Deallocate", self.deallocated, Released(tuple(devices), operation, reason))
+        await self.deallocate_answer(devices)
+
+    def _enter(self, call: str, asked: list[_Asked], request: _Asked) -> None:
+        self.calls.append(call)
+        asked.append(request)
+        self.called.notify()
 
 
 @asynccontextmanager

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from google.protobuf.message import DecodeError
 
 from plugbay.errors import RpcFailed
 from plugbay.model.devices import Device, ListedDevice, PluginOptions
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import DeviceId
+from plugbay.model.releases import ReleaseReason
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+
+_REASONS: Final = {
+    ReleaseReason.UNSPECIFIED: pb.UNSPECIFIED,
+    ReleaseReason.POD_ENDED: pb.POD_ENDED,
+    ReleaseReason.ADMISSION_FAILED: pb.ADMISSION_FAILED,
+    ReleaseReason.ORPHANED: pb.ORPHANED,
+}
+
+
+def reason_to_pb(reason: ReleaseReason) -> pb.DeallocateReason.ValueType:
+    return _REASONS[reason]
+
+
+def reason_from_pb(number: int) -> ReleaseReason:
+    """The reason; one from a newer manager counts as unspecified."""
+    return next((reason for reason, known in _REASONS.items() if known == number), ReleaseReason.UNSPECIFIED)
 
 
 def options_to_pb(options: PluginOptions) -> pb.DevicePluginOptions:

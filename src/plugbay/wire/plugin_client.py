@@ -13,8 +13,9 @@ from google.protobuf.message import Message
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
+from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.wire.calls import Connection
-from plugbay.wire.convert import decode_edits, options_from_pb
+from plugbay.wire.convert import decode_edits, options_from_pb, reason_to_pb
 from plugbay.wire.device_list import ChangedDevices, DeviceListReader, NewList
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 
@@ -105,6 +106,26 @@ class PluginClient:
             pb.PreStartContainerResponse,
             timeout_s,
         )
+
+    async def post_stop_container(
+        self, devices: Sequence[DeviceId], operation: OperationId, *, timeout_s: float | None = None
+    ) -> None:
+        request = pb.PostStopContainerRequest(devices_ids=devices, operation_id=operation)
+        await self._call("PostStopContainer", request, pb.Empty, timeout_s)
+
+    async def deallocate(
+        self,
+        devices: Sequence[DeviceId],
+        operation: OperationId,
+        reason: ReleaseReason,
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
+        container = pb.ContainerDeallocateRequest(
+            devices_ids=devices, operation_id=operation, reason=reason_to_pb(reason)
+        )
+        request = pb.DeallocateRequest(container_requests=[container])
+        await self._call("Deallocate", request, pb.Empty, timeout_s)
 
     async def _call(self, method: str, request: Message, answer: type[_Answer], timeout_s: float | None) -> _Answer:
         return await self._connection.unary(_SERVICE + method, request, answer, timeout_s=timeout_s)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import grpc
 
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
-from plugbay.wire.convert import edits_to_pb, options_to_pb
+from plugbay.model.releases import OperationId, ReleaseReason
+from plugbay.wire.convert import edits_to_pb, options_to_pb, reason_from_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.handlers import server_stream, unary
 
@@ -41,6 +42,12 @@ class DevicePluginServicer(Protocol):
         ...
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None: ...
+
+    async def post_stop_container(self, devices: Sequence[DeviceId], operation: OperationId) -> None: ...
+
+    async def deallocate(self, devices: Sequence[DeviceId], operation: OperationId, reason: ReleaseReason) -> None:
+        """The devices of one container request; managers send one."""
+        ...
 
 
 def device_plugin_handler(servicer: DevicePluginServicer) -> grpc.GenericRpcHandler:
@@ -74,6 +81,17 @@ def device_plugin_handler(servicer: DevicePluginServicer) -> grpc.GenericRpcHand
         await servicer.pre_start_container(_ids(request.devices_ids))
         return pb.PreStartContainerResponse()
 
+    async def post_stop(request: pb.PostStopContainerRequest) -> pb.Empty:
+        await servicer.post_stop_container(_ids(request.devices_ids), OperationId(request.operation_id))
+        return pb.Empty()
+
+    async def deallocate(request: pb.DeallocateRequest) -> pb.Empty:
+        for container in request.container_requests:
+            await servicer.deallocate(
+                _ids(container.devices_ids), OperationId(container.operation_id), reason_from_pb(container.reason)
+            )
+        return pb.Empty()
+
     return grpc.method_handlers_generic_handler(
         "v1beta1.DevicePlugin",
         {
@@ -82,8 +100,23 @@ def device_plugin_handler(servicer: DevicePluginServicer) -> grpc.GenericRpcHand
             "GetPreferredAllocation": unary(pb.PreferredAllocationRequest, preferred),
             "Allocate": unary(pb.AllocateRequest, allocate),
             "PreStartContainer": unary(pb.PreStartContainerRequest, pre_start),
+            "PostStopContainer": unary(pb.PostStopContainerRequest, post_stop),
+            "Deallocate": unary(pb.DeallocateRequest, deallocate),
         },
     )
+
+
+HANDLERS: Final[Mapping[str, Callable[[DevicePluginServicer], grpc.GenericRpcHandler]]] = {
+    "v1beta1": device_plugin_handler,
+}
+"""The service of each version of the device plugin API, the best version first."""
+API_VERSIONS: Final = tuple(HANDLERS)
+"""What a plugin tells a kubelet that it speaks."""
+
+
+def device_plugin_handlers(servicer: DevicePluginServicer) -> tuple[grpc.GenericRpcHandler, ...]:
+    """``servicer`` in every version of the API."""
+    return tuple(handler(servicer) for handler in HANDLERS.values())
 
 
 def _ids(texts: Iterable[str]) -> tuple[DeviceId, ...]:
