@@ -6,7 +6,6 @@ Source: kubelet 1.36 ``cm/devicemanager/manager.go``, ``devicesToAllocate``; spe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,7 +17,7 @@ from plugbay.errors import (
 )
 from plugbay.manager.state import Assignment, Resource
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
-from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
+from plugbay.model.requests import ContainerKind, ContainerRequest
 
 
 class Survival(Enum):
@@ -51,21 +50,18 @@ class Wish:
     held: Assignment | None
 
 
-def wishes(
-    request: PodRequest,
+def wish_of(
+    pod: PodUid,
+    container: ContainerRequest,
     resource: ResourceName,
-    held: Mapping[ContainerName, Assignment],
+    held: Assignment | None,
     running: frozenset[ContainerName],
-) -> Iterator[tuple[ContainerRequest, Wish]]:
-    """The pod's requests for one resource, in admission order."""
-    for container in request.containers:
-        required = container.limits.get(resource)
-        if required is not None:
-            survival = survival_of(container, running)
-            yield (
-                container,
-                Wish(request.uid, container.name, resource, required, survival, held.get(container.name)),
-            )
+) -> Wish | None:
+    """What a container asks of one resource; None if it does not name it."""
+    required = container.limits.get(resource)
+    if required is None:
+        return None
+    return Wish(pod, container.name, resource, required, survival_of(container, running), held)
 
 
 def survival_of(container: ContainerRequest, running: frozenset[ContainerName]) -> Survival:

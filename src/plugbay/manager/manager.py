@@ -12,9 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from enum import Enum
 
-from plugbay.allocation.choose import plan, settle
 from plugbay.allocation.table import NO_DEVICES
 from plugbay.errors import (
     CheckpointNotWritten,
@@ -23,12 +21,11 @@ from plugbay.errors import (
     PathUnusable,
     PreStartFailed,
     StoreUnusable,
-    UnknownEndpoint,
 )
 from plugbay.manager import snapshot
-from plugbay.manager.admission import ReuseList, Wish, missing_devices, wishes
 from plugbay.manager.config import ManagerConfig
-from plugbay.manager.endpoint import Endpoint
+from plugbay.manager.device_part import DevicePart
+from plugbay.manager.effects import Effect, passed
 from plugbay.manager.endpoints import Endpoints
 from plugbay.manager.foreign import settle_checkpoint
 from plugbay.manager.gates import Gate
@@ -39,16 +36,9 @@ from plugbay.manager.podresources_reader import PodResourcesReader
 from plugbay.manager.registration import prepare_directory
 from plugbay.manager.rendering import Holdings
 from plugbay.manager.snapshot import ResourceCount, Snapshot
-from plugbay.manager.state import (
-    NO_NUMA_NODE,
-    Assignment,
-    Expired,
-    ManagerState,
-    Resource,
-    Restored,
-    Stopped,
-)
+from plugbay.manager.state import Assignment, Expired, ManagerState, Restored, Stopped
 from plugbay.manager.store import DeletePod, SaveAssignments, Store, Stored, open_store
+from plugbay.manager.transaction import PodTransaction
 from plugbay.manager.view import holdings_of, open_view
 from plugbay.manager.watcher import make_directory, run_watcher
 from plugbay.model.edits import ContainerEdits, merge_resources
@@ -61,18 +51,6 @@ from plugbay.wire.registration import registration_handler
 from plugbay.wire.transport import check_socket_path, serve_grpc
 
 logger = logging.getLogger(__name__)
-
-
-class Effect(Enum):
-    """The points between which a crash is told apart; logged at debug level when they are passed."""
-
-    ALLOCATING = "before Allocate"
-    ALLOCATED = "after Allocate"
-    COMMITTING = "before commit"
-    COMMITTED = "after commit"
-    ANSWERING = "before answer"
-    RELEASING = "before release"
-    RELEASED = "after release"
 
 
 @asynccontextmanager
@@ -149,7 +127,7 @@ class DeviceManager:
         async with self._lanes.enter(pod.uid):
             await self._give_devices(pod, frozenset(running))
             self.admitted_pods.add(pod)
-            _passed(Effect.ANSWERING)
+            passed(Effect.ANSWERING)
 
     async def prepare_container(self, pod: PodUid, container: ContainerName) -> ContainerEdits:
         """What a container gets, after PreStartContainer at the plugins that ask for it. Call before every start.
@@ -179,10 +157,10 @@ class DeviceManager:
         """
         async with self._lanes.enter(pod):
             if pod in self._state.pods():
-                _passed(Effect.RELEASING)
+                passed(Effect.RELEASING)
                 await self._store.commit([DeletePod(pod)])  # first, or a crash could leave a device with two owners
                 self._state.remove_pod(pod)
-                _passed(Effect.RELEASED)
+                passed(Effect.RELEASED)
                 logger.info("released the devices of pod %s", pod)
                 self._changes.notify()
             self.admitted_pods.remove(pod)
@@ -241,17 +219,19 @@ class DeviceManager:
 
     async def _give_devices(self, pod: PodRequest, running: frozenset[ContainerName]) -> None:
         """All of them, or none; the caller holds the pod's lane."""
-        admission = _Admission(self._state)
+        transaction = PodTransaction(self._state)
         try:
             for name in sorted({name for container in pod.containers for name in container.limits}):
+                part = DevicePart(name, pod, running, transaction, state=self._state, endpoints=self.endpoints)
                 async with self._lanes.enter(name):
-                    await self._admit_resource(pod, name, running, admission)
+                    for container in pod.containers:
+                        await part.allocate(container, 0)
         except BaseException:
-            admission.roll_back()
+            transaction.roll_back()
             raise
-        if admission.assignments:
+        if transaction.assignments:
             # a task of its own: once it is handed to the store, it takes effect even if the caller is cancelled
-            problem = await asyncio.shield(self._tasks.create_task(self._commit(admission)))
+            problem = await asyncio.shield(self._tasks.create_task(self._commit(transaction)))
             if problem is not None:
                 raise CheckpointNotWritten(problem.problem) from problem
 
@@ -268,57 +248,15 @@ class DeviceManager:
         )
         return replace(request, containers=lacking) if lacking else None
 
-    async def _admit_resource(
-        self, pod: PodRequest, name: ResourceName, running: frozenset[ContainerName], admission: _Admission
-    ) -> None:
-        reuse = ReuseList()
-        held = {item.container: item for item in self._state.of_pod(pod.uid) if item.resource == name}
-        for container, wish in wishes(pod, name, held, running):
-            resource = self._state.resources.get(name)
-            devices = frozenset(wish.held.devices) if wish.held else frozenset[DeviceId]()
-            if missing_devices(wish, resource) and resource is not None:
-                devices = frozenset(await self._allocate(resource, wish, reuse, admission))
-            reuse.after(container.kind, devices)
-
-    async def _allocate(
-        self, resource: Resource, wish: Wish, reuse: ReuseList, admission: _Admission
-    ) -> tuple[DeviceId, ...]:
-        devices = await self._choose(resource, wish.required, reuse)
-        admission.claim(resource, devices)
-        endpoint = self._endpoint(resource)
-        _passed(Effect.ALLOCATING)
-        response = await endpoint.allocate(devices)
-        _passed(Effect.ALLOCATED)
-        admission.assignments.append(
-            Assignment(wish.pod, wish.container, wish.resource, _by_node(resource, devices), response)
-        )
-        logger.info("allocated %s of %s to pod %s, container %s", devices, resource.name, wish.pod, wish.container)
-        return devices
-
-    async def _choose(self, resource: Resource, required: int, reuse: ReuseList) -> tuple[DeviceId, ...]:
-        half = plan(
-            resource.name,
-            resource.listed,
-            claimed=resource.claimed,
-            required=required,
-            reusable=reuse.devices,
-            mask=0,
-        )
-        preferred: tuple[DeviceId, ...] = ()
-        endpoint = self._endpoint(resource)
-        if endpoint.options.get_preferred_allocation_available and (question := half.question(resource.listed)):
-            preferred = await endpoint.preferred_allocation(question)
-        return settle(half, resource.listed, claimed=resource.claimed, preferred=preferred)
-
-    async def _commit(self, admission: _Admission) -> StoreUnusable | None:
-        _passed(Effect.COMMITTING)
+    async def _commit(self, transaction: PodTransaction) -> StoreUnusable | None:
+        passed(Effect.COMMITTING)
         try:
-            await self._store.commit([SaveAssignments(tuple(admission.assignments))])
+            await self._store.commit([SaveAssignments(tuple(transaction.assignments))])
         except StoreUnusable as error:
-            admission.roll_back()
+            transaction.roll_back()
             return error
-        admission.apply()
-        _passed(Effect.COMMITTED)
+        transaction.apply()
+        passed(Effect.COMMITTED)
         self._changes.notify()
         return None
 
@@ -334,47 +272,3 @@ class DeviceManager:
         endpoint = self.endpoints.active(resource.name)
         if endpoint is not None and endpoint.options.pre_start_required:
             await endpoint.pre_start_container(sorted(assignment.devices))
-
-    def _endpoint(self, resource: Resource) -> Endpoint:
-        endpoint = self.endpoints.active(resource.name)
-        if endpoint is None:
-            if isinstance(resource.endpoint, Stopped):
-                raise EndpointStopped(resource.name, resource.endpoint.since.isoformat())
-            raise UnknownEndpoint(resource.name)
-        return endpoint
-
-
-class _Admission:
-    """The claims and assignments of one pod until they are committed."""
-
-    def __init__(self, state: ManagerState) -> None:
-        self._state = state
-        self._claims: list[tuple[Resource, tuple[DeviceId, ...]]] = []
-        self.assignments: list[Assignment] = []
-
-    def claim(self, resource: Resource, devices: tuple[DeviceId, ...]) -> None:
-        resource.claim(devices)
-        self._claims.append((resource, devices))
-
-    def roll_back(self) -> None:
-        for resource, devices in self._claims:
-            resource.unclaim(devices)
-        self._claims.clear()
-
-    def apply(self) -> None:
-        """The claims become those of the assignments."""
-        for assignment in self.assignments:
-            self._state.assign(assignment)
-
-
-def _by_node(resource: Resource, devices: tuple[DeviceId, ...]) -> Mapping[int, tuple[DeviceId, ...]]:
-    """Devices by NUMA node as listed now; one that vanished in flight has none."""
-    grouped: dict[int, list[DeviceId]] = {}
-    for device_id in devices:
-        for node in resource.listed.numa_nodes(device_id) or (NO_NUMA_NODE,):
-            grouped.setdefault(node, []).append(device_id)
-    return {node: tuple(ids) for node, ids in sorted(grouped.items())}
-
-
-def _passed(effect: Effect) -> None:
-    logger.debug("effect: %s", effect.value)

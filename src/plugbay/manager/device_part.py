@@ -1,0 +1,110 @@
+"""One pod's way to the devices of one resource: choose, claim, Allocate, container by container."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from plugbay.allocation.choose import plan, settle
+from plugbay.errors import EndpointStopped, UnknownEndpoint
+from plugbay.manager.admission import ReuseList, Wish, missing_devices, wish_of
+from plugbay.manager.effects import Effect, passed
+from plugbay.manager.endpoint import Endpoint
+from plugbay.manager.endpoints import Endpoints
+from plugbay.manager.state import NO_NUMA_NODE, Assignment, ManagerState, Resource, Stopped
+from plugbay.manager.transaction import PodTransaction
+from plugbay.model.ids import ContainerName, DeviceId, ResourceName
+from plugbay.model.requests import ContainerRequest, PodRequest
+
+logger = logging.getLogger(__name__)
+
+
+class DevicePart:
+    """What a pod gets of one resource while it is admitted. Lasts as long as the admission.
+
+    Args:
+        running: containers whose process outlived a restart of the node.
+        transaction: takes what is claimed and assigned.
+    """
+
+    def __init__(
+        self,
+        name: ResourceName,
+        pod: PodRequest,
+        running: frozenset[ContainerName],
+        transaction: PodTransaction,
+        *,
+        state: ManagerState,
+        endpoints: Endpoints,
+    ) -> None:
+        self.name = name
+        self._pod = pod
+        self._running = running
+        self._transaction = transaction
+        self._state = state
+        self._endpoints = endpoints
+        self._reuse = ReuseList()
+
+    async def allocate(self, container: ContainerRequest, affinity: int) -> None:
+        """Give ``container`` its devices; to be called for each container, in admission order.
+
+        Args:
+            affinity: set of the NUMA nodes to take devices of first; 0 for no preference.
+
+        Raises:
+            AdmissionError: with the kubelet's text.
+        """
+        held = self._state.assignment(self._pod.uid, container.name, self.name)
+        wish = wish_of(self._pod.uid, container, self.name, held, self._running)
+        if wish is None:
+            return
+        devices = held.devices if held else frozenset[DeviceId]()
+        resource = self._state.resources.get(self.name)
+        if missing_devices(wish, resource) and resource is not None:
+            devices = frozenset(await self._obtain(resource, wish, affinity))
+        self._reuse.after(container.kind, devices)
+
+    async def _obtain(self, resource: Resource, wish: Wish, affinity: int) -> tuple[DeviceId, ...]:
+        devices = await self._choose(resource, wish.required, affinity)
+        self._transaction.claim(resource, devices)
+        endpoint = self._endpoint(resource)
+        passed(Effect.ALLOCATING)
+        response = await endpoint.allocate(devices)
+        passed(Effect.ALLOCATED)
+        self._transaction.assignments.append(
+            Assignment(wish.pod, wish.container, wish.resource, _by_node(resource, devices), response)
+        )
+        logger.info("allocated %s of %s to pod %s, container %s", devices, resource.name, wish.pod, wish.container)
+        return devices
+
+    async def _choose(self, resource: Resource, required: int, affinity: int) -> tuple[DeviceId, ...]:
+        half = plan(
+            resource.name,
+            resource.listed,
+            claimed=resource.claimed,
+            required=required,
+            reusable=self._reuse.devices,
+            mask=affinity,
+        )
+        preferred: tuple[DeviceId, ...] = ()
+        endpoint = self._endpoint(resource)
+        if endpoint.options.get_preferred_allocation_available and (question := half.question(resource.listed)):
+            preferred = await endpoint.preferred_allocation(question)
+        return settle(half, resource.listed, claimed=resource.claimed, preferred=preferred)
+
+    def _endpoint(self, resource: Resource) -> Endpoint:
+        endpoint = self._endpoints.active(resource.name)
+        if endpoint is None:
+            if isinstance(resource.endpoint, Stopped):
+                raise EndpointStopped(resource.name, resource.endpoint.since.isoformat())
+            raise UnknownEndpoint(resource.name)
+        return endpoint
+
+
+def _by_node(resource: Resource, devices: tuple[DeviceId, ...]) -> Mapping[int, tuple[DeviceId, ...]]:
+    """Devices by NUMA node as listed now; one that vanished in flight has none."""
+    grouped: dict[int, list[DeviceId]] = {}
+    for device_id in devices:
+        for node in resource.listed.numa_nodes(device_id) or (NO_NUMA_NODE,):
+            grouped.setdefault(node, []).append(device_id)
+    return {node: tuple(ids) for node, ids in sorted(grouped.items())}
