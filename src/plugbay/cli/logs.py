@@ -1,13 +1,56 @@
-"""Where a long-running command logs to."""
+"""Where a long-running command logs to, and in which form."""
 
 from __future__ import annotations
 
 import logging
-from typing import TextIO
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Final, TextIO
+
+_JOURNAL: Final = "JOURNAL_STREAM"
+
+logger = logging.getLogger(__name__)
 
 
-def configure_logs(level: str, stream: TextIO) -> None:
-    """Log what is at least as important as ``level`` (``debug``, ``info``, ``warning``, ``error``) to ``stream``."""
-    logging.basicConfig(
-        stream=stream, level=level.upper(), format="%(asctime)s %(levelname)-7s %(message)s", force=True
-    )
+def configure_logs(level: str, stream: TextIO, *, form: str = "text", environ: Mapping[str, str] = os.environ) -> None:
+    """Log what is at least as important as ``level`` (``debug``, ``info``, ``warning``, ``error``) to ``stream``.
+
+    Args:
+        form: ``text``, without times if the stream is the journal, which has its own; or ``json``. Then Python's
+            warnings and what nobody caught are log records too, so that every line is an object.
+    """
+    from plugbay.ops.logs import PLAIN, TIMED, JsonFormatter
+
+    handler = logging.StreamHandler(stream)
+    if form == "json":
+        handler.setFormatter(JsonFormatter())
+        logging.captureWarnings(True)
+        sys.excepthook = _log_uncaught
+        threading.excepthook = _log_uncaught_of_thread
+    else:
+        handler.setFormatter(logging.Formatter(PLAIN if _is_journal(stream, environ) else TIMED))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def _is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether systemd reads the stream: the variable, inherited by every process below a service, names it.
+
+    Source: systemd.exec(5), ``$JOURNAL_STREAM``.
+    """
+    try:
+        found = os.fstat(stream.fileno())
+    except OSError:
+        return False
+    return environ.get(_JOURNAL) == f"{found.st_dev}:{found.st_ino}"
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    logger.critical("the command ends: %s", kind.__name__, exc_info=(kind, error, trace))
+
+
+def _log_uncaught_of_thread(failed: threading.ExceptHookArgs) -> None:
+    error = failed.exc_value or failed.exc_type()
+    logger.error("a thread ended: %s", failed.exc_type.__name__, exc_info=(type(error), error, failed.exc_traceback))

@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from plugbay.cli.parsing import CommandParser, Subparsers, add_commands, add_output, add_root, duration_s
+from plugbay.cli.parsing import (
+    CommandParser,
+    Subparsers,
+    add_commands,
+    add_log_options,
+    add_output,
+    add_root,
+    duration_s,
+)
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -91,12 +99,7 @@ def _add_up(commands: Subparsers) -> CommandParser:
         default="",
         help="switch features on and off, in a kubelet's syntax: ResourceHealthStatus=false",
     )
-    parser.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        default="info",
-        help="log what is at least this important, on standard error (default: %(default)s)",
-    )
+    add_log_options(parser)
     return parser
 
 

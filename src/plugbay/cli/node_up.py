@@ -22,7 +22,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def run_node_up(args: argparse.Namespace) -> int:
-    configure_logs(args.log_level, sys.stderr)
+    configure_logs(args.log_level, sys.stderr, form=args.log_format)
     config = NodeConfig(
         chosen_root(args),
         name=args.name,

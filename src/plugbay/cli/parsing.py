@@ -127,6 +127,22 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """``--log-level`` and ``--log-format``, for `plugbay.cli.logs.configure_logs`."""
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="log what is at least this important, on standard error (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="log lines for people, or one JSON object a line (default: %(default)s)",
+    )
+
+
 def chosen_namespace(args: argparse.Namespace) -> str | None:
     """The namespace the arguments ask for; None for all."""
     return None if args.all_namespaces else str(args.namespace)

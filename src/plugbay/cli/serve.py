@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from plugbay.cli.parsing import Subparsers, add_kubelet_root
+from plugbay.cli.parsing import Subparsers, add_kubelet_root, add_log_options
 from plugbay.cli.targets import DESCRIPTION, add_directory_options, add_targets, load_targets
-
-_LEVELS = ("debug", "info", "warning", "error")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -24,12 +22,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_targets(parser, help="what to serve")
     add_kubelet_root(parser)
-    parser.add_argument(
-        "--log-level",
-        choices=_LEVELS,
-        default="info",
-        help="log what is at least this important (default: %(default)s)",
-    )
+    add_log_options(parser)
     parser.add_argument(
         "--exit-on-refusal",
         action="store_true",
@@ -54,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from plugbay.sdk.endings import Endings, IfNone, OnRefusal
     from plugbay.sdk.runner import serve
 
-    configure_logs(args.log_level, sys.stderr)
+    configure_logs(args.log_level, sys.stderr, form=args.log_format)
     plugins = load_targets(args)
     endings = Endings(
         OnRefusal.EXIT if args.exit_on_refusal else OnRefusal.ASK_AGAIN,

@@ -1,0 +1,82 @@
+"""How a log record looks on a line: for people, and for machines that collect lines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+PLAIN: Final = "%(levelname)-7s %(message)s"
+"""For people, where something else puts the time before each line."""
+TIMED: Final = f"%(asctime)s {PLAIN}"
+
+_OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""What every record has; the rest came by ``extra``."""
+_DEPTH: Final = 16
+"""Further down values are text: a list may hold itself."""
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a record, on one line whatever the record holds.
+
+    ``time``, ``level``, ``logger`` and ``message``; if there were values to fill in, also the constant ``template`` and
+    its ``values``, by which lines of the same kind can be found; what came by ``extra`` under its own names;
+    ``exception`` with the whole traceback.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, object] = {
+            "time": _rfc3339(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _message(record),
+        }
+        if record.args:
+            fields["template"] = str(record.msg)
+            fields["values"] = record.args if isinstance(record.args, Mapping) else list(record.args)
+        if record.exc_info and record.exc_info[1] is not None:
+            fields["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            fields["stack"] = record.stack_info
+        extra = {name: value for name, value in vars(record).items() if name not in _OWN and name not in fields}
+        return json.dumps(_plain({**fields, **extra}))
+
+
+def _rfc3339(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # values that do not fit their template, or cannot be shown; what there is of it is logged
+        return str(record.msg)
+
+
+def _plain(value: object, depth: int = 0) -> object:
+    """``value`` as JSON has it: texts that any reader can decode, no numbers that are none, everything else as text."""
+    if depth == _DEPTH:
+        return _text(value)
+    match value:
+        case None | bool() | int():
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case Mapping():
+            return {_text(key): _plain(each, depth + 1) for key, each in value.items()}
+        case list() | tuple():
+            return [_plain(each, depth + 1) for each in value]
+        case _:
+            return _text(value)
+
+
+def _text(value: object) -> str:
+    try:
+        text = str(value)
+    except Exception as error:  # of whatever an author logs
+        text = f"<{type(value).__name__} whose text raised {type(error).__name__}>"
+    # File names that are no UTF-8 come as lone surrogates, which many JSON readers refuse.
+    return text.encode(errors="backslashreplace").decode()
