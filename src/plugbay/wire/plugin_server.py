@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
 import grpc
 
@@ -104,19 +104,6 @@ def device_plugin_handler(servicer: DevicePluginServicer) -> grpc.GenericRpcHand
             "Deallocate": unary(pb.DeallocateRequest, deallocate),
         },
     )
-
-
-HANDLERS: Final[Mapping[str, Callable[[DevicePluginServicer], grpc.GenericRpcHandler]]] = {
-    "v1beta1": device_plugin_handler,
-}
-"""The service of each version of the device plugin API, the best version first."""
-API_VERSIONS: Final = tuple(HANDLERS)
-"""What a plugin tells a kubelet that it speaks."""
-
-
-def device_plugin_handlers(servicer: DevicePluginServicer) -> tuple[grpc.GenericRpcHandler, ...]:
-    """``servicer`` in every version of the API."""
-    return tuple(handler(servicer) for handler in HANDLERS.values())
 
 
 def _ids(texts: Iterable[str]) -> tuple[DeviceId, ...]:

@@ -1,0 +1,25 @@
+"""The versions of the device plugin API that our plugins speak: one table for what is served and what is said.
+
+Source: kubelet 1.36 ``apis/deviceplugin/v1beta1/constants.go``; spec 2.2, 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import grpc
+
+from plugbay.wire.plugin_server import DevicePluginServicer, device_plugin_handler
+
+_HANDLERS: Final[Mapping[str, Callable[[DevicePluginServicer], grpc.GenericRpcHandler]]] = {
+    "v1beta1": device_plugin_handler,
+}
+
+API_VERSIONS: Final = tuple(_HANDLERS)
+"""The best one first. Register names one of them at a time, an answer to GetInfo all."""
+
+
+def device_plugin_handlers(servicer: DevicePluginServicer) -> tuple[grpc.GenericRpcHandler, ...]:
+    """``servicer`` in every version."""
+    return tuple(handler(servicer) for handler in _HANDLERS.values())
