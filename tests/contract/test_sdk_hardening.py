@@ -18,7 +18,7 @@ from plugbay import ContainerEdits, Device, DevicePlugin
 from plugbay.errors import PathTooLong, PathUnusable, RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
-from plugbay.sdk import server as server_module
+from plugbay.sdk import keeper
 from plugbay.sdk.runner import serving
 from plugbay.testing.fake_kubelet import FakeKubelet, fake_kubelet
 
@@ -77,7 +77,7 @@ async def test_kubelet_that_hangs_up_at_once_is_not_stormed(paths: KubeletPaths)
 async def test_kubelet_that_never_asks_for_the_list_is_asked_again(
     paths: KubeletPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_module, "STREAM_PATIENCE_S", 0.05)
+    monkeypatch.setattr(keeper, "STREAM_PATIENCE_S", 0.05)
     async with fake_kubelet(paths) as kubelet:
         kubelet.follows_lists = False
         async with serving([Things("a")], paths=paths):

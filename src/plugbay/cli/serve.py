@@ -24,6 +24,13 @@ def add_parser(subparsers: Subparsers) -> None:
     add_kubelet_root(parser)
     add_log_options(parser)
     parser.add_argument(
+        "--route",
+        choices=_ROUTES,
+        default="kubelet",
+        help="register at kubelet.sock, or be found in plugins_registry by the kubelet's plugin watcher, or both "
+        "(default: %(default)s, which every kubelet takes)",
+    )
+    parser.add_argument(
         "--exit-on-refusal",
         action="store_true",
         help="end with an error when the kubelet refuses a registration, instead of asking again",
@@ -45,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from plugbay.cli.roots import chosen_kubelet_root
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.sdk.endings import Endings, IfNone, OnRefusal
+    from plugbay.sdk.routes import Route
     from plugbay.sdk.runner import serve
 
     configure_logs(args.log_level, sys.stderr, form=args.log_format)
@@ -53,5 +61,6 @@ def run(args: argparse.Namespace) -> int:
         OnRefusal.EXIT if args.exit_on_refusal else OnRefusal.ASK_AGAIN,
         IfNone.EXIT if args.exit_if_none else IfNone.WAIT,
     )
-    asyncio.run(serve(plugins, paths=KubeletPaths(chosen_kubelet_root(args)), endings=endings))
+    paths = KubeletPaths(chosen_kubelet_root(args))
+    asyncio.run(serve(plugins, paths=paths, endings=endings, route=Route(args.route)))
     return 0

@@ -1,4 +1,4 @@
-"""Registering with the kubelet: one attempt, and what is said about it."""
+"""What a kubelet is told of one resource, by either route, and what it says to that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Final
 from plugbay.errors import RegistrationRefused, RpcFailed
 from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import ResourceName
-from plugbay.wire.registration import API_VERSION, Registration, register
+from plugbay.sdk.life import Life
+from plugbay.wire.plugin_versions import API_VERSIONS
+from plugbay.wire.pluginregistration import DEVICE_PLUGIN, PluginInfo, RegistrationStatus
+from plugbay.wire.registration import Registration, register
 
 logger = logging.getLogger(__name__)
 
@@ -20,64 +23,89 @@ REGISTER_TIMEOUT_S: Final = 15.0
 _REFUSED: Final = "Unknown"
 """What Go's gRPC makes of an error that a handler returns."""
 
-SocketId = tuple[int, int]
-"""What tells a socket from a later one at the same path: inode and time of its last change of status."""
-
-
-def identify(path: Path) -> SocketId | None:
-    """The socket at ``path``; None if there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_ctime_ns
-
 
 class Registrar:
-    """Registers one resource, and logs each answer once.
+    """Registers one resource at ``kubelet.sock``, and logs each answer once, those to a plugin watcher too.
 
     Args:
         refused: told each time the kubelet says no.
-
-    Attributes:
-        refusal: the kubelet's words, if its last answer was a refusal.
     """
 
     def __init__(
         self,
         kubelet: Path,
-        resource: ResourceName,
+        life: Life,
         options: PluginOptions,
         refused: Callable[[RegistrationRefused], None],
     ) -> None:
         self._kubelet = kubelet
-        self._resource = resource
+        self._life = life
+        self._resource = life.resource
         self._options = options
         self._refused = refused
-        self.refusal = ""
         self._last_problem = ""
 
     async def register(self, endpoint: str) -> bool:
-        """Try once; returns whether the kubelet accepted."""
-        registration = Registration(API_VERSION, endpoint, self._resource)
-        try:
-            await register(self._kubelet, registration, options=self._options, timeout_s=REGISTER_TIMEOUT_S)
-        except RpcFailed as error:
-            self._report(error)
-            if error.code == _REFUSED:
-                self.refusal = error.detail
-                self._refused(RegistrationRefused(f"{self._resource}: registration refused: {error.detail}"))
-            return False
-        logger.info("%s: registered with the kubelet at %s", self._resource, self._kubelet)
-        self.refusal = self._last_problem = ""
-        return True
+        """Try once, in the best API version that the kubelet takes; returns whether it accepted."""
+        for version in API_VERSIONS:
+            registration = Registration(version, endpoint, self._resource)
+            try:
+                await register(self._kubelet, registration, options=self._options, timeout_s=REGISTER_TIMEOUT_S)
+            except RpcFailed as error:
+                problem = error
+                if error.code != _REFUSED:
+                    break
+            else:
+                self._accepted(str(self._kubelet))
+                return True
+        if problem.code == _REFUSED:
+            self._denied(problem.detail)
+        elif self._is_new(str(problem)):  # it is not there yet: no error
+            logger.info("%s: no answer at %s, trying again: %s", self._resource, self._kubelet, problem)
+        return False
 
-    def _report(self, error: RpcFailed) -> None:
-        """A kubelet's word is an error, once for each text; a kubelet that is not there yet is not."""
-        if str(error) == self._last_problem:
-            return
-        self._last_problem = str(error)
-        if error.code == _REFUSED:
-            logger.error("%s: the kubelet refuses the registration: %s", self._resource, error.detail)
+    def answered(self, status: RegistrationStatus) -> None:
+        """A plugin watcher says what became of the registration."""
+        if status.plugin_registered:
+            self._accepted("the plugin watcher")
         else:
-            logger.info("%s: no answer at %s, trying again: %s", self._resource, self._kubelet, error)
+            self._denied(status.error)
+
+    def _accepted(self, where: str) -> None:
+        logger.info("%s: registered with the kubelet at %s", self._resource, where)
+        self._life.refusal = self._last_problem = ""
+
+    def _denied(self, words: str) -> None:
+        self._life.refusal = words
+        if self._is_new(words):
+            logger.error("%s: the kubelet refuses the registration: %s", self._resource, words)
+        self._refused(RegistrationRefused(f"{self._resource}: registration refused: {words}"))
+
+    def _is_new(self, problem: str) -> bool:
+        """Whether it is another one than the last, which need not be said again."""
+        before, self._last_problem = self._last_problem, problem
+        return problem != before
+
+
+class FoundRegistration:
+    """Answers a plugin watcher, for one incarnation.
+
+    Args:
+        asked: called for each attempt of the watcher.
+        answered: told what became of it.
+    """
+
+    def __init__(
+        self, resource: ResourceName, asked: Callable[[], None], answered: Callable[[RegistrationStatus], None]
+    ) -> None:
+        self._resource = resource
+        self._asked = asked
+        self._answered = answered
+
+    async def info(self) -> PluginInfo:
+        """No endpoint: the kubelet then takes the socket it found, by a path that is right where it runs."""
+        self._asked()
+        return PluginInfo(DEVICE_PLUGIN, self._resource, versions=API_VERSIONS)
+
+    async def notified(self, status: RegistrationStatus) -> None:
+        self._answered(status)

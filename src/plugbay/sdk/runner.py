@@ -9,22 +9,28 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
 
-from plugbay.errors import DuplicateResource, PathUnusable
+from plugbay.errors import DuplicateResource
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.sdk.backoff import Backoff
+from plugbay.sdk.backoff import MOST_S, Backoff
 from plugbay.sdk.endings import STAY, Endings, until_over
 from plugbay.sdk.plugin import DevicePlugin
+from plugbay.sdk.routes import Route
 from plugbay.sdk.server import PluginServer
-from plugbay.sdk.sockets import new_socket_path
+from plugbay.sdk.sockets import check_directory, new_socket_path
 from plugbay.sdk.watching import Watches, watching
 from plugbay.wire.transport import check_socket_path
 
 logger = logging.getLogger(__name__)
 
 
-async def serve(plugins: Sequence[DevicePlugin], *, paths: KubeletPaths, endings: Endings = STAY) -> None:
+async def serve(
+    plugins: Sequence[DevicePlugin],
+    *,
+    paths: KubeletPaths,
+    endings: Endings = STAY,
+    route: Route = Route.KUBELET,
+) -> None:
     """Serve ``plugins`` to the kubelet at ``paths`` until SIGTERM or SIGINT; a second one ends the process at once.
 
     SIGHUP makes every plugin look for devices and register again. Call it from the main thread, in a process that has
@@ -32,6 +38,7 @@ async def serve(plugins: Sequence[DevicePlugin], *, paths: KubeletPaths, endings
 
     Args:
         endings: what else ends it.
+        route: how the plugins get registered.
 
     Raises:
         As `serving`.
@@ -44,7 +51,7 @@ async def serve(plugins: Sequence[DevicePlugin], *, paths: KubeletPaths, endings
             os._exit(128 + number)
         stop.set()
 
-    servers = _servers(plugins, paths)
+    servers = _servers(plugins, paths, route)
     handlers: dict[signal.Signals, Callable[[], None]] = {
         signal.SIGTERM: lambda: ask_to_stop(signal.SIGTERM),
         signal.SIGINT: lambda: ask_to_stop(signal.SIGINT),
@@ -58,28 +65,31 @@ async def serve(plugins: Sequence[DevicePlugin], *, paths: KubeletPaths, endings
 
 
 @asynccontextmanager
-async def serving(plugins: Sequence[DevicePlugin], *, paths: KubeletPaths) -> AsyncIterator[Callable[[], None]]:
+async def serving(
+    plugins: Sequence[DevicePlugin], *, paths: KubeletPaths, route: Route = Route.KUBELET
+) -> AsyncIterator[Callable[[], None]]:
     """Serve ``plugins`` until the block ends, then drain; gives a function that does what SIGHUP does.
 
     A plugin that fails is started again with back-off and disturbs no other.
 
     Raises:
         InvalidResourceName, DuplicateResource: nothing was served.
-        PathTooLong, PathUnusable: the device-plugins directory can never be used, for instance because it is a file.
+        PathTooLong, PathUnusable: a directory for sockets can never be used, for instance because it is a file.
     """
-    servers = _servers(plugins, paths)
+    servers = _servers(plugins, paths, route)
     async with _running(servers):
         yield lambda: _reload(servers)
 
 
-def _servers(plugins: Sequence[DevicePlugin], paths: KubeletPaths) -> list[PluginServer]:
-    servers = [PluginServer(plugin, paths) for plugin in plugins]
+def _servers(plugins: Sequence[DevicePlugin], paths: KubeletPaths, route: Route) -> list[PluginServer]:
+    servers = [PluginServer(plugin, paths, route) for plugin in plugins]
     names = [server.resource for server in servers]
     if len(set(names)) < len(names):
         raise DuplicateResource(max(names, key=names.count))
-    for name in names:
-        check_socket_path(new_socket_path(paths.device_plugins, name))
-    _check_directory(paths.device_plugins)
+    for directory in route.directories(paths):
+        for name in names:
+            check_socket_path(new_socket_path(directory, name))
+        check_directory(directory)
     return servers
 
 
@@ -101,12 +111,15 @@ async def _running(servers: Sequence[PluginServer]) -> AsyncIterator[None]:
 
 
 async def _supervise(server: PluginServer, watches: Watches) -> None:
-    backoff = Backoff()
+    backoff, loop = Backoff(), asyncio.get_running_loop()
     while not server.stopping.is_set():
+        began = loop.time()
         try:
             await server.run(watches)
         except Exception:  # the supervising loop: one plugin's failure is its own
             logger.exception("%s: failed; starting it again", server.resource)
+            if loop.time() - began > MOST_S:
+                backoff.reset()  # it was well in between
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(backoff.next_delay_s()):
                     await server.stopping.wait()
@@ -122,15 +135,3 @@ def _handling(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator
     finally:
         for number in handlers:
             loop.remove_signal_handler(number)
-
-
-def _check_directory(directory: Path) -> None:
-    """Raises unless ``directory`` can be used, or could be made by a kubelet that starts later."""
-    try:
-        there = next(path for path in (directory, *directory.parents) if path.exists())
-        if not there.is_dir():
-            raise PathUnusable(str(there), "is not a directory")
-    except PermissionError as error:
-        raise PathUnusable(str(directory), "closed to this user") from error
-    if there == directory and not os.access(directory, os.W_OK | os.X_OK):
-        raise PathUnusable(str(directory), "not writable by this user; a device plugin has to make its socket there")

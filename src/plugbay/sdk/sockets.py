@@ -1,22 +1,80 @@
-"""Where a plugin's socket lies: a new name for each incarnation, and no leftovers of dead ones."""
+"""Where a plugin's sockets lie: new names for each incarnation, and no leftovers of dead ones."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import secrets
 import socket
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from plugbay.errors import PathUnusable
 from plugbay.model.ids import ResourceName
 from plugbay.wire.transport import MAX_SOCKET_PATH_BYTES
 
+logger = logging.getLogger(__name__)
+
 _TOKEN_BYTES: Final = 4
+
+SocketId = tuple[int, int]
+"""What tells a socket from a later one at the same path: inode and time of its last change of status."""
+
+
+def identify(path: Path) -> SocketId | None:
+    """The socket at ``path``; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
+
+
+def are_there(paths: Iterable[Path]) -> bool:
+    """Whether all ``paths`` exist, as far as we may see."""
+    return all(identify(path) is not None for path in paths)
+
+
+def is_directory(path: Path) -> bool:
+    """Whether there is a directory at ``path``.
+
+    Raises:
+        PathUnusable: we may not look.
+    """
+    found = _look(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def check_directory(directory: Path) -> None:
+    """Check that ``directory`` can be used, or could be made by a kubelet that starts later.
+
+    Raises:
+        PathUnusable: it never can.
+    """
+    there = next(path for path in (directory, *directory.parents) if _look(path))
+    if not is_directory(there):
+        raise PathUnusable(str(there), "is not a directory")
+    if there == directory and not os.access(directory, os.W_OK | os.X_OK):
+        raise PathUnusable(str(directory), "not writable by this user; a device plugin has to make its socket there")
+
+
+def _look(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except PermissionError as error:
+        raise PathUnusable(str(path), "closed to this user") from error
+    except OSError:
+        return None
 
 
 def new_socket_path(directory: Path, resource: ResourceName) -> Path:
-    """A path nobody has used: ``example.com_gopher-1f2e3d4c.sock``, hashed when that would be too long to bind."""
+    """A path nobody has used: ``example.com_gopher-1f2e3d4c.sock``, hashed when that would be too long to bind.
+
+    It never begins with a dot, so that a plugin watcher sees it.
+    """
     token = secrets.token_hex(_TOKEN_BYTES)
     path = directory / f"{_stem(resource)}-{token}.sock"
     if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
@@ -25,11 +83,14 @@ def new_socket_path(directory: Path, resource: ResourceName) -> Path:
 
 
 def remove_leftovers(directory: Path, resource: ResourceName) -> None:
-    """Remove sockets of earlier incarnations for ``resource`` at which nobody answers."""
+    """Remove sockets of earlier incarnations for ``resource`` at which nobody listens; who hangs still listens."""
     for stem in (_stem(resource), _short_stem(resource)):
         for path in directory.glob(f"{stem}-{'[0-9a-f]' * (2 * _TOKEN_BYTES)}.sock"):
-            if path.is_socket() and not _answers(path):
-                path.unlink(missing_ok=True)
+            try:
+                if path.is_socket() and not _is_listening(path):
+                    path.unlink(missing_ok=True)
+            except OSError as error:
+                logger.warning("%s: cannot remove the leftover %s: %s", resource, path, error.strerror)
 
 
 def _stem(resource: ResourceName) -> str:
@@ -40,7 +101,7 @@ def _short_stem(resource: ResourceName) -> str:
     return hashlib.sha256(resource.encode()).hexdigest()[:12]
 
 
-def _answers(path: Path) -> bool:
+def _is_listening(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:

@@ -16,7 +16,7 @@ class State(Enum):
     STARTING = "starting"
     """Devices are looked for; the socket is not there yet."""
     SERVING = "serving"
-    """The socket answers; the kubelet does not know of it."""
+    """The socket answers; the kubelet does not know of it, or refuses it."""
     REGISTERED = "registered"
     """The kubelet knows of the socket and has not asked for the list yet."""
     STREAMING = "streaming"
@@ -41,6 +41,8 @@ class Event(Enum):
     """The kubelet accepted the registration and never asked for the list."""
     SOCKET_LOST = "socket lost"
     """Our socket vanished: a new incarnation begins."""
+    RENEWAL = "renewal"
+    """We give up our socket for a new one, which a plugin watcher takes for a new plugin."""
     STOP_REQUESTED = "stop requested"
     DRAINED = "drained"
     TORN_DOWN = "torn down"
@@ -66,21 +68,26 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.STREAM_LOST: State.SERVING,
         Event.REGISTRATION_LOST: State.SERVING,
         Event.SOCKET_LOST: State.STARTING,
+        Event.RENEWAL: State.STARTING,
         Event.STOP_REQUESTED: State.DRAINING,
     },
     State.REGISTERED: {
+        Event.REGISTERED: State.REGISTERED,  # by the other route, or by a plugin watcher that asked twice
         Event.STREAM_OPENED: State.STREAMING,
         Event.STREAM_LOST: State.REGISTERED,
         Event.STREAM_MISSING: State.SERVING,
         Event.REGISTRATION_LOST: State.SERVING,
         Event.SOCKET_LOST: State.STARTING,
+        Event.RENEWAL: State.STARTING,
         Event.STOP_REQUESTED: State.DRAINING,
     },
     State.STREAMING: {
+        Event.REGISTERED: State.STREAMING,
         Event.STREAM_OPENED: State.STREAMING,
         Event.STREAM_LOST: State.SERVING,
         Event.REGISTRATION_LOST: State.SERVING,
         Event.SOCKET_LOST: State.STARTING,
+        Event.RENEWAL: State.STARTING,
         Event.STOP_REQUESTED: State.DRAINING,
     },
     State.DRAINING: {

@@ -1,0 +1,47 @@
+"""Where one served resource is in its life."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from plugbay.model.ids import ResourceName
+from plugbay.sdk.reporting import Report
+from plugbay.sdk.states import TRANSITIONS, Event, State
+
+logger = logging.getLogger(__name__)
+
+
+class Life:
+    """Moves through the table of `states`, and keeps what onlookers ask for.
+
+    Attributes:
+        refusal: the kubelet's words, if its last answer was a refusal.
+    """
+
+    def __init__(self, resource: ResourceName) -> None:
+        self.resource = resource
+        self.state = State.SETTING_UP
+        self.refusal = ""
+        self._registrations = 0
+        self._since = asyncio.get_running_loop().time()
+
+    @property
+    def report(self) -> Report:
+        in_state_s = asyncio.get_running_loop().time() - self._since
+        return Report(self.resource, self.state, in_state_s, self._registrations, self.refusal)
+
+    def begin(self) -> None:
+        """Start over, after whatever failed."""
+        self._become(State.SETTING_UP)
+
+    def move(self, event: Event) -> None:
+        before, after = self.state, TRANSITIONS[self.state][event]
+        self._registrations += event is Event.REGISTERED
+        if after is not before:
+            self._become(after)
+            logger.debug("%s: %s, %s -> %s", self.resource, event.value, before.value, after.value)
+
+    def _become(self, state: State) -> None:
+        self.state = state
+        self._since = asyncio.get_running_loop().time()
