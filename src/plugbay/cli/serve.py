@@ -7,6 +7,9 @@ import argparse
 from plugbay.cli.parsing import Subparsers, add_kubelet_root, add_log_options
 from plugbay.cli.targets import DESCRIPTION, add_directory_options, add_targets, load_targets
 
+_ROUTES = ("kubelet", "watcher", "both")
+"""As `plugbay.sdk.routes.Route`, which the command's help can do without."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
