@@ -1,0 +1,24 @@
+"""The NUMA nodes of a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class NumaTopology:
+    """
+    Attributes:
+        nodes: their numbers, ascending.
+        distances: node to node to distance, 10 being the node itself; empty where the machine does not tell.
+    """
+
+    nodes: tuple[int, ...]
+    distances: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+
+
+def pretended_nodes(count: int) -> NumaTopology:
+    """``count`` nodes from 0 on, each as far from every other as Linux assumes when the firmware is silent."""
+    nodes = range(count)
+    return NumaTopology(tuple(nodes), {one: {other: 10 if one == other else 20 for other in nodes} for one in nodes})

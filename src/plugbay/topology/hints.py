@@ -1,0 +1,75 @@
+"""Hints: on which NUMA nodes a request can be met.
+
+Source: kubelet 1.36 ``cm/devicemanager/topology_hints.go``, ``generateDeviceTopologyHints``; spec 5.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+from plugbay.topology.masks import Mask, mask_of
+
+MOST_NODES: Final = 16
+"""On so many nodes a resource may lie to have hints: each node more doubles their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """
+    Attributes:
+        mask: nodes on which the request can be met together; None for wherever.
+        preferred: there are no fewer nodes on which a request of its size can be met, if nobody else were there.
+    """
+
+    mask: Mask | None
+    preferred: bool
+
+
+Hints = Sequence[Hint] | None
+"""What is known of one resource's request: None for that it does not matter, empty for that it cannot be met."""
+
+DONT_CARE: Final = Hint(None, True)
+IMPOSSIBLE: Final = Hint(None, False)
+
+
+def generate_hints(
+    by_node: Mapping[int, int], machine: Sequence[int], *, required: int, available: int, reusable: int = 0
+) -> tuple[Hint, ...]:
+    """Every set of nodes on which a request can be met, the smallest first, then in the order of their nodes.
+
+    The units of a resource are sets, a bit per unit.
+
+    Args:
+        by_node: node to the units that lie on it, used or not, healthy or not.
+        machine: the machine's nodes; others in ``by_node`` do not count.
+        required: the size of the request.
+        available: units that are free.
+        reusable: units the pod has already and would use up first: a hint must cover all of them. Those with no
+            known place are left out by the caller.
+    """
+    everywhere = by_node.keys() & set(machine)
+    nodes = sorted(everywhere) if everywhere else list(machine)
+    if len(nodes) > MOST_NODES:
+        return (DONT_CARE,)
+    smallest = len(nodes)
+    masks: list[Mask] = []
+    usable = available | reusable
+    for subset, units in _subsets(nodes, by_node):
+        if len(subset) < smallest and units.bit_count() >= required:
+            smallest = len(subset)
+        if reusable & ~units == 0 and (units & usable).bit_count() >= required:
+            masks.append(mask_of(subset))
+    return tuple(Hint(mask, mask.bit_count() == smallest) for mask in masks)
+
+
+def _subsets(nodes: Sequence[int], by_node: Mapping[int, int]) -> Iterator[tuple[tuple[int, ...], int]]:
+    """The non-empty sets of nodes, each with the units that lie on any of them."""
+    for size in range(1, len(nodes) + 1):
+        for subset in combinations(nodes, size):
+            units = 0
+            for node in subset:
+                units |= by_node.get(node, 0)
+            yield subset, units
