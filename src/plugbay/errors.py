@@ -18,6 +18,7 @@
     │   ├── DiscoveryFailed
     │   ├── InvalidHealthCheck
     │   ├── CannotIsolate
+    │   ├── NotInCdi
     │   └── PluginLoadError
     ├── OperatorError               who runs the program: files, paths, rights, flags
     │   ├── UsageError
@@ -35,6 +36,7 @@
     │   ├── InvalidCdiSpec
     │   ├── UnresolvableCdiDevices
     │   ├── CdiInjectionFailed
+    │   ├── UnusableTopology
     │   ├── InvalidNetworkConfig
     │   ├── NetworkNotFound
     │   ├── NetworkPluginMissing
@@ -57,6 +59,7 @@
     ├── AdmissionError              the pod cannot have its devices; texts are the kubelet's
     │   ├── ChangedRequest
     │   ├── UnregisteredResource
+    │   │   └── ExpiredResource
     │   ├── NoHealthyDevices
     │   ├── PreviousDevicesUnhealthy
     │   ├── InsufficientDevices
@@ -69,6 +72,7 @@
     │   ├── EndpointNotFound
     │   ├── CheckpointNotWritten
     │   ├── EndpointStopped
+    │   ├── TopologyMisaligned
     │   └── HostPortConflict
     └── PeerError                   the program at the other end of a socket or a pipe
         ├── RpcFailed
@@ -262,6 +266,15 @@ class CannotIsolate(AuthorError):
         return f"{self.function} cannot run in a process of its own: {self.problem}"
 
 
+class NotInCdi(AuthorError):
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"a CDI spec cannot hold {self.what}"
+
+
 class PluginLoadError(AuthorError):
     """A serve target holds no usable plugin."""
 
@@ -436,6 +449,20 @@ class UnresolvableCdiDevices(OperatorError):
 
 class CdiInjectionFailed(OperatorError):
     """The host has not what a spec says."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+class UnusableTopology(OperatorError):
+    """The topology manager cannot work as it was told to on this machine; the texts are the kubelet's.
+
+    Source: kubelet 1.36 ``cm/topologymanager/topology_manager.go``, ``policy_options.go``.
+    """
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -754,6 +781,13 @@ class UnregisteredResource(_OfResource):
     text = "cannot allocate unregistered device {}"
 
 
+class ExpiredResource(UnregisteredResource):
+    """Its plugin was there once and did not come back in time, and nobody holds any of it.
+
+    A kubelet's device manager passes over such a resource; the node's predicates refuse the pod then.
+    """
+
+
 class NoHealthyDevices(_OfResource):
     text = "no healthy devices present; cannot allocate unhealthy devices {}"
 
@@ -857,6 +891,16 @@ class EndpointStopped(AdmissionError):
         return f"endpoint &{{{self.resource} {self.stop_time}}} has been stopped"
 
 
+class TopologyMisaligned(AdmissionError):
+    """The topology manager's policy forbids what would be left for the pod.
+
+    Source: kubelet 1.36 ``cm/topologymanager/topology_manager.go``.
+    """
+
+    def __str__(self) -> str:
+        return "Resources cannot be allocated with Topology locality"
+
+
 class HostPortConflict(AdmissionError):
     """A pod wants a port of the host that another pod, or another container of its own, has.
 
@@ -929,7 +973,7 @@ class NetworkPluginFailed(PeerError):
 
     Attributes:
         plugin: its type. ``command`` is the CNI command, such as ``ADD``.
-        code: of the specification (below 100) or of the plugin; 999 where only the text tells.
+        code: of the specification (below 100) or of the plugin; 0 where only the text tells.
     """
 
     def __init__(self, plugin: str, command: str, code: int, message: str, details: str) -> None:
