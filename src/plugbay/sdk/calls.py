@@ -29,15 +29,20 @@ async def discovered(plugin: DevicePlugin) -> list[Device]:
         InvalidDevice: it gives something else.
         Exception: whatever the author's code raises.
     """
-    if inspect.iscoroutinefunction(plugin.discover):
-        found = await plugin.discover()
+    return [checked(device) for device in await collected(plugin.discover)]
+
+
+async def collected(find: Callable[[], Any]) -> list[Any]:
+    """What ``find`` gives, whether it is plain, async, a generator or an async one. Plain ones run in a thread."""
+    if inspect.iscoroutinefunction(find):
+        found = await find()
     else:
-        found = await in_thread(_collect, plugin.discover)
+        found = await in_thread(_collect, find)
         if inspect.isawaitable(found):
             found = await found
     if hasattr(found, "__aiter__"):
-        return [checked(device) async for device in found]
-    return [checked(device) for device in found or ()]
+        return [each async for each in found]
+    return list(found or ())
 
 
 async def in_thread(function: Callable[..., Any], *arguments: object) -> Any:

@@ -138,11 +138,7 @@ class _FunctionPlugin(DevicePlugin):
         self.__doc__ = function.__doc__
 
     def discover(self) -> Discovered:
-        code = getattr(self._function, "__code__", None)
-        if code is not None and code.co_argcount == 0:
-            return self._function()  # type: ignore[no-any-return]  # checked where the devices are collected
-        paths = watched_paths(self)
-        return self._function(paths[0] if len(paths) == 1 else list(paths))  # type: ignore[no-any-return]
+        return call_with_paths(self._function, watched_paths(self))  # type: ignore[no-any-return]  # checked by who asks
 
 
 _OPTIONAL_HOOKS: Final = ("pre_start_container", "preferred_allocation")
@@ -182,8 +178,20 @@ def bind_refresh(plugin: DevicePlugin, ask: Callable[[], object] | None) -> None
 
 
 def watched_paths(plugin: DevicePlugin) -> tuple[Path, ...]:
-    watch = plugin.watch
+    return as_paths(plugin.watch)
+
+
+def as_paths(watch: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
+    """What an author gave as ``watch``, one path or several."""
     return (Path(watch),) if isinstance(watch, str | Path) else tuple(map(Path, watch))
+
+
+def call_with_paths(function: Callable[..., Any], paths: Sequence[Path]) -> Any:
+    """Call an author's function that looks at what is there; one with a parameter gets the path, or a list of them."""
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_argcount == 0:
+        return function()
+    return function(paths[0] if len(paths) == 1 else list(paths))
 
 
 def checked(device: object) -> Device:
