@@ -56,7 +56,7 @@ class Registrar:
                 if error.code != _REFUSED:
                     break
             else:
-                self._accepted(str(self._kubelet))
+                self._accepted(f"with the kubelet at {self._kubelet}")
                 return True
         if problem.code == _REFUSED:
             self._denied(problem.detail)
@@ -67,12 +67,12 @@ class Registrar:
     def answered(self, status: RegistrationStatus) -> None:
         """A plugin watcher says what became of the registration."""
         if status.plugin_registered:
-            self._accepted("the plugin watcher")
+            self._accepted("by the kubelet's plugin watcher")
         else:
             self._denied(status.error)
 
-    def _accepted(self, where: str) -> None:
-        logger.info("%s: registered with the kubelet at %s", self._resource, where)
+    def _accepted(self, how: str) -> None:
+        logger.info("%s: registered %s", self._resource, how)
         self._life.refusal = self._last_problem = ""
 
     def _denied(self, words: str) -> None:

@@ -1,0 +1,320 @@
+"""Both ways to get registered, against our manager and against hand-made plugin watchers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from plugbay import Device, DevicePlugin
+from plugbay.errors import RegistrationRefused
+from plugbay.kernel.watch import watch_paths
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.sdk import keeper, registration
+from plugbay.sdk.endings import Endings, OnRefusal
+from plugbay.sdk.reporting import Report
+from plugbay.sdk.routes import Route
+from plugbay.sdk.runner import serve
+from plugbay.sdk.server import PluginServer
+from plugbay.sdk.states import State
+from plugbay.sdk.watching import watching
+from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.wire.plugin_client import PluginClient
+from plugbay.wire.pluginregistration import PluginInfo, PluginRegistrationClient, RegistrationStatus
+from tests.contract.bench_manager import GOPHER, bench
+
+DEADLINE_S = 20
+FOUND = pytest.mark.parametrize("route", [Route.WATCHER, Route.BOTH], ids=lambda route: route.value)
+EACH = pytest.mark.parametrize("route", Route, ids=lambda route: route.value)
+
+
+class Gophers(DevicePlugin):
+    resource_name = GOPHER
+
+    def discover(self) -> Iterable[Device]:
+        return [Device("g1"), Device("g2")]
+
+
+@asynccontextmanager
+async def serving(root: Path, route: Route) -> AsyncIterator[PluginServer]:
+    paths = KubeletPaths(root)
+    server = PluginServer(Gophers(), paths, route)
+    async with watching() as watches, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(server.run(watches))
+        try:
+            yield server
+        finally:
+            server.stop()
+            async with asyncio.timeout(DEADLINE_S):
+                await running
+    assert server.state is State.STOPPED
+    assert gophers_in(paths.device_plugins) + gophers_in(paths.plugins_registry) == []
+
+
+def gophers_in(directory: Path) -> list[Path]:
+    return sorted(directory.glob("example.com_gopher-*.sock"))
+
+
+async def until_socket(directory: Path, is_it: Callable[[Path], bool] = lambda _: True) -> Path:
+    """The plugin's socket that ``is_it``, as soon as it is there."""
+    async with watch_paths([directory]) as changes, asyncio.timeout(DEADLINE_S):
+        while True:
+            for path in gophers_in(directory):
+                if is_it(path):
+                    return path
+            await anext(aiter(changes))
+
+
+class Moves(logging.Handler):
+    """Notices what the SDK logs, and so each change of state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._happened = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._happened.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            while not condition():
+                self._happened.clear()
+                await self._happened.wait()
+
+
+@pytest.fixture
+def moves() -> Iterator[Moves]:
+    moves, logger = Moves(), logging.getLogger("plugbay.sdk")
+    logger.addHandler(moves)
+    logger.setLevel(logging.DEBUG)
+    yield moves
+    logger.setLevel(logging.NOTSET)
+    logger.removeHandler(moves)
+
+
+@asynccontextmanager
+async def watcher_at(path: Path) -> AsyncIterator[PluginRegistrationClient]:
+    client = PluginRegistrationClient(path)
+    try:
+        await client.connect(DEADLINE_S)
+        yield client
+    finally:
+        await client.close()
+
+
+# --- against our manager --------------------------------------------------------------------------------------------
+
+
+@EACH
+async def test_each_route_leads_to_a_plugin_that_is_ready(sockets: Path, moves: Moves, route: Route) -> None:
+    async with bench(sockets) as b, serving(sockets, route) as server:
+        await b.counts(2, 2)
+        await moves.until(lambda: server.report.is_ready)
+        assert (server.report.reason, server.report.refusal) == ("", "")
+        assert [len(gophers_in(path)) for path in (b.paths.device_plugins, b.registry)] == [route.calls, route.is_found]
+
+
+@EACH
+async def test_each_route_outlives_managers(sockets: Path, moves: Moves, route: Route) -> None:
+    (sockets / "device-plugins").mkdir()
+    (sockets / "plugins_registry").mkdir()
+    async with serving(sockets, route) as server:
+        for count in range(1, 6):
+            async with bench(sockets) as b:
+                await b.counts(2, 2)
+                await moves.until(lambda: server.report.is_ready)
+            await moves.until(lambda: not server.report.is_ready)
+            assert server.report.registrations >= count
+
+
+@FOUND
+async def test_found_socket_that_vanishes_is_made_anew(sockets: Path, route: Route) -> None:
+    async with bench(sockets) as b, serving(sockets, route):
+        await b.counts(2, 2)
+        first = await until_socket(b.registry)
+        first.unlink()
+        await until_socket(b.registry, lambda path: path != first)
+        await b.counts(2, 2)
+
+
+@EACH
+async def test_version_that_a_kubelet_does_not_speak_is_its_refusal(
+    sockets: Path, moves: Moves, route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration, "API_VERSIONS", ("v9", "v8"))
+    words = {
+        Route.KUBELET: 'requested API version "v8" is not supported by kubelet. Supported version is ["v1beta1"]',
+        Route.WATCHER: "RegisterPlugin error -- plugin validation failed with err: "
+        "manager version, v1beta1, is not among plugin supported versions [v9 v8]",
+    }
+    expected = words.get(route) or words.values()
+    async with bench(sockets), serving(sockets, route) as server:
+        await moves.until(lambda: bool(server.report.refusal))
+        assert server.report.refusal in ([expected] if isinstance(expected, str) else expected)
+        assert server.report.reason == f"refused by the kubelet: {server.report.refusal}"
+        assert (server.report.state, server.report.registrations) == (State.SERVING, 0)
+
+
+@EACH
+async def test_the_best_version_that_both_speak_is_taken(
+    sockets: Path, moves: Moves, route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration, "API_VERSIONS", ("v9", "v1beta1"))
+    async with bench(sockets) as b, serving(sockets, route) as server:
+        await b.counts(2, 2)
+        await moves.until(lambda: server.report.is_ready)
+        assert server.report.refusal == ""
+
+
+@EACH
+async def test_refusal_by_any_route_is_the_end_when_asked_for(
+    sockets: Path, route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration, "API_VERSIONS", ("v9",))
+    async with bench(sockets) as b, asyncio.timeout(DEADLINE_S):
+        with pytest.raises(RegistrationRefused, match=r"^example\.com/gopher: registration refused: .*v1beta1"):
+            await serve([Gophers()], paths=b.paths, endings=Endings(OnRefusal.EXIT), route=route)
+
+
+async def test_command_takes_the_route(sockets: Path) -> None:
+    (sockets / "g1").touch()
+    async with bench(sockets) as b:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "plugbay", "--root", str(sockets), "serve", "directory", "--route", "watcher"),
+            *("--resource", GOPHER, "--path", str(sockets), "--env", "G"),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            assert process.stderr is not None
+            async with asyncio.timeout(DEADLINE_S):
+                async for line in process.stderr:
+                    if "example.com/gopher: registered by the kubelet's plugin watcher" in line.decode():
+                        break
+            assert gophers_in(b.paths.device_plugins) == []
+        finally:
+            process.terminate()
+            _, log = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+        assert (process.returncode, b"Traceback" in log) == (0, False)
+
+
+# --- by hand --------------------------------------------------------------------------------------------------------
+
+
+async def test_plugin_says_who_it_is(sockets: Path) -> None:
+    registry = KubeletPaths(sockets).plugins_registry
+    registry.mkdir()
+    async with serving(sockets, Route.WATCHER):
+        async with watcher_at(await until_socket(registry)) as watcher:
+            assert await watcher.info(timeout_s=DEADLINE_S) == PluginInfo("DevicePlugin", GOPHER, "", ("v1beta1",))
+        assert not (sockets / "device-plugins").exists()
+
+
+async def test_plugin_waits_for_the_registry(sockets: Path, moves: Moves) -> None:
+    registry = KubeletPaths(sockets).plugins_registry
+    async with serving(sockets, Route.WATCHER) as server:
+        await moves.until(lambda: server.state is State.STARTING)
+        registry.mkdir()
+        await until_socket(registry)
+
+
+async def test_refusal_is_told_once_and_forgotten_when_it_ends(sockets: Path, caplog: pytest.LogCaptureFixture) -> None:
+    registry = KubeletPaths(sockets).plugins_registry
+    registry.mkdir()
+    async with serving(sockets, Route.WATCHER) as server:
+        path = await until_socket(registry)
+        client = PluginClient(path)
+        lists = client.lists()
+        async with watcher_at(path) as watcher:
+            for _ in range(3):
+                await watcher.notify(RegistrationStatus(False, "not you"), timeout_s=DEADLINE_S)
+            assert report_of(server) == (State.SERVING, 0, "not you")
+            await anext(lists)
+            assert report_of(server) == (State.SERVING, 0, "not you"), "a stream alone is no registration"
+            await watcher.notify(RegistrationStatus(True), timeout_s=DEADLINE_S)
+            assert report_of(server) == (State.STREAMING, 1, "")
+            assert server.report.in_state_s < DEADLINE_S
+        await lists.aclose()
+        await client.close()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
+        f"{GOPHER}: the kubelet refuses the registration: not you"
+    ]
+
+
+def report_of(server: PluginServer) -> tuple[State, int, str]:
+    report: Report = server.report
+    return report.state, report.registrations, report.refusal
+
+
+async def test_watcher_that_never_asks_for_the_list_sees_a_new_socket(
+    sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "STREAM_PATIENCE_S", 0.05)
+    registry = KubeletPaths(sockets).plugins_registry
+    registry.mkdir()
+    async with serving(sockets, Route.WATCHER):
+        first = await until_socket(registry)
+        async with watcher_at(first) as watcher:
+            await watcher.notify(RegistrationStatus(True), timeout_s=DEADLINE_S)
+        await until_socket(registry, lambda path: path != first)
+        assert len(gophers_in(registry)) == 1
+
+
+async def test_watcher_that_hangs_up_sees_one_new_socket(sockets: Path) -> None:
+    """A kubelet that lives on takes us for registered; one that died asks on its own, so that one is enough."""
+    registry = KubeletPaths(sockets).plugins_registry
+    registry.mkdir()
+    async with serving(sockets, Route.WATCHER) as server:
+        first = await until_socket(registry)
+        async with watcher_at(first) as watcher:
+            client = PluginClient(first)
+            lists = client.lists()
+            await anext(lists)
+            await watcher.notify(RegistrationStatus(True), timeout_s=DEADLINE_S)
+            await lists.aclose()
+            await client.close()
+        second = await until_socket(registry, lambda path: path != first)
+        async with watcher_at(second) as watcher:  # nobody registers, and nothing happens: asking goes on working
+            await asyncio.sleep(0.3)  # longer than the back-off's first delays, in which it might make another one
+            assert (await watcher.info(timeout_s=DEADLINE_S)).name == GOPHER
+        assert (gophers_in(registry), server.state) == ([second], State.SERVING)
+
+
+async def test_reload_makes_a_new_socket(sockets: Path) -> None:
+    registry = KubeletPaths(sockets).plugins_registry
+    registry.mkdir()
+    async with serving(sockets, Route.WATCHER) as server:
+        first = await until_socket(registry)
+        server.reload()
+        await until_socket(registry, lambda path: path != first)
+
+
+@FOUND
+async def test_leftovers_are_removed_from_the_registry(sockets: Path, route: Route) -> None:
+    async with fake_kubelet(KubeletPaths(sockets)) as kubelet:
+        registry = kubelet.paths.plugins_registry
+        registry.mkdir()
+        dead, foreign = registry / "example.com_gopher-0123abcd.sock", registry / "csi.example.com-reg.sock"
+        plain = registry / "example.com_gopher-89abcdef.sock"
+        plain.touch()
+        with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
+            one.bind(str(dead))
+            other.bind(str(foreign))
+        async with serving_beside(plain, sockets, route):
+            await until_socket(registry, lambda path: path not in (dead, plain))
+            assert [dead.exists(), foreign.exists(), plain.exists()] == [False, True, True]
+
+
+@asynccontextmanager
+async def serving_beside(file: Path, root: Path, route: Route) -> AsyncIterator[None]:
+    """As `serving`, with a file whose name looks as if it were ours."""
+    async with serving(root, route):
+        try:
+            yield
+        finally:
+            file.unlink()
