@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from plugbay.cli import checkpoint, devices, events, node, pod, podresources, serve
+from plugbay.cli import cdi, checkpoint, devices, events, node, pod, podresources, serve
 from plugbay.cli.output import PROGRAM, show_error
 from plugbay.cli.parsing import CommandParser, add_commands, add_root
 from plugbay.errors import InvalidManifest, PlugbayError, UsageError
@@ -21,6 +21,7 @@ _COMMANDS: Final = {
     "events": events,
     "podresources": podresources,
     "checkpoint": checkpoint,
+    "cdi": cdi,
 }
 
 _FAILED: Final = 1

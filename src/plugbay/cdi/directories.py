@@ -1,0 +1,102 @@
+"""Spec files in their directories: found, written, removed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from plugbay.cdi.registry import Registry, SpecFile, registry_of
+from plugbay.cdi.spec import Spec
+from plugbay.cdi.text import Format, read_spec, write_spec
+from plugbay.errors import InvalidCdiSpec, PathUnusable
+
+SPEC_DIRECTORIES: Final = ("etc/cdi", "var/run/cdi")
+"""Below ``/``: for static specs, and for generated ones, which are stronger."""
+
+_ENDINGS: Final = frozenset(each.value for each in Format)
+
+
+def default_directories(root: Path) -> tuple[Path, ...]:
+    """Where engines look unless they are told otherwise, weakest first."""
+    return tuple(root / each for each in SPEC_DIRECTORIES)
+
+
+def scan(directories: Sequence[Path]) -> Registry:
+    """What the spec files in ``directories``, weakest first, define. Directories may be missing.
+
+    Raises:
+        PathUnusable: a directory cannot be listed.
+    """
+    files: list[SpecFile] = []
+    bad: list[InvalidCdiSpec] = []
+    for priority, directory in enumerate(directories):
+        for path in spec_paths(directory):
+            try:
+                files.append(SpecFile(str(path), priority, read_file(path)))
+            except InvalidCdiSpec as error:
+                bad.append(error)
+    return registry_of(files, bad)
+
+
+def spec_paths(directory: Path) -> list[Path]:
+    """The spec files right in ``directory``, by name.
+
+    Raises:
+        PathUnusable: it cannot be listed.
+    """
+    try:
+        entries = sorted(directory.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise PathUnusable(str(directory), f"cannot be listed: {error.strerror}") from error
+    return [path for path in entries if path.suffix in _ENDINGS and not path.is_dir()]
+
+
+def read_file(path: Path) -> Spec:
+    """The spec in ``path``.
+
+    Raises:
+        InvalidCdiSpec: it cannot be read, or is no good spec.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidCdiSpec(str(path), f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidCdiSpec(str(path), f"byte {error.start} is no UTF-8") from error
+    return read_spec(text, source=str(path))
+
+
+def save(spec: Spec, directory: Path, name: str, *, form: Format = Format.JSON) -> Path:
+    """Write ``spec`` as the file ``name`` without its ending; whoever reads sees the old file or the new one, whole.
+
+    Raises:
+        PathUnusable: it cannot be written; nothing was changed.
+    """
+    path = directory / f"{name}{form.value}"
+    try:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix="spec.", suffix=".tmp", dir=directory)
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                os.fchmod(descriptor, 0o644)
+                file.write(write_spec(spec, form))
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise PathUnusable(str(path), f"cannot be written: {error.strerror}") from error
+    return path
+
+
+def spec_name(vendor: str, device_class: str, *, transient_id: str | None = None) -> str:
+    """What to call a spec's file: one of its kind, or one that lives as long as the container ``transient_id``."""
+    permanent = f"{vendor}-{device_class}"
+    return permanent if transient_id is None else f"{permanent}_{transient_id.replace('/', '_')}"

@@ -1,0 +1,153 @@
+"""What the ``plugbay cdi`` commands do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from plugbay.cdi.convert import to_cdi
+from plugbay.cdi.directories import default_directories, read_file, save, scan, spec_name
+from plugbay.cdi.host import host_node
+from plugbay.cdi.inject import OciSpec, inject
+from plugbay.cdi.names import Kind, QualifiedName, parse_kind, parse_qualified_name
+from plugbay.cdi.registry import Registry
+from plugbay.cdi.rules import check_spec
+from plugbay.cdi.spec import Device, Spec
+from plugbay.cdi.text import Format, plain, read_spec, write_spec
+from plugbay.cdi.versions import minimum_version
+from plugbay.cli.output import Form, list_of, object_text, show, show_error, show_note
+from plugbay.cli.table import Columns
+from plugbay.cli.targets import load_targets
+from plugbay.errors import InvalidCdiSpec, PathUnusable, PlugbayError, UsageError
+
+_ROOT: Final = Path("/")
+_STDIN: Final = "-"
+_HEADER: Final = ("DEVICE", "VERSION", "FILE")
+
+
+def list_devices(args: argparse.Namespace) -> int:
+    registry = _scanned(args)
+    entries = sorted(registry.devices.items())
+    if args.output == "name":
+        show("".join(f"{name}\n" for name, _ in entries))
+    elif args.output:
+        items: list[dict[str, object]] = [
+            {"name": str(name), "cdiVersion": each.file.spec.version, "path": each.file.path} for name, each in entries
+        ]
+        show(object_text(list_of(items), Form(args.output)))
+    elif entries:
+        show(Columns(_HEADER).table((str(name), each.file.spec.version, each.file.path) for name, each in entries))
+    else:
+        show_note("No CDI devices found.")
+    return 0
+
+
+def show_devices(args: argparse.Namespace) -> int:
+    edits = _scanned(args).edits(_names(args))
+    show(object_text(plain(edits), Form(args.output)))
+    return 0
+
+
+def validate(args: argparse.Namespace) -> int:
+    """Returns 1 when there is a file that no engine would use, or not all of it."""
+    if args.files and args.directories:
+        raise UsageError("give files or directories, not both")
+    if args.files:
+        return max([_validate_file(file) for file in args.files])
+    registry = scan(_directories(args))
+    _show_problems(registry)
+    files = {entry.file.path for entry in registry.devices.values()} - set(registry.problems)
+    show("".join(f"{path}: valid\n" for path in sorted(files)))
+    if not files and not registry.problems:
+        show_note("No CDI specs found.")
+    return 1 if registry.problems else 0
+
+
+def inject_devices(args: argparse.Namespace) -> int:
+    oci = _oci_spec(args.file)
+    edits = _scanned(args).edits(_names(args))
+    show(json.dumps(inject(edits, oci, partial(host_node, root=_ROOT)), indent=4) + "\n")
+    return 0
+
+
+def generate(args: argparse.Namespace) -> int:
+    import asyncio
+
+    from plugbay.cli.logs import configure_logs
+    from plugbay.sdk.survey import survey
+
+    configure_logs("error", sys.stderr)
+    kind = parse_kind(args.kind)
+    found = [device for plugin in load_targets(args) for device in asyncio.run(survey(plugin))]
+    spec = _spec(kind, tuple(Device(device.id, edits=to_cdi(device.edits)) for device in found))
+    form = Format(f".{args.output}")
+    if args.write is None:
+        show(write_spec(spec, form).removesuffix("\n") + "\n")
+    else:
+        path = save(spec, Path(args.write), spec_name(kind.vendor, kind.device_class), form=form)
+        show(f"{path}\n")
+    return 0
+
+
+def _spec(kind: Kind, devices: tuple[Device, ...]) -> Spec:
+    version = minimum_version(Spec(kind=str(kind), devices=devices))
+    spec = Spec(version, str(kind), devices=devices)
+    check_spec(spec, source=str(kind))
+    return spec
+
+
+def _validate_file(file: str) -> int:
+    try:
+        if file == _STDIN:
+            read_spec(sys.stdin.read(), source="standard input")
+        else:
+            read_file(Path(file))
+            if Path(file).suffix not in {each.value for each in Format}:
+                raise InvalidCdiSpec(file, "engines read files that end with .json or .yaml only")
+    except PlugbayError as error:
+        show_error(error)
+        return 1
+    show(f"{'standard input' if file == _STDIN else file}: valid\n")
+    return 0
+
+
+def _oci_spec(file: str) -> OciSpec:
+    try:
+        text = sys.stdin.read() if file == _STDIN else Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise PathUnusable(file, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise PathUnusable(file, f"byte {error.start} is no UTF-8") from error
+    try:
+        oci = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise PathUnusable(file, f"line {error.lineno}, column {error.colno} is no JSON") from error
+    except RecursionError as error:
+        raise PathUnusable(file, "is nested too deeply") from error
+    if not isinstance(oci, dict) or "ociVersion" not in oci:
+        raise PathUnusable(file, "is no OCI runtime spec: it has no ociVersion")
+    return oci
+
+
+def _scanned(args: argparse.Namespace) -> Registry:
+    registry = scan(_directories(args))
+    _show_problems(registry)
+    return registry
+
+
+def _show_problems(registry: Registry) -> None:
+    for path in sorted(registry.problems):
+        for problem in registry.problems[path]:
+            show_error(problem)
+
+
+def _directories(args: argparse.Namespace) -> tuple[Path, ...]:
+    return tuple(map(Path, args.directories)) if args.directories else default_directories(_ROOT)
+
+
+def _names(args: argparse.Namespace) -> list[QualifiedName]:
+    return [parse_qualified_name(name) for name in args.names]
