@@ -1,0 +1,133 @@
+"""The topology manager's settings as an operator writes them, and the checks a kubelet makes at its start.
+
+Source: kubelet 1.36 ``cm/topologymanager/topology_manager.go``, ``NewManager``, and ``policy_options.go``; spec 5.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from plugbay.errors import UnusableTopology, UsageError, quote
+from plugbay.model.topology import NumaTopology
+from plugbay.topology.masks import closeness, mask_of, narrowness
+from plugbay.topology.policies import Kind, Scope, TopologyPolicy
+
+PREFER_CLOSEST: Final = "prefer-closest-numa-nodes"
+MAX_ALLOWABLE: Final = "max-allowable-numa-nodes"
+USUAL_MAX_NODES: Final = 8
+"""Of a machine; also the least that can be allowed."""
+
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_MOST_DIGITS: Final = 18
+"""A Go int has one more, sometimes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySettings:
+    """Unchecked, because a kubelet looks at the others only if the policy is not ``none``.
+
+    Attributes:
+        policy: a `Kind` by its value.
+        scope: a `Scope` by its value.
+        options: by name.
+    """
+
+    policy: str = Kind.NONE.value
+    scope: str = Scope.CONTAINER.value
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """
+    Attributes:
+        prefers_closest: of sets of as many nodes the one with the smallest distances is the best.
+        max_nodes: a machine with more is refused.
+    """
+
+    prefers_closest: bool = False
+    max_nodes: int = USUAL_MAX_NODES
+
+
+def make_policy(settings: TopologySettings, machine: NumaTopology) -> TopologyPolicy:
+    """What ``settings`` mean on ``machine``.
+
+    Raises:
+        UnusableTopology: with the kubelet's text, in the order of its checks.
+    """
+    if settings.policy == Kind.NONE.value:
+        return TopologyPolicy()
+    options = parse_options(settings.options)
+    if options.prefers_closest and machine.distances.keys() != set(machine.nodes):
+        raise UnusableTopology("cannot discover NUMA topology: error getting NUMA distances from cadvisor")
+    if len(machine.nodes) > options.max_nodes:
+        raise UnusableTopology(f"unsupported on machines with more than {options.max_nodes} NUMA Nodes")
+    if settings.policy not in {kind.value for kind in Kind}:
+        raise UnusableTopology(f"unknown policy: {quote(settings.policy)}")
+    if settings.scope not in {scope.value for scope in Scope}:
+        raise UnusableTopology(f"unknown scope: {quote(settings.scope)}")
+    return TopologyPolicy(
+        Kind(settings.policy),
+        Scope(settings.scope),
+        default=mask_of(machine.nodes),
+        fitness=closeness(machine.distances) if options.prefers_closest else narrowness,
+    )
+
+
+def parse_options(options: Mapping[str, str]) -> PolicyOptions:
+    """
+    Raises:
+        UnusableTopology: an option has another name or no such value.
+    """
+    for name in options:
+        if name not in (PREFER_CLOSEST, MAX_ALLOWABLE):
+            raise UnusableTopology(f"unknown Topology Manager Policy option: {quote(name)}")
+    return PolicyOptions(
+        prefers_closest=_boolean(options.get(PREFER_CLOSEST, "false")),
+        max_nodes=_max_nodes(options.get(MAX_ALLOWABLE, str(USUAL_MAX_NODES))),
+    )
+
+
+def split_options(text: str) -> dict[str, str]:
+    """``NAME=VALUE,...`` as a kubelet's flag takes it; of several values for one name the last counts.
+
+    Raises:
+        UsageError: a pair is none.
+    """
+    options = {}
+    for pair in filter(None, text.split(",")):
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals:
+            raise UsageError("malformed pair, expect string=string")
+        options[name] = value
+    return options
+
+
+def _boolean(value: str) -> bool:
+    if value not in _TRUE | _FALSE:
+        raise UnusableTopology(
+            f"bad value for option {quote(PREFER_CLOSEST)}: strconv.ParseBool: parsing {quote(value)}: invalid syntax"
+        )
+    return value in _TRUE
+
+
+def _max_nodes(value: str) -> int:
+    problem = ""
+    if not _INTEGER.fullmatch(value):
+        problem = "invalid syntax"
+    elif len(value.lstrip("+-0")) > _MOST_DIGITS:
+        problem = "value out of range"
+    if problem:
+        raise UnusableTopology(
+            f"unable to convert policy option to integer {quote(MAX_ALLOWABLE)}: "
+            f"strconv.Atoi: parsing {quote(value)}: {problem}"
+        )
+    number = int(value[-_MOST_DIGITS:]) if value[0] != "-" else -1
+    if number < USUAL_MAX_NODES:
+        raise UnusableTopology(f"the minimum value of {quote(MAX_ALLOWABLE)} should not be less than {USUAL_MAX_NODES}")
+    return number
