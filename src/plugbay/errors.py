@@ -855,6 +855,22 @@ class AllocateFailed(AdmissionError):
         return self.cause
 
 
+class AllocateUnsettled(AllocateFailed):
+    """Allocate broke off, and nobody knows whether the plugin has carried it out."""
+
+
+class PostStopUnconfirmed(AdmissionError):
+    """A container cannot start again yet: the plugin has not cleaned up after its last instance."""
+
+    def __init__(self, resource: str, container: str) -> None:
+        super().__init__(resource, container)
+        self.resource = resource
+        self.container = container
+
+    def __str__(self) -> str:
+        return f"device plugin PostStopContainer of {self.resource} for container {self.container} is not confirmed"
+
+
 class PreStartFailed(AdmissionError):
     def __init__(self, resource: str, cause: str) -> None:
         super().__init__(resource, cause)

@@ -1,0 +1,8 @@
+"""Container networks: the runtime's side of the CNI specification 0.1.0 to 1.1.0.
+
+Plugins are programs: `chain` says what each is told, `invoke` runs one, `runtime` all of a network, `cache` remembers
+the answers where every CNI runtime looks for them, and `sandbox` gives one pod its loopback and its network.
+
+May live here: reading, checking and executing network configurations. May not: anything of Kubernetes; what a pod's
+annotations and ports mean is told by `plugbay.model`.
+"""

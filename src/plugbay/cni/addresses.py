@@ -1,0 +1,47 @@
+"""Addresses as Go reads them, which is stricter than Python in some places: pure."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv6Address,
+    IPv6Interface,
+    ip_address,
+    ip_interface,
+)
+from typing import Final, TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Interface4Or6: TypeAlias = IPv4Interface | IPv6Interface
+
+_CIDR: Final = re.compile(r"[0-9a-fA-F.:]+/[0-9]{1,3}", re.ASCII)
+
+
+def plain_address(text: str) -> Address:
+    """An address without zone.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if "%" in text:
+        raise ValueError(f"{text!r} is no IP address")
+    try:
+        return ip_address(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no IP address") from None
+
+
+def cidr(text: str) -> Interface4Or6:
+    """An address with the length of its prefix: ``10.0.0.2/24``.
+
+    Raises:
+        ValueError: it is none; neither a bare address nor one with a netmask is.
+    """
+    try:
+        if _CIDR.fullmatch(text):
+            return ip_interface(text)
+    except ValueError:
+        pass
+    raise ValueError(f"{text!r} is no address with a prefix length, such as 10.0.0.2/24")

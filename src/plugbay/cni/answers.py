@@ -1,0 +1,120 @@
+"""What plugins print, taken apart: results, errors, versions: pure.
+
+Source: libcni 1.3 ``pkg/invoke/exec.go``, ``pkg/version/plugin.go``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from plugbay.cni import documents, result
+from plugbay.cni.documents import Json, Object, kind, member
+from plugbay.cni.result import Result
+from plugbay.errors import InvalidNetworkResult, quote
+
+_SHOWN: Final = 1000
+"""Of what is no answer, so much is repeated."""
+NO_VERSION: Final = "unknown CNI_COMMAND: VERSION"
+"""What plugins of 0.1.0 say when they are asked for their versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorResult:
+    """Attributes: ``code`` is 0 when the plugin told none."""
+
+    code: int
+    message: str
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginVersions:
+    """Attributes: ``newest`` is what the plugin's library speaks, ``supported`` what the plugin takes."""
+
+    newest: str
+    supported: tuple[str, ...]
+
+
+def parse_result(stdout: bytes, *, version: str) -> Result:
+    """The result of a plugin that succeeded; ``version`` is meant when it tells none.
+
+    Raises:
+        InvalidNetworkResult: it is none.
+    """
+    return result.parse(_json(stdout), version=version)
+
+
+def parse_versions(stdout: bytes) -> PluginVersions:
+    """The answer to VERSION.
+
+    Raises:
+        InvalidNetworkResult: it is none.
+    """
+    answer = _json(stdout)
+    if not isinstance(answer, dict):
+        raise InvalidNetworkResult(f"the answer is {kind(answer)}, not an object")
+    newest, supported = member(answer, "cniVersion"), member(answer, "supportedVersions")
+    if not isinstance(newest, str) or not newest:
+        raise InvalidNetworkResult("decoding version info: missing field cniVersion")
+    if not supported:
+        if newest != "0.2.0":
+            raise InvalidNetworkResult("decoding version info: missing field supportedVersions")
+        return PluginVersions(newest, ("0.1.0", "0.2.0"))
+    if not isinstance(supported, list) or not all(isinstance(each, str) for each in supported):
+        raise InvalidNetworkResult("supportedVersions is no list of texts")
+    return PluginVersions(newest, tuple(str(each) for each in supported))
+
+
+def parse_error(stdout: bytes, stderr: bytes, *, exit_status: str) -> ErrorResult:
+    """Why a plugin failed, as far as it says so."""
+    if not stdout.strip():
+        said = _shown(stderr)
+        if not said:
+            return ErrorResult(0, f"netplugin failed with no error message: {exit_status}")
+        return ErrorResult(0, f"netplugin failed: {quote(said)}")
+    try:
+        found = _last_object(stdout)
+    except ValueError as error:
+        return ErrorResult(
+            0, f"netplugin failed but error parsing its diagnostic message {quote(_shown(stdout))}: {error}"
+        )
+    code, message, details = (member(found, name) for name in ("code", "msg", "details"))
+    return ErrorResult(
+        code if isinstance(code, int) and not isinstance(code, bool) else 0,
+        message if isinstance(message, str) else "",
+        details if isinstance(details, str) else "",
+    )
+
+
+def _last_object(stdout: bytes) -> Object:
+    """The last of the documents: a plugin that fails at its very end has printed its result before its error.
+
+    Raises:
+        ValueError: something in between is no JSON, or the last document is no object.
+    """
+    text = stdout.decode(errors="replace").strip()
+    decoder = json.JSONDecoder()
+    found: Json = None
+    while text:
+        try:
+            found, end = decoder.raw_decode(text)
+        except RecursionError:
+            raise ValueError("values are nested too deep") from None
+        text = text[end:].lstrip()
+    if not isinstance(found, dict):
+        raise ValueError(f"it is {kind(found)}, not an object")
+    return found
+
+
+def _json(stdout: bytes) -> Json:
+    try:
+        return documents.parse(stdout)
+    except documents.NotJson as error:
+        raise InvalidNetworkResult(f"{error}: {quote(_shown(stdout))}" if stdout.strip() else str(error)) from None
+
+
+def _shown(output: bytes) -> str:
+    text = output.decode(errors="replace").strip()
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -1,0 +1,115 @@
+"""One entry of the result cache, in libcni's format: pure.
+
+Other programs read and write these files: what libcni 1.0 to 1.3 writes is read, and what we write it reads.
+
+Source: libcni 1.3 ``api.go``, ``cachedInfo``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Final
+
+from plugbay.cni import documents, result
+from plugbay.cni.chain import Attachment
+from plugbay.cni.documents import Json, Object, member
+from plugbay.cni.result import Result
+from plugbay.cni.result_encoding import encode as encode_result
+from plugbay.errors import InvalidAttachment, InvalidNetworkResult
+
+_KIND: Final = "cniCacheV1"
+
+
+@dataclass(frozen=True, slots=True)
+class CachedResult:
+    """What a network gave a container, and what it was asked.
+
+    Attributes:
+        config: the configuration list as bytes.
+    """
+
+    network: str
+    attachment: Attachment
+    config: bytes
+    result: Result
+
+
+def encode(cached: CachedResult) -> bytes:
+    """``cached`` as libcni writes it."""
+    attachment = cached.attachment
+    document: Object = {
+        "kind": _KIND,
+        "containerId": attachment.container_id,
+        "config": base64.b64encode(cached.config).decode(),
+        "ifName": attachment.ifname,
+        "networkName": cached.network,
+        "result": encode_result(cached.result),
+    }
+    if attachment.netns:
+        document["netns"] = attachment.netns
+    if attachment.args:
+        document["cniArgs"] = [[name, value] for name, value in attachment.args]
+    if attachment.capabilities:
+        document["capabilityArgs"] = dict(attachment.capabilities)
+    return documents.encode(document)
+
+
+def decode(content: bytes, *, network: str = "", attachment: Attachment | None = None) -> CachedResult:
+    """Read one file.
+
+    Args:
+        network: whose it must be; ``attachment`` likewise. A file of before there were entries holds a bare result,
+            which is read only when both are known.
+
+    Raises:
+        ValueError: it is none of ours, or damaged.
+    """
+    document = documents.parse(content)
+    if not isinstance(document, dict):
+        raise ValueError("is no object")
+    try:
+        if member(document, "kind") == _KIND:
+            return _decode_entry(document)
+        if attachment is None or not network:
+            raise ValueError("is no cached result")
+        return CachedResult(network, attachment, b"", result.parse(document, version=""))
+    except (InvalidNetworkResult, InvalidAttachment, binascii.Error) as error:
+        raise ValueError(str(error)) from error
+
+
+def _decode_entry(document: Object) -> CachedResult:
+    capabilities = member(document, "capabilityArgs")
+    attachment = Attachment(
+        _text(document, "containerId"),
+        _text(document, "netns"),
+        _text(document, "ifName"),
+        tuple(_pair(each) for each in _list(document, "cniArgs")),
+        capabilities if isinstance(capabilities, dict) else {},
+    )
+    config = base64.b64decode(_text(document, "config"), validate=True)
+    given = result.parse(member(document, "result"), version="")
+    return CachedResult(_text(document, "networkName"), attachment, config, given)
+
+
+def _text(document: Object, name: str) -> str:
+    value = member(document, name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is no text")
+    return value
+
+
+def _list(document: Object, name: str) -> list[Json]:
+    value = member(document, name)
+    return value if isinstance(value, list) else []
+
+
+def _pair(value: Json) -> tuple[str, str]:
+    match value:
+        case [str(name), str(text)]:
+            return name, text
+        case _:
+            raise ValueError("an entry of cniArgs is no pair of texts")

@@ -1,0 +1,152 @@
+"""What each plugin of a network is told: its variables and its input: pure.
+
+Source: CNI specification 1.1.0 sections 2 and 3; libcni 1.3 ``api.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from plugbay.cni import documents
+from plugbay.cni.config import NAME_RULE, NetworkConfig, PluginConfig, is_valid_name
+from plugbay.cni.documents import Json, Object
+from plugbay.cni.result import Result
+from plugbay.cni.result_encoding import convert, encode
+from plugbay.cni.versions import is_at_least
+from plugbay.errors import InvalidAttachment
+
+HAS_CHECK: Final = "0.4.0"
+"""From here on there is CHECK, and DEL is told the result of ADD."""
+HAS_STATUS: Final = "1.1.0"
+"""From here on there are STATUS and GC."""
+MAX_IFNAME_BYTES: Final = 15
+DEFAULT_IFNAME: Final = "eth0"
+
+
+class Command(Enum):
+    ADD = "ADD"
+    DEL = "DEL"
+    CHECK = "CHECK"
+    GC = "GC"
+    STATUS = "STATUS"
+    VERSION = "VERSION"
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """One interface of one container.
+
+    Attributes:
+        netns: path of its network namespace; empty when that is gone.
+        args: name and value, for ``CNI_ARGS``, in order.
+        capabilities: what each plugin gets of it as ``runtimeConfig`` is what it declares.
+
+    Raises:
+        InvalidAttachment: a plugin would refuse it, or take an argument apart in another way.
+    """
+
+    container_id: str
+    netns: str
+    ifname: str = DEFAULT_IFNAME
+    args: tuple[tuple[str, str], ...] = ()
+    capabilities: Mapping[str, Json] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not is_valid_name(self.container_id):
+            raise InvalidAttachment("container ID", self.container_id, NAME_RULE)
+        if problem := _ifname_problem(self.ifname):
+            raise InvalidAttachment("interface name", self.ifname, problem)
+        for name, value in self.args:
+            if not name or set("=;\0") & {*name, *value}:
+                raise InvalidAttachment("argument", f"{name}={value}", "needs a name, and can hold no '=', ';' or NUL")
+
+
+def _ifname_problem(name: str) -> str:
+    if not name:
+        return "is empty"
+    if len(name.encode(errors="surrogateescape")) > MAX_IFNAME_BYTES:
+        return f"is longer than {MAX_IFNAME_BYTES} bytes"
+    if name in (".", ".."):
+        return "is . or .."
+    if any(each in "/:\0" or each.isspace() for each in name):
+        return "contains / or : or whitespace characters"
+    return ""
+
+
+def variables(command: Command, attachment: Attachment | None, path: Sequence[str]) -> dict[str, str]:
+    """The six variables that a plugin gets, always all of them.
+
+    Args:
+        attachment: None for commands that are about no container.
+        path: the directories with plugins.
+    """
+    args = ";".join(f"{name}={value}" for name, value in attachment.args) if attachment else ""
+    return {
+        "CNI_COMMAND": command.value,
+        "CNI_CONTAINERID": attachment.container_id if attachment else "",
+        "CNI_NETNS": attachment.netns if attachment else "",
+        "CNI_ARGS": args,
+        "CNI_IFNAME": attachment.ifname if attachment else "",
+        "CNI_PATH": ":".join(path),
+    }
+
+
+def plugin_input(
+    network: NetworkConfig,
+    plugin: PluginConfig,
+    *,
+    capabilities: Mapping[str, Json],
+    previous: Result | None,
+) -> bytes:
+    """What ``plugin`` reads when a container is added, checked or removed.
+
+    Its own members go through untouched, ``capabilities`` among them: libcni passes it, though the specification
+    would not.
+
+    Args:
+        capabilities: everything the runtime can tell; the plugin gets what it declares.
+        previous: the result so far; it is told in the network's version.
+
+    Raises:
+        InvalidNetworkResult: ``previous`` cannot be told in that version.
+    """
+    added: Object = {"name": network.name, "cniVersion": network.version}
+    if previous is not None:
+        added["prevResult"] = encode(convert(previous, network.version))
+    if wanted := {name: capabilities[name] for name in plugin.capabilities if name in capabilities}:
+        added["runtimeConfig"] = wanted
+    return documents.encode({**plugin.document, **added})
+
+
+def status_input(network: NetworkConfig, plugin: PluginConfig) -> bytes:
+    """What ``plugin`` reads when it is asked whether it is ready."""
+    return plugin_input(network, plugin, capabilities={}, previous=None)
+
+
+def garbage_input(network: NetworkConfig, plugin: PluginConfig, valid: Iterable[tuple[str, str]]) -> bytes:
+    """What ``plugin`` reads to find what it holds for nobody.
+
+    Args:
+        valid: container ID and interface name of each attachment that is in use.
+    """
+    entries: list[Json] = [{"containerID": container, "ifname": ifname} for container, ifname in valid]
+    # The second name is the specification's draft's; plugins of that time know no other.
+    added: Object = {"cni.dev/valid-attachments": entries, "cni.dev/attachments": entries}
+    return documents.encode({**plugin.document, **added, "name": network.name, "cniVersion": network.version})
+
+
+def tells_delete(network: NetworkConfig) -> bool:
+    """Whether plugins get the result of ADD when they are to undo it."""
+    return is_at_least(network.version, HAS_CHECK)
+
+
+def has_check(network: NetworkConfig) -> bool:
+    return is_at_least(network.version, HAS_CHECK)
+
+
+def has_status(network: NetworkConfig) -> bool:
+    """Whether the plugins of ``network`` know STATUS and GC."""
+    return is_at_least(network.version, HAS_STATUS)

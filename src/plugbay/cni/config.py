@@ -1,0 +1,248 @@
+"""Network configurations: what a file says, as values: pure.
+
+Source: CNI specification 1.1.0; libcni 1.3 ``conf.go`` for what it does not say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NoReturn
+
+from plugbay.cni import documents, places, versions
+from plugbay.cni.documents import Json, Object, kind, member
+from plugbay.errors import InvalidNetworkConfig
+
+LIST_EXTENSION: Final = ".conflist"
+SINGLE_EXTENSIONS: Final = (".conf", ".json")
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]*")
+NAME_RULE: Final = "has to begin with a letter or digit, followed by letters, digits, '_', '.' and '-'"
+_IN_LIST: Final = "error parsing configuration list"
+_IN_PLUGIN: Final = "error parsing configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginConfig:
+    """One plugin of a network.
+
+    Attributes:
+        type: the file name of its binary.
+        name: what the object itself calls it, empty when it does not.
+        capabilities: those that are switched on.
+        document: the object as written; not to be changed.
+    """
+
+    type: str
+    name: str
+    capabilities: frozenset[str]
+    document: Object = field(hash=False)
+
+    @property
+    def ipam_type(self) -> str:
+        """The file name of the binary that manages its addresses, empty without."""
+        ipam = member(self.document, "ipam")
+        delegated = member(ipam, "type") if isinstance(ipam, dict) else None
+        return delegated if isinstance(delegated, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """A network: its plugins in the order in which they are called to add a container.
+
+    Attributes:
+        version: of the specification; chosen, where the list offers several.
+        loads_extra: whether plugins also come from files of their own, beside the list's.
+        content: the list as bytes, for the cache.
+        source: where it was read, for messages.
+    """
+
+    name: str
+    version: str
+    plugins: tuple[PluginConfig, ...]
+    disable_check: bool
+    disable_gc: bool
+    loads_extra: bool
+    content: bytes
+    source: str
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What any of the plugins can be told at run time."""
+        return frozenset().union(*(plugin.capabilities for plugin in self.plugins))
+
+
+def is_valid_name(text: str) -> bool:
+    """Whether ``text`` may name a network or a container."""
+    return bool(_NAME.fullmatch(text))
+
+
+def parse_list(content: bytes, *, source: str) -> NetworkConfig:
+    """Read a ``.conflist``. Its plugins may be none yet if it takes some from files of their own; see `with_extra`.
+
+    Raises:
+        InvalidNetworkConfig: a runtime could not use it.
+    """
+    document = _document(content, source)
+    reader = _Reader(content, source, _IN_LIST)
+    name = reader.name(document)
+    version = reader.version(document)
+    loads_extra = not reader.flag(document, "loadOnlyInlinedPlugins")
+    return NetworkConfig(
+        name,
+        version,
+        reader.plugins(document, loads_extra=loads_extra),
+        reader.flag(document, "disableCheck"),
+        reader.flag(document, "disableGC"),
+        loads_extra,
+        content,
+        source,
+    )
+
+
+def parse_single(content: bytes, *, source: str) -> NetworkConfig:
+    """Read a file that holds one plugin, and make a list of it.
+
+    Raises:
+        InvalidNetworkConfig: a runtime could not use it.
+    """
+    document = _document(content, source)
+    reader = _Reader(content, source, _IN_PLUGIN)
+    plugin = reader.plugin(document, ())
+    name = reader.name(document)
+    version = reader.version(document)
+    wrapped: Object = {"name": name, "cniVersion": version, "plugins": [document]}
+    return NetworkConfig(
+        name,
+        version,
+        (plugin,),
+        disable_check=False,
+        disable_gc=False,
+        loads_extra=False,
+        content=documents.encode(wrapped),
+        source=source,
+    )
+
+
+def parse_plugin(content: bytes, *, source: str) -> PluginConfig:
+    """Read a file that adds one plugin to a list.
+
+    Raises:
+        InvalidNetworkConfig: a runtime could not use it.
+    """
+    return _Reader(content, source, _IN_PLUGIN).plugin(_document(content, source), ())
+
+
+def with_extra(config: NetworkConfig, extra: Sequence[PluginConfig]) -> NetworkConfig:
+    """``config`` with plugins from files of their own after its own.
+
+    Raises:
+        InvalidNetworkConfig: there are no plugins at all.
+    """
+    if not config.plugins and not extra:
+        raise InvalidNetworkConfig(config.source, f"{_IN_LIST}: no plugin configs found")
+    if not extra:
+        return config
+    document = documents.parse(config.content)
+    assert isinstance(document, dict)
+    # The cache has to know them too: the files may be gone when the container is removed.
+    plugins = (*config.plugins, *extra)
+    inlined: Object = {**document, "plugins": [plugin.document for plugin in plugins], "loadOnlyInlinedPlugins": True}
+    return replace(config, plugins=plugins, loads_extra=False, content=documents.encode(inlined))
+
+
+class _Reader:
+    """Reads the members of one file, and refuses them with their places."""
+
+    def __init__(self, content: bytes, source: str, what: str) -> None:
+        self._content = content
+        self._source = source
+        self._what = what
+
+    def refuse(self, path: places.Path, problem: str) -> NoReturn:
+        place = places.scan(self._content).of(path)
+        line, column = place or (None, None)
+        raise InvalidNetworkConfig(self._source, f"{self._what}: {problem}", line, column)
+
+    def name(self, document: Object) -> str:
+        name = document.get("name")
+        if name is None or name == "":
+            self.refuse((), "no name")
+        if not isinstance(name, str):
+            self.refuse(("name",), f"invalid name type: it is {kind(name)}, not a text")
+        if not is_valid_name(name):
+            self.refuse(("name",), f"invalid characters found in network name {name!r}: it {NAME_RULE}")
+        return name
+
+    def version(self, document: Object) -> str:
+        version, offered = document.get("cniVersion"), document.get("cniVersions")
+        if version is not None and not isinstance(version, str):
+            self.refuse(("cniVersion",), f"invalid cniVersion type: it is {kind(version)}, not a text")
+        if offered is not None and not isinstance(offered, list):
+            self.refuse(("cniVersions",), f"invalid cniVersions type: it is {kind(offered)}, not a list")
+        for index, each in enumerate(offered or []):
+            if not isinstance(each, str):
+                self.refuse(("cniVersions", index), f"invalid cniVersions entry: it is {kind(each)}, not a text")
+        try:
+            return versions.choose(version or versions.IMPLIED, [str(each) for each in offered or []])
+        except ValueError as error:
+            self.refuse(("cniVersions" if offered else "cniVersion",), f"invalid cniVersion: {error}")
+
+    def flag(self, document: Object, name: str) -> bool:
+        value = document.get(name)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        self.refuse((name,), f"invalid value for {name}: it has to be true or false")
+
+    def plugins(self, document: Object, *, loads_extra: bool) -> tuple[PluginConfig, ...]:
+        entries = document.get("plugins")
+        if "plugins" not in document:
+            if loads_extra and "type" not in document:
+                return ()
+            single = "; a file with a single plugin ends in .conf" if "type" in document else ""
+            self.refuse((), f"no 'plugins' key{single}")
+        if not isinstance(entries, list):
+            self.refuse(("plugins",), f"invalid 'plugins' type: it is {kind(entries)}, not a list")
+        if not entries:
+            self.refuse(("plugins",), "no plugins in list")
+        return tuple(self.plugin(entry, ("plugins", index)) for index, entry in enumerate(entries))
+
+    def plugin(self, entry: Json, path: places.Path) -> PluginConfig:
+        if not isinstance(entry, dict):
+            self.refuse(path, f"{places.path_text(path)} is {kind(entry)}, not an object")
+        where = f"{places.path_text(path)}: " if path else ""
+        kind_of_plugin = member(entry, "type")
+        if not kind_of_plugin:
+            list_hint = "; a file with a list of plugins ends in .conflist" if "plugins" in entry else ""
+            self.refuse(path, f"{where}missing 'type'{list_hint}")
+        if not isinstance(kind_of_plugin, str):
+            self.refuse((*path, "type"), f"{where}invalid type: it is {kind(kind_of_plugin)}, not a text")
+        name = member(entry, "name")
+        return PluginConfig(
+            kind_of_plugin, name if isinstance(name, str) else "", self._capabilities(entry, path), entry
+        )
+
+    def _capabilities(self, entry: Object, path: places.Path) -> frozenset[str]:
+        given = member(entry, "capabilities")
+        if given is None:
+            return frozenset()
+        path = (*path, "capabilities")
+        if not isinstance(given, dict):
+            self.refuse(path, f"{places.path_text(path)} is {kind(given)}, not an object")
+        for name, value in given.items():
+            if value is not None and not isinstance(value, bool):
+                self.refuse((*path, name), f"{places.path_text((*path, name))} is {kind(value)}, not true or false")
+        return frozenset(name for name, value in given.items() if value)
+
+
+def _document(content: bytes, source: str) -> Object:
+    try:
+        value = documents.parse(content)
+    except documents.NotJson as error:
+        raise InvalidNetworkConfig(source, str(error), error.line, error.column) from None
+    if not isinstance(value, dict):
+        raise InvalidNetworkConfig(source, f"is {kind(value)}, not an object")
+    return value

@@ -1,0 +1,104 @@
+"""JSON as Go programs read it, and as plugins are given it: pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Final, NoReturn, TypeAlias
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+Object: TypeAlias = "dict[str, Json]"
+
+_DEEPEST: Final = 200
+"""Beyond every real configuration, and below what Python can write again without running out of stack."""
+
+
+class NotJson(ValueError):
+    """The text is no JSON; ``line`` and ``column`` are 1-based, None when there is no one place."""
+
+    def __init__(self, problem: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(problem)
+        self.line = line
+        self.column = column
+
+
+def parse(content: bytes) -> Json:
+    """The JSON value that is all of ``content``. What is no UTF-8 reads as U+FFFD, as in Go.
+
+    Raises:
+        NotJson: not JSON, or nested too deep.
+    """
+    if not content.strip():
+        raise NotJson("is empty")
+    try:
+        value: Json = json.loads(content.decode(errors="replace"), parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise NotJson(f"not JSON: {_lower_first(error.msg)}", error.lineno, error.colno) from None
+    except RecursionError:
+        raise NotJson("values are nested too deep") from None
+    except NotJson:
+        raise
+    except ValueError:  # an integer that Python refuses to convert
+        raise NotJson("not JSON that can be used: a number has thousands of digits") from None
+    if _depth_exceeds(value, _DEEPEST):
+        raise NotJson("values are nested too deep")
+    return value
+
+
+def encode(value: Json) -> bytes:
+    """``value`` on one line with sorted keys, as Go writes maps; never fails for what `parse` gave."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def member(value: Object, name: str) -> Json:
+    """The member of that name; when there is none, the last whose name differs only in case; None without either.
+
+    Go reads into its structures like this, and engines rely on it.
+    """
+    if name in value:
+        return value[name]
+    folded = name.lower()
+    return next((each for key, each in reversed(value.items()) if _folded(key) == folded), None)
+
+
+def kind(value: Json) -> str:
+    """What ``value`` is, for a sentence."""
+    match value:
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case str():
+            return "a text"
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "null"
+        case _:
+            return "a number"
+
+
+def _folded(name: str) -> str:
+    # Of the characters that are not ASCII, Go folds two to ASCII letters.
+    return name.replace("\u017f", "s").replace("\u212a", "k").lower()
+
+
+def _depth_exceeds(value: Json, limit: int) -> bool:
+    level: list[Json] = [value]
+    for _ in range(limit):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise NotJson(f"not JSON: {name} is no number")
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,108 @@
+"""Results in the form of any version of the specification: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from plugbay.cni.documents import Json, Object
+from plugbay.cni.result import Dns, Interface, Ip, Result, Route
+from plugbay.cni.versions import is_at_least
+from plugbay.errors import InvalidNetworkResult
+
+_HAS_LISTS: Final = "0.3.0"
+_KNOWS_FAMILY: Final = "1.0.0"
+"""From here on an address does not say of which family it is, as it shows."""
+
+
+def encode(result: Result) -> Object:
+    """``result`` as a document of its own version; empty members are left out.
+
+    Versions before 0.3.0 have one address of each family, with the routes of its family; what else there is is dropped.
+    """
+    if not is_at_least(result.version, _HAS_LISTS):
+        return _encode_old(result)
+    is_modern = is_at_least(result.version, _KNOWS_FAMILY)
+    document: Object = {"cniVersion": result.version}
+    if result.interfaces:
+        document["interfaces"] = [_interface(each, is_modern=is_modern) for each in result.interfaces]
+    if result.ips:
+        document["ips"] = [_ip(each, is_modern=is_modern) for each in result.ips]
+    if result.routes:
+        document["routes"] = [_route(each) for each in result.routes]
+    if result.dns != Dns() or not is_modern:
+        document["dns"] = _dns(result.dns)
+    return document
+
+
+def convert(result: Result, version: str) -> Result:
+    """``result`` as one of another version; what that cannot express is dropped when it is encoded.
+
+    Raises:
+        InvalidNetworkResult: the version is before 0.3.0, where a result without an address makes no sense.
+    """
+    if version != result.version and not is_at_least(version, _HAS_LISTS) and not result.ips:
+        raise InvalidNetworkResult("cannot convert: no valid IP addresses")
+    return replace(result, version=version)
+
+
+def _encode_old(result: Result) -> Object:
+    document: Object = {"cniVersion": result.version}
+    for family, name in ((4, "ip4"), (6, "ip6")):
+        first = next((each for each in result.ips if each.address.version == family), None)
+        if first is None:
+            continue
+        entry: Object = {"ip": str(first.address)}
+        if first.gateway is not None:
+            entry["gateway"] = str(first.gateway)
+        if routes := [_route(each) for each in result.routes if each.dst.version == family]:
+            entry["routes"] = [*routes]
+        document[name] = entry
+    document["dns"] = _dns(result.dns)
+    return document
+
+
+def _interface(interface: Interface, *, is_modern: bool) -> Json:
+    entry: Object = {"name": interface.name}
+    entry |= _given((("mac", interface.mac), ("sandbox", interface.sandbox)))
+    if is_modern:
+        entry |= _given((("mtu", interface.mtu), ("socketPath", interface.socket_path), ("pciID", interface.pci_id)))
+    return entry
+
+
+def _ip(ip: Ip, *, is_modern: bool) -> Json:
+    entry: Object = {"address": str(ip.address)}
+    if not is_modern:
+        entry["version"] = str(ip.address.version)
+    if ip.gateway is not None:
+        entry["gateway"] = str(ip.gateway)
+    if ip.interface is not None:
+        entry["interface"] = ip.interface
+    return entry
+
+
+def _route(route: Route) -> Json:
+    entry: Object = {"dst": str(route.dst)}
+    if route.gateway is not None:
+        entry["gw"] = str(route.gateway)
+    entry |= _given((("mtu", route.mtu), ("advmss", route.advmss), ("priority", route.priority)))
+    for name, number in (("table", route.table), ("scope", route.scope)):
+        if number is not None:
+            entry[name] = number
+    return entry
+
+
+def _dns(dns: Dns) -> Json:
+    return _given(
+        (
+            ("nameservers", [*dns.nameservers]),
+            ("domain", dns.domain),
+            ("search", [*dns.search]),
+            ("options", [*dns.options]),
+        )
+    )
+
+
+def _given(members: Iterable[tuple[str, Json]]) -> Object:
+    return {name: value for name, value in members if value}

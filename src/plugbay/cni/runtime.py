@@ -1,0 +1,197 @@
+"""Operations over a network: every plugin in its order, and what is remembered of it.
+
+Source: CNI specification 1.1.0 section 3; libcni 1.3 ``api.go``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+
+from plugbay.cni import chain
+from plugbay.cni.answers import parse_result
+from plugbay.cni.cache import ResultCache
+from plugbay.cni.cached import CachedResult
+from plugbay.cni.chain import Attachment, Command
+from plugbay.cni.config import NetworkConfig, PluginConfig, parse_list
+from plugbay.cni.exclusion import Exclusion
+from plugbay.cni.invoke import Plugins
+from plugbay.cni.result import Result
+from plugbay.cni.result_encoding import convert
+from plugbay.errors import InvalidNetworkConfig, InvalidNetworkResult, NetworkPluginFailed, PlugbayError
+
+
+class CniRuntime:
+    """Attaches containers to networks.
+
+    Operations on one container wait for each other, also those of other processes with the same cache; garbage
+    collection of a network waits for everything that goes on in it.
+    """
+
+    def __init__(self, plugins: Plugins, cache: ResultCache) -> None:
+        self.plugins = plugins
+        self.cache = cache
+        # Who waits longer than the slowest chain takes waits for something that hangs elsewhere.
+        self._exclusion = Exclusion(cache.directory, timeout_s=4 * plugins.timeout_s)
+
+    async def attach(self, network: NetworkConfig, attachment: Attachment) -> Result:
+        """ADD: give a container its interface; the result is cached when every plugin has succeeded.
+
+        When one fails, what the others did stays: the caller has to `detach`.
+
+        Raises:
+            NetworkPluginMissing, NetworkPluginFailed: the first plugin that failed.
+            PathUnusable: the result cannot be cached.
+            NetworkBusy: another process holds up the container.
+        """
+        async with self._exclusion.of_container(network.name, attachment.container_id):
+            result: Result | None = None
+            for plugin in network.plugins:
+                result = await self._add(network, plugin, attachment, previous=result)
+            assert result is not None, "a network has plugins"
+            await asyncio.to_thread(self.cache.store, CachedResult(network.name, attachment, network.content, result))
+            return result
+
+    async def detach(self, network: NetworkConfig, attachment: Attachment) -> None:
+        """DEL: undo `attach`, in reverse order. What is gone already is no error.
+
+        At the first failure the cached result stays, so that it can be tried again.
+
+        Raises:
+            NetworkPluginMissing, NetworkPluginFailed: the first plugin that failed.
+            NetworkBusy: another process holds up the container.
+        """
+        async with self._exclusion.of_container(network.name, attachment.container_id):
+            await self._detach(network, attachment)
+
+    async def detach_cached(self, container_id: str, *, netns: str | None = None) -> list[CachedResult]:
+        """Undo every `attach` of a container that is remembered, with what it was given then; returns what it was.
+
+        This does not need today's configuration. Later attachments go first.
+
+        Args:
+            netns: the container's namespace now; empty when it is gone, None to take the remembered one.
+
+        Raises:
+            As `detach`.
+        """
+        entries = await asyncio.to_thread(self.cache.entries)
+        own = [each for each in entries if each.attachment.container_id == container_id]
+        for entry in reversed(own):
+            attachment = entry.attachment if netns is None else replace(entry.attachment, netns=netns)
+            await self.detach(remembered_network(entry), attachment)
+        return own
+
+    async def check(self, network: NetworkConfig, attachment: Attachment) -> None:
+        """CHECK: whether what `attach` made is still there.
+
+        Raises:
+            NetworkPluginMissing, NetworkPluginFailed: the first plugin that says it is not.
+            InvalidNetworkConfig: the network's version has no CHECK.
+        """
+        if not chain.has_check(network):
+            raise InvalidNetworkConfig(
+                network.source, f"configuration version {network.version} does not support the CHECK command"
+            )
+        if network.disable_check:
+            return
+        async with self._exclusion.of_container(network.name, attachment.container_id):
+            cached = await asyncio.to_thread(self.cache.load, network.name, attachment)
+            for plugin in network.plugins:
+                await self._tell(network, plugin, Command.CHECK, attachment, cached.result if cached else None)
+
+    async def status(self, network: NetworkConfig) -> None:
+        """STATUS: whether the network's plugins are ready to add containers. Before 1.1.0 nobody is asked.
+
+        Raises:
+            NetworkPluginMissing, NetworkPluginFailed: the first plugin that is not.
+        """
+        if not chain.has_status(network):
+            return
+        for plugin in network.plugins:
+            await self.plugins.call(plugin.type, Command.STATUS, chain.status_input(network, plugin))
+
+    async def collect_garbage(self, network: NetworkConfig, valid: Iterable[tuple[str, str]]) -> list[PlugbayError]:
+        """GC: remove what the network holds for containers that are not there any more; returns what failed.
+
+        Args:
+            valid: container ID and interface name of each attachment that is in use. All others are detached.
+
+        Raises:
+            NetworkBusy: another process holds up the network.
+        """
+        if network.disable_gc:
+            return []
+        kept = frozenset(valid)
+        failed: list[PlugbayError] = []
+        async with self._exclusion.of_network(network.name):
+            for entry in await asyncio.to_thread(self.cache.entries):
+                attachment = entry.attachment
+                if entry.network == network.name and (attachment.container_id, attachment.ifname) not in kept:
+                    try:
+                        await self._detach(network, attachment)
+                    except PlugbayError as error:
+                        failed.append(error)
+            if chain.has_status(network):
+                failed += await self._call_garbage_collectors(network, sorted(kept))
+        return failed
+
+    async def _call_garbage_collectors(
+        self, network: NetworkConfig, valid: list[tuple[str, str]]
+    ) -> list[PlugbayError]:
+        failed: list[PlugbayError] = []
+        for plugin in network.plugins:
+            try:
+                await self.plugins.call(plugin.type, Command.GC, chain.garbage_input(network, plugin, valid))
+            except PlugbayError as error:
+                failed.append(error)
+        return failed
+
+    async def _detach(self, network: NetworkConfig, attachment: Attachment) -> None:
+        cached = None
+        if chain.tells_delete(network):
+            cached = await asyncio.to_thread(self.cache.load, network.name, attachment)
+        previous = _as_version(cached.result, network.version) if cached else None
+        for plugin in reversed(network.plugins):
+            await self._tell(network, plugin, Command.DEL, attachment, previous)
+        await asyncio.to_thread(self.cache.remove, network.name, attachment)
+
+    async def _add(
+        self, network: NetworkConfig, plugin: PluginConfig, attachment: Attachment, *, previous: Result | None
+    ) -> Result:
+        given = chain.plugin_input(network, plugin, capabilities=attachment.capabilities, previous=previous)
+        stdout = await self.plugins.call(plugin.type, Command.ADD, given, attachment=attachment)
+        try:
+            return convert(parse_result(stdout, version=network.version), network.version)
+        except InvalidNetworkResult as error:
+            problem = f"answered with what is no result: {error}"
+            raise NetworkPluginFailed(plugin.type, Command.ADD.value, 0, problem, "") from error
+
+    async def _tell(
+        self,
+        network: NetworkConfig,
+        plugin: PluginConfig,
+        command: Command,
+        attachment: Attachment,
+        previous: Result | None,
+    ) -> None:
+        given = chain.plugin_input(network, plugin, capabilities=attachment.capabilities, previous=previous)
+        await self.plugins.call(plugin.type, command, given, attachment=attachment)
+
+
+def remembered_network(entry: CachedResult) -> NetworkConfig:
+    """The network as it was when a container was attached to it.
+
+    Raises:
+        InvalidNetworkConfig: the entry does not hold it.
+    """
+    return parse_list(entry.config, source=f"the cached configuration of network {entry.network}")
+
+
+def _as_version(result: Result, version: str) -> Result | None:
+    """What plugins are told when they undo; a result that this version cannot express is not worth failing for."""
+    try:
+        return convert(result, version)
+    except InvalidNetworkResult:
+        return None

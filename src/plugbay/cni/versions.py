@@ -1,0 +1,52 @@
+"""Versions of the CNI specification: reading, comparing, choosing one: pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+SUPPORTED: Final = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
+"""What we speak, oldest first."""
+NEWEST: Final = SUPPORTED[-1]
+IMPLIED: Final = "0.1.0"
+"""What a configuration or result without a version means."""
+
+_VERSION: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,2}", re.ASCII)
+
+
+def version_key(text: str) -> tuple[int, int, int]:
+    """``text`` in a form that compares by age; parts that are missing count as 0.
+
+    Raises:
+        ValueError: it is not one to three numbers with dots between them.
+    """
+    if not text:
+        return version_key(IMPLIED)
+    if not _VERSION.fullmatch(text):
+        raise ValueError(f"{text!r} is no version; it has to be like 1.0.0")
+    major, minor, patch = [*map(int, text.split(".")), 0, 0][:3]
+    return major, minor, patch
+
+
+def is_at_least(version: str, minimum: str) -> bool:
+    """Whether ``version`` is ``minimum`` or newer.
+
+    Raises:
+        ValueError: one of them is no version.
+    """
+    return version_key(version) >= version_key(minimum)
+
+
+def choose(version: str, offered: Iterable[str], *, newest: str = NEWEST) -> str:
+    """The version to use of a list that offers several: the highest that is not above ``newest``.
+
+    Args:
+        version: the list's ``cniVersion``; it counts as offered, and stays when nothing offered is usable.
+        offered: its ``cniVersions``.
+
+    Raises:
+        ValueError: one of them is no version.
+    """
+    usable = [each for each in (*offered, version) if not version_key(each) > version_key(newest)]
+    return max(usable, key=version_key) if usable else version

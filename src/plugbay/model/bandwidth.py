@@ -1,0 +1,53 @@
+"""How fast a pod's network may be, as its annotations say: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from plugbay.errors import InvalidBandwidth, InvalidQuantity
+from plugbay.model.quantity import Quantity
+
+INGRESS: Final = "kubernetes.io/ingress-bandwidth"
+"""Into the pod."""
+EGRESS: Final = "kubernetes.io/egress-bandwidth"
+
+MIN_RATE: Final = 10**3
+MAX_RATE: Final = 10**15
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidth:
+    """Rates in bits per second, whole; 0 is without limit. ``ingress`` is into the pod."""
+
+    ingress: int = 0
+    egress: int = 0
+
+
+def bandwidth_of(annotations: Mapping[str, str]) -> Bandwidth | None:
+    """What a pod's annotations limit its network to; None when they do not.
+
+    A fraction of a bit is rounded up.
+
+    Raises:
+        InvalidBandwidth: no quantity, or outside of what engines take: 1k to 1P.
+
+    Source: Kubernetes 1.36 ``util/bandwidth``, containerd 1.7 ``cri/sbserver/helpers.go``.
+    """
+    if INGRESS not in annotations and EGRESS not in annotations:
+        return None
+    return Bandwidth(*(_rate(name, annotations[name]) if name in annotations else 0 for name in (INGRESS, EGRESS)))
+
+
+def _rate(annotation: str, text: str) -> int:
+    try:
+        amount = Quantity.parse(text)
+    except InvalidQuantity as error:
+        raise InvalidBandwidth(annotation, text, error.problem) from error
+    rate = amount.to_int_ceil()
+    if rate < MIN_RATE:
+        raise InvalidBandwidth(annotation, text, "is unreasonably small (< 1kbit)")
+    if rate > MAX_RATE:
+        raise InvalidBandwidth(annotation, text, "is unreasonably large (> 1Pbit)")
+    return rate

@@ -1,0 +1,88 @@
+"""Ports that a pod's containers take on their host, and who else has them: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final
+
+from plugbay.errors import HostPortConflict
+
+MAX_PORT: Final = 65535
+
+
+class Protocol(Enum):
+    """What v1 ContainerPort calls it."""
+
+    TCP = "TCP"
+    UDP = "UDP"
+    SCTP = "SCTP"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPort:
+    """One entry of a container's ``ports``.
+
+    Attributes:
+        host_port: 0 when the host gives none.
+        host_ip: the address of the host that is meant; empty for all, as are ``0.0.0.0`` and ``::``.
+    """
+
+    container_port: int
+    host_port: int = 0
+    protocol: Protocol = Protocol.TCP
+    host_ip: str = ""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.container_port <= MAX_PORT:
+            raise ValueError(f"container port {self.container_port} is not between 1 and {MAX_PORT}")
+        if not 0 <= self.host_port <= MAX_PORT:
+            raise ValueError(f"host port {self.host_port} is not between 0 and {MAX_PORT}")
+        if self.host_ip:
+            ip_address(self.host_ip)
+
+    @property
+    def host_address(self) -> IPv4Address | IPv6Address | None:
+        """The one address of the host that is meant, None for all."""
+        address = ip_address(self.host_ip) if self.host_ip else None
+        return None if address is None or address.is_unspecified else address
+
+    @property
+    def host_text(self) -> str:
+        """The host's side, for people: ``8080/TCP``, ``192.0.2.1:53/UDP``."""
+        address = self.host_address
+        shown = f"[{address}]:" if isinstance(address, IPv6Address) else f"{address}:" if address else ""
+        return f"{shown}{self.host_port}/{self.protocol.value}"
+
+
+def conflict(wanted: ContainerPort, taken: ContainerPort) -> bool:
+    """Whether both want the same port of the host: same number and protocol, and an address in common.
+
+    One that wants all addresses meets every one that wants a single one, of either family.
+
+    Source: Kubernetes 1.36 ``scheduler/framework/types.go``, ``HostPortInfo.CheckConflict``.
+    """
+    if not wanted.host_port or (wanted.host_port, wanted.protocol) != (taken.host_port, taken.protocol):
+        return False
+    addresses = wanted.host_address, taken.host_address
+    return None in addresses or addresses[0] == addresses[1]
+
+
+def check_host_ports(wanted: Iterable[ContainerPort], taken: Mapping[str, Iterable[ContainerPort]]) -> None:
+    """Let a pod in only if the ports it wants of the host are free.
+
+    Ports repeated inside the pod are no conflict here: validation allows them, and the engine drops the repetition.
+
+    Args:
+        taken: the ports of the pods that are on the node, by the pods' names.
+
+    Raises:
+        HostPortConflict: somebody has one of them.
+    """
+    for port in wanted:
+        for holder, theirs in taken.items():
+            if any(conflict(port, each) for each in theirs):
+                raise HostPortConflict(port.host_text, holder)
