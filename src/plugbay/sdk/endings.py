@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
 from plugbay.errors import RegistrationRefused
-from plugbay.sdk.server import PluginServer
+from plugbay.sdk.roster import Roster
 from plugbay.sdk.waiting import wait_first
 
 logger = logging.getLogger(__name__)
@@ -43,18 +43,15 @@ class Endings:
 STAY: Final = Endings()
 
 
-async def until_over(
-    servers: Sequence[PluginServer], endings: Endings, stop: asyncio.Event
-) -> RegistrationRefused | None:
+async def until_over(roster: Roster, endings: Endings, stop: asyncio.Event) -> RegistrationRefused | None:
     """Wait until ``stop`` is set or one of ``endings`` has come; returns the refusal, if that is the end."""
     refusals: list[RegistrationRefused] = []
     is_refused = asyncio.Event()
 
     async def until_none() -> None:
-        for server in servers:
-            await server.looked.wait()
-            if server.device_count:
-                await asyncio.Event().wait()
+        await roster.until_looked()
+        if any(server.device_count for server in roster.servers):
+            await asyncio.Event().wait()
         logger.info("no plugin found a device; ending, as --exit-if-none says")
 
     def refuse(error: RegistrationRefused) -> None:
@@ -64,8 +61,7 @@ async def until_over(
     waits: list[Callable[[], Coroutine[Any, Any, object]]] = [stop.wait]
     if endings.on_refusal is OnRefusal.EXIT:
         waits.append(is_refused.wait)
-        for server in servers:
-            server.on_refusal = refuse
+        roster.on_refusal = refuse
     if endings.if_none is IfNone.EXIT:
         waits.append(until_none)
     await wait_first(*waits)

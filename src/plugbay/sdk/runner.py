@@ -1,10 +1,8 @@
-"""Several plugins in one process, and the signals that reach it."""
+"""All plugins of a process, and the signals that reach it."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -12,31 +10,31 @@ from contextlib import asynccontextmanager, contextmanager
 
 from plugbay.errors import DuplicateResource
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.sdk.backoff import MOST_S, Backoff
 from plugbay.sdk.endings import STAY, Endings, until_over
 from plugbay.sdk.plugin import DevicePlugin
+from plugbay.sdk.roster import Roster
 from plugbay.sdk.routes import Route
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.sockets import check_directory, new_socket_path
-from plugbay.sdk.watching import Watches, watching
+from plugbay.sdk.sources import Member
+from plugbay.sdk.watching import watching
 from plugbay.wire.transport import check_socket_path
-
-logger = logging.getLogger(__name__)
 
 
 async def serve(
-    plugins: Sequence[DevicePlugin],
+    members: Sequence[Member],
     *,
     paths: KubeletPaths,
     endings: Endings = STAY,
     route: Route = Route.KUBELET,
 ) -> None:
-    """Serve ``plugins`` to the kubelet at ``paths`` until SIGTERM or SIGINT; a second one ends the process at once.
+    """Serve ``members`` to the kubelet at ``paths`` until SIGTERM or SIGINT; a second one ends the process at once.
 
-    SIGHUP makes every plugin look for devices and register again. Call it from the main thread, in a process that has
-    no other use for these signals; elsewhere use `serving`.
+    SIGHUP makes every source look for plugins, and every plugin look for devices and register again. Call it from the
+    main thread, in a process that has no other use for these signals; elsewhere use `serving`.
 
     Args:
+        members: plugins, and sources of plugins that come and go.
         endings: what else ends it.
         route: how the plugins get registered.
 
@@ -51,24 +49,26 @@ async def serve(
             os._exit(128 + number)
         stop.set()
 
-    servers = _servers(plugins, paths, route)
-    handlers: dict[signal.Signals, Callable[[], None]] = {
-        signal.SIGTERM: lambda: ask_to_stop(signal.SIGTERM),
-        signal.SIGINT: lambda: ask_to_stop(signal.SIGINT),
-        signal.SIGHUP: lambda: _reload(servers),
-    }
-    with _handling(handlers):  # around the end of serving too: that is when a second signal may come
-        async with _running(servers):
-            refusal = await until_over(servers, endings, stop)
+    check(members, paths, route)
+    async with watching() as watches:
+        roster = Roster(lambda plugin: PluginServer(plugin, paths, route), watches)
+        handlers: dict[signal.Signals, Callable[[], None]] = {
+            signal.SIGTERM: lambda: ask_to_stop(signal.SIGTERM),
+            signal.SIGINT: lambda: ask_to_stop(signal.SIGINT),
+            signal.SIGHUP: roster.reload,
+        }
+        with _handling(handlers):  # around the end of serving too: that is when a second signal may come
+            async with roster.serving(members):
+                refusal = await until_over(roster, endings, stop)
     if refusal is not None:
         raise refusal
 
 
 @asynccontextmanager
 async def serving(
-    plugins: Sequence[DevicePlugin], *, paths: KubeletPaths, route: Route = Route.KUBELET
+    members: Sequence[Member], *, paths: KubeletPaths, route: Route = Route.KUBELET
 ) -> AsyncIterator[Callable[[], None]]:
-    """Serve ``plugins`` until the block ends, then drain; gives a function that does what SIGHUP does.
+    """Serve ``members`` until the block ends, then drain; gives a function that does what SIGHUP does.
 
     A plugin that fails is started again with back-off and disturbs no other.
 
@@ -76,53 +76,27 @@ async def serving(
         InvalidResourceName, DuplicateResource: nothing was served.
         PathTooLong, PathUnusable: a directory for sockets can never be used, for instance because it is a file.
     """
-    servers = _servers(plugins, paths, route)
-    async with _running(servers):
-        yield lambda: _reload(servers)
+    check(members, paths, route)
+    async with watching() as watches:
+        roster = Roster(lambda plugin: PluginServer(plugin, paths, route), watches)
+        async with roster.serving(members):
+            yield roster.reload
 
 
-def _servers(plugins: Sequence[DevicePlugin], paths: KubeletPaths, route: Route) -> list[PluginServer]:
-    servers = [PluginServer(plugin, paths, route) for plugin in plugins]
-    names = [server.resource for server in servers]
+def check(members: Sequence[Member], paths: KubeletPaths, route: Route) -> None:
+    """Check that the plugins among ``members`` can be served.
+
+    Raises:
+        As `serving`.
+    """
+    plugins = [member for member in members if isinstance(member, DevicePlugin)]
+    names = [PluginServer(plugin, paths, route).resource for plugin in plugins]
     if len(set(names)) < len(names):
         raise DuplicateResource(max(names, key=names.count))
     for directory in route.directories(paths):
         for name in names:
             check_socket_path(new_socket_path(directory, name))
         check_directory(directory)
-    return servers
-
-
-def _reload(servers: Sequence[PluginServer]) -> None:
-    for server in servers:
-        server.reload()
-
-
-@asynccontextmanager
-async def _running(servers: Sequence[PluginServer]) -> AsyncIterator[None]:
-    async with watching() as watches, asyncio.TaskGroup() as tasks:
-        for server in servers:
-            tasks.create_task(_supervise(server, watches), name=f"serve {server.resource}")
-        try:
-            yield
-        finally:
-            for server in servers:
-                server.stop()
-
-
-async def _supervise(server: PluginServer, watches: Watches) -> None:
-    backoff, loop = Backoff(), asyncio.get_running_loop()
-    while not server.stopping.is_set():
-        began = loop.time()
-        try:
-            await server.run(watches)
-        except Exception:  # the supervising loop: one plugin's failure is its own
-            logger.exception("%s: failed; starting it again", server.resource)
-            if loop.time() - began > MOST_S:
-                backoff.reset()  # it was well in between
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(backoff.next_delay_s()):
-                    await server.stopping.wait()
 
 
 @contextmanager

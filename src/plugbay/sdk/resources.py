@@ -1,0 +1,58 @@
+"""What an author writes when resources come and go: a function that finds plugins, one for each resource."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from plugbay.sdk.plugin import DevicePlugin, as_paths, call_with_paths
+
+FoundPlugins = Iterable[DevicePlugin] | AsyncIterable[DevicePlugin] | Awaitable[Iterable[DevicePlugin]]
+"""Plugins, however they come: a list, a generator, an async generator, or a coroutine that returns them."""
+
+
+class PluginSource:
+    """Finds the plugins of a process while it runs; made by `resources`.
+
+    Attributes:
+        name: the function's, for logs.
+        every: seconds between looks when nothing changes; None for never.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], *, watch: str | Path | Sequence[str | Path], every: float | None
+    ) -> None:
+        self.name: str = getattr(function, "__qualname__", repr(function))
+        self.every = every
+        self._function = function
+        self._watch = watch
+        self.__doc__ = function.__doc__
+
+    @property
+    def watched_paths(self) -> tuple[Path, ...]:
+        return as_paths(self._watch)
+
+    def find(self) -> FoundPlugins:
+        """All plugins there are to be now."""
+        return call_with_paths(self._function, self.watched_paths)  # type: ignore[no-any-return]  # checked by who asks
+
+
+def resources(
+    *, watch: str | Path | Sequence[str | Path] = (), every: float | None = None
+) -> Callable[[Callable[..., Any]], PluginSource]:
+    """Make a function that returns or yields plugins the source of all their resources.
+
+    It is called at start, when a watched path changes, every so many seconds, and on SIGHUP. A resource that it gives
+    for the first time is served from then on, one that it gives no longer is withdrawn, and others notice nothing of
+    either. One that it gives again stays with the plugin that serves it already: new objects each time are fine, if
+    making them is cheap, and hardware is opened in `set_up`.
+
+    A function with a parameter is handed the watched path, or the list of them if there are several. If it raises, all
+    stays as it was and it is called again later; a missing watched path means no resources.
+    """
+
+    def decorate(function: Callable[..., Any]) -> PluginSource:
+        return PluginSource(function, watch=watch, every=every)
+
+    return decorate

@@ -1,0 +1,224 @@
+"""Which plugins a process serves now, each by itself: they come and go, and none disturbs another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from plugbay.errors import DuplicateResource, PlugbayError, RegistrationRefused
+from plugbay.model.ids import ResourceName
+from plugbay.sdk.backoff import MOST_S, Backoff
+from plugbay.sdk.plugin import DevicePlugin, resource_of
+from plugbay.sdk.resources import PluginSource
+from plugbay.sdk.server import PluginServer
+from plugbay.sdk.sources import Looking, Member, Source
+from plugbay.sdk.waiting import wait_first
+from plugbay.sdk.watching import Watches
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is to happen so that what is wanted is served.
+
+    Attributes:
+        stop: resources whose plugin is wanted no longer.
+        start: plugins whose resource is free.
+        refused: plugins whose resource is another wanted one's.
+    """
+
+    stop: tuple[ResourceName, ...]
+    start: Mapping[ResourceName, DevicePlugin]
+    refused: tuple[DevicePlugin, ...]
+
+
+def next_step(wanted: Sequence[tuple[ResourceName, DevicePlugin]], served: Mapping[ResourceName, DevicePlugin]) -> Step:
+    """Decide what to do; who is served already keeps its resource, otherwise the first that wants it has it.
+
+    A resource whose plugin is to stop is free only when it has: then this is asked again.
+    """
+    holders = {name: plugin for name, plugin in served.items() if any(plugin is other for _, other in wanted)}
+    start: dict[ResourceName, DevicePlugin] = {}
+    refused = []
+    for name, plugin in wanted:
+        holder = holders.setdefault(name, plugin)
+        if holder is not plugin:
+            refused.append(plugin)
+        elif name not in served:
+            start[name] = plugin
+    stop = tuple(name for name, plugin in served.items() if holders.get(name) is not plugin)
+    return Step(stop, start, tuple(refused))
+
+
+@dataclass(slots=True)
+class _Running:
+    """A source, and what it wants to be served."""
+
+    source: Source
+    task: asyncio.Task[None]
+    members: tuple[Member, ...] = ()
+    told: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Roster:
+    """The plugins of a process and what serves them; `change_to` and what sources say decide which.
+
+    Args:
+        make: gives what serves a plugin.
+
+    Attributes:
+        on_refusal: told each time a kubelet refuses a registration.
+    """
+
+    def __init__(self, make: Callable[[DevicePlugin], PluginServer], watches: Watches) -> None:
+        self.on_refusal: Callable[[RegistrationRefused], None] | None = None
+        self._make = make
+        self._watches = watches
+        self._tasks = asyncio.TaskGroup()
+        self._members: tuple[Member, ...] = ()
+        self._running: dict[PluginSource | Source, _Running] = {}
+        self._served: dict[ResourceName, tuple[DevicePlugin, PluginServer]] = {}
+        self._refused: tuple[DevicePlugin, ...] = ()
+
+    @property
+    def servers(self) -> tuple[PluginServer, ...]:
+        """What is served now, those that are just ending included."""
+        return tuple(server for _, server in self._served.values())
+
+    @asynccontextmanager
+    async def serving(self, members: Sequence[Member]) -> AsyncIterator[None]:
+        """Serve ``members`` at first, and drain everything at the end; once."""
+        async with self._tasks:
+            try:
+                self.change_to(members)
+                yield
+            finally:
+                for server in self.servers:  # here, where it is no news that they end
+                    server.stop()
+                self.change_to(())
+
+    def change_to(self, members: Sequence[Member]) -> None:
+        """Serve ``members`` from now on. Those that are served already notice nothing."""
+        self._members = tuple(members)
+        self._settle()
+
+    def reload(self) -> None:
+        """What SIGHUP does: every source and every plugin looks again, and plugins register again."""
+        for running in self._running.values():
+            running.source.refresh()
+        for server in self.servers:
+            server.reload()
+
+    async def until_looked(self) -> None:
+        """Wait until all sources have told of plugins and all plugins have looked for devices."""
+        while wait := next(self._looks(), None):
+            await wait
+
+    def _looks(self) -> Iterator[Coroutine[Any, Any, object]]:
+        """What is still to be waited for."""
+        for running in self._running.values():
+            if not running.told.is_set():
+                yield running.told.wait()
+        for server in self.servers:
+            if not (server.looked.is_set() or server.stopping.is_set()):
+                yield wait_first(server.looked.wait, server.stopping.wait)
+
+    def _settle(self) -> None:
+        """Bring what is served closer to what is wanted; what has to end first leads here again."""
+        self._settle_sources()
+        step = next_step(self._wanted(), {name: plugin for name, (plugin, _) in self._served.items()})
+        for name in step.stop:
+            server = self._served[name][1]
+            if not server.stopping.is_set():
+                logger.info("%s: served no longer", name)
+                server.stop()
+        refused = list(step.refused)
+        for name, plugin in step.start.items():
+            try:
+                server = self._make(plugin)
+            except PlugbayError as error:
+                refused.append(plugin)
+                self._tell_refused(plugin, error)
+            else:
+                self._start(name, plugin, server)
+        for plugin in step.refused:
+            self._tell_refused(plugin, DuplicateResource(resource_of(plugin)))
+        self._refused = tuple(refused)
+
+    def _settle_sources(self) -> None:
+        wanted = dict.fromkeys(self._wanted_sources(self._members))
+        for gone in self._running.keys() - wanted.keys():
+            running = self._running.pop(gone)
+            running.task.cancel()
+            running.told.set()
+        for member in wanted.keys() - self._running.keys():
+            source = Looking(member) if isinstance(member, PluginSource) else member
+            task = self._tasks.create_task(self._follow(member, source), name=f"follow {source.name}")
+            self._running[member] = _Running(source, task)
+
+    def _wanted_sources(self, members: Sequence[Member]) -> Iterator[PluginSource | Source]:
+        for member in members:
+            if not isinstance(member, DevicePlugin):
+                yield member
+                if running := self._running.get(member):
+                    yield from self._wanted_sources(running.members)
+
+    def _wanted(self) -> list[tuple[ResourceName, DevicePlugin]]:
+        return [(resource_of(plugin), plugin) for plugin in self._wanted_plugins(self._members)]
+
+    def _wanted_plugins(self, members: Sequence[Member]) -> Iterator[DevicePlugin]:
+        for member in members:
+            if isinstance(member, DevicePlugin):
+                yield member
+            elif running := self._running.get(member):
+                yield from self._wanted_plugins(running.members)
+
+    def _tell_refused(self, plugin: DevicePlugin, error: PlugbayError) -> None:
+        if not any(plugin is told for told in self._refused):  # once is enough
+            logger.error("%s: not served: %s", plugin.resource_name, error)
+
+    async def _follow(self, member: PluginSource | Source, source: Source) -> None:
+        def tell(members: Sequence[Member]) -> None:
+            running = self._running[member]
+            running.members = tuple(members)
+            self._settle()
+            running.told.set()
+
+        await _supervise(partial(source.run, self._watches, tell), name=source.name, until=asyncio.Event())
+
+    def _start(self, name: ResourceName, plugin: DevicePlugin, server: PluginServer) -> None:
+        server.on_refusal = self._tell_refusal
+        self._served[name] = (plugin, server)
+        self._tasks.create_task(self._serve(name, server), name=f"serve {name}")
+
+    def _tell_refusal(self, error: RegistrationRefused) -> None:
+        if self.on_refusal is not None:
+            self.on_refusal(error)
+
+    async def _serve(self, name: ResourceName, server: PluginServer) -> None:
+        await _supervise(partial(server.run, self._watches), name=name, until=server.stopping)
+        del self._served[name]
+        self._settle()  # another plugin may wait for the resource
+
+
+async def _supervise(run: Callable[[], Coroutine[Any, Any, None]], *, name: str, until: asyncio.Event) -> None:
+    """Run, and run again when it fails, until it is over and ``until`` is set."""
+    backoff, loop = Backoff(), asyncio.get_running_loop()
+    while not until.is_set():
+        began = loop.time()
+        try:
+            await run()
+        except Exception:  # the supervising loop: one plugin's failure is its own
+            logger.exception("%s: failed; starting it again", name)
+            if loop.time() - began > MOST_S:
+                backoff.reset()  # it was well in between
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(backoff.next_delay_s()):
+                    await until.wait()

@@ -1,0 +1,120 @@
+"""Where a process's plugins come from while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
+from typing import Any, NoReturn, Protocol
+
+from plugbay.errors import DuplicateResource, PlugbayError, PluginLoadError
+from plugbay.model.ids import ResourceName
+from plugbay.sdk.backoff import Backoff
+from plugbay.sdk.calls import collected
+from plugbay.sdk.plugin import DevicePlugin, resource_of
+from plugbay.sdk.resources import PluginSource
+from plugbay.sdk.waiting import wait_first
+from plugbay.sdk.watching import Watches
+
+logger = logging.getLogger(__name__)
+
+
+class Source(Protocol):
+    """Something that says what is to be served, again whenever that changes.
+
+    Attributes:
+        name: for logs.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def refresh(self) -> None:
+        """Look again soon, as on SIGHUP; from the event loop's thread."""
+
+    async def run(self, watches: Watches, tell: Callable[[Sequence[Member]], None]) -> NoReturn:
+        """Call ``tell`` with all that is to be served, until cancelled. Who is told again goes on undisturbed."""
+
+
+Member = DevicePlugin | PluginSource | Source
+"""What a process can be asked to serve."""
+
+
+class Looking:
+    """A `PluginSource` that is looked at whenever its resources may have changed."""
+
+    def __init__(self, source: PluginSource) -> None:
+        self.name = source.name
+        self._source = source
+        self._asked = asyncio.Event()
+        self._backoff = Backoff()
+        self._last_problem = ""
+        self._plugins: dict[ResourceName, DevicePlugin] | None = None
+
+    def refresh(self) -> None:
+        self._asked.set()
+
+    async def run(self, watches: Watches, tell: Callable[[Sequence[Member]], None]) -> NoReturn:
+        with ExitStack() as watched:
+            waits: list[Callable[[], Coroutine[Any, Any, object]]] = [self._asked.wait]
+            if paths := self._source.watched_paths:
+                waits.append(watched.enter_context(watches.watch(paths)).__anext__)
+            while True:
+                self._asked.clear()
+                delay_s = await self._look(tell)
+                await wait_first(*waits, timeout_s=delay_s)
+
+    async def _look(self, tell: Callable[[Sequence[Member]], None]) -> float | None:
+        """Look once; returns the seconds until the next look is due at the latest."""
+        try:
+            found = await found_plugins(self._source)
+        except Exception as error:  # an author's code may raise anything
+            self._report(error)
+            return self._backoff.next_delay_s()
+        if self._last_problem:
+            logger.info("%s: looking for resources works again", self.name)
+        self._last_problem = ""
+        self._backoff.reset()
+        before = self._plugins or {}
+        self._plugins = {name: before.get(name, plugin) for name, plugin in found.items()}
+        tell(tuple(self._plugins.values()))
+        return self._source.every
+
+    def _report(self, error: Exception) -> None:
+        is_ours = isinstance(error, PlugbayError)  # its sentence says all there is to say
+        problem = str(error) if is_ours else f"{type(error).__name__}: {error}"
+        if problem != self._last_problem:  # the same one over and over is one line in the log
+            logger.error(
+                "%s: looking for resources failed, %s: %s",
+                self.name,
+                "none is served yet" if self._plugins is None else "all stays as it was",
+                problem,
+                exc_info=None if is_ours else error,
+            )
+        self._last_problem = problem
+
+
+async def found_plugins(source: PluginSource) -> dict[ResourceName, DevicePlugin]:
+    """What one look finds, by resource.
+
+    Raises:
+        PluginLoadError: the source gives something else than plugins.
+        InvalidResourceName, DuplicateResource: no kubelet can be told of them.
+        Exception: whatever the author's code raises.
+    """
+    found: dict[ResourceName, DevicePlugin] = {}
+    try:
+        given = await collected(source.find)
+    except FileNotFoundError:
+        if all(map(os.path.exists, source.watched_paths)):
+            raise
+        return {}  # what it looks at is not there: then there are no resources
+    for plugin in given:
+        if not isinstance(plugin, DevicePlugin):
+            raise PluginLoadError(source.name, f"it gave {plugin!r}, which is no plugin")
+        if (name := resource_of(plugin)) in found:
+            raise DuplicateResource(name)
+        found[name] = plugin
+    return found
