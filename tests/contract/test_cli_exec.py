@@ -10,11 +10,13 @@ import termios
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from plugbay.cli.frames import Channel, Frame, FrameDecoder
+from plugbay.kernel.processes import read_stat, wait_end
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay
@@ -292,3 +294,65 @@ async def test_a_command_beside_a_container_has_a_terminal_like_ours(plugbay: Pl
                 await tty.shows("interrupted")
                 assert await process.wait() == 3
             assert tty.mode() == before
+
+
+async def told_pid(fifo: Path) -> int:
+    """What a shell writes there as ``$$``."""
+    async with asyncio.timeout(DEADLINE_S):
+        return int(await asyncio.to_thread(fifo.read_text))
+
+
+async def until_ended(pid: int) -> None:
+    stat = read_stat(pid, proc_root=Path("/proc"))
+    if stat is not None:
+        async with asyncio.timeout(DEADLINE_S):
+            await wait_end(stat.identity, proc_root=Path("/proc"))
+
+
+async def kill(node: asyncio.subprocess.Process) -> None:
+    node.kill()
+    await node.wait()
+
+
+@pytest.mark.parametrize("options", [(), ("-i",)], ids=["output", "input"])
+async def test_a_killed_node_takes_the_command_along(plugbay: Plugbay, options: tuple[str, ...]) -> None:
+    pipes = {"stdin": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
+    async with plugbay.node_up() as node:
+        await plugbay("pod", "run", "web", "--", "sleep", "3600")
+        await plugbay.until_running("web")
+        command = ("pod", "exec", "web", *options, "--", "sh", "-c", "echo $$; sleep 600; true")
+        async with plugbay.start(*command, **pipes) as process:
+            pid = int(await plugbay.line_with(process, "\n"))
+            await kill(node)
+            async with asyncio.timeout(DEADLINE_S):
+                out, err = await process.communicate()
+            assert (process.returncode, out) == (1, b"")
+            assert err.startswith(f"plugbay: error: no plugbay node answers at {plugbay.root}/plugbay.sock (".encode())
+            assert err.count(b"\n") == 1
+        await until_ended(pid)
+    async with plugbay.node_up():
+        pass  # and takes the pod away
+
+
+def hooked(hook: str, fifo: Path) -> str:
+    command = ["sh", "-c", f"echo $$ > {fifo}; sleep 600; true"]
+    container = {"name": "c", "command": ["sleep", "3600"], "lifecycle": {hook: {"exec": {"command": command}}}}
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [container]}}
+    )
+
+
+@pytest.mark.parametrize("hook", ["postStart", "preStop"])
+async def test_a_killed_node_takes_a_hook_along(plugbay: Plugbay, tmp_path: Path, hook: str) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    async with plugbay.node_up() as node:
+        await plugbay("pod", "apply", "-f", "-", given=hooked(hook, fifo))
+        if hook == "preStop":
+            await plugbay.until_running("web")
+            await plugbay("pod", "delete", "web", "--wait=false")
+        pid = await told_pid(fifo)
+        await kill(node)
+        await until_ended(pid)
+    async with plugbay.node_up():
+        pass  # and takes the pod away

@@ -423,6 +423,104 @@ async def test_exec_ends_with_its_container(state_dir: Path, spec: ContainerSpec
         assert [item async for item in items] == [ExecExit(137)]
 
 
+PROMPT = """
+import asyncio, os, pathlib, sys
+from datetime import UTC, datetime
+from plugbay.node.runtimes.process.runtime import ProcessRuntime
+
+async def main():
+    state_dir, container, *argv = sys.argv[1:]
+    runtime = ProcessRuntime(pathlib.Path(state_dir), environ=os.environ, clock=lambda: datetime.now(UTC))
+    async for item in runtime.exec(container, argv):
+        os.write(1, item.chunk)
+
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("script", ["echo $$; sleep 600; true", "echo $$; set -m; sleep 600 & wait"])
+async def test_a_command_ends_with_the_node_that_runs_it(state_dir: Path, spec: ContainerSpec, script: str) -> None:
+    async with runtime_on(state_dir) as runtime:
+        state = await runtime.start(spec)
+        argv = (sys.executable, "-c", PROMPT, str(state_dir), state.id, "sh", "-c", script)
+        node = await asyncio.create_subprocess_exec(*argv, stdout=subprocess.PIPE)
+        assert node.stdout is not None
+        leader = int(await node.stdout.readline())
+        node.kill()
+        await node.wait()
+        await until_ended(leader)
+        # The fixture looks for the rest of its session.
+        assert await runtime.list() == [state]
+
+
+async def test_a_command_ends_with_a_container_that_no_node_watches(state_dir: Path, spec: ContainerSpec) -> None:
+    async with runtime_on(state_dir) as runtime:
+        state = await runtime.start(spec)
+        items = runtime.exec(state.id, ("sh", "-c", "echo $$; sleep 600"))
+        item = await anext(items)
+        assert isinstance(item, ExecOutput)
+        os.kill(processes_of(state_dir, state.id)["process"], signal.SIGKILL)
+        await until_ended(int(item.chunk))
+        assert [item async for item in items] == [ExecExit(137)]
+
+
+async def test_a_command_does_not_outlive_its_wrapper(state_dir: Path, spec: ContainerSpec) -> None:
+    async with runtime_on(state_dir) as runtime:
+        state = await runtime.start(spec)
+        items = runtime.exec(state.id, ("sh", "-c", "echo $$; sleep 600"))
+        item = await anext(items)
+        assert isinstance(item, ExecOutput)
+        os.kill(processes_of(state_dir, state.id)["wrapper"], signal.SIGKILL)
+        assert [item async for item in items] == [ExecExit(137)]
+        stat = read_stat(int(item.chunk), proc_root=PROC)
+        assert stat is None or stat.has_ended
+
+
+async def test_more_commands_than_a_wrapper_serves_at_once(state_dir: Path, spec: ContainerSpec) -> None:
+    async with runtime_on(state_dir) as runtime:
+        state = await runtime.start(spec)
+        runs = [run(runtime, state.id, "sh", "-c", f"exit {number}") for number in range(150)]
+        assert [code for _, code in await asyncio.gather(*runs)] == list(range(150))
+
+
+@pytest.mark.parametrize("after_s", [0, 0.001, 0.002, 0.004, 0.008])
+async def test_a_command_cancelled_anywhere_leaves_nothing(
+    state_dir: Path, spec: ContainerSpec, after_s: float
+) -> None:
+    async with runtime_on(state_dir) as runtime:
+        state = await runtime.start(spec)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(after_s):
+                await run(runtime, state.id, "sleep", "600")
+        # The wrapper serves on; the fixture looks for processes.
+        assert (await run(runtime, state.id, "true"))[1] == 0
+
+
+async def test_what_a_command_left_running_keeps_its_output_open(state_dir: Path, spec: ContainerSpec) -> None:
+    async with runtime_on(state_dir) as runtime:
+        state = await runtime.start(spec)
+        output, code = await run(runtime, state.id, "sh", "-c", "(sleep 0.2; echo late) & exit 3")
+        assert (output[ExecStream.STDOUT], code) == (b"late\n", 3)
+
+
+@pytest.mark.parametrize("word", ["a\0b", "\ud800"], ids=["NUL", "surrogate"])
+async def test_exec_of_words_that_no_command_can_have(state_dir: Path, spec: ContainerSpec, word: str) -> None:
+    async with runtime_on(state_dir) as runtime:
+        state = await runtime.start(spec)
+        with pytest.raises(ExecFailed):
+            await run(runtime, state.id, "echo", word)
+
+
+async def test_a_wrapper_that_cannot_run_commands_keeps_its_container(state_dir: Path, spec: ContainerSpec) -> None:
+    async with runtime_on(state_dir) as runtime:
+        state = await runtime.start(spec)
+        (state_dir / state.id / "guests.sock").unlink()  # as with an older plugbay's
+        with pytest.raises(ExecFailed, match="an older plugbay started it"):
+            await run(runtime, state.id, "true")
+        assert await runtime.list() == [state]
+
+
 # --- the node dies, and others do ----------------------------------------------------------------------------------
 
 NODE = """

@@ -5,6 +5,9 @@ limits and device permissions have no meaning here. What it keeps of a container
 (it is stopped as a whole, and nothing in the session survives its first process), an environment of its own, a log,
 an exit code, and a life that does not depend on the node's.
 
+A command run beside a container (``exec``, hooks) is a child of the container's wrapper, in a session of its own. It
+ends with the container, with its wrapper, and with whoever asked for it, a killed node included.
+
 A process that leaves the session (``setsid``) leaves the container: only namespaces could hold it.
 
 Paths: nothing is mounted. Host paths of volumes, mounts and device nodes are checked as an engine would, and the
@@ -12,7 +15,8 @@ process uses them where they lie on the host. When one of them should appear els
 ``PLUGBAY_MOUNTS`` holds a JSON object from each such container path to its host path.
 
 In ``<state_dir>/<pod uid>_<container>_<attempt>/`` lie ``spec.json`` (written before anything is started), ``launch``
-(the same for the wrapper), ``process.json`` (written before the command runs), ``log``, and at the end ``exit.json``.
+(the same for the wrapper), ``process.json`` (written before the command runs), ``log``, and at the end ``exit.json``;
+``guests.sock`` is where the wrapper takes commands.
 
 May live here: everything of this runtime. May not: what pods are, and when containers are started again.
 """

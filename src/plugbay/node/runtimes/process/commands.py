@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
+import os
+import signal
+import socket
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
@@ -12,55 +14,93 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import ExecFailed
-from plugbay.kernel.processes import ProcessIdentity, kill_session, read_stat, watch_end
-from plugbay.node.runtimes.exec_input import ExecInput
+from plugbay.kernel.processes import kill_session, wait_end
+from plugbay.node.runtimes.exec_input import Console, ExecInput
 from plugbay.node.runtimes.port import ContainerId, ExecExit, ExecOutput, ExecStream
-from plugbay.node.runtimes.process.consoles import Pipe, Spawned, fed, spawn
+from plugbay.node.runtimes.process.consoles import Pipe, Streams, fed, open_streams
+from plugbay.node.runtimes.process.invitations import Guest, StartFailure, invite
 from plugbay.node.runtimes.process.records import failure_text
 
 _HIGH_WATER_BYTES: Final = 256 * 1024
 """So much may wait for the consumer before the command has to."""
+_KILLED: Final = 128 + signal.SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """``given`` is what it reads while it runs; None is an empty standard input."""
+    """``directory`` is the instance's; ``given`` is what it reads while it runs, None an empty standard input."""
 
     container: ContainerId
+    directory: Path
     argv: tuple[str, ...]
-    env: Mapping[str, str]
     working_dir: str
     given: ExecInput | None = None
 
 
-async def run_command(
-    command: Command, *, container: ProcessIdentity, proc_root: Path
-) -> AsyncGenerator[ExecOutput | ExecExit, None]:
-    """Run a command while ``container`` runs; the last item is the exit, 128 + n for signal n.
+async def run_command(command: Command, *, proc_root: Path) -> AsyncGenerator[ExecOutput | ExecExit, None]:
+    """Run a command while the container runs; the last item is the exit, 128 + n for signal n.
 
-    It ends when the command has ended and its output is closed. Then, when the consumer leaves, and when the container
-    ends, whatever is left of the command's session is killed.
+    It ends when the command has ended and its output is closed. Then, when the consumer leaves or is killed, and when
+    the container ends, whatever is left of the command's session is killed.
 
     Raises:
         ExecFailed: it cannot be run.
     """
-    spawned = await _spawn_uncancelled(command)
-    process = spawned.process
-    stat = read_stat(process.pid, proc_root=proc_root)
-    assert stat is not None, "our child stays in /proc until we have waited for it"
-    output = _Output(spawned.outputs)
+    streams, connection = _start(command)
+    output = _Output(streams.outputs)
+    guest = Guest(on_end=output.command_ended, on_gone=output.abandon)
     try:
         async with AsyncExitStack() as stack:
+            stack.callback(streams.close_ours)
+            await asyncio.get_running_loop().create_unix_connection(lambda: guest, sock=connection)
             await output.connect(stack)
-            await stack.enter_async_context(fed(spawned, command.given))
-            stack.enter_context(watch_end(stat.identity, output.command_ended, proc_root=proc_root))
-            stack.enter_context(watch_end(container, output.abandon, proc_root=proc_root))
+            await stack.enter_async_context(fed(streams.input, command.given))
             while items := await output.receive():
                 for item in items:
                     yield item
     finally:
-        code = await asyncio.to_thread(_finish, process, stat.identity, proc_root)
-    yield ExecExit(128 - code if code < 0 else code)
+        await guest.leave()
+        await _end_orphans(guest, proc_root)
+    if guest.failure is not None:
+        raise _refusal(command, guest.failure)
+    yield ExecExit(_KILLED if guest.exit_code is None else guest.exit_code)
+
+
+def _start(command: Command) -> tuple[Streams, socket.socket]:
+    console = command.given.console if command.given is not None else None
+    try:
+        streams = open_streams(console)
+        try:
+            connection = invite(command.directory, command.argv, console or Console.PIPES, streams.theirs)
+        except BaseException:
+            streams.close_ours()
+            raise
+        finally:
+            streams.close_theirs()
+    except ConnectionRefusedError as error:
+        raise ExecFailed(command.container, "it is not running") from error
+    except FileNotFoundError as error:
+        raise ExecFailed(command.container, "an older plugbay started it, and runs no command beside it") from error
+    except BlockingIOError as error:
+        raise ExecFailed(command.container, "too many commands wait for being run beside it") from error
+    except OSError as error:
+        raise ExecFailed(command.container, f"cannot ask for it: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ExecFailed(command.container, str(error)) from error
+    return streams, connection
+
+
+def _refusal(command: Command, failure: StartFailure) -> ExecFailed:
+    error = OSError(failure.errno, os.strerror(failure.errno))
+    return ExecFailed(command.container, failure_text(failure.step, error, command.argv[0], command.working_dir))
+
+
+async def _end_orphans(guest: Guest, proc_root: Path) -> None:
+    """Kill a command whose wrapper did not tell its end: somebody may have killed the wrapper."""
+    if guest.leader is None or guest.exit_code is not None:
+        return
+    for process in await asyncio.to_thread(kill_session, guest.leader, proc_root=proc_root):
+        await wait_end(process, proc_root=proc_root)
 
 
 class _Output:
@@ -124,34 +164,3 @@ class _Pipe(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._output.end_closed()
-
-
-async def _spawn_uncancelled(command: Command) -> Spawned:
-    """Spawn in a thread: it waits until the program is loaded. Who is cancelled meanwhile leaves no process behind."""
-    spawned = asyncio.get_running_loop().run_in_executor(None, _spawn, command)
-    try:
-        return await asyncio.shield(spawned)
-    except asyncio.CancelledError:
-        spawned.add_done_callback(_discard)
-        raise
-
-
-def _spawn(command: Command) -> Spawned:
-    console = command.given.console if command.given is not None else None
-    try:
-        return spawn(command.argv, command.env, command.working_dir, console)
-    except OSError as error:
-        step = "chdir" if error.filename == command.working_dir else "exec"
-        raise ExecFailed(command.container, failure_text(step, error, command.argv[0], command.working_dir)) from error
-    except ValueError as error:
-        raise ExecFailed(command.container, str(error)) from error
-
-
-def _discard(spawned: asyncio.Future[Spawned]) -> None:
-    if not spawned.cancelled() and spawned.exception() is None:
-        spawned.result().discard()
-
-
-def _finish(process: subprocess.Popen[bytes], leader: ProcessIdentity, proc_root: Path) -> int:
-    kill_session(leader, proc_root=proc_root)
-    return process.wait()

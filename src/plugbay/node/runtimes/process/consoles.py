@@ -8,19 +8,15 @@ import fcntl
 import os
 import pty
 import struct
-import subprocess
-import sys
 import termios
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Final
 
 from plugbay.node.runtimes.exec_input import Console, ExecInput, TerminalSize
 from plugbay.node.runtimes.port import ExecStream
 
-_LAUNCHER: Final = Path(__file__).with_name("terminal_launcher.py")
 _END_OF_INPUT: Final = b"\x04"
 """What Ctrl-D sends: a terminal has no other end."""
 
@@ -28,84 +24,89 @@ Pipe = IO[bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Spawned:
-    """A command that runs.
+class Streams:
+    """The standard streams of one command.
 
     Attributes:
+        theirs: the command's ends of stdin, stdout and stderr; ours to close once it has them.
         outputs: what it prints; closed by whoever reads them.
         input: what it reads, if it was to be given something.
     """
 
-    process: subprocess.Popen[bytes]
+    theirs: tuple[int, int, int]
     outputs: Mapping[ExecStream, Pipe]
-    input: Pipe | None = None
+    input: Pipe | None
 
-    def discard(self) -> None:
-        """Nobody wants it any more."""
+    def close_theirs(self) -> None:
+        for descriptor in set(self.theirs):
+            os.close(descriptor)
+
+    def close_ours(self) -> None:
         for pipe in (*self.outputs.values(), self.input):
             if pipe is not None:
                 pipe.close()
-        os.killpg(self.process.pid, 9)
-        self.process.wait()
 
 
-def spawn(argv: tuple[str, ...], env: Mapping[str, str], working_dir: str, console: Console | None) -> Spawned:
-    """Run a command in a session of its own; waits until the program is loaded.
+def open_streams(console: Console | None) -> Streams:
+    """Without a ``console`` the command reads nothing.
 
     Raises:
-        OSError, ValueError: it cannot be run. On a terminal, a missing program is told there.
+        OSError: there are no more descriptors, or no more terminals.
     """
-    if console is Console.TERMINAL:
-        return _spawn_on_terminal(argv, env, working_dir)
-    process = subprocess.Popen(
-        argv,
-        env=env,
-        cwd=working_dir,
-        stdin=subprocess.PIPE if console else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        start_new_session=True,
+    with ExitStack() as opened:
+        streams = _open_terminal(opened) if console is Console.TERMINAL else _open_pipes(opened, console)
+        opened.pop_all()
+    return streams
+
+
+def _open_pipes(opened: ExitStack, console: Console | None) -> Streams:
+    if console:
+        stdin, to_stdin = _pipe(opened)
+    else:
+        stdin, to_stdin = _closed_later(opened, os.open(os.devnull, os.O_RDONLY)), None
+    from_stdout, stdout = _pipe(opened)
+    from_stderr, stderr = _pipe(opened)
+    return Streams(
+        (stdin, stdout, stderr),
+        {ExecStream.STDOUT: _reader(from_stdout), ExecStream.STDERR: _reader(from_stderr)},
+        None if to_stdin is None else _writer(to_stdin),
     )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    return Spawned(process, {ExecStream.STDOUT: process.stdout, ExecStream.STDERR: process.stderr}, process.stdin)
 
 
-def _spawn_on_terminal(argv: tuple[str, ...], env: Mapping[str, str], working_dir: str) -> Spawned:
-    ours, theirs = pty.openpty()
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-X", "utf8", os.fspath(_LAUNCHER), *argv],
-            env={"TERM": "xterm", **env},
-            cwd=working_dir,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
+def _open_terminal(opened: ExitStack) -> Streams:
+    ours, theirs = (_closed_later(opened, descriptor) for descriptor in pty.openpty())
     # Two files, as each is closed by its own reader or writer.
-    return Spawned(
-        process,
-        {ExecStream.STDOUT: os.fdopen(ours, "rb", buffering=0)},
-        os.fdopen(os.dup(ours), "wb", buffering=0),
-    )
+    to_terminal = _closed_later(opened, os.dup(ours))
+    return Streams((theirs, theirs, theirs), {ExecStream.STDOUT: _reader(ours)}, _writer(to_terminal))
+
+
+def _pipe(opened: ExitStack) -> tuple[int, int]:
+    read, write = os.pipe()
+    return _closed_later(opened, read), _closed_later(opened, write)
+
+
+def _closed_later(opened: ExitStack, descriptor: int) -> int:
+    opened.callback(os.close, descriptor)
+    return descriptor
+
+
+def _reader(descriptor: int) -> Pipe:
+    return os.fdopen(descriptor, "rb", buffering=0)
+
+
+def _writer(descriptor: int) -> Pipe:
+    return os.fdopen(descriptor, "wb", buffering=0)
 
 
 @asynccontextmanager
-async def fed(spawned: Spawned, given: ExecInput | None) -> AsyncIterator[None]:
+async def fed(pipe: Pipe | None, given: ExecInput | None) -> AsyncIterator[None]:
     """While the block runs, the command gets what it is ``given``."""
-    if given is None or spawned.input is None:
+    if given is None or pipe is None:
         yield
         return
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_write_pipe(lambda: _Flow(given), spawned.input)
-    given.connect(_Sink(transport, spawned.input, given.console))
+    transport, _ = await loop.connect_write_pipe(lambda: _Flow(given), pipe)
+    given.connect(_Sink(transport, pipe, given.console))
     try:
         yield
     finally:

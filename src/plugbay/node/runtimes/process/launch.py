@@ -15,6 +15,7 @@ from typing import Final
 from plugbay.errors import ContainerStartError
 from plugbay.model.edits import DeviceNode, Mount
 from plugbay.node.runtimes.port import ContainerSpec
+from plugbay.node.runtimes.process.invitations import listen_for_guests
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """What containerd gives a container whose image has none."""
@@ -73,24 +74,27 @@ def check_paths(spec: ContainerSpec) -> None:
 def spawn_wrapper(directory: Path, *, boot_id: str, environ: Mapping[str, str], report: int) -> int:
     """Start the wrapper of the instance in ``directory`` and return its pid, our child.
 
-    It opens a session of its own, and writes to ``report`` what it has to say about the start. Takes about a
-    millisecond, in which the C library's ``posix_spawn`` waits for the new program; nothing of it is cancellable.
+    It opens a session of its own, and writes to ``report`` what it has to say about the start. It listens at a socket
+    in the directory. Takes about a millisecond, in which the C library's ``posix_spawn`` waits for the new program;
+    nothing of it is cancellable.
     """
     # -X utf8: arguments and variables are bytes to Linux, and pass unharmed whatever the locale is.
     argv = [sys.executable, "-I", "-S", "-X", "utf8", os.fspath(_WRAPPER), os.fspath(directory), boot_id]
-    return os.posix_spawn(
-        sys.executable,
-        argv,
-        environ,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, report, 1),
-            (os.POSIX_SPAWN_DUP2, report, 2),
-        ],
-        setsid=True,
-        setsigmask=(),
-        setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
-    )
+    with listen_for_guests(directory) as listener:
+        return os.posix_spawn(
+            sys.executable,
+            argv,
+            environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, report, 1),
+                (os.POSIX_SPAWN_DUP2, report, 2),
+                (os.POSIX_SPAWN_DUP2, listener.fileno(), 3),
+            ],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+        )
 
 
 def _check_device(node: DeviceNode, number: int) -> None:

@@ -129,11 +129,11 @@ class ProcessRuntime:
         self, container: ContainerId, argv: Sequence[str], given: ExecInput | None = None
     ) -> AsyncGenerator[ExecOutput | ExecExit, None]:
         instance = await self._read(container)
-        runs = self._runs(instance)
-        if runs is None:
+        if self._runs(instance) is None:
             raise ExecFailed(container, "it is not running")
-        command = Command(container, tuple(argv), instance.spec.env, instance.spec.working_dir, given)
-        async with aclosing(run_command(command, container=runs.process, proc_root=_PROC)) as items:
+        directory = self._directories.path(container)
+        command = Command(container, directory, tuple(argv), instance.spec.working_dir, given)
+        async with aclosing(run_command(command, proc_root=_PROC)) as items:
             async for item in items:
                 yield item
 

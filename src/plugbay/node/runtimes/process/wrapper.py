@@ -1,13 +1,14 @@
 """The parent of one container's process, as a program of its own: ``python -I -S wrapper.py DIRECTORY BOOT_ID``.
 
-It lives as long as the container, once per container, and outlives the node; so it imports only what the interpreter
-has loaded or built in, and nothing of plugbay. Every step leaves what a later node can make sense of:
+It lives as long as the container, once per container, and outlives the node; so it imports next to nothing, and
+nothing of plugbay. Every step leaves what a later node can make sense of:
 
 1. The container's process is forked, opens its session, and waits.
 2. ``process.json`` says who both are, durably.
 3. The node is told. When it is gone the command never runs: a new node may have looked before step 2.
 4. The process is let go, and becomes the command. When that fails, ``exit.json`` says at which step and why.
-5. At its end what is left of its session is killed, and ``exit.json`` says how it ended, durably.
+5. Who connects to the socket that was passed on as descriptor 3 gets commands run beside the container (`guests`).
+6. At its end what is left of its session is killed, those commands too, and ``exit.json`` says how it ended, durably.
 
 Whatever goes wrong up to step 4 is told to the node on stdout and stderr, which are one pipe.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import sys
 import time
 
@@ -23,10 +25,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
     from typing import NoReturn
+
+    from plugbay.node.runtimes.process.guests import Guests
 else:
     import _signal  # `signal` would import enum, for a third of this program's start time
 
-NULL, REPORT, ERRORS = 0, 1, 2
+NULL, REPORT, ERRORS, LISTENER = 0, 1, 2, 3
 START_FAILED = 128
 """Exit code of a container whose command could not be run, as with containerd."""
 
@@ -59,7 +63,7 @@ def main(directory: str, boot_id: str) -> None:
         return
     os.dup2(NULL, REPORT)
     os.dup2(NULL, ERRORS)
-    code = wait_for_end(pid)
+    code = wait_for_end(pid, working_dir, env)
     if code < 0:
         write_exit(here, 128 - code, f',"signal":{-code}')
     else:
@@ -68,8 +72,9 @@ def main(directory: str, boot_id: str) -> None:
 
 def close_inherited() -> None:
     """Close what a library in the node opened without close-on-exec: it would stay open as long as the container."""
+    os.set_inheritable(LISTENER, False)
     for descriptor in map(int, os.listdir("/proc/self/fd")):
-        if descriptor > ERRORS:
+        if descriptor > LISTENER:
             try:
                 os.close(descriptor)
             except OSError:
@@ -126,11 +131,34 @@ def execute(argv: list[str], env: dict[str, str]) -> None:
     raise failure
 
 
-def wait_for_end(pid: int) -> int:
-    """The exit code, or the number of the signal, negative."""
+def wait_for_end(pid: int, working_dir: str, env: dict[str, str]) -> int:
+    """The exit code, or the number of the signal, negative. Commands beside the container are run meanwhile."""
+    end = os.pidfd_open(pid)
+    watched = select.poll()
+    watched.register(end, select.POLLIN)
+    watched.register(LISTENER, select.POLLIN)
+    guests = None
+    try:
+        while end not in (ready := [descriptor for descriptor, _ in watched.poll()]):
+            guests = guests or load_guests(watched, working_dir, env)
+            for descriptor in ready:
+                guests.react(descriptor)
+    except Exception:
+        pass  # the container runs on, whatever happens to its guests, but lets no more of them in
+    os.close(LISTENER)
+    if guests is not None:
+        guests.close()
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     kill_session(pid)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def load_guests(watched: select.poll, working_dir: str, env: dict[str, str]) -> Guests:
+    """Most containers never need it."""
+    if not TYPE_CHECKING:
+        sys.path.append(os.path.dirname(__file__))
+        from guests import Guests
+    return Guests(watched, LISTENER, working_dir=working_dir, env=env)
 
 
 def kill_session(leader: int) -> None:
@@ -155,7 +183,11 @@ def kill_group(group: int) -> None:
 
 
 def identify(pid: int) -> str:
-    return f'{{"pid":{pid},"start_ticks":{read_stat(str(pid))[19]}}}'
+    return f'{{"pid":{pid},"start_ticks":{start_ticks(pid)}}}'
+
+
+def start_ticks(pid: int) -> int:
+    return int(read_stat(str(pid))[19])
 
 
 def read_stat(pid: str) -> list[str]:

@@ -1,0 +1,234 @@
+"""Commands run beside the container: the part of its wrapper that is loaded when the first one comes.
+
+Who wants one connects to the wrapper's socket and sends one message of any byte with four descriptors: of the request,
+which is ``pipes`` or ``terminal`` and the words of the command, each ended by NUL, and of the three standard streams.
+It is told, a line each: ``started PID TICKS`` before anything runs, ``failed STEP ERRNO``, and ``exit CODE`` as soon
+as the command has ended. When it hangs up, also because it was killed, all that is left of the command's session is
+killed too; the wrapper hangs up when nothing is left.
+
+The wrapper is the parent, so that none of this depends on who asked being alive, or on a record being written in time.
+"""
+
+from __future__ import annotations
+
+import _socket  # `socket` would import enum and selectors
+import os
+import select
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from typing import NoReturn
+
+    from plugbay.node.runtimes.process.wrapper import START_FAILED, execute, kill_session, start_ticks
+else:
+    import _signal  # `signal` would import enum
+
+    # The wrapper's program, which runs as the main module; here it lends its functions.
+    from wrapper import START_FAILED, execute, kill_session, start_ticks
+
+_AT_ONCE = 100
+"""More wait in the socket's backlog, so that descriptors never run out."""
+_REQUEST_DESCRIPTORS = 4
+_INT_BYTES = 4
+_IGNORED_BY_WRAPPER = (
+    _signal.SIGHUP,
+    _signal.SIGINT,
+    _signal.SIGTERM,
+    _signal.SIGPIPE,
+    _signal.SIGXFSZ,
+)
+
+
+class Guest:
+    """One connection, and the command once it was started.
+
+    Attributes:
+        has_ended: its leader has, and is not reaped yet: nobody else can get its number.
+        is_left: nobody wants it any more.
+    """
+
+    def __init__(self, connection: _socket.socket) -> None:
+        self.connection = connection
+        self.pid = 0
+        self.pidfd = -1
+        self.has_ended = False
+        self.is_left = False
+
+    def tell(self, line: str) -> bool:
+        try:
+            self.connection.send(f"{line}\n".encode())
+        except OSError:
+            return False  # gone; that it hung up is noticed by itself
+        return True
+
+
+class Guests:
+    """All commands beside one container; ``watched`` tells which descriptor to react to."""
+
+    def __init__(self, watched: select.poll, listener: int, *, working_dir: str, env: dict[str, str]) -> None:
+        self._watched = watched
+        self._listener_number = listener
+        self._listener = _socket.socket(fileno=os.dup(listener))
+        self._listener.setblocking(False)
+        self._working_dir = working_dir
+        self._env = env
+        self._by_descriptor: dict[int, Guest] = {}
+        self._count = 0
+
+    def react(self, descriptor: int) -> None:
+        if descriptor == self._listener_number:
+            self._accept()
+            return
+        guest = self._by_descriptor.get(descriptor)
+        if guest is None:
+            return  # it ended in this very round
+        if descriptor == guest.pidfd:
+            self._note_end(guest)
+        elif guest.pid:
+            self._leave(guest)
+        else:
+            self._receive(guest)
+
+    def close(self) -> None:
+        """Kill all and let in no more."""
+        self._listener.close()
+        for guest in set(self._by_descriptor.values()):
+            if guest.pid:
+                kill_guest(guest)
+            guest.connection.close()
+
+    def _accept(self) -> None:
+        try:
+            descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]  # what `socket` builds on
+        except OSError:
+            return
+        connection = _socket.socket(fileno=descriptor)
+        connection.setblocking(False)
+        self._watch(descriptor, Guest(connection))
+        self._count += 1
+        if self._count == _AT_ONCE:
+            self._watched.unregister(self._listener_number)
+
+    def _receive(self, guest: Guest) -> None:
+        try:
+            _, controls, _, _ = guest.connection.recvmsg(
+                1, _socket.CMSG_SPACE(_REQUEST_DESCRIPTORS * _INT_BYTES), _socket.MSG_CMSG_CLOEXEC
+            )
+        except BlockingIOError:
+            return
+        except OSError:
+            controls = []
+        descriptors = [
+            int.from_bytes(content[at : at + _INT_BYTES], sys.byteorder)
+            for _, _, content in controls
+            for at in range(0, len(content), _INT_BYTES)
+        ]
+        try:
+            if len(descriptors) == _REQUEST_DESCRIPTORS:
+                self._start(guest, descriptors[0], descriptors[1:])
+        except OSError as error:
+            guest.tell(f"failed fork {error.errno or 0}")
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        if not guest.pid:
+            self._forget(guest)
+
+    def _start(self, guest: Guest, request: int, streams: list[int]) -> None:
+        content = os.pread(request, os.fstat(request).st_size, 0)
+        console, *argv = content.decode("utf-8", "surrogateescape").split("\0")[:-1]
+        gate, open_gate = os.pipe()
+        try:
+            pid = os.fork()
+            if pid == 0:
+                os.close(open_gate)
+                become_guest(guest, argv, streams, gate, self._working_dir, environment(self._env, console))
+            # While the gate is shut nothing runs; if this process is killed, it never will.
+            try:
+                guest.pidfd = os.pidfd_open(pid)
+                self._watch(guest.pidfd, guest)
+            except OSError:
+                os.kill(pid, _signal.SIGKILL)
+                os.waitpid(pid, 0)
+                raise
+            guest.pid = pid
+            if guest.tell(f"started {pid} {start_ticks(pid)}"):
+                os.write(open_gate, b"1")
+        finally:
+            os.close(gate)
+            os.close(open_gate)
+
+    def _note_end(self, guest: Guest) -> None:
+        ended = os.waitid(os.P_PID, guest.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if ended is None:
+            return
+        guest.has_ended = True
+        self._watched.unregister(guest.pidfd)
+        guest.tell(f"exit {ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status}")
+        if guest.is_left:
+            self._forget(guest)
+
+    def _leave(self, guest: Guest) -> None:
+        """Who asked has hung up; there is nothing else it could say."""
+        guest.is_left = True
+        self._watched.unregister(guest.connection.fileno())
+        kill_guest(guest)
+        if guest.has_ended:
+            self._forget(guest)
+
+    def _forget(self, guest: Guest) -> None:
+        if guest.pid:
+            kill_session(guest.pid)  # what was forked while the leader was being killed
+            os.waitpid(guest.pid, 0)
+            del self._by_descriptor[guest.pidfd]
+            os.close(guest.pidfd)
+        else:
+            self._watched.unregister(guest.connection.fileno())
+        del self._by_descriptor[guest.connection.fileno()]
+        guest.connection.close()
+        if self._count == _AT_ONCE:
+            self._watched.register(self._listener_number, select.POLLIN)
+        self._count -= 1
+
+    def _watch(self, descriptor: int, guest: Guest) -> None:
+        self._by_descriptor[descriptor] = guest
+        self._watched.register(descriptor, select.POLLIN)
+
+
+def kill_guest(guest: Guest) -> None:
+    """Kill its session; it is our child, so nobody else can have its number."""
+    os.kill(guest.pid, _signal.SIGKILL)  # it may not have opened its session yet
+    kill_session(guest.pid)
+
+
+def environment(env: dict[str, str], console: str) -> dict[str, str]:
+    return {"TERM": "xterm", **env} if console == "terminal" else env
+
+
+def become_guest(
+    guest: Guest, argv: list[str], streams: list[int], gate: int, working_dir: str, env: dict[str, str]
+) -> NoReturn:
+    """Run the command in place of this program; every descriptor but 0, 1 and 2 closes then."""
+    step = "setsid"
+    try:
+        os.setsid()
+        if not os.read(gate, 1):
+            os._exit(START_FAILED)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        if os.isatty(0):
+            step = "terminal"
+            # The first terminal that a session leader opens becomes that of the session.
+            os.close(os.open(os.ttyname(0), os.O_RDWR))
+        step = "chdir"
+        os.chdir(working_dir)
+        step = "exec"
+        for ignored in _IGNORED_BY_WRAPPER:  # exec would keep that
+            _signal.signal(ignored, _signal.SIG_DFL)
+        execute(argv, env)
+    except OSError as error:
+        guest.tell(f"failed {step} {error.errno or 0}")
+    finally:
+        os._exit(START_FAILED)
