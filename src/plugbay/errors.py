@@ -14,8 +14,11 @@
     │   ├── DeviceListTooLarge
     │   ├── DuplicateResource
     │   ├── AllocationError
+    │   │   ├── HardwareInUse
     │   │   └── PartialAllocationError
     │   ├── DiscoveryFailed
+    │   ├── DiscoveryEnded
+    │   ├── InvalidWatch
     │   ├── InvalidHealthCheck
     │   ├── CannotIsolate
     │   ├── NotInCdi
@@ -67,6 +70,8 @@
     │   ├── NoContainerResponse
     │   ├── PreferredAllocationFailed
     │   ├── AllocateFailed
+    │   │   └── AllocateUnsettled
+    │   ├── PostStopUnconfirmed
     │   ├── PreStartFailed
     │   ├── NoDevicesAllocated
     │   ├── EndpointNotFound
@@ -208,6 +213,19 @@ class AllocationError(AuthorError):
     """For authors to raise in ``allocate``: the devices cannot be given; the text reaches the pod's event."""
 
 
+class HardwareInUse(AllocationError):
+    """A device cannot be given while its hardware is in use as another resource."""
+
+    def __init__(self, device: str, hardware: str, resource: str) -> None:
+        super().__init__(device, hardware, resource)
+        self.device = device
+        self.hardware = hardware
+        self.resource = resource
+
+    def __str__(self) -> str:
+        return f"cannot allocate {quote(self.device)}: {self.hardware} is in use as {self.resource}"
+
+
 class PartialAllocationError(AllocationError):
     """For authors to raise in ``allocate``: some of the devices cannot be given.
 
@@ -240,6 +258,25 @@ class DiscoveryFailed(AuthorError):
 
     def __str__(self) -> str:
         return f"{self.resource}: {self.hook} failed: {self.problem}"
+
+
+class DiscoveryEnded(AuthorError):
+    """A ``discover`` that gives one list after the other gives no more."""
+
+    def __str__(self) -> str:
+        return "discover() ended; one that gives lists has to go on until it is closed"
+
+
+class InvalidWatch(AuthorError):
+    """What a plugin watches cannot be watched."""
+
+    def __init__(self, resource: str, problem: str) -> None:
+        super().__init__(resource, problem)
+        self.resource = resource
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.resource}: watch_uevents: {self.problem}"
 
 
 class InvalidHealthCheck(AuthorError):

@@ -10,9 +10,6 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-from plugbay.model.devices import Device
-from plugbay.sdk.plugin import DevicePlugin, checked
-
 
 async def call(hook: Callable[..., Any], *arguments: object) -> Any:
     """The result of a plain or async hook. Plain ones run in a thread."""
@@ -22,27 +19,20 @@ async def call(hook: Callable[..., Any], *arguments: object) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def discovered(plugin: DevicePlugin) -> list[Device]:
-    """The devices that the plugin's `discover` gives.
-
-    Raises:
-        InvalidDevice: it gives something else.
-        Exception: whatever the author's code raises.
-    """
-    return [checked(device) for device in await collected(plugin.discover)]
-
-
 async def collected(find: Callable[[], Any]) -> list[Any]:
-    """What ``find`` gives, whether it is plain, async, a generator or an async one. Plain ones run in a thread."""
-    if inspect.iscoroutinefunction(find):
-        found = await find()
-    else:
-        found = await in_thread(_collect, find)
-        if inspect.isawaitable(found):
-            found = await found
+    """All that ``find`` gives, whether it is plain, async, a generator or an async one."""
+    found = await given(find)
     if hasattr(found, "__aiter__"):
         return [each async for each in found]
     return list(found or ())
+
+
+async def given(find: Callable[[], Any]) -> Any:
+    """What ``find`` gives: a list, None, or an async iterator that nobody has read of. Plain ones run in a thread."""
+    if inspect.iscoroutinefunction(find):
+        return await find()
+    found = await in_thread(_collect, find)
+    return await found if inspect.isawaitable(found) else found
 
 
 async def in_thread(function: Callable[..., Any], *arguments: object) -> Any:

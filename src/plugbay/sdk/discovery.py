@@ -6,78 +6,174 @@ import asyncio
 import contextlib
 import logging
 import os
-from typing import NoReturn
+from collections.abc import AsyncIterator
+from typing import Final, NoReturn
 
-from plugbay.errors import PlugbayError
+from plugbay.errors import DiscoveryEnded, PlugbayError
+from plugbay.kernel.uevent import Uevent, open_uevents
+from plugbay.model.devices import Device
 from plugbay.sdk.backoff import Backoff
-from plugbay.sdk.calls import discovered
 from plugbay.sdk.listing import Listing
-from plugbay.sdk.plugin import DevicePlugin, watched_paths
+from plugbay.sdk.looks import looking
+from plugbay.sdk.plugin import DevicePlugin, resource_of, watched_paths
+from plugbay.sdk.reasons import Reasons
+from plugbay.sdk.uevent_patterns import matches, patterns_of
+from plugbay.sdk.waiting import wait_first
 from plugbay.sdk.watching import Changes, Watches
 
 logger = logging.getLogger(__name__)
 
+STEADY_S: Final = 30.0
+"""A generator that ends sooner may do so again: it waits longer each time before it is started anew."""
+BLIND_EVERY_S: Final = 5.0
+"""How often to look where there are no uevents."""
+FIRST_RECHECK_S: Final = 10.0
+LAST_RECHECK_S: Final = 300.0
+"""Devices that could not be given are looked at again after 10 s; after twice as long each time they fail again."""
+
 
 class Discovery:
-    """Runs `discover` at start, on changes of the watched paths, every so often, and when asked.
+    """Runs `discover` at start, on changes of what the plugin watches, every so often, and when asked.
 
     Args:
         listing: is told what was found.
 
     Attributes:
         found: set once there is a list. Before that a plugin must not register: its empty list would be a claim.
+
+    Raises:
+        InvalidWatch: what the plugin watches cannot be watched.
     """
 
     def __init__(self, plugin: DevicePlugin, listing: Listing) -> None:
         self.found = asyncio.Event()
         self._plugin = plugin
         self._listing = listing
-        self._asked = asyncio.Event()
+        self._paths = watched_paths(plugin)
+        self._uevents = patterns_of(plugin.resource_name, plugin.watch_uevents)
+        self._is_blind = False
+        self._reasons = Reasons()
         self._backoff = Backoff()
         self._last_problem = ""
+        self._recheck: asyncio.TimerHandle | None = None
+        self._recheck_s = 0.0
+        self._failed_at = -LAST_RECHECK_S
+        listing.follow(resource_of(plugin), self._allocation_failed)
 
-    def refresh(self) -> None:
+    def refresh(self, why: str = "refresh()") -> None:
         """Discover again soon; from the event loop's thread."""
-        self._asked.set()
+        self._reasons.add(why)
 
-    async def run(self, watches: Watches) -> NoReturn:
+    async def run(self, watches: Watches) -> None:
         """Discover until cancelled."""
-        paths = watched_paths(self._plugin)
-        if not paths:
+        async with contextlib.AsyncExitStack() as up, asyncio.TaskGroup() as tasks:
+            if self._paths:
+                changes = up.enter_context(watches.watch(self._paths))
+                tasks.create_task(self._follow_paths(changes))
+            if self._uevents:
+                tasks.create_task(self._follow_uevents(await self._open_uevents(up)))
+            up.callback(self._cancel_recheck)
             await self._keep_looking()
-        with watches.watch(paths) as changes:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._follow(changes))
-                await self._keep_looking()
 
-    async def _follow(self, changes: Changes) -> None:
-        async for _ in changes:
-            self._asked.set()
+    async def _follow_paths(self, changes: Changes) -> None:
+        async for changed in changes:
+            for path in sorted(changed):
+                self._reasons.add(f"watch of {path}")
+
+    async def _open_uevents(self, up: contextlib.AsyncExitStack) -> AsyncIterator[object]:
+        try:
+            return await up.enter_async_context(open_uevents())
+        except OSError as error:
+            self._is_blind = True
+            logger.warning("%s: there are no uevents here, looking now and then: %s", self._plugin.resource_name, error)
+            return _never()
+
+    async def _follow_uevents(self, events: AsyncIterator[object]) -> None:
+        async for event in events:
+            if not isinstance(event, Uevent) or matches(self._uevents, event.properties):
+                self._reasons.add(str(event))
 
     async def _keep_looking(self) -> NoReturn:
+        why = "first look"
         while True:
-            self._asked.clear()
-            delay_s = await self._look()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(delay_s):
-                    await self._asked.wait()
+            self._reasons.take()  # given before this look: it will see
+            delay_s = await self._look(why)
+            why = await self._next_reason(delay_s)
 
-    async def _look(self) -> float | None:
+    async def _next_reason(self, delay_s: float | None) -> str:
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._reasons.wait()
+        except TimeoutError:
+            return "looking for devices failed before" if self._last_problem else "interval"
+        await self._reasons.settle()
+        return self._reasons.take()
+
+    async def _look(self, why: str) -> float | None:
         """Discover once; returns the seconds until the next run is due at the latest."""
         moment = self._listing.moment()
         try:
-            self._listing.found(await discovered(self._plugin), moment=moment)
+            async with looking(self._plugin) as look:
+                self._take(look.devices, moment, why)
+                if look.later is not None:
+                    return await self._follow_lists(look.later)
         except Exception as error:  # an author's code may raise anything, and must not end the plugin
-            if not is_path_missing(self._plugin, error):
-                self._report(error)
-                return self._backoff.next_delay_s()
-            self._listing.found((), moment=moment)
+            return self._failed(error, why)
+        self._works()
+        self._backoff.reset()
+        return self._every_s()
+
+    def _every_s(self) -> float | None:
+        every = self._plugin.every
+        return min(BLIND_EVERY_S, every or BLIND_EVERY_S) if self._is_blind else every
+
+    def _take(self, devices: list[Device], moment: int, why: str) -> None:
+        self._listing.found(devices, moment=moment, why=why)
+        self.found.set()
+
+    async def _follow_lists(self, lists: AsyncIterator[list[Device]]) -> float | None:
+        """Take the lists of a generator that goes on, until there is a reason to start it anew; returns as `_look`."""
+        loop = asyncio.get_running_loop()
+        started, delay_s = loop.time(), None
+
+        async def follow() -> None:
+            nonlocal delay_s
+            problem = await self._take_all(lists)
+            if loop.time() - started >= STEADY_S:
+                self._backoff.reset()
+                self._last_problem = ""
+            delay_s = self._failed(problem, "discover() ended")
+
+        await wait_first(follow, self._reasons.wait)
+        return delay_s
+
+    async def _take_all(self, lists: AsyncIterator[list[Device]]) -> Exception:
+        """Take ``lists`` to their end; returns what ended them."""
+        while True:
+            moment = self._listing.moment()
+            try:
+                devices = await anext(lists)
+                self._take(devices, moment, "discover() says so")
+            except StopAsyncIteration:
+                return DiscoveryEnded()
+            except Exception as error:  # an author's code may raise anything
+                return error
+            self._works()
+
+    def _failed(self, error: Exception, why: str) -> float | None:
+        """Say that looking failed; returns the seconds until it is tried again."""
+        if is_path_missing(self._plugin, error):
+            self._take([], self._listing.moment(), why)
+            self._works()
+            self._backoff.reset()
+            return self._every_s()
+        self._report(error)
+        return self._backoff.next_delay_s()
+
+    def _works(self) -> None:
         if self._last_problem:
             logger.info("%s: looking for devices works again", self._plugin.resource_name)
         self._last_problem = ""
-        self._backoff.reset()
-        self.found.set()
-        return self._plugin.every
 
     def _report(self, error: Exception) -> None:
         is_ours = isinstance(error, PlugbayError)  # its sentence says all there is to say
@@ -92,6 +188,28 @@ class Discovery:
             problem,
             exc_info=None if is_ours else error,
         )
+
+    def _allocation_failed(self) -> None:
+        """Look again later, or devices of a plugin that has nothing else to say of their health never recover."""
+        loop = asyncio.get_running_loop()
+        is_rare = loop.time() - self._failed_at > 2 * LAST_RECHECK_S
+        self._recheck_s = FIRST_RECHECK_S if is_rare else min(LAST_RECHECK_S, 2 * self._recheck_s)
+        self._failed_at = loop.time()
+        self._cancel_recheck()
+        self._recheck = loop.call_later(self._recheck_s, self._look_for_failed)
+
+    def _look_for_failed(self) -> None:
+        if self._listing.has_failed:
+            self._reasons.add("devices that could not be given")
+
+    def _cancel_recheck(self) -> None:
+        if self._recheck is not None:
+            self._recheck.cancel()
+
+
+async def _never() -> AsyncIterator[object]:
+    await asyncio.Event().wait()
+    yield None
 
 
 def is_path_missing(plugin: DevicePlugin, error: Exception) -> bool:

@@ -117,7 +117,8 @@ class HealthMonitor:
             if each in devices:
                 before = self._judgements.get(each, UNJUDGED)
                 self._judgements[each] = judge(before, verdict, fall=settings.fall, rise=settings.rise)
-        self._listing.judged((each for each, verdict in verdicts.items() if verdict.is_healthy), moment=moment)
+        healthy = (each for each, verdict in verdicts.items() if verdict.is_healthy)
+        self._listing.judged(healthy, moment=moment, why=f"health check {self._check.name}")
 
     @asynccontextmanager
     async def _asking(self) -> AsyncIterator[Asking]:

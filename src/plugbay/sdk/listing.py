@@ -11,6 +11,7 @@ from plugbay.errors import PlugbayError
 from plugbay.model.devices import Device, index_devices
 from plugbay.model.health import Health, HealthState
 from plugbay.model.ids import DeviceId
+from plugbay.sdk.differences import log_differences
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,19 @@ class Listing:
         self._failed: dict[DeviceId, tuple[int, Health]] = {}
         self._moment = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._name = ""
+        self._published: Mapping[DeviceId, Device] = {}
+        self._whys: dict[str, None] = {}
+        self._on_failure: Callable[[], object] | None = None
+
+    def follow(self, name: str, on_failure: Callable[[], object]) -> None:
+        """Log every difference from one list to the next as of ``name``, and tell when devices could not be given."""
+        self._name, self._on_failure = name, on_failure
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether devices that could not be given wait for somebody who finds them healthy."""
+        return bool(self._failed)
 
     @property
     def devices(self) -> Mapping[DeviceId, Device]:
@@ -54,8 +68,8 @@ class Listing:
         """To be asked for before looking at devices: what is seen then says nothing about failures after it."""
         return self._moment
 
-    def found(self, devices: Iterable[Device], *, moment: int) -> None:
-        """These are all devices now.
+    def found(self, devices: Iterable[Device], *, moment: int, why: str) -> None:
+        """These are all devices now; ``why`` says what made somebody look.
 
         Raises:
             DuplicateDevice, DeviceListTooLarge: the list stays as it was.
@@ -66,7 +80,7 @@ class Listing:
         self._failed = {each: failure for each, failure in failed.items() if each in fresh}
         self._recover((device.id for device in fresh.values() if device.health.is_healthy), moment)
         try:
-            self.publish()
+            self.publish(why)
         except Exception:
             self._found, self._failed = before, failed
             raise
@@ -77,9 +91,10 @@ class Listing:
         """From now on ``judge`` is asked about every device. The gravest word counts, of equals the first."""
         self._judges.append(judge)
 
-    def judged(self, healthy: Iterable[DeviceId], *, moment: int) -> None:
+    def judged(self, healthy: Iterable[DeviceId], *, moment: int, why: str) -> None:
         """The judges have something new to say; ``healthy`` are those that a check found so."""
         self._recover(healthy, moment)
+        self._whys[why] = None
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SETTLE_S, self._publish_late)
 
@@ -87,12 +102,21 @@ class Listing:
         """Devices that could not be given: so listed until something that looked later says they are healthy."""
         self._moment += 1
         self._failed.update({each: (self._moment, health) for each, health in failures.items() if each in self._found})
+        self._whys["allocate()"] = None
         self._publish_late()
+        if self._on_failure is not None:
+            self._on_failure()
 
-    def publish(self) -> None:
-        """Have the list as it is now."""
+    def publish(self, why: str = "") -> None:
+        """Have the list as it is now; ``why`` adds to what was told before."""
         self._cancel_timer()
-        self._publish([device.with_health(self.health_of(device)) for device in self._found.values()])
+        fresh = {each: device.with_health(self.health_of(device)) for each, device in self._found.items()}
+        self._publish(fresh.values())
+        before, self._published = self._published, fresh
+        whys = dict.fromkeys((*self._whys, why) if why else self._whys)
+        self._whys.clear()
+        if self._name:
+            log_differences(self._name, before, fresh, why=", ".join(whys))
 
     def health_of(self, device: Device) -> Health:
         """The gravest word on a device."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,8 +12,8 @@ from plugbay.model.edits import ContainerEdits, merge_devices
 from plugbay.model.ids import ResourceName, parse_resource_name
 from plugbay.sdk.checks import HealthCheck, checks_of
 
-Discovered = Iterable[Device] | AsyncIterable[Device] | Awaitable[Iterable[Device]]
-"""Devices, however they come: a list, a generator, an async generator, or a coroutine that returns them."""
+Discovered = Iterable[Device] | AsyncIterable[Device] | AsyncIterable[Iterable[Device]] | Awaitable[Iterable[Device]]
+"""Devices, however they come: a list, a generator, an async generator of devices or of whole lists, or a coroutine."""
 
 
 class DevicePlugin:
@@ -26,6 +26,8 @@ class DevicePlugin:
     Attributes:
         resource_name: ``vendor-domain/type``.
         watch: paths whose changes make `discover` run again; they need not exist.
+        watch_uevents: events of the kernel that make `discover` run again, such as ``{"SUBSYSTEM": "tty"}``: properties
+            and shell patterns for their values, all of which have to match. Several mappings are alternatives.
         every: seconds between runs of `discover` when nothing changes; None for never.
         join_env: what joins the values of one variable when a container gets several devices; None takes equal
             values once and makes differing ones an error.
@@ -33,6 +35,7 @@ class DevicePlugin:
 
     resource_name: str = ""
     watch: str | Path | Sequence[str | Path] = ()
+    watch_uevents: Mapping[str, str] | Sequence[Mapping[str, str]] = ()
     every: float | None = None
     join_env: str | None = ","
 
@@ -48,9 +51,11 @@ class DevicePlugin:
         return None
 
     def discover(self) -> Discovered:
-        """All devices there are now, each ID once. Called at start, when `watch` or `every` says, and on SIGHUP.
+        """All devices there are now, each ID once. Called at start, when what is watched changes, and on SIGHUP.
 
-        If it raises, the last devices stay and it is tried again later. A missing watched path means no devices.
+        An async generator may yield lists instead of devices: each is all there are now, and it goes on as long as
+        the plugin is served. If it raises or ends, the last devices stay and it is called again later. A missing
+        watched path means no devices.
         """
         raise NotImplementedError
 
@@ -88,6 +93,7 @@ def plugin(
     resource_name: str,
     *,
     watch: str | Path | Sequence[str | Path] = (),
+    watch_uevents: Mapping[str, str] | Sequence[Mapping[str, str]] = (),
     every: float | None = None,
     join_env: str | None = ",",
     health: Callable[..., Any] | Sequence[Callable[..., Any]] = (),
@@ -110,6 +116,7 @@ def plugin(
 
     def decorate(function: Callable[..., Any]) -> DevicePlugin:
         made = _FunctionPlugin(function, resource_name, watch=watch, every=every, join_env=join_env, checks=checks)
+        made.watch_uevents = watch_uevents
         if preferred_allocation is not None:
             made.preferred_allocation = preferred_allocation  # type: ignore[assignment]  # `offers` looks for it
         health_checks(made)  # to be refused here, where they are written

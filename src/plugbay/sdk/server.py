@@ -91,7 +91,7 @@ class PluginServer:
 
     def reload(self) -> None:
         """Look for devices again and register again, as on SIGHUP."""
-        self._discovery.refresh()
+        self._discovery.refresh("SIGHUP")
         self._keeper.ask_anew()
 
     def stop(self) -> None:

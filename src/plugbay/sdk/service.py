@@ -65,7 +65,7 @@ class PluginService:
         return len(self._streams)
 
     def publish(self, devices: Iterable[Device]) -> None:
-        """Make ``devices`` the list, and send it if it differs from the last one. Differences are logged.
+        """Make ``devices`` the list, and send it if it differs from the last one.
 
         Raises:
             DuplicateDevice, DeviceListTooLarge: the list stays as it was.
@@ -77,7 +77,6 @@ class PluginService:
         message = encode_devices(fresh.values())
         if len(message) > MAX_MESSAGE_BYTES:
             raise DeviceListTooLarge(self._plugin.resource_name, len(message), MAX_MESSAGE_BYTES)
-        _log_difference(self._plugin.resource_name, self._devices, fresh)
         self._devices = fresh
         self._behind = {listed.id: device for listed, device in behind}
         if message == self._message:
@@ -194,21 +193,3 @@ def _check_preference(resource: str, request: PreferenceRequest, preferred: list
     if not chosen >= set(request.must_include):
         raise InvalidPreference(resource, "a choice without all the devices that must be included")
     return preferred
-
-
-def _log_difference(resource: str, before: Mapping[DeviceId, Device], after: Mapping[DeviceId, Device]) -> None:
-    for device_id in before.keys() - after.keys():
-        logger.info("%s: device %s is gone", resource, device_id)
-    for device_id, device in after.items():
-        if device_id not in before:
-            logger.info("%s: new device %s, %s", resource, device_id, device.health)
-        elif _is_other_state(before[device_id].health, device.health):
-            level = logging.INFO if device.health.is_healthy else logging.WARNING
-            logger.log(level, "%s: device %s is %s", resource, device_id, device.health)
-        elif before[device_id].with_health(device.health) != device:
-            logger.info("%s: device %s changed", resource, device_id)
-
-
-def _is_other_state(before: Health, after: Health) -> bool:
-    """Whether an operator has to be told; messages change with every degree of a temperature."""
-    return (before.state, before.reason) != (after.state, after.reason)

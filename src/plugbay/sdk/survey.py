@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from plugbay.errors import DiscoveryFailed, PlugbayError
 from plugbay.model.devices import Device
-from plugbay.sdk.calls import call, discovered
+from plugbay.sdk.calls import call
 from plugbay.sdk.discovery import is_path_missing
 from plugbay.sdk.health import HealthMonitor
 from plugbay.sdk.listing import Listing
+from plugbay.sdk.looks import discovered
 from plugbay.sdk.plugin import DevicePlugin, health_checks
 from plugbay.sdk.preparation import tear_down
 
@@ -33,7 +34,7 @@ async def survey(plugin: DevicePlugin) -> list[Device]:
     except Exception as error:  # an author's code may raise anything
         raise _failed(plugin, "set_up()", error) from error
     try:
-        listing.found(await _found(plugin), moment=listing.moment())
+        listing.found(await _found(plugin), moment=listing.moment(), why="survey")
         for monitor in monitors:
             await monitor.look_once()
         listing.publish()

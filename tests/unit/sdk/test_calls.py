@@ -10,7 +10,8 @@ import pytest
 
 from plugbay import Device, DevicePlugin
 from plugbay.errors import InvalidDevice
-from plugbay.sdk.calls import call, discovered, in_thread
+from plugbay.sdk.calls import call, in_thread
+from plugbay.sdk.looks import discovered
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
 

@@ -44,7 +44,7 @@ class Opinion:
 def listing_of(*devices: Device) -> tuple[Listing, Published]:
     published = Published()
     listing = Listing(published)
-    listing.found(devices, moment=listing.moment())
+    listing.found(devices, moment=listing.moment(), why="test")
     return listing, published
 
 
@@ -62,7 +62,7 @@ def test_gravest_word_counts(discovered: Health, judged: Health, listed: Health)
     listing = Listing(published)
     listing.add_judge(Opinion())
     listing.add_judge(Opinion(a=judged))
-    listing.found([Device("a", health=discovered)], moment=0)
+    listing.found([Device("a", health=discovered)], moment=0, why="test")
     assert published.lists == [{"a": listed}]
 
 
@@ -72,17 +72,17 @@ def test_judges_hear_of_new_devices_after_they_are_listed() -> None:
     listing.add_judge(judge)
     published.refuses = True
     with pytest.raises(OSError, match="too large"):
-        listing.found([Device("a")], moment=0)
+        listing.found([Device("a")], moment=0, why="test")
     assert (judge.times_told, dict(listing.devices)) == (0, {})
     published.refuses = False
-    listing.found([Device("a")], moment=0)
+    listing.found([Device("a")], moment=0, why="test")
     assert judge.times_told == 1
 
 
 def test_duplicates_leave_the_list_as_it_was() -> None:
     listing, published = listing_of(Device("a"))
     with pytest.raises(DuplicateDevice):
-        listing.found([Device("b"), Device("b")], moment=0)
+        listing.found([Device("b"), Device("b")], moment=0, why="test")
     assert list(listing.devices) == ["a"]
     assert len(published.lists) == 1
 
@@ -91,7 +91,7 @@ async def test_verdicts_close_together_make_one_list() -> None:
     listing, published = listing_of(Device("a"))
     published.came.clear()
     for _ in range(10):
-        listing.judged((), moment=0)
+        listing.judged((), moment=0, why="test")
     await asyncio.wait_for(published.came.wait(), 5)
     assert len(published.lists) == 2
 
@@ -102,11 +102,11 @@ def test_failed_device_is_unhealthy_until_found_healthy_later() -> None:
     listing.allocation_failed({A: FAILED, DeviceId("gone"): FAILED})
     assert published.lists[-1] == {"a": FAILED, "b": HEALTHY}
     devices = [Device("a"), Device("b")]
-    listing.found(devices, moment=before)
+    listing.found(devices, moment=before, why="test")
     assert published.lists[-1]["a"] == FAILED, "that look began before the failure"
-    listing.found([Device("a", health=LOST), Device("b")], moment=listing.moment())
+    listing.found([Device("a", health=LOST), Device("b")], moment=listing.moment(), why="test")
     assert published.lists[-1]["a"] == FAILED, "that look found it no better"
-    listing.found(devices, moment=listing.moment())
+    listing.found(devices, moment=listing.moment(), why="test")
     assert published.lists[-1]["a"] == HEALTHY
 
 
@@ -114,6 +114,6 @@ async def test_healthy_verdict_ends_a_failure() -> None:
     listing, published = listing_of(Device("a"), Device("b"))
     listing.allocation_failed({A: FAILED, B: FAILED})
     published.came.clear()
-    listing.judged([A], moment=listing.moment())
+    listing.judged([A], moment=listing.moment(), why="test")
     await asyncio.wait_for(published.came.wait(), 5)
     assert published.lists[-1] == {"a": HEALTHY, "b": FAILED}

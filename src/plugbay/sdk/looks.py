@@ -1,0 +1,77 @@
+"""One run of a plugin's `discover`: a list of devices, or one list after the other."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from plugbay.errors import InvalidDevice
+from plugbay.model.devices import Device
+from plugbay.sdk.calls import given
+from plugbay.sdk.plugin import DevicePlugin, checked
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a run gave.
+
+    Attributes:
+        devices: all there were at first.
+        later: the lists that come as things change; None when the run is over.
+    """
+
+    devices: list[Device]
+    later: AsyncIterator[list[Device]] | None = None
+
+
+@asynccontextmanager
+async def looking(plugin: DevicePlugin) -> AsyncIterator[Look]:
+    """Run ``discover``; an async generator that goes on is closed at the end of the block.
+
+    Raises:
+        InvalidDevice: it gives something else than devices.
+        Exception: whatever the author's code raises.
+    """
+    found = await given(plugin.discover)
+    if not hasattr(found, "__aiter__"):
+        yield Look([checked(device) for device in found or ()])
+        return
+    items = aiter(found)
+    try:
+        yield await _first(items)
+    finally:
+        if hasattr(items, "aclose"):
+            await items.aclose()
+
+
+async def discovered(plugin: DevicePlugin) -> list[Device]:
+    """The devices that ``discover`` gives first; raises as `looking`."""
+    async with looking(plugin) as look:
+        return look.devices
+
+
+async def _first(items: AsyncIterator[Any]) -> Look:
+    """The first list of an async iterator: of single devices, which make one list, or of lists."""
+    devices: list[Device] = []
+    async for item in items:
+        if _is_list(item) and not devices:
+            return Look(_checked_list(item), _later(items))
+        devices.append(checked(item))
+    return Look(devices)
+
+
+async def _later(items: AsyncIterator[Any]) -> AsyncIterator[list[Device]]:
+    async for item in items:
+        if not _is_list(item):
+            raise InvalidDevice(repr(item), "discover() has to go on with lists, as it began")
+        yield _checked_list(item)
+
+
+def _is_list(item: object) -> bool:
+    return not isinstance(item, Device | str) and isinstance(item, Iterable)
+
+
+def _checked_list(item: Iterable[Any]) -> list[Device]:
+    return [checked(device) for device in item]
