@@ -8,6 +8,7 @@ from pathlib import Path
 
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
+from plugbay.manager.release_rules import DEFAULT_LIMITS, ReleaseLimits
 
 
 class ForeignCheckpoint(Enum):
@@ -32,6 +33,7 @@ class ManagerConfig:
         grace_period_s: how long the devices of a plugin that went away still count. A kubelet's is 5 minutes.
         on_foreign_checkpoint: what to do about a valid checkpoint file that we did not write.
         gates: feature gates; the defaults are those of kubelet 1.36.
+        release: limits of PostStopContainer and Deallocate, where the gate ``DeviceManagerDeallocate`` is on.
     """
 
     paths: KubeletPaths
@@ -42,3 +44,4 @@ class ManagerConfig:
     grace_period_s: float = 300.0
     gates: FeatureGates = DEFAULT_GATES
     on_foreign_checkpoint: ForeignCheckpoint = ForeignCheckpoint.IMPORT
+    release: ReleaseLimits = DEFAULT_LIMITS

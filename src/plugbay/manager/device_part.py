@@ -68,9 +68,10 @@ class DevicePart:
         devices = await self._choose(resource, wish.required, affinity)
         self._transaction.claim(resource, devices)
         endpoint = self._endpoint(resource)
-        passed(Effect.ALLOCATING)
-        response = await endpoint.allocate(devices)
-        passed(Effect.ALLOCATED)
+        async with self._transaction.intents.allocating(resource, devices):
+            passed(Effect.ALLOCATING)
+            response = await endpoint.allocate(devices)
+            passed(Effect.ALLOCATED)
         self._transaction.assignments.append(
             Assignment(wish.pod, wish.container, wish.resource, _by_node(resource, devices), response)
         )

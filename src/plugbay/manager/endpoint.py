@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -11,6 +12,7 @@ from plugbay.allocation.choose import Preference
 from plugbay.allocation.table import DeviceTable
 from plugbay.errors import (
     AllocateFailed,
+    AllocateUnsettled,
     NoContainerResponse,
     PreferredAllocationFailed,
     PreStartFailed,
@@ -18,6 +20,8 @@ from plugbay.errors import (
     RpcFailed,
 )
 from plugbay.manager.config import ManagerConfig
+from plugbay.manager.operations import Operation, OperationKind
+from plugbay.manager.release_rules import may_have_happened
 from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.wire.device_list import ChangedDevices, NewList
@@ -34,7 +38,8 @@ class Endpoint:
     Attributes:
         resource: what it serves.
         socket: its socket.
-        options: what it wants to be called for; set by `connect`.
+        options: what it wants to be called for; set by `connect`, and less once a method turns out to be missing.
+        release_slots: so many calls of `release` it may have at a time.
         table: its last list; None before the first one.
     """
 
@@ -44,6 +49,7 @@ class Endpoint:
         self.options = PluginOptions()
         self.table: DeviceTable | None = None
         self.serial = next(_serial)
+        self.release_slots = asyncio.Semaphore(config.release.parallel)
         self._config = config
         self._client = PluginClient(socket)
 
@@ -87,14 +93,33 @@ class Endpoint:
             raise PreferredAllocationFailed(self.resource, str(error)) from error
 
     async def allocate(self, devices: Sequence[DeviceId]) -> bytes:
-        """The encoded container response for ``devices``."""
+        """The encoded container response for ``devices``.
+
+        Raises:
+            AllocateUnsettled: the plugin may have allocated them nevertheless.
+            AllocateFailed: it refused.
+            NoContainerResponse: it agreed, and gave nothing.
+        """
         try:
             response = await self._client.allocate(devices, timeout_s=self._config.call_timeout_s)
         except RpcFailed as error:
-            raise AllocateFailed(self.resource, str(error)) from error
+            failure = AllocateUnsettled if may_have_happened(error) else AllocateFailed
+            raise failure(self.resource, str(error)) from error
         if response is None:
             raise NoContainerResponse(self.resource)
         return response.encoded
+
+    async def release(self, operation: Operation, *, timeout_s: float) -> None:
+        """Call PostStopContainer or Deallocate.
+
+        Raises:
+            RpcFailed: it is not confirmed.
+        """
+        match operation.kind:
+            case OperationKind.POST_STOP:
+                await self._client.post_stop_container(operation.devices, operation.id, timeout_s=timeout_s)
+            case OperationKind.DEALLOCATE:
+                await self._client.deallocate(operation.devices, operation.id, operation.reason, timeout_s=timeout_s)
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
         try:

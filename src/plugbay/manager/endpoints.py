@@ -15,6 +15,7 @@ from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.gates import Gate
 from plugbay.manager.health import HealthNotices
 from plugbay.manager.registration import check_registration
+from plugbay.manager.releases import Releases
 from plugbay.manager.state import Live, ManagerState, Resource, Restored, Stopped
 from plugbay.manager.store import Change, DeleteResource, SaveResource, Store
 from plugbay.model.ids import ResourceName
@@ -43,6 +44,7 @@ class Endpoints:
         tasks: asyncio.TaskGroup,
         state: ManagerState,
         changes: Changes,
+        releases: Releases,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -50,6 +52,7 @@ class Endpoints:
         self._tasks = tasks
         self._state = state
         self._changes = changes
+        self._releases = releases
         self._connected: dict[ResourceName, list[Endpoint]] = {}
         self._waiting: set[asyncio.Task[None]] = set()
         self.health_notices = HealthNotices()
@@ -127,11 +130,13 @@ class Endpoints:
         resource.endpoint = Live(endpoint.socket.name, self._clock.now(), endpoint.options)
         if endpoint.table is not None:
             self._replace_table(resource, endpoint.table)
+        self._releases.plugin_changed(resource.name)
         self._changes.notify()
 
     def _replace_table(self, resource: Resource, table: DeviceTable) -> None:
         before = resource.unhealthy_claims
         resource.replace_table(table)
+        self._releases.devices_listed(resource.name)
         changed = before ^ resource.unhealthy_claims
         if changed and self._config.gates.is_enabled(Gate.RESOURCE_HEALTH_STATUS):
             self.health_notices.put(self._state.holders(resource.name, changed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -50,7 +51,7 @@ async def settle_checkpoint(config: ManagerConfig, store: Store, stored: Stored,
         raise CheckpointNotOurs(str(path))
     imported = imported_state(data)
     # With its checksum, or a crash before the first view would import the file again, over newer admissions.
-    imported = Stored(imported.assignments, imported.resources, frozenset({recorded}))
+    imported = replace(imported, view_checksums=frozenset({recorded}), operations=stored.operations)
     await store.commit([Replace(imported)])
     logger.warning(
         "imported %d assignments and %d resources from %s, which another program wrote; %d assignments were replaced",

@@ -23,6 +23,7 @@ class Gate(Enum):
     KUBELET_POD_RESOURCES_GET = "KubeletPodResourcesGet"
     KUBELET_POD_RESOURCES_DYNAMIC_RESOURCES = "KubeletPodResourcesDynamicResources"
     KUBELET_POD_RESOURCES_LIST_USE_ACTIVE_PODS = "KubeletPodResourcesListUseActivePods"
+    DEVICE_MANAGER_DEALLOCATE = "DeviceManagerDeallocate"
 
 
 class Stage(Enum):
@@ -59,10 +60,17 @@ GATES: Final[Mapping[Gate, GateSpec]] = {
     Gate.KUBELET_POD_RESOURCES_GET: GateSpec(Stage.GA, True, Change.LOCKED),
     Gate.KUBELET_POD_RESOURCES_DYNAMIC_RESOURCES: GateSpec(Stage.GA, True, Change.LOCKED),
     Gate.KUBELET_POD_RESOURCES_LIST_USE_ACTIVE_PODS: GateSpec(Stage.DEPRECATED, True),
+    Gate.DEVICE_MANAGER_DEALLOCATE: GateSpec(Stage.ALPHA, False),
 }
-"""As in kubelet 1.36."""
+"""As in kubelet 1.36, and with the one that was proposed to it: ``DeviceManagerDeallocate``."""
 
-_WITH_EFFECT: Final = frozenset({Gate.RESOURCE_HEALTH_STATUS, Gate.KUBELET_POD_RESOURCES_LIST_USE_ACTIVE_PODS})
+_WITH_EFFECT: Final = frozenset(
+    {
+        Gate.RESOURCE_HEALTH_STATUS,
+        Gate.KUBELET_POD_RESOURCES_LIST_USE_ACTIVE_PODS,
+        Gate.DEVICE_MANAGER_DEALLOCATE,
+    }
+)
 """The others are about what a device manager of ours does not have: DRA, topology policies, exclusive CPUs."""
 _WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 """Set every gate of a stage that is not set by its own name."""

@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from enum import Enum
 
 from plugbay.allocation.table import NO_DEVICES
 from plugbay.errors import (
@@ -26,23 +27,27 @@ from plugbay.manager import snapshot
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.device_part import DevicePart
 from plugbay.manager.effects import Effect, passed
+from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.endpoints import Endpoints
 from plugbay.manager.foreign import settle_checkpoint
 from plugbay.manager.gates import Gate
 from plugbay.manager.health import DevicesHealth, health_of
+from plugbay.manager.intents import Intents
 from plugbay.manager.lanes import Lanes
 from plugbay.manager.podresources import AdmittedPods
 from plugbay.manager.podresources_reader import PodResourcesReader
 from plugbay.manager.registration import prepare_directory
+from plugbay.manager.releases import ReleaseNotice, Releases
 from plugbay.manager.rendering import Holdings
 from plugbay.manager.snapshot import ResourceCount, Snapshot
 from plugbay.manager.state import Assignment, Expired, ManagerState, Restored, Stopped
-from plugbay.manager.store import DeletePod, SaveAssignments, Store, Stored, open_store
+from plugbay.manager.store import DeletePod, SaveAssignments, SaveOperation, Store, Stored, open_store
 from plugbay.manager.transaction import PodTransaction
 from plugbay.manager.view import holdings_of, open_view
 from plugbay.manager.watcher import make_directory, run_watcher
 from plugbay.model.edits import ContainerEdits, merge_resources
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import PodRequest
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
@@ -86,7 +91,9 @@ async def run_manager(config: ManagerConfig, *, clock: Clock) -> AsyncIterator[D
         await stack.enter_async_context(tasks)
         manager.endpoints.restore(stored.resources)
         manager.restore(stored)
+        await manager.releases.restore(stored)
         stack.push_async_callback(manager.endpoints.close)  # runs after registration has stopped
+        stack.push_async_callback(manager.releases.close)  # before that, or its calls would seem to fail
         await stack.enter_async_context(
             serve_grpc(config.paths.registration_socket, [registration_handler(manager.endpoints.register)])
         )
@@ -94,6 +101,15 @@ async def run_manager(config: ManagerConfig, *, clock: Clock) -> AsyncIterator[D
         # Only now: a manager that could not start must leave the file as it was.
         stack.callback(view.start(manager.changes(), tasks).cancel)
         yield manager
+
+
+class Patience(Enum):
+    """How long the release of a pod waits for its plugins."""
+
+    USUAL = "usual"
+    """Until each Deallocate was tried once, as long as the limit says."""
+    NONE = "none"
+    """Not at all: somebody wants the pod gone at once."""
 
 
 class DeviceManager:
@@ -111,7 +127,10 @@ class DeviceManager:
         self._changes = Changes()
         self._lanes = Lanes()
         self.admitted_pods = AdmittedPods()
-        self.endpoints = Endpoints(config, clock, store, tasks, self._state, self._changes)
+        self.releases = Releases(
+            config, clock, store, tasks, self._state, changes=self._changes, active=self._active_endpoint
+        )
+        self.endpoints = Endpoints(config, clock, store, tasks, self._state, self._changes, self.releases)
 
     # --- pods -------------------------------------------------------------------------------------------------------
 
@@ -141,29 +160,62 @@ class DeviceManager:
             async with self._lanes.enter(pod):
                 if (request := self._lacking(pod, container)) is not None:
                     await self._give_devices(request, frozenset())
-        for assignment in self._state.of_container(pod, container):
-            await self._pre_start(assignment)
+        self.releases.container_not_started(pod, container)  # nothing came of what was prepared before
+        await self.releases.before_start(pod, container)
+        await self._pre_start_all(pod, container)
         return self.edits(pod, container)
+
+    def container_ended(self, pod: PodUid, container: ContainerName, instance: str) -> None:
+        """An instance of a container is dead: its plugins hear of it that want to. Harmless twice.
+
+        Args:
+            instance: the runtime's ID of it; only the container's newest one counts.
+        """
+        self.releases.container_ended(pod, container, instance)
+
+    def container_not_started(self, pod: PodUid, container: ContainerName) -> None:
+        """After `prepare_container` nothing was started."""
+        self.releases.container_not_started(pod, container)
 
     def edits(self, pod: PodUid, container: ContainerName) -> ContainerEdits:
         """What a container gets from all its devices; on conflict the first resource name wins."""
         return merge_resources(decode_edits(item.response) for item in self._state.of_container(pod, container))
 
-    async def release_pod(self, pod: PodUid) -> None:
-        """The pod has ended and its processes are gone: its devices are free, durably. Harmless twice.
+    async def release_pod(
+        self, pod: PodUid, *, reason: ReleaseReason = ReleaseReason.POD_ENDED, patience: Patience = Patience.USUAL
+    ) -> None:
+        """The pod has ended and its processes are gone: its devices are no longer its own, durably. Harmless twice.
+
+        They are free, but for those whose plugin has yet to confirm Deallocate.
 
         Raises:
             StoreUnusable: nothing is released.
         """
         async with self._lanes.enter(pod):
             if pod in self._state.pods():
-                passed(Effect.RELEASING)
-                await self._store.commit([DeletePod(pod)])  # first, or a crash could leave a device with two owners
-                self._state.remove_pod(pod)
-                passed(Effect.RELEASED)
-                logger.info("released the devices of pod %s", pod)
-                self._changes.notify()
+                self.releases.prepared_in_vain(pod)
+                # a task of its own, for the same reason as that of a commit
+                problem = await asyncio.shield(self._tasks.create_task(self._release(pod, reason)))
+                if problem is not None:
+                    raise problem
             self.admitted_pods.remove(pod)
+        if patience is Patience.USUAL:
+            await self.releases.first_attempts(pod)
+
+    async def _release(self, pod: PodUid, reason: ReleaseReason) -> StoreUnusable | None:
+        operations = self.releases.of_ended_pod(pod, reason)
+        passed(Effect.RELEASING)
+        try:  # first, or a crash could leave a device with two owners
+            await self._store.commit([DeletePod(pod), *map(SaveOperation, operations)])
+        except StoreUnusable as error:
+            return error
+        self.releases.start(operations)
+        self.releases.pod_is_gone(pod)
+        self._state.remove_pod(pod)
+        passed(Effect.RELEASED)
+        logger.info("released the devices of pod %s", pod)
+        self._changes.notify()
+        return None
 
     # --- onlookers --------------------------------------------------------------------------------------------------
 
@@ -193,6 +245,10 @@ class DeviceManager:
         """Pods whose `health_of` may have become another, as it happens; for one reader."""
         return aiter(self.endpoints.health_notices)
 
+    def release_notices(self) -> AsyncIterator[ReleaseNotice]:
+        """Failed PostStopContainer and Deallocate calls, as they happen; for one reader."""
+        return aiter(self.releases.notices)
+
     def snapshot(self) -> Snapshot:
         return snapshot.take(self._state)
 
@@ -219,7 +275,9 @@ class DeviceManager:
 
     async def _give_devices(self, pod: PodRequest, running: frozenset[ContainerName]) -> None:
         """All of them, or none; the caller holds the pod's lane."""
-        transaction = PodTransaction(self._state)
+        await self.releases.first_attempts(pod.uid)  # of its own leftovers, from a crash in the middle of its admission
+        intents = Intents(pod.uid, state=self._state, store=self._store, releases=self.releases)
+        transaction = PodTransaction(self._state, intents)
         try:
             for name in sorted({name for container in pod.containers for name in container.limits}):
                 part = DevicePart(name, pod, running, transaction, state=self._state, endpoints=self.endpoints)
@@ -251,7 +309,7 @@ class DeviceManager:
     async def _commit(self, transaction: PodTransaction) -> StoreUnusable | None:
         passed(Effect.COMMITTING)
         try:
-            await self._store.commit([SaveAssignments(tuple(transaction.assignments))])
+            await self._store.commit([SaveAssignments(tuple(transaction.assignments)), transaction.intents.committed()])
         except StoreUnusable as error:
             transaction.roll_back()
             return error
@@ -260,15 +318,32 @@ class DeviceManager:
         self._changes.notify()
         return None
 
-    async def _pre_start(self, assignment: Assignment) -> None:
+    async def _pre_start_all(self, pod: PodUid, container: ContainerName) -> None:
+        called = []
+        try:
+            for assignment in self._state.of_container(pod, container):
+                endpoint = self._to_pre_start(assignment)
+                if endpoint is not None:
+                    await endpoint.pre_start_container(sorted(assignment.devices))
+                    called.append(assignment.resource)
+        except BaseException:
+            self.releases.prepared(pod, container, called)
+            self.releases.container_not_started(pod, container)
+            raise
+        self.releases.prepared(pod, container, called)
+
+    def _to_pre_start(self, assignment: Assignment) -> Endpoint | None:
+        """The plugin that wants PreStartContainer for it."""
         resource = self._state.resource(assignment.resource)
         match resource.endpoint:
             case Restored():
-                return  # options unknown until the plugin is back: skipped, as by a kubelet
+                return None  # options unknown until the plugin is back: skipped, as by a kubelet
             case Expired():
                 raise EndpointNotFound(resource.name)
             case Stopped(options=options, since=since) if options.pre_start_required:
                 raise PreStartFailed(resource.name, str(EndpointStopped(resource.name, since.isoformat())))
         endpoint = self.endpoints.active(resource.name)
-        if endpoint is not None and endpoint.options.pre_start_required:
-            await endpoint.pre_start_container(sorted(assignment.devices))
+        return endpoint if endpoint is not None and endpoint.options.pre_start_required else None
+
+    def _active_endpoint(self, resource: ResourceName) -> Endpoint | None:
+        return self.endpoints.active(resource)

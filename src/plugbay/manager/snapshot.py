@@ -10,7 +10,8 @@ from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 
 @dataclass(frozen=True, slots=True)
 class ResourceCount:
-    """Capacity counts healthy and unhealthy devices, allocatable the healthy ones, in use or not."""
+    """Capacity counts healthy and unhealthy devices, allocatable the healthy ones, in use or not,
+    without those being released."""
 
     capacity: int
     allocatable: int
@@ -55,7 +56,7 @@ def take(state: ManagerState) -> Snapshot:
 
 
 def count(resource: Resource) -> ResourceCount:
-    return ResourceCount(resource.capacity, resource.healthy.bit_count())
+    return ResourceCount(resource.capacity, resource.allocatable)
 
 
 def _resource(resource: Resource, holders: dict[DeviceId, tuple[PodUid, ContainerName]]) -> ResourceSnapshot:

@@ -86,6 +86,8 @@ class Resource:
     """How many assignments and picks in flight name a device; reuse inside a pod makes it more than one."""
     claimed: int = 0
     """`claims` as a set over the ranks of `table`."""
+    releasing: set[DeviceId] = field(default_factory=set)
+    """Devices that nobody has any more and whose plugin has yet to confirm Deallocate; each is claimed once for it."""
 
     @property
     def listed(self) -> DeviceTable:
@@ -126,6 +128,23 @@ class Resource:
             del self.claims[device_id]
             if (rank := self.listed.ranks.get(device_id)) is not None:
                 self.claimed &= ~(1 << rank)
+
+    def start_releasing(self, devices: Iterable[DeviceId]) -> None:
+        """Keep devices out of use until `end_releasing`."""
+        fresh = set(devices) - self.releasing
+        self.claim(fresh)
+        self.releasing |= fresh
+
+    def end_releasing(self, devices: Iterable[DeviceId]) -> None:
+        """Devices are clean: they can be given out again."""
+        clean = self.releasing.intersection(devices)
+        self.unclaim(clean)
+        self.releasing -= clean
+
+    @property
+    def allocatable(self) -> int:
+        """Number of devices that are healthy and not being released, in use or not."""
+        return (self.healthy & ~self.listed.set_of(self.releasing)).bit_count()
 
     def replace_table(self, table: DeviceTable) -> None:
         """Take over a new list; claims stay with their device IDs, listed or not."""

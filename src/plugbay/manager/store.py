@@ -1,4 +1,4 @@
-"""The store of record: assignments and resource names in SQLite, written by one thread.
+"""The store of record: assignments, calls to be made and resource names in SQLite, written by one thread.
 
 WAL with full sync: a commit that was answered survives power loss. Commits waiting at the same time share one
 transaction, so admissions running side by side pay for one sync. The file belongs to one process at a time. It lies
@@ -14,15 +14,18 @@ import json
 import queue
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import StoreUnusable
+from plugbay.manager.operations import Operation, OperationKind
 from plugbay.manager.state import Assignment
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.ops.databases import open_database
 
 _MIGRATIONS: Final = (
@@ -38,6 +41,27 @@ CREATE TABLE assignment (
 CREATE TABLE resource (name TEXT PRIMARY KEY NOT NULL) WITHOUT ROWID;
 CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;
 """,
+    """
+CREATE TABLE operation (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,  -- the order in which they were queued
+    id TEXT UNIQUE NOT NULL,
+    kind TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    devices TEXT NOT NULL,      -- JSON: device IDs
+    pod TEXT NOT NULL,
+    container TEXT NOT NULL,
+    instance TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    due TEXT NOT NULL,          -- ISO 8601
+    attempts INTEGER NOT NULL
+);
+CREATE TABLE ended (
+    pod TEXT NOT NULL,
+    container TEXT NOT NULL,
+    instance TEXT NOT NULL,     -- the last one whose PostStopContainer was queued
+    PRIMARY KEY (pod, container)
+) WITHOUT ROWID;
+""",
 )
 
 _VIEW_CHECKSUMS: Final = "view checksums"
@@ -52,9 +76,32 @@ class SaveAssignments:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Forget every assignment of a pod."""
+    """Forget every assignment of a pod, and which of its instances have ended; calls to be made stay."""
 
     pod: PodUid
+
+
+@dataclass(frozen=True, slots=True)
+class SaveOperation:
+    """Record a call to be made, or that it has become another one, or was tried in vain."""
+
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOperations:
+    """Forget calls: they are confirmed, or not to be made."""
+
+    ids: tuple[OperationId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SaveEnd:
+    """Remember that an instance's PostStopContainer is taken care of; of a container only the last one counts."""
+
+    pod: PodUid
+    container: ContainerName
+    instance: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +125,22 @@ class SaveViewChecksums:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Forget everything, and hold this instead."""
+    """Forget assignments and resources, and hold these instead; calls to be made stay."""
 
     stored: Stored
 
 
-Change = SaveAssignments | DeletePod | SaveResource | DeleteResource | SaveViewChecksums | Replace
+Change = (
+    SaveAssignments
+    | DeletePod
+    | SaveOperation
+    | DeleteOperations
+    | SaveEnd
+    | SaveResource
+    | DeleteResource
+    | SaveViewChecksums
+    | Replace
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +149,15 @@ class Stored:
 
     Attributes:
         view_checksums: checksums of the checkpoint files that are ours; any other one is somebody else's.
+        operations: calls to be made, in the order in which they were queued.
+        ends: the last instance of each container whose PostStopContainer was taken care of.
     """
 
     assignments: tuple[Assignment, ...]
     resources: tuple[ResourceName, ...]
     view_checksums: frozenset[int] = frozenset()
+    operations: tuple[Operation, ...] = ()
+    ends: Mapping[tuple[PodUid, ContainerName], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +197,18 @@ class Store:
         try:
             rows = self._connection.execute("SELECT pod, container, resource, devices, response FROM assignment")
             names = self._connection.execute("SELECT name FROM resource ORDER BY name")
+            operations = self._connection.execute(
+                "SELECT id, kind, resource, devices, pod, container, instance, reason, due, attempts "
+                "FROM operation ORDER BY number"
+            )
+            ends = self._connection.execute("SELECT pod, container, instance FROM ended")
             sums = self._connection.execute("SELECT value FROM meta WHERE key = ?", (_VIEW_CHECKSUMS,)).fetchone()
             return Stored(
                 tuple(_assignment(*row) for row in rows),
                 tuple(ResourceName(name) for (name,) in names),
                 frozenset(json.loads(sums[0])) if sums else frozenset(),
+                tuple(_operation(*row) for row in operations),
+                {(PodUid(pod), ContainerName(container)): instance for pod, container, instance in ends},
             )
         except (sqlite3.Error, ValueError, TypeError, AttributeError) as error:
             raise StoreUnusable(str(self._path), f"damaged: {error}") from error
@@ -218,6 +286,18 @@ def _apply(connection: sqlite3.Connection, change: Change) -> None:
             )
         case DeletePod(pod):
             connection.execute("DELETE FROM assignment WHERE pod = ?", (pod,))
+            connection.execute("DELETE FROM ended WHERE pod = ?", (pod,))
+        case SaveOperation(operation):
+            connection.execute(
+                "INSERT INTO operation (id, kind, resource, devices, pod, container, instance, reason, due, attempts) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (id) DO UPDATE SET devices = excluded.devices, attempts = excluded.attempts",
+                _operation_row(operation),
+            )
+        case DeleteOperations(ids):
+            connection.executemany("DELETE FROM operation WHERE id = ?", [(each,) for each in ids])
+        case SaveEnd(pod, container, instance):
+            connection.execute("INSERT OR REPLACE INTO ended VALUES (?, ?, ?)", (pod, container, instance))
         case SaveResource(name):
             connection.execute("INSERT OR IGNORE INTO resource VALUES (?)", (name,))
         case DeleteResource(name):
@@ -242,3 +322,44 @@ def _row(item: Assignment) -> tuple[str, str, str, str, bytes]:
 def _assignment(pod: str, container: str, resource: str, devices: str, response: bytes) -> Assignment:
     by_node = {int(node): tuple(map(DeviceId, ids)) for node, ids in json.loads(devices).items()}
     return Assignment(PodUid(pod), ContainerName(container), ResourceName(resource), by_node, response)
+
+
+def _operation_row(item: Operation) -> tuple[str | int, ...]:
+    return (
+        item.id,
+        item.kind.value,
+        item.resource,
+        json.dumps(item.devices, ensure_ascii=False),
+        item.pod,
+        item.container,
+        item.instance,
+        item.reason.value,
+        item.due.isoformat(),
+        item.attempts,
+    )
+
+
+def _operation(
+    id: str,
+    kind: str,
+    resource: str,
+    devices: str,
+    pod: str,
+    container: str,
+    instance: str,
+    reason: str,
+    due: str,
+    attempts: int,
+) -> Operation:
+    return Operation(
+        id=OperationId(id),
+        kind=OperationKind(kind),
+        resource=ResourceName(resource),
+        devices=tuple(map(DeviceId, json.loads(devices))),
+        pod=PodUid(pod),
+        due=datetime.fromisoformat(due),
+        container=ContainerName(container),
+        instance=instance,
+        reason=ReleaseReason(reason),
+        attempts=attempts,
+    )

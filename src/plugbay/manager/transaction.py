@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from plugbay.manager.intents import Intents
 from plugbay.manager.state import Assignment, ManagerState, Resource
 from plugbay.model.ids import DeviceId
 
 
 class PodTransaction:
-    """The claims and assignments of one pod until they are committed."""
+    """The claims and assignments of one pod until they are committed.
 
-    def __init__(self, state: ManagerState) -> None:
+    Attributes:
+        intents: of the Allocate calls made for it.
+    """
+
+    def __init__(self, state: ManagerState, intents: Intents) -> None:
         self._state = state
+        self.intents = intents
         self._claims: list[tuple[Resource, tuple[DeviceId, ...]]] = []
         self.assignments: list[Assignment] = []
 
@@ -20,7 +26,8 @@ class PodTransaction:
         self._claims.append((resource, devices))
 
     def roll_back(self) -> None:
-        """The pod gets nothing."""
+        """The pod gets nothing, and plugins that ask for it are told to take back what they gave."""
+        self.intents.roll_back()  # first: what they clean must not be free in between
         for resource, devices in self._claims:
             resource.unclaim(devices)
         self._claims.clear()

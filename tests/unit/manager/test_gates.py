@@ -34,7 +34,7 @@ def test_defaults_are_those_of_the_table() -> None:
         pytest.param("KubeletPodResourcesGet=true", {}, id="locked-to-what-it-is"),
         pytest.param(
             "AllAlpha=true,PodLevelResourceManagers=false",
-            {Gate.TOPOLOGY_MANAGER_POLICY_ALPHA_OPTIONS: True},
+            {Gate.TOPOLOGY_MANAGER_POLICY_ALPHA_OPTIONS: True, Gate.DEVICE_MANAGER_DEALLOCATE: True},
             id="a-name-wins-over-its-stage",
         ),
         pytest.param(

@@ -35,7 +35,7 @@ async def test_newer_file_is_refused_and_not_touched(tmp_path: Path) -> None:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreUnusable, match=r"written by a newer plugbay \(schema 99, known 1\)"):
+    with pytest.raises(StoreUnusable, match=r"written by a newer plugbay \(schema 99, known 2\)"):
         async with open_store(path):
             pass
     assert path.read_bytes() == before
