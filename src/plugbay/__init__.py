@@ -8,6 +8,7 @@ from plugbay.model.sharing import EXCLUSIVE, Exclusive, Replicas
 from plugbay.sdk.checks import health
 from plugbay.sdk.entry import run
 from plugbay.sdk.plugin import DevicePlugin, plugin
+from plugbay.sdk.resources import PluginSource, resources
 
 __all__ = [
     "EXCLUSIVE",
@@ -22,10 +23,12 @@ __all__ = [
     "HealthState",
     "Mount",
     "PartialAllocationError",
+    "PluginSource",
     "Replicas",
     "health",
     "merge_devices",
     "plugin",
+    "resources",
     "run",
     "unhealthy",
     "unknown",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from plugbay import Device, DevicePlugin
+import pytest
+
+from plugbay import Device, DevicePlugin, PluginSource, resources
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.plugins.directory.plugin import DirectoryPlugin
 from plugbay.sdk.runner import serving
-from plugbay.testing.fake_kubelet import FakeKubelet, fake_kubelet
+from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 
 COUNT = 50
 
@@ -31,12 +35,12 @@ def _targets() -> Iterator[str]:
 
 
 async def all_register(kubelet: FakeKubelet) -> None:
-    resources = set()
+    names = set()
     for _ in range(COUNT):
         plugin = await kubelet.next_registration()
         await plugin.until_devices("a")
-        resources.add(plugin.registration.resource_name)
-    assert len(resources) == COUNT
+        names.add(plugin.registration.resource_name)
+    assert len(names) == COUNT
 
 
 async def test_fifty_resources_share_a_process_and_survive_a_kubelet(sockets: Path) -> None:
@@ -73,3 +77,126 @@ async def test_one_resource_that_vanishes_disturbs_no_other(sockets: Path) -> No
         again = await kubelet.next_registration()
         assert again.registration.resource_name == "example.com/one"
         assert kubelet.unasked_registrations == 0
+
+
+def shelves(root: Path) -> PluginSource:
+    """A resource for each directory in ``root``, a device for each file in it."""
+
+    @resources(watch=root)
+    def find(root: Path) -> Iterator[DevicePlugin]:
+        for path in sorted(root.iterdir()):
+            yield DirectoryPlugin(f"example.com/{path.name}", path, env="S")
+
+    return find
+
+
+def put(root: Path, name: str, *files: str) -> None:
+    """Make a shelf; it appears with its files on it."""
+    being_made = root.parent / f"making-{name}"
+    being_made.mkdir()
+    for file in files:
+        (being_made / file).touch()
+    being_made.rename(root / name)
+
+
+async def registered(kubelet: FakeKubelet, name: str, *devices: str) -> RegisteredPlugin:
+    plugin = await kubelet.next_registration()
+    assert plugin.registration.resource_name == f"example.com/{name}"
+    await plugin.until_devices(*devices)
+    return plugin
+
+
+async def test_resources_appear_and_vanish_and_disturb_no_other(sockets: Path) -> None:
+    paths, root = KubeletPaths(sockets), sockets / "shelves"
+    async with fake_kubelet(paths) as kubelet, serving([shelves(root)], paths=paths):
+        root.mkdir()
+        put(root, "tea", "green")
+        tea = await registered(kubelet, "tea", "green")
+        put(root, "rum", "dark", "white")
+        rum = await registered(kubelet, "rum", "dark", "white")
+        shutil.rmtree(root / "rum")
+        await rum.until_ended()
+        put(root, "gin", "dry")
+        gin = await registered(kubelet, "gin", "dry")
+        left = {path.name for path in paths.device_plugins.iterdir()}
+        assert left == {"kubelet.sock", tea.registration.endpoint, gin.registration.endpoint}
+        (root / "tea" / "white").touch()
+        await tea.until_devices("green", "white")  # still on its first stream
+        assert kubelet.unasked_registrations == 0
+        shutil.rmtree(root)
+        await tea.until_ended()
+        await gin.until_ended()
+
+
+async def test_resource_that_comes_back_is_served_anew(sockets: Path) -> None:
+    paths, root = KubeletPaths(sockets), sockets / "shelves"
+    root.mkdir()
+    async with fake_kubelet(paths) as kubelet, serving([shelves(root)], paths=paths):
+        for number in range(3):
+            put(root, "tea", f"t{number}")
+            tea = await registered(kubelet, "tea", f"t{number}")
+            shutil.rmtree(root / "tea")
+            await tea.until_ended()
+
+
+class Fixed(DevicePlugin):
+    def __init__(self, name: str, device: str) -> None:
+        self.resource_name = f"example.com/{name}"
+        self._device = device
+
+    def discover(self) -> list[Device]:
+        return [Device(self._device)]
+
+
+async def test_second_plugin_for_a_resource_is_refused_until_the_first_has_gone(
+    sockets: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = KubeletPaths(sockets)
+    roots = [sockets / each for each in ("one", "other")]
+    for root in roots:
+        root.mkdir()
+    put(roots[0], "tea", "green")
+    async with fake_kubelet(paths) as kubelet, serving([shelves(root) for root in roots], paths=paths):
+        first = await registered(kubelet, "tea", "green")
+        put(roots[1], "tea", "black")
+        put(roots[1], "gin", "dry")
+        await registered(kubelet, "gin", "dry")
+        assert kubelet.unasked_registrations == 0
+        assert not first.ended.is_set()
+        shutil.rmtree(roots[0] / "tea")
+        await first.until_ended()
+        await registered(kubelet, "tea", "black")
+    errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert errors == ["example.com/tea: not served: two plugins serve example.com/tea; a kubelet knows one"]
+
+
+async def test_source_that_fails_leaves_all_as_it_was(sockets: Path, caplog: pytest.LogCaptureFixture) -> None:
+    paths, root = KubeletPaths(sockets), sockets / "shelves"
+    root.mkdir()
+    put(root, "tea", "green")
+    async with fake_kubelet(paths) as kubelet, serving([shelves(root), Fixed("rum", "r")], paths=paths) as reload:
+        plugins = [await kubelet.next_registration() for _ in range(2)]
+        put(root, "not a name")
+        put(root, "gin", "dry")
+        reload()  # both register again, and the failing look is behind us
+        plugins = [await kubelet.next_registration() for _ in range(2)]
+        assert {each.registration.resource_name for each in plugins} == {"example.com/tea", "example.com/rum"}
+        (root / "not a name").rmdir()
+        await registered(kubelet, "gin", "dry")
+        assert not any(each.ended.is_set() for each in plugins)
+    [error] = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "looking for resources failed, all stays as it was: the ResourceName" in error
+
+
+async def test_fifty_resources_come_and_go_at_once(sockets: Path) -> None:
+    paths, root = KubeletPaths(sockets), sockets / "shelves"
+    root.mkdir()
+    async with fake_kubelet(paths) as kubelet, serving([shelves(root), Fixed("rum", "r")], paths=paths):
+        rum = await registered(kubelet, "rum", "r")
+        for number in range(COUNT):
+            put(root, f"r{number}", "a")
+        plugins = [await kubelet.next_registration() for _ in range(COUNT)]
+        shutil.rmtree(root)
+        for plugin in plugins:
+            await plugin.until_ended()
+        assert not rum.ended.is_set()

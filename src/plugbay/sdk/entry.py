@@ -7,9 +7,10 @@ from pathlib import Path
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.kubelet.roots import STOCK_ROOT
 from plugbay.sdk.plugin import DevicePlugin
+from plugbay.sdk.resources import PluginSource
 
 
-def run(*plugins: DevicePlugin, kubelet_root: str | Path = STOCK_ROOT) -> None:
+def run(*plugins: DevicePlugin | PluginSource, kubelet_root: str | Path = STOCK_ROOT) -> None:
     """Serve ``plugins`` to the kubelet of this machine until SIGTERM or SIGINT; SIGHUP looks and registers again.
 
     For ``if __name__ == "__main__"`` in a plugin's own file. Logging is yours to set up; ``plugbay serve`` does that,

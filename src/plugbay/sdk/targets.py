@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -12,44 +13,67 @@ from typing import TypeVar
 
 from plugbay.errors import InvalidResourceName, PluginLoadError
 from plugbay.sdk.plugin import DevicePlugin, resource_of
+from plugbay.sdk.resources import PluginSource
 
 _Loaded = TypeVar("_Loaded")
 
 
-def load_plugins(target: str) -> list[DevicePlugin]:
-    """The plugins of ``FILE.py``, which are all it defines, or the one of ``module:object``.
+def load_plugins(target: str, settings: Mapping[str, object] | None = None) -> list[DevicePlugin | PluginSource]:
+    """The plugins of ``FILE.py``, which are all it defines, or the one of ``FILE.py:object`` or ``module:object``.
 
-    Classes are instantiated without arguments. Loading runs the file.
+    Loading runs the file, once for each process: a file that has changed since is not read again.
+
+    Args:
+        settings: arguments for the class that the target names; without them classes are called without arguments.
 
     Raises:
         PluginLoadError: no such file or module, it fails, or there is no plugin in it.
     """
     if target.endswith(".py"):
-        return _plugins_of(target, _load_file(target))
-    module_name, colon, name = target.partition(":")
-    if not colon or not module_name or not name:
-        raise PluginLoadError(target, "a target is FILE.py or module:object")
-    module = _run(target, lambda: importlib.import_module(module_name))
+        if settings is not None:
+            raise PluginLoadError(target, f"settings are for one class of it; name that as {target}:CLASS")
+        return _plugins_of(target, _load_file(target, target))
+    where, colon, name = target.rpartition(":")
+    if not colon or not where or not name:
+        raise PluginLoadError(target, "a target is FILE.py, FILE.py:object or module:object")
+    if where.endswith(".py"):
+        module = _load_file(target, where)
+    else:
+        module = _run(target, lambda: importlib.import_module(where))
     if not hasattr(module, name):
-        raise PluginLoadError(target, f"{module_name} has no {name!r}")
-    return [_instance(target, getattr(module, name))]
+        raise PluginLoadError(target, f"{where} has no {name!r}")
+    return [_instance(target, getattr(module, name), settings)]
 
 
-def _load_file(target: str) -> ModuleType:
-    path = Path(target)
+def _load_file(target: str, file: str) -> ModuleType:
+    path = Path(file).absolute()
     if not path.is_file():
         raise PluginLoadError(target, "no such file")
-    name = f"plugbay_target_{path.stem}"  # a prefix: a file may be called random.py
+    name = _module_name(path)
+    if name in sys.modules:
+        return sys.modules[name]
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickles look their module up
     loader = spec.loader
-    if (directory := str(path.parent.absolute())) not in sys.path:
+    if (directory := str(path.parent)) not in sys.path:
         sys.path.insert(0, directory)  # as when Python runs the file: it may import its neighbours
-    _run(target, lambda: loader.exec_module(module))
+    try:
+        _run(target, lambda: loader.exec_module(module))
+    except PluginLoadError:
+        del sys.modules[name]  # it may be mended, and loaded again
+        raise
     return module
+
+
+def _module_name(path: Path) -> str:
+    """A name that is this file's alone, since pickles know classes by it; with a prefix, for a file named random.py."""
+    name = f"plugbay_target_{path.stem}"
+    if name in sys.modules and sys.modules[name].__file__ != str(path):
+        return f"{name}_{hashlib.sha256(bytes(path)).hexdigest()[:8]}"
+    return name
 
 
 def _run(target: str, load: Callable[[], _Loaded]) -> _Loaded:
@@ -59,24 +83,34 @@ def _run(target: str, load: Callable[[], _Loaded]) -> _Loaded:
         raise PluginLoadError(target, f"{type(error).__name__}: {error}") from error
 
 
-def _plugins_of(target: str, module: ModuleType) -> list[DevicePlugin]:
-    """Plugins made in the module, and classes defined in it that are not only bases of others."""
-    found = [value for value in vars(module).values() if isinstance(value, DevicePlugin)]
+def _plugins_of(target: str, module: ModuleType) -> list[DevicePlugin | PluginSource]:
+    """Plugins and sources made in the module, and classes defined in it that are used for nothing else there.
+
+    A class is in use when others are derived from it or a plugin is made of it; the classes of a module with a source
+    are what the source makes plugins of.
+    """
+    made = [value for value in vars(module).values() if isinstance(value, DevicePlugin | PluginSource)]
     classes = [
         value
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, DevicePlugin) and value.__module__ == module.__name__
     ]
-    used = {type(plugin) for plugin in found} | {base for each in classes for base in each.__mro__[1:]}
-    found += [_instance(target, each) for each in classes if each not in used]
-    if not found:
-        raise PluginLoadError(target, "it defines no plugin; use @plugin or subclass DevicePlugin")
-    return [_instance(target, plugin) for plugin in dict.fromkeys(found)]
+    used = {type(plugin) for plugin in made} | {base for each in classes for base in each.__mro__[1:]}
+    if not any(isinstance(each, PluginSource) for each in made):
+        made += [_instance(target, each) for each in classes if each not in used]
+    if not made:
+        raise PluginLoadError(target, "it defines no plugin; use @plugin, @resources or subclass DevicePlugin")
+    return [_instance(target, each) for each in dict.fromkeys(made)]
 
 
-def _instance(target: str, value: object) -> DevicePlugin:
+def _instance(target: str, value: object, settings: Mapping[str, object] | None = None) -> DevicePlugin | PluginSource:
     if isinstance(value, type) and issubclass(value, DevicePlugin):
-        value = _run(target, value)
+        made = value
+        value = _run(target, lambda: made(**(settings or {})))
+    elif settings is not None:
+        raise PluginLoadError(target, "settings are arguments for a class, and this is none")
+    if isinstance(value, PluginSource):
+        return value
     if not isinstance(value, DevicePlugin):
         raise PluginLoadError(target, f"{value!r} is no plugin")
     try:
