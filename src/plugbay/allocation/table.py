@@ -72,6 +72,11 @@ class DeviceTable:
         rank = self.ranks.get(device_id)
         return (self.devices[rank].numa_nodes or ()) if rank is not None else ()
 
+    def has_topology(self, device_id: DeviceId) -> bool:
+        """Whether the plugin says where a device lies, be it nowhere."""
+        rank = self.ranks.get(device_id)
+        return rank is not None and self.devices[rank].numa_nodes is not None
+
 
 NO_DEVICES = DeviceTable((), (), {}, 0, {})
 

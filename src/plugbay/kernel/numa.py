@@ -6,11 +6,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-from plugbay.model.topology import NumaTopology
+from plugbay.model.topology import ONE_NODE, NumaTopology
 
 _NODE: Final = re.compile(r"node([0-9]+)")
-ONE_NODE: Final = NumaTopology((0,), {0: {0: 10}})
-"""What a machine is whose kernel knows nothing of NUMA."""
 
 
 def read_numa_nodes(sys: Path) -> NumaTopology:

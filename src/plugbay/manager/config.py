@@ -9,6 +9,8 @@ from pathlib import Path
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
 from plugbay.manager.release_rules import DEFAULT_LIMITS, ReleaseLimits
+from plugbay.model.topology import ONE_NODE, NumaTopology
+from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
 
 
 class ForeignCheckpoint(Enum):
@@ -33,6 +35,8 @@ class ManagerConfig:
         grace_period_s: how long the devices of a plugin that went away still count. A kubelet's is 5 minutes.
         on_foreign_checkpoint: what to do about a valid checkpoint file that we did not write.
         gates: feature gates; the defaults are those of kubelet 1.36.
+        topology: settings of the topology manager; a kubelet's default is the policy ``none``.
+        numa: the machine's NUMA nodes.
         release: limits of PostStopContainer and Deallocate, where the gate ``DeviceManagerDeallocate`` is on.
     """
 
@@ -44,4 +48,6 @@ class ManagerConfig:
     grace_period_s: float = 300.0
     gates: FeatureGates = DEFAULT_GATES
     on_foreign_checkpoint: ForeignCheckpoint = ForeignCheckpoint.IMPORT
+    topology: TopologySettings = DEFAULT_SETTINGS
+    numa: NumaTopology = ONE_NODE
     release: ReleaseLimits = DEFAULT_LIMITS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from plugbay.allocation.choose import plan, settle
 from plugbay.errors import EndpointStopped, UnknownEndpoint
@@ -12,9 +12,12 @@ from plugbay.manager.effects import Effect, passed
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.endpoints import Endpoints
 from plugbay.manager.state import NO_NUMA_NODE, Assignment, ManagerState, Resource, Stopped
+from plugbay.manager.topology_hints import device_hints
 from plugbay.manager.transaction import PodTransaction
 from plugbay.model.ids import ContainerName, DeviceId, ResourceName
 from plugbay.model.requests import ContainerRequest, PodRequest
+from plugbay.topology.hints import Hints
+from plugbay.topology.masks import Mask
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +28,7 @@ class DevicePart:
     Args:
         running: containers whose process outlived a restart of the node.
         transaction: takes what is claimed and assigned.
+        numa_nodes: of the machine.
     """
 
     def __init__(
@@ -36,6 +40,7 @@ class DevicePart:
         *,
         state: ManagerState,
         endpoints: Endpoints,
+        numa_nodes: Sequence[int],
     ) -> None:
         self.name = name
         self._pod = pod
@@ -43,13 +48,39 @@ class DevicePart:
         self._transaction = transaction
         self._state = state
         self._endpoints = endpoints
+        self._numa_nodes = numa_nodes
         self._reuse = ReuseList()
 
-    async def allocate(self, container: ContainerRequest, affinity: int) -> None:
+    def container_hints(self, container: ContainerRequest) -> Hints:
+        """For `plugbay.manager.topology.PodPart`."""
+        required = container.limits.get(self.name)
+        resource = self._state.resources.get(self.name)
+        if required is None or resource is None:
+            return None
+        held = self._state.assignment(self._pod.uid, container.name, self.name)
+        return device_hints(
+            resource,
+            self._numa_nodes,
+            required=required,
+            held=held.devices if held else (),
+            reusable=self._reuse.devices,
+        )
+
+    def pod_hints(self) -> Hints:
+        """For `plugbay.manager.topology.PodPart`."""
+        resource = self._state.resources.get(self.name)
+        if resource is None:
+            return None
+        held = {
+            each for item in self._state.of_pod(self._pod.uid) if item.resource == self.name for each in item.devices
+        }
+        return device_hints(resource, self._numa_nodes, required=self._pod.most_at_once(self.name), held=held)
+
+    async def allocate(self, container: ContainerRequest, affinity: Mask) -> None:
         """Give ``container`` its devices; to be called for each container, in admission order.
 
         Args:
-            affinity: set of the NUMA nodes to take devices of first; 0 for no preference.
+            affinity: NUMA nodes to take devices of first; none for wherever they are.
 
         Raises:
             AdmissionError: with the kubelet's text.
@@ -64,7 +95,7 @@ class DevicePart:
             devices = frozenset(await self._obtain(resource, wish, affinity))
         self._reuse.after(container.kind, devices)
 
-    async def _obtain(self, resource: Resource, wish: Wish, affinity: int) -> tuple[DeviceId, ...]:
+    async def _obtain(self, resource: Resource, wish: Wish, affinity: Mask) -> tuple[DeviceId, ...]:
         devices = await self._choose(resource, wish.required, affinity)
         self._transaction.claim(resource, devices)
         endpoint = self._endpoint(resource)
@@ -78,7 +109,7 @@ class DevicePart:
         logger.info("allocated %s of %s to pod %s, container %s", devices, resource.name, wish.pod, wish.container)
         return devices
 
-    async def _choose(self, resource: Resource, required: int, affinity: int) -> tuple[DeviceId, ...]:
+    async def _choose(self, resource: Resource, required: int, affinity: Mask) -> tuple[DeviceId, ...]:
         half = plan(
             resource.name,
             resource.listed,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 
 class Lanes:
@@ -15,11 +15,11 @@ class Lanes:
     """
 
     def __init__(self) -> None:
-        self._turns: dict[Hashable, asyncio.Lock] = {}
-        self._users: dict[Hashable, int] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._users: dict[str, int] = {}
 
     @asynccontextmanager
-    async def enter(self, key: Hashable) -> AsyncIterator[None]:
+    async def enter(self, key: str) -> AsyncIterator[None]:
         turn = self._turns.setdefault(key, asyncio.Lock())
         self._users[key] = self._users.get(key, 0) + 1
         try:
@@ -29,3 +29,11 @@ class Lanes:
             self._users[key] -= 1
             if not self._users[key]:
                 del self._users[key], self._turns[key]
+
+    @asynccontextmanager
+    async def enter_all(self, keys: Iterable[str]) -> AsyncIterator[None]:
+        """One after the other in the order of the keys, whatever order they come in: so nobody waits in a circle."""
+        async with AsyncExitStack() as entered:
+            for key in sorted(set(keys)):
+                await entered.enter_async_context(self.enter(key))
+            yield

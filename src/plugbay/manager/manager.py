@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 
 from plugbay.allocation.table import NO_DEVICES
 from plugbay.errors import (
@@ -42,6 +43,7 @@ from plugbay.manager.rendering import Holdings
 from plugbay.manager.snapshot import ResourceCount, Snapshot
 from plugbay.manager.state import Assignment, Expired, ManagerState, Restored, Stopped
 from plugbay.manager.store import DeletePod, SaveAssignments, SaveOperation, Store, Stored, open_store
+from plugbay.manager.topology import HintProvider, TopologyManager, topology_manager
 from plugbay.manager.transaction import PodTransaction
 from plugbay.manager.view import holdings_of, open_view
 from plugbay.manager.watcher import make_directory, run_watcher
@@ -57,12 +59,21 @@ from plugbay.wire.transport import check_socket_path, serve_grpc
 
 logger = logging.getLogger(__name__)
 
+Give = Callable[[Sequence[DevicePart]], Awaitable[None]]
+"""Takes a pod through the resources it asks for."""
+
 
 @asynccontextmanager
-async def run_manager(config: ManagerConfig, *, clock: Clock) -> AsyncIterator[DeviceManager]:
+async def run_manager(
+    config: ManagerConfig, *, clock: Clock, hint_providers: Sequence[HintProvider] = ()
+) -> AsyncIterator[DeviceManager]:
     """A manager that serves registration until the block ends. What it stored before is taken up again.
 
+    Args:
+        hint_providers: who gives out what else has a place on the machine; asked after the devices.
+
     Raises:
+        UnusableTopology: see `make_policy`.
         StoreUnusable: see `open_store`.
         CheckpointNotOurs, PathUnusable: see `settle_checkpoint`.
         PathTooLong, PathUnusable: the registration socket cannot be served, a directory not be made, or the root is
@@ -71,13 +82,14 @@ async def run_manager(config: ManagerConfig, *, clock: Clock) -> AsyncIterator[D
     check_socket_path(config.paths.registration_socket)
     if not config.paths.root.is_absolute():
         raise PathUnusable(str(config.paths.registration_socket), "bad socketPath, must be an absolute path")
+    topology = topology_manager(config.topology, config.numa, clock=clock)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.store))
         stored = await settle_checkpoint(config, store, await asyncio.to_thread(store.load), clock.now())
         await asyncio.to_thread(prepare_directory, config.paths.device_plugins)
         await asyncio.to_thread(make_directory, config.paths.plugins_registry)
         tasks = asyncio.TaskGroup()
-        manager = DeviceManager(config, clock, store, tasks)
+        manager = DeviceManager(config, clock, store, tasks, topology, hint_providers)
         # Entered before the tasks, and so written for the last time when nothing can change any more.
         view = await stack.enter_async_context(
             open_view(
@@ -117,9 +129,21 @@ class DeviceManager:
 
     Attributes:
         admitted_pods: the pods admitted since the manager runs and not released, for `serve_pod_resources`.
+        topology: takes pods through the resources they ask for.
     """
 
-    def __init__(self, config: ManagerConfig, clock: Clock, store: Store, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self,
+        config: ManagerConfig,
+        clock: Clock,
+        store: Store,
+        tasks: asyncio.TaskGroup,
+        topology: TopologyManager,
+        hint_providers: Sequence[HintProvider],
+    ) -> None:
+        self.topology = topology
+        self._hint_providers = hint_providers
+        self._numa_nodes = config.numa.nodes
         self._state = ManagerState()
         self._store = store
         self._tasks = tasks
@@ -144,7 +168,14 @@ class DeviceManager:
             AdmissionError: with the kubelet's text; nothing stays allocated.
         """
         async with self._lanes.enter(pod.uid):
-            await self._give_devices(pod, frozenset(running))
+            others = [part for provider in self._hint_providers for part in provider.parts(pod, running)]
+            try:
+                await self._give_devices(
+                    pod, frozenset(running), lambda devices: self.topology.admit(pod, [*devices, *others])
+                )
+            except BaseException:
+                self._forget(pod.uid)
+                raise
             self.admitted_pods.add(pod)
             passed(Effect.ANSWERING)
 
@@ -159,7 +190,7 @@ class DeviceManager:
         if self._lacking(pod, container) is not None:
             async with self._lanes.enter(pod):
                 if (request := self._lacking(pod, container)) is not None:
-                    await self._give_devices(request, frozenset())
+                    await self._give_devices(request, frozenset(), partial(self.topology.supply, request))
         self.releases.container_not_started(pod, container)  # nothing came of what was prepared before
         await self.releases.before_start(pod, container)
         await self._pre_start_all(pod, container)
@@ -199,6 +230,7 @@ class DeviceManager:
                 if problem is not None:
                     raise problem
             self.admitted_pods.remove(pod)
+            self._forget(pod)
         if patience is Patience.USUAL:
             await self.releases.first_attempts(pod)
 
@@ -273,17 +305,13 @@ class DeviceManager:
 
     # --- effects ----------------------------------------------------------------------------------------------------
 
-    async def _give_devices(self, pod: PodRequest, running: frozenset[ContainerName]) -> None:
+    async def _give_devices(self, pod: PodRequest, running: frozenset[ContainerName], give: Give) -> None:
         """All of them, or none; the caller holds the pod's lane."""
         await self.releases.first_attempts(pod.uid)  # of its own leftovers, from a crash in the middle of its admission
         intents = Intents(pod.uid, state=self._state, store=self._store, releases=self.releases)
         transaction = PodTransaction(self._state, intents)
         try:
-            for name in sorted({name for container in pod.containers for name in container.limits}):
-                part = DevicePart(name, pod, running, transaction, state=self._state, endpoints=self.endpoints)
-                async with self._lanes.enter(name):
-                    for container in pod.containers:
-                        await part.allocate(container, 0)
+            await give(self._parts(pod, running, transaction))
         except BaseException:
             transaction.roll_back()
             raise
@@ -292,6 +320,19 @@ class DeviceManager:
             problem = await asyncio.shield(self._tasks.create_task(self._commit(transaction)))
             if problem is not None:
                 raise CheckpointNotWritten(problem.problem) from problem
+
+    def _parts(
+        self, pod: PodRequest, running: frozenset[ContainerName], transaction: PodTransaction
+    ) -> list[DevicePart]:
+        resources = sorted({name for container in pod.containers for name in container.limits})
+        part = partial(DevicePart, state=self._state, endpoints=self.endpoints, numa_nodes=self._numa_nodes)
+        return [part(name, pod, running, transaction) for name in resources]
+
+    def _forget(self, pod: PodUid) -> None:
+        """Beside its devices."""
+        self.topology.forget(pod)
+        for provider in self._hint_providers:
+            provider.release(pod)
 
     def _lacking(self, pod: PodUid, container: ContainerName) -> PodRequest | None:
         """What a container of an admitted pod asks for, if it does not hold all of it."""

@@ -34,3 +34,20 @@ class PodRequest:
     namespace: str
     name: str
     containers: tuple[ContainerRequest, ...]
+
+    def most_at_once(self, resource: ResourceName) -> int:
+        """How much of a resource the pod has at its most demanding moment.
+
+        While an init container runs, the sidecars before it run too; later all sidecars and app containers do.
+        """
+        peak = sidecars = apps = 0
+        for container in self.containers:
+            number = container.limits.get(resource, 0)
+            match container.kind:
+                case ContainerKind.INIT:
+                    peak = max(peak, sidecars + number)
+                case ContainerKind.SIDECAR:
+                    sidecars += number
+                case ContainerKind.APP:
+                    apps += number
+        return max(peak, sidecars + apps)

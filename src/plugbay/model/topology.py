@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +23,7 @@ def pretended_nodes(count: int) -> NumaTopology:
     """``count`` nodes from 0 on, each as far from every other as Linux assumes when the firmware is silent."""
     nodes = range(count)
     return NumaTopology(tuple(nodes), {one: {other: 10 if one == other else 20 for other in nodes} for one in nodes})
+
+
+ONE_NODE: Final = pretended_nodes(1)
+"""What a machine is whose kernel knows nothing of NUMA."""

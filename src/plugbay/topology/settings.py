@@ -42,6 +42,10 @@ class TopologySettings:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
+DEFAULT_SETTINGS: Final = TopologySettings()
+"""A kubelet's: the policy ``none``."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
     """

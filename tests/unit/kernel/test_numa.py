@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from plugbay.kernel.numa import ONE_NODE, read_numa_nodes
-from plugbay.model.topology import NumaTopology, pretended_nodes
+from plugbay.kernel.numa import read_numa_nodes
+from plugbay.model.topology import ONE_NODE, NumaTopology, pretended_nodes
 
 
 def make(sys: Path, **distances: str) -> Path:

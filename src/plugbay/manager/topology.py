@@ -1,0 +1,164 @@
+"""The topology manager: takes a pod through its resources, container by container, along the hints for them.
+
+Source: kubelet 1.36 ``cm/topologymanager``; spec 5.3, 5.4, 5.10.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, Protocol
+
+from plugbay.errors import AdmissionError, TopologyMisaligned
+from plugbay.manager.lanes import Lanes
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.requests import ContainerRequest, PodRequest
+from plugbay.model.topology import NumaTopology
+from plugbay.ops.clock import Clock
+from plugbay.ops.metrics import Histogram
+from plugbay.topology.hints import Hints
+from plugbay.topology.masks import Mask, nodes_of
+from plugbay.topology.policies import Kind, Scope, TopologyPolicy
+from plugbay.topology.settings import USUAL_MAX_NODES, TopologySettings, make_policy
+
+logger = logging.getLogger(__name__)
+
+ANYWHERE: Final[Mask] = 0
+"""No affinity."""
+DURATIONS_MS: Final = tuple(0.05 * 2**number for number in range(15))
+"""The kubelet's bounds."""
+
+
+class PodPart(Protocol):
+    """One pod's way to one resource while it is admitted, such as `plugbay.manager.device_part.DevicePart`."""
+
+    @property
+    def name(self) -> str:
+        """The resource. Two pods are not admitted to it at once."""
+        ...
+
+    def container_hints(self, container: ContainerRequest) -> Hints:
+        """Where ``container`` can have what it asks for, now that those before it have got theirs."""
+        ...
+
+    def pod_hints(self) -> Hints:
+        """Where all containers of the pod can have what they ask for."""
+        ...
+
+    async def allocate(self, container: ContainerRequest, affinity: Mask) -> None:
+        """Give ``container`` what it asks for, from the nodes of ``affinity`` as far as there is something.
+
+        Raises:
+            AdmissionError: it cannot have it.
+        """
+        ...
+
+
+class HintProvider(Protocol):
+    """Who gives out something that has its place on the machine, beside the device manager: CPUs, memory."""
+
+    def parts(self, pod: PodRequest, running: Collection[ContainerName]) -> Sequence[PodPart]:
+        """A part for each resource of the provider that the pod asks for."""
+        ...
+
+    def release(self, pod: PodUid) -> None:
+        """The pod has ended, or was refused, and gives back all it was given. Harmless twice."""
+        ...
+
+
+def topology_manager(settings: TopologySettings, machine: NumaTopology, *, clock: Clock) -> TopologyManager:
+    """
+    Raises:
+        UnusableTopology: with the kubelet's text.
+    """
+    policy = make_policy(settings, machine)
+    if len(machine.nodes) > USUAL_MAX_NODES and policy.kind is not Kind.NONE:
+        logger.warning(
+            "with %d NUMA nodes admission can take long: each node on which a resource lies doubles the hints for it",
+            len(machine.nodes),
+        )
+    return TopologyManager(policy, clock=clock)
+
+
+class TopologyManager:
+    """Made by `topology_manager`.
+
+    Attributes:
+        policy: decides about hints.
+        requests, errors: number of admissions, and of those that failed under another policy than ``none``.
+        durations: of admissions, in whole milliseconds.
+        aligned, misaligned: number of containers, or of pods if that is the scope, which had to get everything from
+            one NUMA node and could, or could not.
+    """
+
+    def __init__(self, policy: TopologyPolicy, *, clock: Clock) -> None:
+        self.policy = policy
+        self.requests = self.errors = 0
+        self.durations = Histogram(DURATIONS_MS)
+        self.aligned = self.misaligned = 0
+        self._clock = clock
+        self._lanes = Lanes()
+        self._affinities: dict[PodUid, dict[ContainerName, Mask]] = {}
+
+    async def admit(self, pod: PodRequest, parts: Sequence[PodPart]) -> None:
+        """Have every container of the pod given what it asks for of all ``parts``.
+
+        Raises:
+            TopologyMisaligned: the policy forbids it.
+            AdmissionError: a part cannot give it. What others gave is the caller's to take back.
+        """
+        self.requests += 1
+        began = self._clock.monotonic()
+        try:
+            for together in self._groups(parts):
+                async with self._lanes.enter_all(part.name for part in together):
+                    await self._allocate(pod, together)
+        except AdmissionError:
+            self.errors += self.policy.kind is not Kind.NONE
+            raise
+        finally:
+            self.durations.observe(int(1000 * (self._clock.monotonic() - began)))
+
+    async def supply(self, pod: PodRequest, parts: Sequence[PodPart]) -> None:
+        """Have containers of an admitted pod given what they lack, along the affinity they were admitted with.
+
+        Raises:
+            AdmissionError: as for `admit`.
+        """
+        affinities = self._affinities.get(pod.uid, {})
+        for part in parts:
+            async with self._lanes.enter(part.name):
+                for container in pod.containers:
+                    await part.allocate(container, affinities.get(container.name, ANYWHERE))
+
+    def forget(self, pod: PodUid) -> None:
+        """The pod has ended. Harmless twice."""
+        self._affinities.pop(pod, None)
+
+    def _groups(self, parts: Sequence[PodPart]) -> Iterable[Sequence[PodPart]]:
+        """Parts that have to be looked at together: without a policy each is for itself, and waits for itself."""
+        return [[part] for part in parts] if self.policy.kind is Kind.NONE else [parts]
+
+    async def _allocate(self, pod: PodRequest, parts: Sequence[PodPart]) -> None:
+        affinities = self._affinities.setdefault(pod.uid, {})
+        whole_pod = self._affinity([part.pod_hints() for part in parts]) if self._looks_at(Scope.POD) else ANYWHERE
+        for container in pod.containers:
+            affinity = whole_pod
+            if self._looks_at(Scope.CONTAINER):
+                affinity = self._affinity([part.container_hints(container) for part in parts])
+                logger.debug("pod %s, container %s: NUMA nodes %s", pod.uid, container.name, [*nodes_of(affinity)])
+            affinities[container.name] = affinity
+            for part in parts:
+                await part.allocate(container, affinity)
+
+    def _looks_at(self, scope: Scope) -> bool:
+        return self.policy.kind is not Kind.NONE and self.policy.scope is scope
+
+    def _affinity(self, hints: Iterable[Hints]) -> Mask:
+        verdict = self.policy.decide(hints)
+        if self.policy.kind is Kind.SINGLE_NUMA_NODE:
+            self.aligned += verdict.is_admitted
+            self.misaligned += not verdict.is_admitted
+        if not verdict.is_admitted:
+            raise TopologyMisaligned
+        return ANYWHERE if verdict.affinity.mask is None else verdict.affinity.mask
