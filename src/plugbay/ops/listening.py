@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import socket
 import stat
 from contextlib import contextmanager
@@ -12,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from plugbay.errors import PathTooLong, PathUnusable, SocketInUse
+from plugbay.errors import PathTooLong, PathUnusable, SocketInUse, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MAX_PATH_BYTES: Final = 107
+_MAX_PORT: Final = 65535
 _BACKLOG: Final = 128
 
 
@@ -33,7 +35,7 @@ class UnixAddress:
 
 @dataclass(frozen=True, slots=True)
 class TcpAddress:
-    """A TCP socket; port 0 lets the kernel choose."""
+    """A TCP socket; port 0 lets the kernel choose, an empty host is every address of the machine, IPv6 and IPv4."""
 
     host: str
     port: int
@@ -43,6 +45,23 @@ class TcpAddress:
 
 
 Address = UnixAddress | TcpAddress
+
+_TCP: Final = re.compile(r"(?P<host>|\[[0-9A-Fa-f:.%\w]+\]|[^\[\]:]+):(?P<port>[0-9]{1,5})")
+_UNIX: Final = "unix:"
+
+
+def parse_address(text: str) -> Address:
+    """``HOST:PORT``, ``[IPV6]:PORT``, ``:PORT`` for every address of the machine, or ``unix:PATH``.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    if text.startswith(_UNIX) and (path := text.removeprefix(_UNIX)):
+        return UnixAddress(Path(path).absolute())
+    found = _TCP.fullmatch(text)
+    if found is None or int(found["port"]) > _MAX_PORT:
+        raise UsageError(f"{text!r} is no address to listen at; it has to be like :9400, 127.0.0.1:9400 or unix:/PATH")
+    return TcpAddress(found["host"].strip("[]"), int(found["port"]))
 
 
 @contextmanager
@@ -99,9 +118,12 @@ def _listen_unix(path: Path) -> Iterator[socket.socket]:
 
 @contextmanager
 def _listen_tcp(address: TcpAddress) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    is_for_all = not address.host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if is_for_all or ":" in address.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_for_all:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         try:
             listener.bind((address.host, address.port))
             listener.setblocking(False)
