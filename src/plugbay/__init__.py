@@ -7,6 +7,7 @@ from plugbay.model.health import HEALTHY, Health, HealthState, unhealthy, unknow
 from plugbay.model.sharing import EXCLUSIVE, Exclusive, Replicas
 from plugbay.sdk.checks import health
 from plugbay.sdk.entry import run
+from plugbay.sdk.modes import Modes
 from plugbay.sdk.plugin import DevicePlugin, plugin
 from plugbay.sdk.resources import PluginSource, resources
 
@@ -21,6 +22,7 @@ __all__ = [
     "Exclusive",
     "Health",
     "HealthState",
+    "Modes",
     "Mount",
     "PartialAllocationError",
     "PluginSource",

@@ -59,6 +59,8 @@ class Discovery:
         self._recheck_s = 0.0
         self._failed_at = -LAST_RECHECK_S
         listing.follow(resource_of(plugin), self._allocation_failed)
+        if plugin.modes is not None:
+            listing.restrain(plugin.modes.mode(plugin.resource_name))
 
     def refresh(self, why: str = "refresh()") -> None:
         """Discover again soon; from the event loop's thread."""

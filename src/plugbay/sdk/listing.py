@@ -31,6 +31,20 @@ class Judge(Protocol):
         ...
 
 
+class Restraint(Protocol):
+    """Somebody who may keep devices from being listed at all; see `modes`.
+
+    Attributes:
+        tell: to be called with the reason when it thinks otherwise than before.
+    """
+
+    tell: Callable[[str], object] | None
+
+    def learn(self, devices: Iterable[Device]) -> None: ...
+
+    def withdrawn(self, devices: Iterable[Device]) -> frozenset[DeviceId]: ...
+
+
 class Listing:
     """The devices of one plugin: what discovery says, the judges' verdicts, and allocations that failed.
 
@@ -46,6 +60,8 @@ class Listing:
         self._moment = 0
         self._timer: asyncio.TimerHandle | None = None
         self._name = ""
+        self._offered: Mapping[DeviceId, Device] = {}  # of the found ones, those that may be given
+        self._restraint: Restraint | None = None
         self._published: Mapping[DeviceId, Device] = {}
         self._whys: dict[str, None] = {}
         self._on_failure: Callable[[], object] | None = None
@@ -54,6 +70,11 @@ class Listing:
         """Log every difference from one list to the next as of ``name``, and tell when devices could not be given."""
         self._name, self._on_failure = name, on_failure
 
+    def restrain(self, restraint: Restraint) -> None:
+        """From now on leave out what ``restraint`` withdraws."""
+        self._restraint = restraint
+        restraint.tell = self._offer_anew
+
     @property
     def has_failed(self) -> bool:
         """Whether devices that could not be given wait for somebody who finds them healthy."""
@@ -61,8 +82,8 @@ class Listing:
 
     @property
     def devices(self) -> Mapping[DeviceId, Device]:
-        """As they were discovered, by ID."""
-        return self._found
+        """As they were discovered, by ID, without those withdrawn."""
+        return self._offered
 
     def moment(self) -> int:
         """To be asked for before looking at devices: what is seen then says nothing about failures after it."""
@@ -80,6 +101,8 @@ class Listing:
         self._failed = {each: failure for each, failure in failed.items() if each in fresh}
         self._recover((device.id for device in fresh.values() if device.health.is_healthy), moment)
         try:
+            if self._restraint is not None:
+                self._restraint.learn(fresh.values())
             self.publish(why)
         except Exception:
             self._found, self._failed = before, failed
@@ -110,8 +133,10 @@ class Listing:
     def publish(self, why: str = "") -> None:
         """Have the list as it is now; ``why`` adds to what was told before."""
         self._cancel_timer()
-        fresh = {each: device.with_health(self.health_of(device)) for each, device in self._found.items()}
+        offered = self._not_withdrawn()
+        fresh = {each: device.with_health(self.health_of(device)) for each, device in offered.items()}
         self._publish(fresh.values())
+        self._offered = offered
         before, self._published = self._published, fresh
         whys = dict.fromkeys((*self._whys, why) if why else self._whys)
         self._whys.clear()
@@ -127,6 +152,17 @@ class Listing:
 
     def close(self) -> None:
         self._cancel_timer()
+
+    def _not_withdrawn(self) -> Mapping[DeviceId, Device]:
+        if self._restraint is None or not (withdrawn := self._restraint.withdrawn(self._found.values())):
+            return self._found
+        return {each: device for each, device in self._found.items() if each not in withdrawn}
+
+    def _offer_anew(self, why: str) -> None:
+        self._whys[why] = None
+        self._publish_late()
+        for judge in self._judges:  # one that comes back is judged anew: its hardware was used otherwise
+            judge.devices_changed()
 
     def _recover(self, healthy: Iterable[DeviceId], moment: int) -> None:
         if not self._failed:

@@ -11,6 +11,7 @@ from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits, merge_devices
 from plugbay.model.ids import ResourceName, parse_resource_name
 from plugbay.sdk.checks import HealthCheck, checks_of
+from plugbay.sdk.modes import Modes
 
 Discovered = Iterable[Device] | AsyncIterable[Device] | AsyncIterable[Iterable[Device]] | Awaitable[Iterable[Device]]
 """Devices, however they come: a list, a generator, an async generator of devices or of whole lists, or a coroutine."""
@@ -29,6 +30,7 @@ class DevicePlugin:
         watch_uevents: events of the kernel that make `discover` run again, such as ``{"SUBSYSTEM": "tty"}``: properties
             and shell patterns for their values, all of which have to match. Several mappings are alternatives.
         every: seconds between runs of `discover` when nothing changes; None for never.
+        modes: what this resource shares its hardware with, of which one uses it at a time.
         join_env: what joins the values of one variable when a container gets several devices; None takes equal
             values once and makes differing ones an error.
     """
@@ -37,6 +39,7 @@ class DevicePlugin:
     watch: str | Path | Sequence[str | Path] = ()
     watch_uevents: Mapping[str, str] | Sequence[Mapping[str, str]] = ()
     every: float | None = None
+    modes: Modes | None = None
     join_env: str | None = ","
 
     def set_up(self) -> Awaitable[None] | None:
@@ -86,7 +89,7 @@ class DevicePlugin:
 
     def __getstate__(self) -> dict[str, Any]:
         """For an isolated health check, which works on a copy in another process."""
-        return {name: value for name, value in vars(self).items() if name != "_ask_refresh"}
+        return {name: value for name, value in vars(self).items() if name not in ("_ask_refresh", "modes")}
 
 
 def plugin(

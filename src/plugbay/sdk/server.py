@@ -16,6 +16,7 @@ from typing import Final
 from plugbay.errors import PathUnusable, RegistrationRefused
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
+from plugbay.sdk.assigned import restore_modes
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.discovery import Discovery
 from plugbay.sdk.health import HealthMonitor
@@ -113,6 +114,8 @@ class PluginServer:
 
     async def _set_up(self) -> None:
         await set_up(self._plugin, lambda: self._life.move(Event.SET_UP_FAILED))
+        if self._plugin.modes is not None:
+            await restore_modes(self._plugin.modes, self._paths)
         self._life.move(Event.SET_UP)
 
     async def _serve(self, watches: Watches) -> None:

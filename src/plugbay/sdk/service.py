@@ -52,6 +52,7 @@ class PluginService:
         self._plugin = plugin
         self._streams_changed = streams_changed
         self._allocation_failed = allocation_failed
+        self._mode = None if plugin.modes is None else plugin.modes.mode(plugin.resource_name)
         self._devices: Mapping[DeviceId, Device] = {}
         self._behind: Mapping[DeviceId, Device] = {}  # each listed device to the one it is, or is a replica of
         self._message = encode_devices(())
@@ -131,17 +132,25 @@ class PluginService:
             self._streams_changed()
 
     async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits:
+        mode = self._mode
+        if mode is not None:
+            mode.check(devices)  # before what is withdrawn is refused as unknown
         chosen = self._physical(devices)
         for device in chosen:
             if not device.health.is_healthy:
                 raise UnknownDevice(self._plugin.resource_name, device.id, f"is {device.health}")
+        with contextlib.nullcontext() if mode is None else mode.using(devices):
+            edits = await self._edits_for(chosen)
+        logger.info("allocated %s of %s", ", ".join(device.id for device in chosen), self._plugin.resource_name)
+        return edits
+
+    async def _edits_for(self, chosen: list[Device]) -> ContainerEdits:
         if type(self._plugin).allocate is DevicePlugin.allocate:
             edits = DevicePlugin.allocate(self._plugin, chosen)  # nothing in it blocks: no thread
         else:
             edits = await self._ask_for_edits(chosen)
         if not isinstance(edits, ContainerEdits):
             raise TypeError(f"allocate() gave {edits!r} instead of ContainerEdits")
-        logger.info("allocated %s of %s", ", ".join(device.id for device in chosen), self._plugin.resource_name)
         return edits
 
     async def _ask_for_edits(self, chosen: list[Device]) -> ContainerEdits:

@@ -1,0 +1,68 @@
+"""What a kubelet has given away, for a plugin process that has just started and does not know."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from plugbay.errors import CorruptCheckpoint, RpcFailed
+from plugbay.model.ids import DeviceId, ResourceName
+
+if TYPE_CHECKING:
+    from plugbay.kubelet.paths import KubeletPaths
+    from plugbay.sdk.modes import Modes
+
+logger = logging.getLogger(__name__)
+
+
+async def restore_modes(modes: Modes, paths: KubeletPaths) -> None:
+    """Tell ``modes`` which devices are in use, once for each resource, as well as can be known."""
+    if modes.unrestored:
+        modes.restore(await assigned_devices(paths))
+
+
+async def assigned_devices(paths: KubeletPaths) -> Mapping[ResourceName, Collection[DeviceId]]:
+    """The devices that pods hold, by resource: by the checkpoint, or else by PodResources.
+
+    The checkpoint comes first because it has init containers too, and because reading it changes nothing: asking a
+    stock kubelet for its list makes it drop assignments, also while somebody's Allocate runs (spec 4.9.2).
+    """
+    try:
+        return await asyncio.to_thread(_by_checkpoint, paths)
+    except FileNotFoundError:
+        if not await asyncio.to_thread(paths.pod_resources_socket.exists):
+            return {}  # no kubelet ever gave anything away here
+        problem = "there is no checkpoint"
+    except (OSError, CorruptCheckpoint) as error:
+        problem = str(error)
+    try:
+        return await _by_pod_resources(paths)
+    except RpcFailed as error:
+        logger.warning(
+            "which devices are in use cannot be known, and none is taken to be: %s; PodResources: %s", problem, error
+        )
+        return {}
+
+
+def _by_checkpoint(paths: KubeletPaths) -> Mapping[ResourceName, Collection[DeviceId]]:
+    # Imported here: only plugins with modes need it, once.
+    from plugbay.kubelet.checkpoint import load
+
+    content = load(paths.checkpoint.read_bytes(), source=str(paths.checkpoint))
+    assigned: dict[ResourceName, set[DeviceId]] = {}
+    for entry in content.pod_device_entries or ():
+        ids = assigned.setdefault(ResourceName(entry.resource_name), set())
+        for on_node in (entry.device_ids or {}).values():
+            ids.update(map(DeviceId, on_node or ()))
+    return assigned
+
+
+async def _by_pod_resources(paths: KubeletPaths) -> Mapping[ResourceName, Collection[DeviceId]]:
+    from plugbay.kubelet.podresources import PodResourcesClient
+    from plugbay.model.podresources import distinct_devices
+
+    async with PodResourcesClient(paths.pod_resources_socket) as client:
+        pods = await client.list()
+    return distinct_devices(devices for pod in pods for container in pod.containers for devices in container.devices)
