@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from plugbay.allocation import bitsets
 from plugbay.allocation.table import DeviceTable
 from plugbay.errors import InsufficientDevices
 from plugbay.model.ids import DeviceId, ResourceName
+
+NO_NODE: Final = -1
+"""A kubelet files devices without NUMA node under this number, and so one that a plugin places there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ def split_by_affinity(table: DeviceTable, available: int, mask: int) -> Candidat
     for node, devices in table.by_node.items():
         if 0 <= node and mask >> node & 1:
             aligned |= devices
-        else:
+        elif node != NO_NODE:
             elsewhere |= devices
     return Candidates(available & aligned, available & elsewhere & ~aligned, available & ~aligned & ~elsewhere)
 

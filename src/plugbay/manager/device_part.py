@@ -12,7 +12,7 @@ from plugbay.manager.effects import Effect, passed
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.endpoints import Endpoints
 from plugbay.manager.state import NO_NUMA_NODE, Assignment, ManagerState, Resource, Stopped
-from plugbay.manager.topology_hints import device_hints
+from plugbay.manager.topology_hints import container_hints, pod_hints
 from plugbay.manager.transaction import PodTransaction
 from plugbay.model.ids import ContainerName, DeviceId, ResourceName
 from plugbay.model.requests import ContainerRequest, PodRequest
@@ -52,29 +52,19 @@ class DevicePart:
         self._reuse = ReuseList()
 
     def container_hints(self, container: ContainerRequest) -> Hints:
-        """For `plugbay.manager.topology.PodPart`."""
-        required = container.limits.get(self.name)
-        resource = self._state.resources.get(self.name)
-        if required is None or resource is None:
-            return None
-        held = self._state.assignment(self._pod.uid, container.name, self.name)
-        return device_hints(
-            resource,
-            self._numa_nodes,
-            required=required,
-            held=held.devices if held else (),
+        """Where ``container`` can have its devices; see `plugbay.manager.topology.PodPart`."""
+        return container_hints(
+            self._state,
+            self._pod.uid,
+            container,
+            self.name,
             reusable=self._reuse.devices,
+            machine=self._numa_nodes,
         )
 
     def pod_hints(self) -> Hints:
-        """For `plugbay.manager.topology.PodPart`."""
-        resource = self._state.resources.get(self.name)
-        if resource is None:
-            return None
-        held = {
-            each for item in self._state.of_pod(self._pod.uid) if item.resource == self.name for each in item.devices
-        }
-        return device_hints(resource, self._numa_nodes, required=self._pod.most_at_once(self.name), held=held)
+        """Where the pod can have its devices."""
+        return pod_hints(self._state, self._pod, self.name, machine=self._numa_nodes)
 
     async def allocate(self, container: ContainerRequest, affinity: Mask) -> None:
         """Give ``container`` its devices; to be called for each container, in admission order.

@@ -8,14 +8,46 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from plugbay.manager.state import Resource
-from plugbay.model.ids import DeviceId
+from plugbay.manager.state import ManagerState, Resource
+from plugbay.model.ids import DeviceId, PodUid, ResourceName
+from plugbay.model.requests import ContainerRequest, PodRequest
 from plugbay.topology.hints import Hints, generate_hints
 
 _NOTHING: Final = frozenset[DeviceId]()
 
 
-def device_hints(
+def container_hints(
+    state: ManagerState,
+    pod: PodUid,
+    container: ContainerRequest,
+    resource: ResourceName,
+    *,
+    reusable: Collection[DeviceId],
+    machine: Sequence[int],
+) -> Hints:
+    """On which NUMA nodes a container can have its devices, or keep those it has.
+
+    Args:
+        reusable: what init containers of the pod leave to this one.
+        machine: the NUMA nodes there are.
+    """
+    required = container.limits.get(resource)
+    if required is None or resource not in state.resources:
+        return None
+    assignment = state.assignment(pod, container.name, resource)
+    held = assignment.devices if assignment else _NOTHING
+    return _hints(state.resources[resource], machine, required=required, held=held, reusable=reusable)
+
+
+def pod_hints(state: ManagerState, pod: PodRequest, resource: ResourceName, *, machine: Sequence[int]) -> Hints:
+    """On which NUMA nodes all containers of a pod together can have their devices, or keep those they have."""
+    if resource not in state.resources:
+        return None
+    held = {each for item in state.of_pod(pod.uid) if item.resource == resource for each in item.devices}
+    return _hints(state.resources[resource], machine, required=pod.most_at_once(resource), held=held)
+
+
+def _hints(
     resource: Resource,
     machine: Sequence[int],
     *,
@@ -23,13 +55,6 @@ def device_hints(
     held: Collection[DeviceId],
     reusable: Collection[DeviceId] = _NOTHING,
 ) -> Hints:
-    """On which NUMA nodes a container, or a pod, can have its devices.
-
-    Args:
-        machine: the NUMA nodes there are.
-        held: what it has already; the hints are those for keeping it.
-        reusable: what an init container of the pod leaves to this one.
-    """
     table = resource.listed
     if not table.by_node:
         return None

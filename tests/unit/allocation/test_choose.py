@@ -139,3 +139,17 @@ def test_every_choice_is_of_the_size_asked_and_holds_no_claimed_device(
         return
     assert len(set(chosen)) == len(chosen) == required
     assert not {device for device in chosen if device in claimed} - reused
+
+
+def test_s108_devices_are_aligned_elsewhere_or_nowhere() -> None:
+    table = table_of(d1=(1,), d2=(1, 2), d3=(2,), d4=(2,), e=None, f=(), g=(-1,), h=(-1, 1))
+    split = split_by_affinity(table, table.healthy, 1 << 2)
+    assert table.ids_of(split.aligned) == ids("d2", "d3", "d4")
+    assert table.ids_of(split.unaligned) == ids("d1", "h")
+    assert table.ids_of(split.no_affinity) == ids("e", "f", "g")
+
+
+@pytest.mark.parametrize("preferred", [(), ids("far1", "far2")], ids=["no-preference", "prefers-the-other-node"])
+def test_s109_aligned_device_is_taken_even_if_it_is_not_enough(preferred: tuple[DeviceId, ...]) -> None:
+    table = table_of(near=(0,), far1=(1,), far2=(1,))
+    assert "near" in choose(table, 2, mask=1 << 0, preferred=preferred)

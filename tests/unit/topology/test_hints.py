@@ -1,0 +1,101 @@
+"""Hints from sets of units and the nodes they lie on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugbay.topology.hints import DONT_CARE, Hint, generate_hints
+from plugbay.topology.masks import mask_of, nodes_of
+
+ONE_EACH: Mapping[int, int] = MappingProxyType({0: 0b01, 1: 0b10})
+TWO_EACH: Mapping[int, int] = MappingProxyType({0: 0b0011, 1: 0b1100})
+
+
+def hints(*nodes: tuple[int, ...], preferred: int) -> tuple[Hint, ...]:
+    """For each set of nodes, of which the first few are preferred."""
+    return tuple(Hint(mask_of(each), number < preferred) for number, each in enumerate(nodes))
+
+
+def test_s100_one_of_one_on_each_node_prefers_either() -> None:
+    found = generate_hints(ONE_EACH, [0, 1], required=1, available=0b11)
+    assert found == hints((0,), (1,), (0, 1), preferred=2)
+
+
+def test_s101_two_of_one_on_each_node_prefer_both() -> None:
+    assert generate_hints(ONE_EACH, [0, 1], required=2, available=0b11) == hints((0, 1), preferred=1)
+
+
+def test_s102_one_in_use_on_each_node_leaves_what_nobody_would_prefer() -> None:
+    assert generate_hints(TWO_EACH, [0, 1], required=2, available=0b1010) == hints((0, 1), preferred=0)
+
+
+def test_reusable_units_must_be_covered_and_count() -> None:
+    found = generate_hints(TWO_EACH, [0, 1], required=2, available=0b1010, reusable=0b0001)
+    assert found == hints((0,), (0, 1), preferred=1)
+
+
+def test_reusable_unit_that_lies_nowhere_is_never_covered() -> None:
+    assert generate_hints(ONE_EACH, [0, 1], required=1, available=0b11, reusable=0b100) == ()
+
+
+def test_request_of_nothing_is_met_everywhere() -> None:
+    assert generate_hints(ONE_EACH, [0, 1], required=0, available=0) == hints((0,), (1,), (0, 1), preferred=2)
+
+
+def test_s106_only_nodes_with_devices_are_gone_through() -> None:
+    began = time.monotonic()
+    found = generate_hints(ONE_EACH, range(34), required=1, available=0b11)
+    assert found == hints((0,), (1,), (0, 1), preferred=2)
+    assert time.monotonic() - began < 1
+
+
+def test_s107_nodes_the_machine_does_not_have_are_ignored() -> None:
+    found = generate_hints({0: 0b01, 99: 0b10, -1: 0b10}, [0, 1], required=1, available=0b11)
+    assert found == hints((0,), preferred=1)
+
+
+def test_devices_on_unknown_nodes_only_lie_on_none_of_the_machines() -> None:
+    assert generate_hints({99: 0b1}, [0, 1], required=1, available=0b1) == ()
+    assert generate_hints({99: 0b1}, [1, 0], required=0, available=0b1) == hints((1,), (0,), (0, 1), preferred=2)
+
+
+def test_too_many_nodes_are_not_gone_through() -> None:
+    everywhere = dict.fromkeys(range(17), 0b1)
+    assert generate_hints(everywhere, range(17), required=1, available=0b1) == (DONT_CARE,)
+
+
+@given(
+    by_node=st.dictionaries(st.integers(0, 3), st.integers(1, 63), min_size=1),
+    required=st.integers(1, 6),
+    available=st.integers(0, 63),
+)
+def test_hints_are_the_sets_of_nodes_with_enough_free_units(
+    by_node: dict[int, int], required: int, available: int
+) -> None:
+    found = generate_hints(by_node, range(4), required=required, available=available)
+    masks = [hint.mask for hint in found if hint.mask is not None]
+
+    def on(mask: int) -> int:
+        units = 0
+        for node in nodes_of(mask):
+            units |= by_node[node]
+        return units
+
+    sets = [mask for mask in range(1, 16) if all(node in by_node for node in nodes_of(mask))]
+    assert sorted(masks) == [mask for mask in sets if (on(mask) & available).bit_count() >= required]
+    sizes = [mask.bit_count() for mask in sets if on(mask).bit_count() >= required]
+    for hint, mask in zip(found, masks, strict=True):
+        assert hint.preferred == (mask.bit_count() == min(sizes))
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_thousands_of_devices_are_no_burden(count: int) -> None:
+    by_node = {node: sum(1 << rank for rank in range(node, 4_000, count)) for node in range(count)}
+    found = generate_hints(by_node, range(count), required=1, available=(1 << 4_000) - 1)
+    assert len(found) == 2**count - 1
