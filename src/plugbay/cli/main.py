@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from plugbay.cli import cdi, checkpoint, devices, events, node, pod, podresources, serve
+from plugbay.cli import cdi, checkpoint, cni, devices, events, node, pod, podresources, serve
 from plugbay.cli.output import PROGRAM, show_error
 from plugbay.cli.parsing import CommandParser, add_commands, add_root
 from plugbay.errors import InvalidManifest, PlugbayError, UsageError
@@ -22,6 +22,7 @@ _COMMANDS: Final = {
     "podresources": podresources,
     "checkpoint": checkpoint,
     "cdi": cdi,
+    "cni": cni,
 }
 
 _FAILED: Final = 1

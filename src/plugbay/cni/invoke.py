@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -48,6 +50,14 @@ class Plugins:
                 if _is_file(directory / plugin):
                     return directory / plugin
         raise NetworkPluginMissing(plugin, [str(each) for each in self.directories])
+
+    def installed(self) -> list[str]:
+        """The names of all executable files in the directories, sorted."""
+        names: set[str] = set()
+        for directory in self.directories:
+            with contextlib.suppress(OSError):
+                names |= {each.name for each in directory.iterdir() if _is_file(each) and os.access(each, os.X_OK)}
+        return sorted(names)
 
     async def call(self, plugin: str, command: Command, given: bytes, *, attachment: Attachment | None = None) -> bytes:
         """Run a plugin; returns what it printed.

@@ -111,6 +111,17 @@ def parse(value: Json, *, version: str) -> Result:
     )
 
 
+def container_addresses(result: Result, ifname: str) -> tuple[Address, ...]:
+    """The addresses that ``ifname`` has inside its container: the first IPv4 one, then the others in their order.
+
+    An address that is of no interface is taken too: before 0.3.0, and from IPAM plugins, none is.
+    """
+    inside = [index for index, each in enumerate(result.interfaces) if each.sandbox and each.name == ifname]
+    found = [each.address.ip for each in result.ips if each.interface is None or each.interface in inside]
+    first = next((each for each in found if each.version == 4), None)
+    return tuple(found) if first is None else (first, *(each for each in found if each is not first))
+
+
 def _old_addresses(document: Object) -> tuple[tuple[Ip, ...], tuple[Route, ...]]:
     ips: list[Ip] = []
     routes: list[Route] = []

@@ -1,0 +1,149 @@
+"""Arguments of ``plugbay cni``, as values."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from plugbay.cli.cni import binary_directories
+from plugbay.cni.cache import ResultCache
+from plugbay.cni.config import NetworkConfig
+from plugbay.cni.directory import load_default, load_file, load_named
+from plugbay.cni.documents import Json, NotJson, parse
+from plugbay.cni.invoke import Plugins
+from plugbay.cni.runtime import CniRuntime
+from plugbay.errors import UsageError
+from plugbay.kernel.files import write_durably
+from plugbay.model.ports import ContainerPort, Protocol
+from plugbay.node.network_request import capabilities_of
+
+PROC: Final = Path("/proc")
+_NAMED: Final = Path("/var/run/netns")
+_PORT: Final = re.compile(
+    r"(?:(?P<ip>[0-9.]+|\[[0-9a-fA-F:.]+\]):)?(?P<host>[0-9]{1,5}):(?P<container>[0-9]{1,5})(?:/(?P<protocol>\w+))?",
+    re.ASCII,
+)
+
+
+def plugins(args: argparse.Namespace) -> Plugins:
+    """The installed plugins; they inherit our environment."""
+    return Plugins(binary_directories(args), environ=os.environ, timeout_s=args.timeout)
+
+
+def runtime(args: argparse.Namespace) -> CniRuntime:
+    return CniRuntime(plugins(args), ResultCache(args.cache_dir.absolute(), write=write_durably))
+
+
+def network(args: argparse.Namespace) -> NetworkConfig:
+    """The network that the arguments name, else the first one.
+
+    Raises:
+        NetworkNotFound, InvalidNetworkConfig: there is none.
+    """
+    name = args.network
+    if name is None:
+        return load_default(args.conf_dir)
+    return load_file(Path(name)) if "/" in name else load_named(args.conf_dir, name)
+
+
+def namespace(text: str) -> str:
+    """A namespace's path, of which a name is a part."""
+    return text if not text or "/" in text else str(_NAMED / text)
+
+
+def plugin_args(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
+    """``--args``.
+
+    Raises:
+        UsageError: one is no pair.
+    """
+    return tuple(_pair(each, "--args") for given in args.args for each in given.split(";") if each)
+
+
+def capabilities(args: argparse.Namespace) -> dict[str, Json]:
+    """``--capability``, ``--port`` and ``--annotation`` together.
+
+    Raises:
+        UsageError: one cannot be read.
+        InvalidBandwidth: an annotation is of no use.
+    """
+    given = dict(_pair(each, "--capability") for each in args.capability)
+    return wishes(args) | {name: _json(name, text) for name, text in given.items()}
+
+
+def wishes(args: argparse.Namespace) -> dict[str, Json]:
+    """``--port`` and ``--annotation``, as capability arguments.
+
+    Raises:
+        UsageError: one cannot be read.
+        InvalidBandwidth: an annotation is of no use.
+    """
+    annotations = dict(_pair(each, "--annotation") for each in args.annotation)
+    return capabilities_of(annotations, [_port(each) for each in args.port])
+
+
+def kept(args: argparse.Namespace, default_ifname: str) -> list[tuple[str, str]]:
+    """``--keep``."""
+    parts = [each.partition(":") for each in args.keep]
+    return [(container, ifname or default_ifname) for container, _, ifname in parts]
+
+
+def manifest_ports(containers: Iterable[Any]) -> list[ContainerPort]:
+    """The ports of a manifest's containers.
+
+    Raises:
+        UsageError: one makes no sense.
+    """
+    return [_manifest_port(port) for ports in containers if isinstance(ports, list) for port in ports]
+
+
+def _manifest_port(port: object) -> ContainerPort:
+    match port:
+        case {"containerPort": int(container), **rest}:
+            try:
+                return ContainerPort(
+                    container,
+                    int(str(rest.get("hostPort") or 0)),
+                    Protocol(rest.get("protocol") or "TCP"),
+                    str(rest.get("hostIP") or ""),
+                    str(rest.get("name") or ""),
+                )
+            except ValueError as error:
+                raise UsageError(f"port {json.dumps(port)}: {error}") from None
+        case _:
+            raise UsageError(f"port {json.dumps(port)}: no containerPort")
+
+
+def _port(text: str) -> ContainerPort:
+    match = _PORT.fullmatch(text)
+    problem = "wants [IP:]HOST:CONTAINER[/PROTOCOL], such as 8080:80"
+    if match:
+        try:
+            return ContainerPort(
+                int(match["container"]),
+                int(match["host"]),
+                Protocol((match["protocol"] or "tcp").upper()),
+                (match["ip"] or "").strip("[]"),
+            )
+        except ValueError as error:
+            problem = str(error)
+    raise UsageError(f"--port {text}: {problem}")
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(f"{option} wants NAME=VALUE, found {text!r}")
+    return name, value
+
+
+def _json(name: str, text: str) -> Json:
+    try:
+        return parse(text.encode(errors="surrogateescape"))
+    except NotJson as error:
+        raise UsageError(f"--capability {name}: {error}") from None

@@ -1,0 +1,139 @@
+"""``plugbay cni validate``: what is wrong with network configurations."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from plugbay.cli import cni_arguments as arguments
+from plugbay.cli.cni import binary_directories
+from plugbay.cli.output import show
+from plugbay.cli.table import printable
+from plugbay.cni.config import NetworkConfig
+from plugbay.cni.directory import config_files, load_file
+from plugbay.cni.documents import Json
+from plugbay.cni.findings import Finding, Severity
+from plugbay.cni.structure import Engine
+from plugbay.cni.validation import Absence, Installed, Source, Surroundings, Validated, plugin_types
+from plugbay.cni.validation import validate as validate_all
+from plugbay.errors import (
+    InvalidNetworkConfig,
+    NetworkNotFound,
+    NetworkPluginFailed,
+    NetworkPluginMissing,
+    PathUnusable,
+    UsageError,
+)
+from plugbay.kernel.routes import read_routes
+from plugbay.node.network_request import capabilities_of
+
+_INVALID: Final = 1
+
+
+def validate(args: argparse.Namespace) -> int:
+    paths = [Path(each) for each in args.files] or config_files(args.conf_dir)
+    if not paths:
+        raise NetworkNotFound("", str(args.conf_dir))
+    sources = [_source(path) for path in paths]
+    around = Surroundings(
+        asyncio.run(_installed(args, sorted(plugin_types(sources)))),
+        [str(each) for each in binary_directories(args)],
+        [(each.network, each.link) for each in read_routes(proc_root=arguments.PROC)],
+        _wishes(args),
+        Engine(args.engine) if args.engine else None,
+    )
+    validated = [_with_extra(each) for each in validate_all(sources, around)]
+    if args.output:
+        findings = [_finding_object(finding) for each in validated for finding in each.findings]
+        show(json.dumps(findings, indent=4, ensure_ascii=False) + "\n")
+    else:
+        show("".join(_page(each) for each in validated))
+    return 0 if all(map(_is_valid, validated)) else _INVALID
+
+
+def _source(path: Path) -> Source:
+    try:
+        return Source(str(path), path.read_bytes())
+    except OSError as error:
+        raise PathUnusable(str(path), f"cannot be read: {error.strerror}") from error
+
+
+async def _installed(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Installed]:
+    plugins = arguments.plugins(args)
+    found: dict[str, Installed] = {}
+    for name in names:
+        try:
+            found[name] = await plugins.versions(name)
+        except NetworkPluginMissing:
+            found[name] = Absence.MISSING
+        except NetworkPluginFailed as error:
+            found[name] = error.message
+    return found
+
+
+def _wishes(args: argparse.Namespace) -> dict[str, Json]:
+    """What the pod of ``--pod``, ``--port`` and ``--annotation`` needs."""
+    wanted = arguments.wishes(args)
+    if args.pod is None:
+        return wanted
+    # Imported here: PyYAML costs as much as all the rest of the command.
+    from plugbay.cli.manifests import load_manifests
+    from plugbay.node.manifest import Strictness
+
+    pods, _ = load_manifests([args.pod], mode=Strictness.LENIENT)
+    if len(pods) != 1:
+        raise UsageError(f"--pod wants one pod, {args.pod} holds {len(pods)}")
+    ports = [
+        value for path, value in pods[0].unused.items() if path[:2] == ("spec", "containers") and path[-1] == "ports"
+    ]
+    return wanted | capabilities_of(pods[0].annotations, arguments.manifest_ports(ports))
+
+
+def _with_extra(validated: Validated) -> Validated:
+    """``validated`` with what is wrong with the plugins that a list takes from files of their own."""
+    if validated.network is None:
+        return validated
+    try:
+        load_file(Path(validated.source.path))
+    except InvalidNetworkConfig as error:
+        finding = Finding(Severity.ERROR, error.source, None, "", error.problem)
+        return Validated(validated.source, validated.network, (*validated.findings, finding))
+    return validated
+
+
+def _is_valid(validated: Validated) -> bool:
+    return all(each.severity is not Severity.ERROR for each in validated.findings)
+
+
+def _page(validated: Validated) -> str:
+    lines = [line for each in validated.findings for line in _lines(each)]
+    if validated.network is not None and _is_valid(validated):
+        lines.append(f"{validated.source.path}: valid: {_summary(validated.network)}")
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def _lines(finding: Finding) -> list[str]:
+    return [finding.sentence, *([f"  hint: {finding.hint}"] if finding.hint else [])]
+
+
+def _summary(network: NetworkConfig) -> str:
+    plugins = ", ".join(each.type for each in network.plugins) or "none of its own"
+    able = f"; capabilities {', '.join(sorted(network.capabilities))}" if network.capabilities else ""
+    return f'network "{network.name}", version {network.version}, plugins {plugins}{able}'
+
+
+def _finding_object(finding: Finding) -> dict[str, object]:
+    place = finding.place
+    return {
+        "severity": finding.severity.value,
+        "file": finding.source,
+        "line": place.line if place else None,
+        "column": place.column if place else None,
+        "where": finding.where,
+        "problem": finding.problem,
+        "hint": finding.hint,
+    }

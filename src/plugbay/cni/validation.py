@@ -1,0 +1,191 @@
+"""Looking at the files of a directory together, and at the machine they are for: pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from ipaddress import IPv4Network, IPv6Network
+from typing import Final
+
+from plugbay.cni import places
+from plugbay.cni.answers import PluginVersions
+from plugbay.cni.capabilities import unserved
+from plugbay.cni.config import LIST_EXTENSION, NetworkConfig, PluginConfig
+from plugbay.cni.documents import Json, member
+from plugbay.cni.findings import Finding, Report
+from plugbay.cni.known_plugins import is_add_on, origin_of
+from plugbay.cni.places import Path
+from plugbay.cni.settings import host_local_ranges, subnet_of
+from plugbay.cni.structure import Engine, examine
+
+_NUMBER: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
+_CONTAINER_LINKS: Final = ("veth", "cali", "lxc")
+"""Links to containers, by the names that plugins give them: what is routed there is no network of the host."""
+
+
+class Absence(Enum):
+    """``MISSING``: no such binary."""
+
+    MISSING = auto()
+
+
+Installed = PluginVersions | Absence | str
+"""What is known of a binary: its versions, that it is missing, or why it does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One configuration file. ``path`` is as it is to be shown."""
+
+    path: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What configurations are held against.
+
+    Attributes:
+        installed: by type; types that are not in it are not looked at.
+        directories: where binaries were looked for.
+        host_networks: what the host routes, and through which link.
+        capabilities: what a pod would need.
+    """
+
+    installed: Mapping[str, Installed] = field(default_factory=dict)
+    directories: Sequence[str] = ()
+    host_networks: Sequence[tuple[IPv4Network | IPv6Network, str]] = ()
+    capabilities: Mapping[str, Json] = field(default_factory=dict)
+    engine: Engine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """One file and what is to be said about it; ``network`` is None when no runtime could use it."""
+
+    source: Source
+    network: NetworkConfig | None
+    findings: tuple[Finding, ...]
+
+
+def plugin_types(sources: Sequence[Source]) -> set[str]:
+    """Every binary that the files need, so that they can be looked for."""
+    networks = (examine(each.content, source=each.path)[0] for each in sources)
+    plugins = [plugin for network in networks if network for plugin in network.plugins]
+    return {name for plugin in plugins for name in (plugin.type, plugin.ipam_type) if name}
+
+
+def validate(sources: Sequence[Source], around: Surroundings) -> list[Validated]:
+    """Everything to be said about ``sources``, which stand in the order in which they are found."""
+    validated: list[Validated] = []
+    earlier: list[NetworkConfig] = []
+    for index, source in enumerate(sources):
+        network, findings = examine(source.content, source=source.path, engine=around.engine)
+        if network is not None:
+            report = Report(source.path, places.scan(source.content))
+            _check_binaries(report, network, around)
+            _check_capabilities(report, network, around)
+            _check_subnets(report, network, earlier, around)
+            _check_neighbours(report, network, sources[:index], earlier)
+            findings += report.findings
+            earlier.append(network)
+        validated.append(Validated(source, network, tuple(findings)))
+    return validated
+
+
+def _paths(network: NetworkConfig) -> Iterator[tuple[Path, PluginConfig]]:
+    is_list = network.source.endswith(LIST_EXTENSION)
+    for index, plugin in enumerate(network.plugins):
+        yield (("plugins", index) if is_list else ()), plugin
+
+
+def _check_binaries(report: Report, network: NetworkConfig, around: Surroundings) -> None:
+    for path, plugin in _paths(network):
+        for where, name in (((*path, "type"), plugin.type), ((*path, "ipam", "type"), plugin.ipam_type)):
+            if name in around.installed:
+                _check_binary(report, where, name, network.version, around)
+
+
+def _check_binary(report: Report, path: Path, name: str, version: str, around: Surroundings) -> None:
+    match around.installed[name]:
+        case Absence.MISSING:
+            say = report.warn if is_add_on(name) else report.error
+            say(path, f'no binary "{name}" in {", ".join(around.directories)}', origin_of(name))
+        case str(problem):
+            report.error(path, f'binary "{name}" does not tell its versions: {problem}')
+        case PluginVersions(_, supported) if version not in supported:
+            known = ", ".join(supported)
+            report.error(path, f'binary "{name}" cannot use version {version}', f"it knows {known}")
+        case _:
+            pass
+
+
+def _check_capabilities(report: Report, network: NetworkConfig, around: Surroundings) -> None:
+    for name in unserved(network, around.capabilities):
+        plugin = {"portMappings": "portmap", "bandwidth": "bandwidth"}.get(name)
+        hint = f'add {{"type": "{plugin}", "capabilities": {{"{name}": true}}}} to plugins' if plugin else ""
+        report.error(("plugins",), f"the pod needs the capability {name}, which no plugin of the list has", hint)
+
+
+def _subnets(network: NetworkConfig) -> Iterator[tuple[Path, IPv4Network | IPv6Network, str]]:
+    """The subnets that a network hands out, with the link that it makes for them on the host, if that has a name."""
+    for path, plugin in _paths(network):
+        ipam = member(plugin.document, "ipam")
+        link = str(member(plugin.document, "bridge") or "cni0") if plugin.type == "bridge" else ""
+        for where, entry in host_local_ranges(ipam, (*path, "ipam")) if isinstance(ipam, dict) else ():
+            subnet = subnet_of(entry)
+            if subnet is not None:
+                yield (*where, "subnet"), subnet.network, link
+
+
+def _check_subnets(
+    report: Report, network: NetworkConfig, earlier: Sequence[NetworkConfig], around: Surroundings
+) -> None:
+    theirs = [(each, other) for other in earlier if other.name != network.name for _, each, _ in _subnets(other)]
+    for path, subnet, link in _subnets(network):
+        for taken, other in theirs:
+            if _overlap(subnet, taken):
+                report.error(
+                    path, f"{subnet} overlaps {taken} of network {other.name}", f"that one is in {other.source}"
+                )
+        for taken, through in around.host_networks:
+            if through != link and not through.startswith(_CONTAINER_LINKS) and _overlap(subnet, taken):
+                report.error(
+                    path, f"{subnet} overlaps {taken}, which the host reaches through {through}", "choose another one"
+                )
+
+
+def _overlap(one: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network) -> bool:
+    match one, other:
+        case (IPv4Network(), IPv4Network()) | (IPv6Network(), IPv6Network()):
+            return one.overlaps(other)
+        case _:
+            return False
+
+
+def _check_neighbours(
+    report: Report, network: NetworkConfig, before: Sequence[Source], earlier: Sequence[NetworkConfig]
+) -> None:
+    for other in earlier:
+        if other.name == network.name:
+            report.warn(("name",), f'another network is named "{network.name}" too', f"{other.source} is found first")
+    own = _file_name(report.source)
+    for source in before:
+        name = _file_name(source.path)
+        if _number(name) > _number(own) >= 0:
+            report.warn((), f"comes after {name}: names are sorted as texts, not as numbers", "use as many digits")
+    if before and own.endswith(LIST_EXTENSION) and not _file_name(before[0].path).endswith(LIST_EXTENSION):
+        first = _file_name(before[0].path)
+        report.warn((), f"pods get the single plugin of {first}, which comes first, and not this list")
+
+
+def _file_name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _number(name: str) -> int:
+    """What a name begins with, -1 when that is no number."""
+    found = _NUMBER.match(name)
+    return int(found[0]) if found else -1
