@@ -137,8 +137,14 @@ DIRECTORY = ("directory", "--resource", "example.com/gopher", "--env", "Gopher")
             ("--root", "{root}/" + "x" * 100, *DIRECTORY, "--path", "/x"), 1, "unix sockets end at 107", id="too-long"
         ),
         pytest.param(("nothing.py",), 1, "cannot load a plugin from nothing.py: no such file", id="no-such-file"),
-        pytest.param(("gophers",), 1, "a target is FILE.py or module:object", id="no-target"),
-        pytest.param((), 2, "the following arguments are required: TARGET", id="nothing"),
+        pytest.param(("gophers",), 1, "a target is FILE.py, FILE.py:object or module:object", id="no-target"),
+        pytest.param(
+            (*DIRECTORY, "--path", "/x", "nothing.py"), 1, "from nothing.py: no such file", id="after-options"
+        ),
+        pytest.param(("p.py", "--against", "old.yaml"), 2, "--against goes with --dry-run", id="against"),
+        pytest.param(("--config", "{root}/gone"), 1, "{root}/gone: cannot be read: No such file", id="no-config"),
+        pytest.param(("--config", "{file}"), 1, "{file}: is empty; it has to say `plugins:`", id="empty-config"),
+        pytest.param((), 2, "`serve` needs a TARGET or --config FILE", id="nothing"),
     ],
 )
 async def test_what_cannot_be_served_is_one_sentence(

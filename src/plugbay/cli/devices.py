@@ -11,7 +11,6 @@ from plugbay.cli.targets import DESCRIPTION, add_directory_options, add_targets,
 if TYPE_CHECKING:
     from plugbay.cli import v1
     from plugbay.model.devices import Device
-    from plugbay.sdk.plugin import DevicePlugin
 
 _HEADER = ("RESOURCE", "DEVICE", "HEALTH", "NUMA", "REPLICAS")
 
@@ -19,12 +18,14 @@ _HEADER = ("RESOURCE", "DEVICE", "HEALTH", "NUMA", "REPLICAS")
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "devices",
+        takes_more="targets",
         help="show the devices that plugins would offer now",
         description=f"Set plugins up, look for their devices and check their health once, and show what a kubelet "
         f"would be offered. No kubelet is asked or told. {DESCRIPTION}",
         examples=(
             "plugbay devices gophers.py",
             "plugbay devices gophers.py -o yaml",
+            "plugbay devices --config plugins.yaml",
             "plugbay devices directory --resource example.com/gopher --path /etc/gophers --env Gopher",
         ),
     )
@@ -44,13 +45,15 @@ def run(args: argparse.Namespace) -> int:
     from plugbay.cli.output import Form, list_of, object_text, show, show_error, show_note
     from plugbay.cli.table import Columns
     from plugbay.errors import PlugbayError
+    from plugbay.sdk.survey import plugins_now, survey
 
     configure_logs("error", sys.stderr)
     found: list[tuple[str, Device]] = []
     exit_code = 0
-    for plugin in load_targets(args):
+    for member in (member for _, members in load_targets(args) for member in members):
         try:
-            found += [(plugin.resource_name, device) for device in asyncio.run(_survey(plugin))]
+            for plugin in asyncio.run(plugins_now([member])):
+                found += [(plugin.resource_name, device) for device in asyncio.run(survey(plugin))]
         except PlugbayError as error:
             show_error(error)
             exit_code = 1
@@ -61,12 +64,6 @@ def run(args: argparse.Namespace) -> int:
     elif not exit_code:
         show_note("No devices found.")
     return exit_code
-
-
-async def _survey(plugin: DevicePlugin) -> list[Device]:
-    from plugbay.sdk.survey import survey
-
-    return await survey(plugin)
 
 
 def _row(resource: str, device: Device) -> tuple[str, ...]:

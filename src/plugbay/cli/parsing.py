@@ -24,13 +24,23 @@ class CommandParser(argparse.ArgumentParser):
 
     Args:
         takes_command: what follows ``--`` is the attribute ``command``, untouched; empty when there is no ``--``.
+        takes_more: the positional argument, a list, whose values may also follow options: argparse takes them only
+            where the first one stands.
         examples: command lines for the end of the help.
     """
 
-    def __init__(self, *args: Any, takes_command: bool = False, examples: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        takes_command: bool = False,
+        takes_more: str | None = None,
+        examples: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
         self._takes_command = takes_command
+        self._takes_more = takes_more
         self._examples = examples
 
     def format_help(self) -> str:
@@ -44,6 +54,10 @@ class CommandParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         given = list(args or ())
+        if self._takes_more is not None:
+            parsed, unknown = super().parse_known_args(given, namespace)
+            getattr(parsed, self._takes_more).extend(each for each in unknown if not each.startswith("-"))
+            return parsed, [each for each in unknown if each.startswith("-")]
         if not self._takes_command:
             return super().parse_known_args(given, namespace)
         end = given.index("--") if "--" in given else len(given)

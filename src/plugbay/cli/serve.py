@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from plugbay.cli import dry_run
 from plugbay.cli.parsing import Subparsers, add_kubelet_root, add_log_options
 from plugbay.cli.targets import DESCRIPTION, add_directory_options, add_targets, load_targets
 
@@ -14,12 +16,15 @@ _ROUTES = ("kubelet", "watcher", "both")
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "serve",
+        takes_more="targets",
         help="serve device plugins to a kubelet, or to `plugbay node up`",
         description=f"Serve device plugins until SIGTERM or Ctrl-C. {DESCRIPTION} SIGHUP looks for devices and "
-        "registers again.",
+        "registers again. A config file is read again whenever it changes; what is wrong with it is logged, and all "
+        "goes on as it was.",
         examples=(
             "plugbay serve gophers.py",
             "plugbay serve my_package.plugins:gophers",
+            "plugbay serve --config plugins.yaml",
             "plugbay serve directory --resource example.com/gopher --path /etc/gophers --env Gopher",
         ),
     )
@@ -43,6 +48,16 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="end well when no plugin finds a device at first, instead of waiting for some",
     )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="serve nothing; show which resources would be served, and check them"
+    )
+    parser.add_argument(
+        "--against",
+        metavar="OLD",
+        type=Path,
+        help="with --dry-run: show what differs from another config file; exit code 0 means nothing, 1 something, "
+        "2 that a file is wrong",
+    )
     add_directory_options(parser)
 
 
@@ -53,17 +68,22 @@ def run(args: argparse.Namespace) -> int:
 
     from plugbay.cli.logs import configure_logs
     from plugbay.cli.roots import chosen_kubelet_root
+    from plugbay.errors import UsageError
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.sdk.endings import Endings, IfNone, OnRefusal
     from plugbay.sdk.routes import Route
     from plugbay.sdk.runner import serve
 
     configure_logs(args.log_level, sys.stderr, form=args.log_format)
-    plugins = load_targets(args)
+    if args.dry_run:
+        return dry_run.run(args)
+    if args.against is not None:
+        raise UsageError("--against goes with --dry-run")
+    members = [member for _, of_target in load_targets(args) for member in of_target]
     endings = Endings(
         OnRefusal.EXIT if args.exit_on_refusal else OnRefusal.ASK_AGAIN,
         IfNone.EXIT if args.exit_if_none else IfNone.WAIT,
     )
     paths = KubeletPaths(chosen_kubelet_root(args))
-    asyncio.run(serve(plugins, paths=paths, endings=endings, route=Route(args.route)))
+    asyncio.run(serve(members, paths=paths, endings=endings, route=Route(args.route)))
     return 0

@@ -15,13 +15,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from plugbay.documents import Document, read_documents
-from plugbay.errors import InvalidDocument
+from plugbay.documents import read_documents
+from plugbay.errors import InvalidDocument, PluginLoadError
 from plugbay.model.pods import FieldPath, field_text
+
+_Settings = TypeVar("_Settings", bound=msgspec.Struct)
 
 _STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`")
@@ -98,22 +100,35 @@ def parse_config(text: str, *, source: str) -> Config:
     try:
         return msgspec.convert(document.value, Config)
     except msgspec.ValidationError as error:
-        raise _invalid(str(error), document, source) from error
+        path, problem = _in_our_words(str(error))
+        raise InvalidDocument(problem, field_text(path), document.lines.get(path), source) from error
 
 
-def _invalid(message: str, document: Document, source: str) -> InvalidDocument:
-    """msgspec's message, such as ``Expected `str`, got `int` - at `$.plugins[0].target```, in our words."""
+def settings_as(kind: type[_Settings], entry: Entry) -> _Settings:
+    """The settings of an entry whose target takes these.
+
+    Raises:
+        PluginLoadError: one is missing, of another type, or not among them.
+    """
+    try:
+        return msgspec.convert(entry.settings, kind)
+    except msgspec.ValidationError as error:
+        path, problem = _in_our_words(str(error))
+        raise PluginLoadError(entry.target, f"{field_text(('settings', *path))}: {problem}") from error
+
+
+def _in_our_words(message: str) -> tuple[FieldPath, str]:
+    """Where and what, from msgspec's message, such as ``Expected `str`, got `int` - at `$.plugins[0].target```."""
     problem, _, place = message.partition(" - at ")
     path: FieldPath = tuple(name or int(index) for name, index in _STEP.findall(place))
     if unknown := _UNKNOWN.fullmatch(problem):
-        path = (*path, unknown[1])
-        problem = "unknown field"
-    elif missing := _MISSING.fullmatch(problem):
-        problem = f"wants the field {missing[1]}"
-    elif other := _OTHER_TYPE.fullmatch(problem):
-        wanted, found = (_TYPES.get(name.split(" ")[0], name) for name in other.groups())
-        problem = f"wants {wanted}, found {found}"
-    return InvalidDocument(problem, field_text(path), document.lines.get(path), source)
+        return (*path, unknown[1]), "unknown field"
+    if missing := _MISSING.fullmatch(problem):
+        return path, f"wants the field {missing[1]}"
+    if other := _OTHER_TYPE.fullmatch(problem):
+        wanted, found = (_TYPES.get(name, name) for name in other.groups())
+        return path, f"wants {wanted}, found {found}"
+    return path, problem
 
 
 def difference(before: Config, after: Config) -> Difference:

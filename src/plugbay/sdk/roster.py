@@ -59,11 +59,10 @@ def next_step(wanted: Sequence[tuple[ResourceName, DevicePlugin]], served: Mappi
 
 @dataclass(slots=True)
 class _Running:
-    """A source, and what it wants to be served."""
+    """A source that is followed."""
 
     source: Source
     task: asyncio.Task[None]
-    members: tuple[Member, ...] = ()
     told: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -154,11 +153,11 @@ class Roster:
 
     def _settle_sources(self) -> None:
         wanted = dict.fromkeys(self._wanted_sources(self._members))
-        for gone in self._running.keys() - wanted.keys():
+        for gone in [member for member in self._running if member not in wanted]:
             running = self._running.pop(gone)
             running.task.cancel()
             running.told.set()
-        for member in wanted.keys() - self._running.keys():
+        for member in [member for member in wanted if member not in self._running]:
             source = Looking(member) if isinstance(member, PluginSource) else member
             task = self._tasks.create_task(self._follow(member, source), name=f"follow {source.name}")
             self._running[member] = _Running(source, task)
@@ -168,7 +167,7 @@ class Roster:
             if not isinstance(member, DevicePlugin):
                 yield member
                 if running := self._running.get(member):
-                    yield from self._wanted_sources(running.members)
+                    yield from self._wanted_sources(running.source.members)
 
     def _wanted(self) -> list[tuple[ResourceName, DevicePlugin]]:
         return [(resource_of(plugin), plugin) for plugin in self._wanted_plugins(self._members)]
@@ -178,20 +177,18 @@ class Roster:
             if isinstance(member, DevicePlugin):
                 yield member
             elif running := self._running.get(member):
-                yield from self._wanted_plugins(running.members)
+                yield from self._wanted_plugins(running.source.members)
 
     def _tell_refused(self, plugin: DevicePlugin, error: PlugbayError) -> None:
         if not any(plugin is told for told in self._refused):  # once is enough
             logger.error("%s: not served: %s", plugin.resource_name, error)
 
     async def _follow(self, member: PluginSource | Source, source: Source) -> None:
-        def tell(members: Sequence[Member]) -> None:
-            running = self._running[member]
-            running.members = tuple(members)
+        def changed() -> None:
+            self._running[member].told.set()
             self._settle()
-            running.told.set()
 
-        await _supervise(partial(source.run, self._watches, tell), name=source.name, until=asyncio.Event())
+        await _supervise(partial(source.run, self._watches, changed), name=source.name, until=asyncio.Event())
 
     def _start(self, name: ResourceName, plugin: DevicePlugin, server: PluginServer) -> None:
         server.on_refusal = self._tell_refusal

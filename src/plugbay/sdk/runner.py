@@ -11,12 +11,11 @@ from contextlib import asynccontextmanager, contextmanager
 from plugbay.errors import DuplicateResource
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.endings import STAY, Endings, until_over
-from plugbay.sdk.plugin import DevicePlugin
 from plugbay.sdk.roster import Roster
 from plugbay.sdk.routes import Route
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.sockets import check_directory, new_socket_path
-from plugbay.sdk.sources import Member
+from plugbay.sdk.sources import Member, known_plugins
 from plugbay.sdk.watching import watching
 from plugbay.wire.transport import check_socket_path
 
@@ -89,8 +88,7 @@ def check(members: Sequence[Member], paths: KubeletPaths, route: Route) -> None:
     Raises:
         As `serving`.
     """
-    plugins = [member for member in members if isinstance(member, DevicePlugin)]
-    names = [PluginServer(plugin, paths, route).resource for plugin in plugins]
+    names = [PluginServer(plugin, paths, route).resource for plugin in known_plugins(members)]
     if len(set(names)) < len(names):
         raise DuplicateResource(max(names, key=names.count))
     for directory in route.directories(paths):

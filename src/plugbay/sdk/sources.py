@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, NoReturn, Protocol
 
@@ -31,11 +31,15 @@ class Source(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def members(self) -> Sequence[Member]:
+        """What is to be served now, as far as that is known; what stays the same object goes on undisturbed."""
+
     def refresh(self) -> None:
         """Look again soon, as on SIGHUP; from the event loop's thread."""
 
-    async def run(self, watches: Watches, tell: Callable[[Sequence[Member]], None]) -> NoReturn:
-        """Call ``tell`` with all that is to be served, until cancelled. Who is told again goes on undisturbed."""
+    async def run(self, watches: Watches, changed: Callable[[], None]) -> NoReturn:
+        """Keep `members` true until cancelled. Call ``changed`` once they are known, and when others are there."""
 
 
 Member = DevicePlugin | PluginSource | Source
@@ -53,20 +57,24 @@ class Looking:
         self._last_problem = ""
         self._plugins: dict[ResourceName, DevicePlugin] | None = None
 
+    @property
+    def members(self) -> Sequence[Member]:
+        return tuple((self._plugins or {}).values())
+
     def refresh(self) -> None:
         self._asked.set()
 
-    async def run(self, watches: Watches, tell: Callable[[Sequence[Member]], None]) -> NoReturn:
+    async def run(self, watches: Watches, changed: Callable[[], None]) -> NoReturn:
         with ExitStack() as watched:
             waits: list[Callable[[], Coroutine[Any, Any, object]]] = [self._asked.wait]
             if paths := self._source.watched_paths:
                 waits.append(watched.enter_context(watches.watch(paths)).__anext__)
             while True:
                 self._asked.clear()
-                delay_s = await self._look(tell)
+                delay_s = await self._look(changed)
                 await wait_first(*waits, timeout_s=delay_s)
 
-    async def _look(self, tell: Callable[[Sequence[Member]], None]) -> float | None:
+    async def _look(self, changed: Callable[[], None]) -> float | None:
         """Look once; returns the seconds until the next look is due at the latest."""
         try:
             found = await found_plugins(self._source)
@@ -79,7 +87,7 @@ class Looking:
         self._backoff.reset()
         before = self._plugins or {}
         self._plugins = {name: before.get(name, plugin) for name, plugin in found.items()}
-        tell(tuple(self._plugins.values()))
+        changed()
         return self._source.every
 
     def _report(self, error: Exception) -> None:
@@ -94,6 +102,15 @@ class Looking:
                 exc_info=None if is_ours else error,
             )
         self._last_problem = problem
+
+
+def known_plugins(members: Sequence[Member]) -> Iterator[DevicePlugin]:
+    """The plugins among ``members``, and those that sources know of already."""
+    for member in members:
+        if isinstance(member, DevicePlugin):
+            yield member
+        elif not isinstance(member, PluginSource):
+            yield from known_plugins(member.members)
 
 
 async def found_plugins(source: PluginSource) -> dict[ResourceName, DevicePlugin]:

@@ -13,6 +13,8 @@ from plugbay.sdk.listing import Listing
 from plugbay.sdk.looks import discovered
 from plugbay.sdk.plugin import DevicePlugin, health_checks
 from plugbay.sdk.preparation import tear_down
+from plugbay.sdk.resources import PluginSource
+from plugbay.sdk.sources import Member, found_plugins
 
 
 async def survey(plugin: DevicePlugin) -> list[Device]:
@@ -44,6 +46,26 @@ async def survey(plugin: DevicePlugin) -> list[Device]:
     return listed
 
 
+async def plugins_now(members: Iterable[Member]) -> list[DevicePlugin]:
+    """The plugins that would be served now; sources look once.
+
+    Raises:
+        DiscoveryFailed: a source could not look.
+    """
+    plugins: list[DevicePlugin] = []
+    for member in members:
+        if isinstance(member, DevicePlugin):
+            plugins.append(member)
+        elif isinstance(member, PluginSource):
+            try:
+                plugins += (await found_plugins(member)).values()
+            except Exception as error:  # an author's code may raise anything
+                raise DiscoveryFailed(member.name, "looking for resources", _problem(error)) from error
+        else:
+            plugins += await plugins_now(member.members)
+    return plugins
+
+
 async def _found(plugin: DevicePlugin) -> list[Device]:
     try:
         return await discovered(plugin)
@@ -54,5 +76,8 @@ async def _found(plugin: DevicePlugin) -> list[Device]:
 
 
 def _failed(plugin: DevicePlugin, hook: str, error: Exception) -> DiscoveryFailed:
-    problem = str(error) if isinstance(error, PlugbayError) else f"{type(error).__name__}: {error}"
-    return DiscoveryFailed(plugin.resource_name, hook, problem)
+    return DiscoveryFailed(plugin.resource_name, hook, _problem(error))
+
+
+def _problem(error: Exception) -> str:
+    return str(error) if isinstance(error, PlugbayError) else f"{type(error).__name__}: {error}"

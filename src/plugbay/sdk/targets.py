@@ -45,6 +45,12 @@ def load_plugins(target: str, settings: Mapping[str, object] | None = None) -> l
     return [_instance(target, getattr(module, name), settings)]
 
 
+def beside(target: str, directory: Path) -> str:
+    """``target``, its file looked for in ``directory`` unless it has a path of its own from the root."""
+    file, colon, name = (target, "", "") if target.endswith(".py") else target.rpartition(":")
+    return f"{directory / file}{colon}{name}" if file.endswith(".py") else target
+
+
 def _load_file(target: str, file: str) -> ModuleType:
     path = Path(file).absolute()
     if not path.is_file():

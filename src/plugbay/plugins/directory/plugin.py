@@ -32,7 +32,7 @@ class DirectoryPlugin(DevicePlugin):
 
     def __init__(self, resource_name: str, path: Path, *, env: str) -> None:
         if not env or "=" in env or not env.isprintable():
-            raise UsageError(f"--env {env!r} is no name for an environment variable")
+            raise UsageError(f"env: {env!r} is no name for an environment variable")
         self.resource_name = parse_resource_name(resource_name)
         self.watch = path
         self._path = path
