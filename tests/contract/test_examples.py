@@ -136,3 +136,32 @@ async def test_example_static(plugbay: Plugbay, tmp_path: Path) -> None:
             await plugbay.line_with(watch, "static-n1   1/1     Running")
         manifest.unlink()
         assert (await plugbay("pod", "wait", "--for=delete", "static-n1", "--timeout=40s")).code == 0
+
+
+async def test_fpga_is_given_whole_or_by_regions(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        for name, resource, count in (("whole", "fpga", 1), ("regions", "fpga-region", 2)):
+            # A process each: the second one has to find out what the first has given away.
+            async with plugbay.start("serve", str(EXAMPLES / "fpga_modes.py")) as plugin:
+                done = await plugbay("pod", "apply", "-f", "-", given=fpga_pod(name, resource, count))
+                assert done.code == 0, done
+                assert (await plugbay("pod", "wait", READY, name)).code == 0, await plugbay("pod", "describe", name)
+                plugin.terminate()
+                async with asyncio.timeout(DEADLINE_S):
+                    assert await plugin.wait() == 0
+        assert await logs(plugbay, "whole") == ["fpga0"]
+        assert await logs(plugbay, "regions") == ["fpga1-region0,fpga1-region1"]
+
+
+def fpga_pod(name: str, resource: str, count: int) -> str:
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  containers:
+  - name: main
+    image: busybox
+    command: [sh, -c, "echo $FPGAS$FPGA_REGIONS; exec sleep 3600"]
+    resources: {{limits: {{example.com/{resource}: {count}}}}}
+"""
