@@ -88,11 +88,16 @@ class FakeKubelet:
     Attributes:
         refusal: the text of every answer to Register; None accepts.
         follows_lists: whether it opens ListAndWatch after a registration.
+        clears_directory: whether it removes all sockets when it starts, as kubelets do.
+        hangs: whether a Register call is never answered.
         attempts: every Register call so far, refused ones too.
     """
 
-    def __init__(self, paths: KubeletPaths, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, paths: KubeletPaths, tasks: asyncio.TaskGroup, *, clears_directory: bool) -> None:
         self.paths = paths
+        self.clears_directory = clears_directory
+        self.hangs = False
+        self._is_stopping = False
         self.refusal: str | None = None
         self.follows_lists = True
         self.attempts: list[Registration] = []
@@ -104,16 +109,18 @@ class FakeKubelet:
 
     async def start(self) -> None:
         """Clear the directory of sockets, plugins' included, then listen, as a kubelet does."""
+        self._is_stopping = False
         self.paths.device_plugins.mkdir(parents=True, exist_ok=True)
         for entry in self.paths.device_plugins.iterdir():
-            if entry.is_socket():
-                entry.unlink()
+            if self.clears_directory and entry.is_socket():
+                entry.unlink(missing_ok=True)
         await self._up.enter_async_context(
             serve_grpc(self.paths.registration_socket, [registration_handler(self._accept)])
         )
 
     async def stop(self) -> None:
         """Hang up on every plugin and stop listening; plugins' sockets stay."""
+        self._is_stopping = True
         self.hang_up()
         if self._followers:
             await asyncio.wait(self._followers)
@@ -152,9 +159,13 @@ class FakeKubelet:
         self._attempted.put_nowait(registration)
         if self.refusal is not None:
             raise RegistrationRefused(self.refusal)
+        if self.hangs:
+            await asyncio.get_running_loop().create_future()
         plugin = RegisteredPlugin(registration, self.paths.device_plugins / registration.endpoint)
         try:
             await plugin.dial()
+            if self._is_stopping:  # nobody would hang up on it any more
+                await asyncio.get_running_loop().create_future()
         except BaseException:
             await plugin.client.close()
             raise
@@ -172,7 +183,7 @@ async def _hold(plugin: RegisteredPlugin) -> None:
 
 
 @asynccontextmanager
-async def fake_kubelet(paths: KubeletPaths) -> AsyncIterator[FakeKubelet]:
+async def fake_kubelet(paths: KubeletPaths, *, clears_directory: bool = True) -> AsyncIterator[FakeKubelet]:
     """A kubelet that listens in ``paths`` during the block, and can be stopped, restarted and told to refuse::
 
     async with fake_kubelet(KubeletPaths(root)) as kubelet:
@@ -181,7 +192,7 @@ async def fake_kubelet(paths: KubeletPaths) -> AsyncIterator[FakeKubelet]:
         answer = await plugin.client.allocate(["g1"])
     """
     async with asyncio.TaskGroup() as tasks:
-        kubelet = FakeKubelet(paths, tasks)
+        kubelet = FakeKubelet(paths, tasks, clears_directory=clears_directory)
         try:
             await kubelet.start()
             yield kubelet
