@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.snapshot import ResourceCount
+from plugbay.manager.topology import HintProvider
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
@@ -142,11 +143,17 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(root: Path, *, clock: SleepersClock | None = None, **settings: Any) -> AsyncIterator[Bench]:
+async def bench(
+    root: Path,
+    *,
+    clock: SleepersClock | None = None,
+    hint_providers: Sequence[HintProvider] = (),
+    **settings: Any,
+) -> AsyncIterator[Bench]:
     """A manager until the block ends; ``settings`` are fields of `ManagerConfig`."""
     config = ManagerConfig(KubeletPaths(root), root / "state" / "manager.db", **settings)
     clock = clock or SleepersClock()
-    async with run_manager(config, clock=clock) as manager, AsyncExitStack() as stack:
+    async with run_manager(config, clock=clock, hint_providers=hint_providers) as manager, AsyncExitStack() as stack:
         yield Bench(config, clock, manager, stack)
 
 

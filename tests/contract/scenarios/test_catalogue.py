@@ -1,7 +1,7 @@
 """Every scenario of the catalogue (spec 11) has a test whose name carries its number, as in ``test_s037_…``.
 
 Most are in this directory, a file for each subsection; the checkpoint's and PodResources' are beside the other tests
-of those.
+of those, and what topology can show without a manager is among the unit tests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ SUBSECTIONS: Final = {
     12: range(133, 139),  # health in pod status
     13: range(139, 151),  # restarts
 }
-LATER: Final = {9: "there is no topology manager yet"}
 TESTS: Final = Path(__file__).parents[2]
 DIFFERENCES: Final = TESTS.parent / "docs/differences.md"
 
@@ -46,14 +45,9 @@ def numbers() -> set[int]:
     return {int(number) for name in all_tests() for number in re.findall(r"_s(\d{3})(?=_)", name)}
 
 
-@pytest.mark.parametrize("subsection", [each for each in SUBSECTIONS if each not in LATER])
+@pytest.mark.parametrize("subsection", SUBSECTIONS)
 def test_each_scenario_has_a_test(subsection: int) -> None:
     assert not set(SUBSECTIONS[subsection]) - numbers()
-
-
-@pytest.mark.parametrize("subsection", LATER)
-def test_what_is_left_for_later_is_still_missing(subsection: int) -> None:
-    assert not numbers() & set(SUBSECTIONS[subsection])
 
 
 def test_numbers_are_those_of_the_catalogue() -> None:
