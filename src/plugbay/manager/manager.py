@@ -12,7 +12,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from enum import Enum
 from functools import partial
 
 from plugbay.allocation.table import NO_DEVICES
@@ -115,15 +114,6 @@ async def run_manager(
         yield manager
 
 
-class Patience(Enum):
-    """How long the release of a pod waits for its plugins."""
-
-    USUAL = "usual"
-    """Until each Deallocate was tried once, as long as the limit says."""
-    NONE = "none"
-    """Not at all: somebody wants the pod gone at once."""
-
-
 class DeviceManager:
     """Made by `run_manager`. Its methods may be called from one event loop only.
 
@@ -212,12 +202,10 @@ class DeviceManager:
         """What a container gets from all its devices; on conflict the first resource name wins."""
         return merge_resources(decode_edits(item.response) for item in self._state.of_container(pod, container))
 
-    async def release_pod(
-        self, pod: PodUid, *, reason: ReleaseReason = ReleaseReason.POD_ENDED, patience: Patience = Patience.USUAL
-    ) -> None:
+    async def release_pod(self, pod: PodUid, *, reason: ReleaseReason = ReleaseReason.POD_ENDED) -> None:
         """The pod has ended and its processes are gone: its devices are no longer its own, durably. Harmless twice.
 
-        They are free, but for those whose plugin has yet to confirm Deallocate.
+        They are free, but for those whose plugin has yet to confirm Deallocate; see `until_deallocated`.
 
         Raises:
             StoreUnusable: nothing is released.
@@ -231,8 +219,10 @@ class DeviceManager:
                     raise problem
             self.admitted_pods.remove(pod)
             self._forget(pod)
-        if patience is Patience.USUAL:
-            await self.releases.first_attempts(pod)
+
+    async def until_deallocated(self, pod: PodUid) -> None:
+        """Wait until each Deallocate for a released pod was tried once; not for a plugin that is away, nor for long."""
+        await self.releases.first_attempts(pod)
 
     async def _release(self, pod: PodUid, reason: ReleaseReason) -> StoreUnusable | None:
         operations = self.releases.of_ended_pod(pod, reason)

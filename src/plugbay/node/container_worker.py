@@ -79,6 +79,7 @@ class ContainerWorker:
                     self.started.set()
                     await self._wait(running)
                 case Terminated() as end:
+                    self._report_end(end)
                     self.attempted.set()
                     if not restarts(self._container.kind, self._pod.pod.spec.restart_policy, end):
                         return end
@@ -129,6 +130,14 @@ class ContainerWorker:
             edits=edits,
         )
 
+    def _report_end(self, end: Terminated) -> None:
+        """Each time it is looked at: the node may have been killed between the end and the report."""
+        if end.id is not None:
+            self._parts.devices.container_ended(self._uid, self._container.name, end.id)
+
+    def _report_no_start(self) -> None:
+        self._parts.devices.container_not_started(self._uid, self._container.name)
+
     async def _start_instance(self, spec: ContainerSpec) -> None:
         """Start and record as one step: a process that nobody knows of could not be stopped."""
         if not spec.argv:
@@ -161,6 +170,7 @@ class ContainerWorker:
         if error.reason == "CreateContainerError":
             self._fail(error.reason, str(error))
             return
+        self._report_no_start()
         # The container was made and could not run: that counts as a run, and the restart policy decides.
         now = self._parts.clock.now()
         end = Terminated(None, START_FAILED_EXIT_CODE, error.reason, now, message=str(error))
@@ -168,6 +178,7 @@ class ContainerWorker:
         self._parts.events.warning(self._ref, "Failed", f"Error: {error}")
 
     def _fail(self, reason: str, message: str) -> None:
+        self._report_no_start()
         self._put(self._record.waiting(reason, message))
         self._parts.events.warning(self._ref, "Failed", f"Error: {message}")
 

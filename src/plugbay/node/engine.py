@@ -14,8 +14,10 @@ from functools import partial
 from typing import Final
 
 from plugbay.errors import InstanceNotFound, InvalidManifest, StoreUnusable
+from plugbay.manager.operations import OperationKind
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S, Pod, with_identity
+from plugbay.model.releases import ReleaseReason
 from plugbay.node.adoption import adopt
 from plugbay.node.binding import Binder
 from plugbay.node.events import pod_ref
@@ -32,6 +34,11 @@ logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 10.0
 """Before a pod's worker that failed is started again."""
+RELEASE_FAILED: Final = {
+    OperationKind.POST_STOP: "FailedPostStopDevice",
+    OperationKind.DEALLOCATE: "FailedDeallocateDevice",
+}
+"""Reasons of events."""
 _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Of the API server's name suffixes: no vowels, no words."""
 
@@ -233,6 +240,13 @@ class PodEngine:
         self._track(self._parts.tasks.create_task(self.binder.bind_pods()))
         self._track(self._parts.tasks.create_task(self.binder.watch_devices()))
         self._track(self._parts.tasks.create_task(self._follow_health()))
+        self._track(self._parts.tasks.create_task(self._follow_releases()))
+
+    async def _follow_releases(self) -> None:
+        async for notice in self._parts.devices.release_notices():
+            if notice.pod in self._parts.pods:
+                about = pod_ref(self._parts.pods[notice.pod].pod, notice.container or None)
+                self._parts.events.warning(about, RELEASE_FAILED[notice.kind], notice.message)
 
     async def _follow_health(self) -> None:
         async for pods in self._parts.devices.health_notices():
@@ -254,10 +268,13 @@ class PodEngine:
             try:
                 if instance.state is RunState.RUNNING:
                     await self._parts.runtime.stop(instance.id, grace_s=DEFAULT_GRACE_PERIOD_S)
+                self._parts.devices.container_ended(uid, instance.name, instance.id)
                 await self._parts.runtime.remove(instance.id)
             except InstanceNotFound:
                 continue
-        if uid not in self._parts.pods or self._parts.pods[uid].stage not in HOLDS_RESOURCES:
+        if uid not in self._parts.pods:
+            await self._parts.devices.release_pod(uid, reason=ReleaseReason.ORPHANED)
+        elif self._parts.pods[uid].stage not in HOLDS_RESOURCES:
             await self._parts.devices.release_pod(uid)
 
 

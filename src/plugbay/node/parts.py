@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from plugbay.manager.health import DevicesHealth
+from plugbay.manager.releases import ReleaseNotice
 from plugbay.manager.snapshot import ResourceCount
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
+from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import PodRequest
 from plugbay.node.config import DeviceFailure
 from plugbay.node.cordon import Cordon
@@ -31,7 +33,15 @@ class DeviceSource(Protocol):
 
     async def prepare_container(self, pod: PodUid, container: ContainerName) -> ContainerEdits: ...
 
-    async def release_pod(self, pod: PodUid) -> None: ...
+    def container_ended(self, pod: PodUid, container: ContainerName, instance: str) -> None: ...
+
+    def container_not_started(self, pod: PodUid, container: ContainerName) -> None: ...
+
+    async def release_pod(self, pod: PodUid, *, reason: ReleaseReason = ...) -> None: ...
+
+    async def until_deallocated(self, pod: PodUid) -> None: ...
+
+    def release_notices(self) -> AsyncIterator[ReleaseNotice]: ...
 
     def resources(self) -> Mapping[ResourceName, ResourceCount]: ...
 

@@ -11,6 +11,7 @@ from typing import Final
 from plugbay.errors import AdmissionError, VolumeUnusable
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container, pod_request
+from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import ContainerKind
 from plugbay.node.backoff import Backoff
 from plugbay.node.config import DeviceFailure
@@ -43,6 +44,7 @@ class PodWorker:
         self._stopper = PodStopper(parts, uid)
         self._deleted = asyncio.Event()
         self._failed = asyncio.Event()
+        self._forced = asyncio.Event()
 
     async def run(self) -> None:
         """Returns when the pod holds nothing any more: it has ended, or it is gone."""
@@ -59,6 +61,8 @@ class PodWorker:
 
     async def kill_sooner(self, grace_s: int) -> None:
         """The grace period of a deletion under way became shorter."""
+        if grace_s == 0:
+            self._forced.set()
         await self._stopper.stop_now(grace_s=grace_s)
 
     def look_at_devices(self) -> None:
@@ -135,7 +139,8 @@ class PodWorker:
         self._parts.events.warning(pod_ref(record.pod), rejection.reason, rejection.message)
         # Only a pod from before a restart of the node runs anything.
         await self._stopper.stop_all(grace_s=record.pod.spec.termination_grace_period_s)
-        await self._release()
+        is_new = record.stage is Stage.BOUND
+        await self._release(ReleaseReason.ADMISSION_FAILED if is_new else ReleaseReason.POD_ENDED)
         self._parts.pods.put(replace(self._record.after(Step.REJECT), health={}))
 
     async def _prepare_volumes(self) -> Mapping[str, Path]:
@@ -192,13 +197,20 @@ class PodWorker:
             await self._parts.runtime.remove(instance)
         self._parts.pods.remove(self._record.after(Step.DISPOSE))
 
-    async def _release(self) -> None:
-        await self._parts.devices.release_pod(self._uid)
+    async def _release(self, reason: ReleaseReason = ReleaseReason.POD_ENDED) -> None:
+        """Give back what the pod holds. Whoever wants the pod gone at once does not wait for its plugins."""
+        for name, container in self._record.containers.items():
+            if (end := container.newest_end()) is not None and end.id is not None:
+                self._parts.devices.container_ended(self._uid, name, end.id)
         await asyncio.to_thread(self._parts.volumes.remove, self._uid)
+        await self._parts.devices.release_pod(self._uid, reason=reason)
+        await run_until(self._forced, self._parts.devices.until_deallocated(self._uid))
 
     def _grace_left_s(self) -> float:
         deletion = self._record.deletion
         assert deletion is not None, "a terminating pod was deleted"
+        if deletion.grace_s == 0:
+            self._forced.set()
         return max(0.0, (deletion.deadline - self._parts.clock.now()).total_seconds())
 
 

@@ -76,19 +76,20 @@ class ContainerRecord:
         return frozenset(state.id for state in states if state.id is not None)
 
     def waiting(self, reason: str, message: str = "") -> ContainerRecord:
-        return replace(self, state=Waiting(reason, message), last=self._newest_end())
+        return replace(self, state=Waiting(reason, message), last=self.newest_end())
 
     def running(
         self, instance: ContainerId, *, attempt: int, started_at: datetime, startup: Startup = Startup.DONE
     ) -> ContainerRecord:
         state = Running(instance, started_at, startup)
-        return replace(self, state=state, last=self._newest_end(), attempt=attempt)
+        return replace(self, state=state, last=self.newest_end(), attempt=attempt)
 
     def terminated(self, end: Terminated, *, attempt: int) -> ContainerRecord:
-        last = self._newest_end() if attempt != self.attempt else self.last
+        last = self.newest_end() if attempt != self.attempt else self.last
         return replace(self, state=end, last=last, attempt=attempt)
 
-    def _newest_end(self) -> Terminated | None:
+    def newest_end(self) -> Terminated | None:
+        """How the newest instance that has ended did."""
         return self.state if isinstance(self.state, Terminated) else self.last
 
 

@@ -122,6 +122,8 @@ class PodStopper:
         container = self._record.containers[name]
         if isinstance(container.state, Running) and container.state.id == end.id:
             self._parts.pods.put_container(self._uid, name, container.terminated(end, attempt=container.attempt))
+            if end.id is not None:
+                self._parts.devices.container_ended(self._uid, name, end.id)
 
     def _left_s(self, deadline: float) -> float:
         return max(0.0, deadline - self._parts.clock.monotonic())

@@ -11,9 +11,11 @@ from typing import Final
 
 from plugbay.errors import AdmissionError
 from plugbay.manager.health import DevicesHealth, HealthNotices
+from plugbay.manager.releases import ReleaseNotice, ReleaseNotices
 from plugbay.manager.snapshot import ResourceCount
 from plugbay.model.edits import NO_EDITS, ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
+from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import PodRequest
 from plugbay.node.config import DeviceFailure
 from plugbay.node.cordon import Cordon
@@ -58,6 +60,9 @@ class FakeDevices:
         refusal: of every admission, while it is set.
         answers: while it is not set, admissions wait.
         health: what `health_of` answers; `fall_ill` changes it.
+        told: what was said about containers and pods, as ``NAME INSTANCE ended``, ``NAME not started``, ``POD REASON``.
+        deallocates: while it is not set, `until_deallocated` waits.
+        notices: what `release_notices` tells.
     """
 
     def __init__(self, moved: Changes) -> None:
@@ -69,6 +74,10 @@ class FakeDevices:
         self.answers.set()
         self.pre_start_refusals: list[AdmissionError] = []
         self.health: dict[PodUid, DevicesHealth] = {}
+        self.told: list[str] = []
+        self.deallocates = asyncio.Event()
+        self.deallocates.set()
+        self.notices = ReleaseNotices()
         self._changes = Changes()
         self._notices = HealthNotices()
 
@@ -92,9 +101,29 @@ class FakeDevices:
             raise self.pre_start_refusals.pop(0)
         return NO_EDITS
 
-    async def release_pod(self, pod: PodUid) -> None:
+    def container_ended(self, pod: PodUid, container: ContainerName, instance: str) -> None:
+        self._tell(f"{container} {instance} ended")
+
+    def container_not_started(self, pod: PodUid, container: ContainerName) -> None:
+        self._tell(f"{container} not started")
+
+    async def release_pod(self, pod: PodUid, *, reason: ReleaseReason = ReleaseReason.POD_ENDED) -> None:
+        if pod in self.held:
+            self._tell(f"{pod} {reason.value}")
         self.held.pop(pod, None)
         self.health.pop(pod, None)
+        self._moved.notify()
+
+    async def until_deallocated(self, pod: PodUid) -> None:
+        await self.deallocates.wait()
+
+    def release_notices(self) -> AsyncIterator[ReleaseNotice]:
+        return aiter(self.notices)
+
+    def _tell(self, what: str) -> None:
+        """Repeats are allowed, and not kept."""
+        if what not in self.told:
+            self.told.append(what)
         self._moved.notify()
 
     def resources(self) -> Mapping[ResourceName, ResourceCount]:
