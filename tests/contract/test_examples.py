@@ -111,6 +111,20 @@ async def test_example_prestop(plugbay: Plugbay) -> None:
             await plugbay.line_with(follow, "finished what I was at")
 
 
+async def test_example_instruments(plugbay: Plugbay, tmp_path: Path) -> None:
+    (tmp_path / "scope").mkdir()
+    (tmp_path / "scope" / "s1").touch()
+    config = str(EXAMPLES / "instruments/plugins.yaml")
+    async with example(plugbay, "--config", config, LAB=str(tmp_path)):
+        assert (await plugbay("pod", "apply", "-f", str(EXAMPLES / "instruments/pod.yaml"))).code == 0
+        async with plugbay.start("events", "--for", "pod/measure", "-w") as events:
+            await plugbay.line_with(events, "1 Insufficient lab.example.com/meter")
+        (tmp_path / "meter").mkdir()
+        (tmp_path / "meter" / "m1").touch()
+        assert (await plugbay("pod", "wait", SUCCEEDED, "measure")).code == 0
+        assert await logs(plugbay, "measure") == ["measuring with m1"]
+
+
 async def test_example_hooks(plugbay: Plugbay, tmp_path: Path) -> None:
     kitchen, lab = tmp_path / "kitchen", tmp_path / "lab"
     for board in (kitchen, lab):

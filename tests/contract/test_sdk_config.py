@@ -122,7 +122,7 @@ async def test_change_adds_removes_and_restarts_just_what_differs(
         assert kubelet.unasked_registrations == 0
     assert [record.getMessage() for record in caplog.records if record.name == "plugbay.sdk.config_file"] == [
         f"{file}: removed: directory resource=example.com/rum path=dark env=D",
-        f"{file}: changed: directory: path dry -> wet",
+        f"{file}: changed: directory example.com/gin: path dry -> wet",
         f"{file}: added: directory resource=example.com/beer path=stout env=D",
     ]
 
@@ -306,7 +306,7 @@ async def test_dry_run_compares_files_and_says_so_by_its_exit_code(plugbay: Plug
     file.write_text(directories(sockets, tea="green", rum="dark"))
     old.write_text(directories(sockets, rum="dark", tea="black"))
     command = ("serve", "--config", str(file), "--dry-run", "--against", str(old))
-    assert await plugbay(*command) == (1, "changed: directory: path black -> green\n", "")
+    assert await plugbay(*command) == (1, "changed: directory example.com/tea: path black -> green\n", "")
     old.write_text(directories(sockets, rum="dark", tea="green"))
     assert await plugbay(*command) == (0, "", "")
     file.write_text("plugins: 3")

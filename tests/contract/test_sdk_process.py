@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,9 @@ from plugbay.testing.fake_kubelet import fake_kubelet
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEADLINE_S = 20
+PLUGBAY = ("-m", "plugbay", "--root")
+WITHOUT_ROOTS_WAYS = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+"""Before a command: the modes of files are for it too."""
 RUNNING = """
 import sys
 from plugbay import Device, DevicePlugin, run
@@ -37,10 +40,14 @@ def paths(sockets: Path) -> KubeletPaths:
     return KubeletPaths(sockets)
 
 
+def python(*arguments: str) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
+    return program(sys.executable, *arguments)
+
+
 @asynccontextmanager
-async def python(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def program(*argv: str) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     try:
         yield process
@@ -141,6 +148,7 @@ DIRECTORY = ("directory", "--resource", "example.com/gopher", "--env", "Gopher")
         pytest.param(
             (*DIRECTORY, "--path", "/x", "nothing.py"), 1, "from nothing.py: no such file", id="after-options"
         ),
+        pytest.param(("p.py", "--bogus", "q.py"), 2, "unrecognized arguments: --bogus", id="unknown-option"),
         pytest.param(("p.py", "--against", "old.yaml"), 2, "--against goes with --dry-run", id="against"),
         pytest.param(("--config", "{root}/gone"), 1, "{root}/gone: cannot be read: No such file", id="no-config"),
         pytest.param(("--config", "{file}"), 1, "{file}: is empty; it has to say `plugins:`", id="empty-config"),
@@ -172,3 +180,23 @@ async def test_a_directory_that_is_closed_to_us_is_one_sentence(paths: KubeletPa
         _, said = await asyncio.wait_for(process.communicate(), DEADLINE_S)
     assert process.returncode == 1
     assert said.decode() == f"plugbay: error: {closed}/gophers: closed to this user\n"
+
+
+async def test_directory_that_is_closed_for_a_while_is_one_line(paths: KubeletPaths) -> None:
+    (paths.root / "g1").touch()
+    arguments = (*DIRECTORY, "--path", str(paths.root), "--log-level", "error")
+    async with (
+        fake_kubelet(paths) as kubelet,
+        program(*WITHOUT_ROOTS_WAYS, sys.executable, *PLUGBAY, str(paths.root), "serve", *arguments) as process,
+    ):
+        await (await kubelet.next_registration()).until_devices("g1")
+        paths.device_plugins.chmod(0)
+        try:
+            assert process.stderr is not None
+            line = (await asyncio.wait_for(process.stderr.readline(), DEADLINE_S)).decode()
+            assert f"{paths.device_plugins}" in line
+            await asyncio.sleep(0.5)  # the first delays pass, and nothing more is said
+        finally:
+            paths.device_plugins.chmod(0o755)
+        await (await kubelet.next_registration()).until_devices("g1")
+        assert await end(process) == ""

@@ -56,8 +56,10 @@ class CommandParser(argparse.ArgumentParser):
         given = list(args or ())
         if self._takes_more is not None:
             parsed, unknown = super().parse_known_args(given, namespace)
-            getattr(parsed, self._takes_more).extend(each for each in unknown if not each.startswith("-"))
-            return parsed, [each for each in unknown if each.startswith("-")]
+            if options := [each for each in unknown if each.startswith("-")]:
+                self.error(f"unrecognized arguments: {' '.join(options)}")
+            getattr(parsed, self._takes_more).extend(unknown)
+            return parsed, []
         if not self._takes_command:
             return super().parse_known_args(given, namespace)
         end = given.index("--") if "--" in given else len(given)
@@ -154,6 +156,16 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
         choices=("text", "json"),
         default="text",
         help="log lines for people, or one JSON object a line (default: %(default)s)",
+    )
+
+
+def add_metrics_address(parser: argparse.ArgumentParser) -> None:
+    """``--metrics``, for `plugbay.ops.listening.parse_address`."""
+    parser.add_argument(
+        "--metrics",
+        metavar="ADDR",
+        help="answer /metrics, /healthz, /readyz and /status at ADDR: :9400, 127.0.0.1:9400 or unix:/PATH "
+        "(default: nowhere)",
     )
 
 

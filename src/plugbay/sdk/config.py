@@ -81,7 +81,7 @@ class Difference:
         """A line for each entry that differs."""
         return [
             *(f"removed: {entry}" for entry in self.removed),
-            *(f"changed: {after.target}: {_changes(before, after)}" for before, after in self.changed),
+            *(f"changed: {_title(after)}: {_changes(before, after)}" for before, after in self.changed),
             *(f"added: {entry}" for entry in self.added),
         ]
 
@@ -154,6 +154,11 @@ def _without(entries: Sequence[Entry], others: Sequence[Entry]) -> list[Entry]:
         if other in left:
             left.remove(other)
     return left
+
+
+def _title(entry: Entry) -> str:
+    target, resource = _identity(entry)
+    return f"{target} {resource}" if resource else target
 
 
 def _identity(entry: Entry) -> tuple[str, object]:

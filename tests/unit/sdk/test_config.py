@@ -58,7 +58,7 @@ def test_what_is_wrong_is_one_sentence(text: str, sentence: str) -> None:
         pytest.param(
             [GOPHERS],
             [Entry("directory", {"resource": "example.com/gopher", "path": "/h", "every": 3})],
-            ["changed: directory: path /g -> /h, env G removed, every 3 added"],
+            ["changed: directory example.com/gopher: path /g -> /h, env G removed, every 3 added"],
             id="changed",
         ),
         pytest.param(
