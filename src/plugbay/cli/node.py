@@ -14,6 +14,7 @@ from plugbay.cli.parsing import (
     add_root,
     duration_s,
 )
+from plugbay.cli.topology_options import add_topology_options
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -93,6 +94,7 @@ def _add_up(commands: Subparsers) -> CommandParser:
         help="what becomes of a running pod when one of its devices turns unhealthy: its status tells, or it fails and "
         "is stopped (default: %(default)s)",
     )
+    add_topology_options(parser)
     parser.add_argument(
         "--feature-gates",
         metavar="NAME=BOOL,...",

@@ -17,6 +17,7 @@ from plugbay.manager.gates import parse_feature_gates
 from plugbay.node.config import DeviceFailure, NodeConfig
 from plugbay.node.runner import run_node
 from plugbay.ops.clock import SystemClock
+from plugbay.topology.settings import TopologySettings, split_options
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -31,6 +32,12 @@ def run_node_up(args: argparse.Namespace) -> int:
         max_pods=args.max_pods,
         manifests=args.manifests.absolute() if args.manifests else None,
         gates=parse_feature_gates(args.feature_gates),
+        topology=TopologySettings(
+            args.topology_manager_policy,
+            args.topology_manager_scope,
+            split_options(args.topology_manager_policy_options),
+        ),
+        fake_numa_nodes=args.fake_numa_nodes,
     )
     asyncio.run(_serve(config))
     return 0

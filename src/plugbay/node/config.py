@@ -10,6 +10,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ForeignCheckpoint
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
 from plugbay.node.machine import MAX_PODS
+from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
 
 
 class DeviceFailure(Enum):
@@ -36,6 +37,9 @@ class NodeConfig:
         max_pods: so many pods the node takes at a time; a kubelet's default is 110.
         manifests: directory of manifests whose pods the node keeps running, whatever the API says; it need not exist.
         gates: feature gates; the defaults are those of kubelet 1.36.
+        topology: settings of the topology manager; a kubelet's default is the policy ``none``.
+        fake_numa_nodes: so many NUMA nodes the node pretends to have, for trying policies and plugins; None is for
+            the machine's own.
     """
 
     root: Path
@@ -49,6 +53,8 @@ class NodeConfig:
     max_pods: int = MAX_PODS
     manifests: Path | None = None
     gates: FeatureGates = DEFAULT_GATES
+    topology: TopologySettings = DEFAULT_SETTINGS
+    fake_numa_nodes: int | None = None
 
     @property
     def kubelet_paths(self) -> KubeletPaths:

@@ -26,7 +26,7 @@ from plugbay.node.engine import run_engine
 from plugbay.node.events import EventLog, ObjectRef
 from plugbay.node.known_pods import KnownPods
 from plugbay.node.lifecycle import Stage
-from plugbay.node.machine import read_machine
+from plugbay.node.machine import Machine, read_machine
 from plugbay.node.manifest_source import ManifestSource
 from plugbay.node.objects import NodeFacts
 from plugbay.node.parts import NodeParts, background
@@ -61,7 +61,8 @@ async def run_node(
         ready: called once the control socket answers.
 
     Raises:
-        PathTooLong, PathUnusable, RootInUse, KubeletIsLive, StoreUnusable: it cannot start; nothing was changed.
+        PathTooLong, PathUnusable, RootInUse, KubeletIsLive, StoreUnusable, UnusableTopology: it cannot start; nothing
+            was changed.
         OperatorError: something it needs was taken away.
     """
     try:
@@ -84,7 +85,11 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
     """
     async with AsyncExitStack() as stack:
         stack.callback(os.close, await asyncio.to_thread(take_root, config))
-        machine = await asyncio.to_thread(read_machine, config.root, max_pods=config.max_pods)
+        machine = await asyncio.to_thread(
+            read_machine, config.root, max_pods=config.max_pods, fake_numa_nodes=config.fake_numa_nodes
+        )
+        if config.fake_numa_nodes is not None:
+            logger.warning("pretending to have %d NUMA nodes", config.fake_numa_nodes)
         name = config.name or machine.hostname.lower()
         if not is_dns_subdomain(name):
             raise UsageError(
@@ -94,7 +99,7 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
             logger.warning("feature gate %s has no effect here", gate.value)
         store = await stack.enter_async_context(open_pod_store(config.pod_store))
         stored = await asyncio.to_thread(store.load)
-        manager = await stack.enter_async_context(run_manager(_manager_config(config), clock=clock))
+        manager = await stack.enter_async_context(run_manager(_manager_config(config, machine), clock=clock))
         pods = PodTable(store, stored=stored.pods)
         await stack.enter_async_context(
             serve_pod_resources(
@@ -158,7 +163,7 @@ async def _plugins_return(manager: DeviceManager, wanted: frozenset[ResourceName
                     return
 
 
-def _manager_config(config: NodeConfig) -> ManagerConfig:
+def _manager_config(config: NodeConfig, machine: Machine) -> ManagerConfig:
     return ManagerConfig(
         config.kubelet_paths,
         config.manager_store,
@@ -168,6 +173,8 @@ def _manager_config(config: NodeConfig) -> ManagerConfig:
         grace_period_s=config.grace_period_s,
         gates=config.gates,
         on_foreign_checkpoint=config.on_foreign_checkpoint,
+        topology=config.topology,
+        numa=machine.numa,
     )
 
 

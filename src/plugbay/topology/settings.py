@@ -107,7 +107,9 @@ def split_options(text: str) -> dict[str, str]:
     for pair in filter(None, text.split(",")):
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals:
-            raise UsageError("malformed pair, expect string=string")
+            raise UsageError(
+                f"topology manager policy options: malformed pair {quote(pair.strip())}, expect string=string"
+            )
         options[name] = value
     return options
 

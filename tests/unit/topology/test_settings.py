@@ -116,5 +116,5 @@ def test_options_are_written_as_for_a_kubelet() -> None:
     written = "prefer-closest-numa-nodes=true, max-allowable-numa-nodes = 9,"
     assert split_options(written) == {"prefer-closest-numa-nodes": "true", "max-allowable-numa-nodes": "9"}
     assert split_options("") == {}
-    with pytest.raises(UsageError, match="malformed pair, expect string=string"):
+    with pytest.raises(UsageError, match='malformed pair "prefer-closest-numa-nodes", expect string=string'):
         split_options("prefer-closest-numa-nodes")

@@ -1,0 +1,44 @@
+"""Options of the topology manager. Their values are checked where a kubelet checks them: when the node starts."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+_MOST_NODES: Final = 64
+"""A kubelet's sets of nodes have so many bits."""
+
+
+def add_topology_options(parser: argparse.ArgumentParser) -> None:
+    """A kubelet's three, and one to try them on any machine."""
+    parser.add_argument(
+        "--topology-manager-policy",
+        metavar="POLICY",
+        default="none",
+        help="how devices are aligned with NUMA nodes: none, best-effort, restricted or single-numa-node "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--topology-manager-scope",
+        metavar="SCOPE",
+        default="container",
+        help="what is aligned as one: each container, or the pod (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--topology-manager-policy-options",
+        metavar="NAME=VALUE,...",
+        default="",
+        help="prefer-closest-numa-nodes=true looks at distances; max-allowable-numa-nodes=N allows more than 8 nodes",
+    )
+    parser.add_argument(
+        "--fake-numa-nodes",
+        metavar="N",
+        type=_numa_nodes,
+        help="pretend to have the NUMA nodes 0 to N-1, to try a policy or a plugin (default: the machine's own)",
+    )
+
+
+def _numa_nodes(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 2 and 1 <= int(text) <= _MOST_NODES):
+        raise argparse.ArgumentTypeError(f"wants a number from 1 to {_MOST_NODES}, found {text!r}")
+    return int(text)
