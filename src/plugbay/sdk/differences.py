@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from plugbay.model.devices import Device
+from plugbay.model.edits import DeviceNode, Mount
 from plugbay.model.health import Health
 from plugbay.model.ids import DeviceId
+from plugbay.model.sharing import Exclusive, Replicas
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +63,15 @@ def _shown(value: object) -> str:
         case frozenset():
             text = ", ".join(map(str, sorted(value)))
         case tuple():
-            text = ", ".join(map(str, value))
+            text = ", ".join(map(_shown, value))
+        case Mount():
+            text = f"{value.host_path} at {value.container_path}{', read-only' if value.read_only else ''}"
+        case DeviceNode():
+            text = f"{value.host_path} at {value.container_path} ({value.permissions})"
+        case Exclusive():
+            text = "one container"
+        case Replicas():
+            text = f"{value.count} replicas"
         case _:
             text = str(value)
     text = text or _NOTHING
