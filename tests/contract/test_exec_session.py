@@ -48,6 +48,15 @@ class Session:
     def resize(self, width: int, height: int) -> None:
         self.send(Channel.RESIZE, json.dumps({"width": width, "height": height}).encode())
 
+    async def break_off_stuck(self) -> None:
+        """Send more than is taken, and go as one that is killed."""
+        for _ in range(6):
+            self.send(Channel.STDIN, b"x" * 1_000_000)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await self._writer.drain()
+        self._writer.transport.abort()
+
     async def until(self, text: bytes) -> None:
         while text not in self.output:
             assert await self._read(), f"ended before {text!r}: {self.output!r} {self.errors!r}"
@@ -169,6 +178,29 @@ async def test_a_client_that_goes_takes_the_command_along(sockets: Path) -> None
             await ended.wait()
         asyncio.get_running_loop().remove_reader(process)
         os.close(process)
+
+
+async def test_a_client_that_goes_with_its_input_stuck_takes_the_command_along(sockets: Path) -> None:
+    async with node_with_pod(sockets / "node") as socket:
+        async with session(socket, "sh", "-c", "echo $$; exec sleep 1000") as run:
+            await run.until(b"\n")
+            process = os.pidfd_open(int(run.output))
+            await run.break_off_stuck()
+        ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(process, ended.set)
+        async with asyncio.timeout(DEADLINE_S):
+            await ended.wait()
+        asyncio.get_running_loop().remove_reader(process)
+        os.close(process)
+
+
+async def test_a_window_changes_its_size_while_input_is_stuck(sockets: Path) -> None:
+    script = "stty raw; trap 'stty size; exit' WINCH; echo ready; while true; do sleep 0.1; done"
+    async with node_with_pod(sockets / "node") as socket, session(socket, "sh", "-c", script, tty=True) as run:
+        await run.until(b"ready")
+        run.send(Channel.STDIN, b"x" * 150_000)
+        run.resize(132, 43)
+        await run.until(b"43 132")
 
 
 @pytest.mark.parametrize("tty", [False, True], ids=["pipes", "terminal"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import select
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -283,6 +284,18 @@ class _Upgraded:
     async def write(self, chunk: bytes) -> None:
         self._writer.write(chunk)
         await self._writer.drain()
+
+    async def until_gone(self) -> None:
+        # The loop itself looks for what can be read only. An epoll of its own is readable when it has something to say.
+        with select.epoll() as hang_ups:
+            hang_ups.register(self._writer.get_extra_info("socket").fileno(), select.EPOLLRDHUP)
+            gone = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            loop.add_reader(hang_ups.fileno(), gone.set)
+            try:
+                await gone.wait()
+            finally:
+                loop.remove_reader(hang_ups.fileno())
 
 
 class _ClientGone(Exception):

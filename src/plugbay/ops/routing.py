@@ -100,6 +100,10 @@ class UpgradedStream(Protocol):
         """
         ...
 
+    async def until_gone(self) -> None:
+        """Returns when the client sends nothing any more, also while there is still something to read."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class UpgradeResponse:

@@ -31,8 +31,12 @@ def test_what_a_client_sends_is_read_whatever_the_pieces(sent: list[bytes | Term
         (b"\0\xff\xff\xff\xff", "too large"),
         (frame(RESIZE, b"{}"), "the size of a terminal wants"),
         (frame(RESIZE, b'{"width": 70000, "height": 1}'), "the size of a terminal wants"),
-        (frame(RESIZE, b"80x25"), "Extra data"),
-        (frame(RESIZE, b"\xff"), "decode"),
+        (frame(RESIZE, b'{"width": true, "height": 1}'), "the size of a terminal wants"),
+        (frame(RESIZE, b'{"width": 1.5, "height": 1}'), "the size of a terminal wants"),
+        (frame(RESIZE, b'{"width": 80, "height": 25, "x": ' + b"[" * 100_000), "the size of a terminal wants"),
+        (frame(RESIZE, b"[" * 100_000), "the size of a terminal wants"),
+        (frame(RESIZE, b"80x25"), "the size of a terminal wants"),
+        (frame(RESIZE, b"\xff"), "the size of a terminal wants"),
     ],
 )
 def test_what_no_client_may_say_is_refused(chunk: bytes, problem: str) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
+
+import msgspec
 
 from plugbay.node.runtimes.exec_input import TerminalSize
 from plugbay.node.runtimes.port import ExecExit, ExecOutput
@@ -17,7 +19,15 @@ RESIZE: Final = 4
 
 _HEAD: Final = struct.Struct(">BI")
 _MAX_PAYLOAD: Final = 1024 * 1024
-_MAX_SIDE: Final = 2**16 - 1
+_Side = Annotated[int, msgspec.Meta(ge=0, le=2**16 - 1)]
+
+
+class _Size(msgspec.Struct):
+    width: _Side
+    height: _Side
+
+
+_SIZE: Final = msgspec.json.Decoder(_Size)
 
 
 def encode(item: ExecOutput | ExecExit) -> bytes:
@@ -68,8 +78,8 @@ def _decode(channel: int, payload: bytes) -> bytes | TerminalSize:
 
 
 def _size(payload: bytes) -> TerminalSize:
-    match json.loads(payload):
-        case {"width": int(width), "height": int(height)} if 0 <= width <= _MAX_SIDE and 0 <= height <= _MAX_SIDE:
-            return TerminalSize(width, height)
-        case _:
-            raise ValueError('the size of a terminal wants {"width": W, "height": H}')
+    try:
+        size = _SIZE.decode(payload)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        raise ValueError('the size of a terminal wants {"width": W, "height": H}') from None
+    return TerminalSize(size.width, size.height)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
@@ -15,6 +16,8 @@ from plugbay.ops.routing import UpgradedStream
 
 PROTOCOL: Final = "plugbay-exec"
 _CANNOT_RUN_EXIT_CODE: Final = 126
+_BACKLOG_BYTES: Final = 256 * 1024
+_CHUNK_OVERHEAD_BYTES: Final = 64
 
 
 async def output_frames(
@@ -32,8 +35,11 @@ async def output_frames(
 
 async def serve_session(stream: UpgradedStream, frames: AsyncGenerator[bytes, None], given: ExecInput) -> None:
     """Until the command has ended, or the client is gone, or says what no client may say."""
+    backlog = _Backlog()
     try:
-        await race(_send(stream, frames), _receive(stream, given))
+        await race(
+            _send(stream, frames), _receive(stream, backlog, given), _pass_on(backlog, given), stream.until_gone()
+        )
     except* ConnectionError:
         pass  # the client is gone
 
@@ -44,21 +50,46 @@ async def _send(stream: UpgradedStream, frames: AsyncGenerator[bytes, None]) -> 
             await stream.write(each)
 
 
-async def _receive(stream: UpgradedStream, given: ExecInput) -> None:
+async def _receive(stream: UpgradedStream, backlog: _Backlog, given: ExecInput) -> None:
     decoder = InputDecoder()
     try:
         while chunk := await stream.read():
             for item in decoder.feed(chunk):
-                await _pass_on(item, given)
+                if isinstance(item, TerminalSize):
+                    given.resize(item)
+                else:
+                    backlog.add(item)
+            await backlog.has_room.wait()
     except ValueError as error:
         await stream.write(frame(STDERR, f"error: {error}\n".encode()))
 
 
-async def _pass_on(item: bytes | TerminalSize, given: ExecInput) -> None:
-    match item:
-        case TerminalSize():
-            await given.resize(item)
-        case b"":
-            await given.end()
-        case bytes():
-            await given.send(item)
+async def _pass_on(backlog: _Backlog, given: ExecInput) -> None:
+    while True:
+        for chunk in await backlog.take():
+            await (given.send(chunk) if chunk else given.end())
+
+
+class _Backlog:
+    """Input that the command has not taken yet: a window changes its size meanwhile. A client waits when it is full."""
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._has_some = asyncio.Event()
+        self.has_room = asyncio.Event()
+        self.has_room.set()
+
+    def add(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+        self._size += len(chunk) + _CHUNK_OVERHEAD_BYTES
+        if self._size >= _BACKLOG_BYTES:
+            self.has_room.clear()
+        self._has_some.set()
+
+    async def take(self) -> list[bytes]:
+        await self._has_some.wait()
+        self._has_some.clear()
+        chunks, self._chunks, self._size = self._chunks, [], 0
+        self.has_room.set()
+        return chunks

@@ -37,13 +37,14 @@ class ExecInput:
     """Passes input from one who has it to a runtime; who sends waits until the command takes more.
 
     The runtime connects a sink when the command has started, says when it is full, and disconnects it at the end;
-    what is sent later is dropped.
+    what is sent later is dropped. The size of the terminal is nothing that a command has to take: it never waits.
     """
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self._sink: InputSink | None = None
         self._ready = asyncio.Event()
+        self._size: TerminalSize | None = None
 
     async def send(self, chunk: bytes) -> None:
         if sink := await self._taking():
@@ -53,12 +54,15 @@ class ExecInput:
         if sink := await self._taking():
             sink.end()
 
-    async def resize(self, size: TerminalSize) -> None:
-        if sink := await self._taking():
-            sink.resize(size)
+    def resize(self, size: TerminalSize) -> None:
+        self._size = size
+        if self._sink is not None:
+            self._sink.resize(size)
 
     def connect(self, sink: InputSink) -> None:
         self._sink = sink
+        if self._size is not None:
+            sink.resize(self._size)
         self._ready.set()
 
     def pause(self) -> None:
