@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -47,8 +47,13 @@ async def page(at: Address, path: str) -> Page:
 
 async def page_once(at: Address, path: str, status: int) -> Page:
     """The page as soon as it is answered with ``status``."""
+    return await page_until(at, path, lambda page: page.status == status)
+
+
+async def page_until(at: Address, path: str, wanted: Callable[[Page], bool]) -> Page:
+    """The page as soon as it is as ``wanted``."""
     async with asyncio.timeout(DEADLINE_S):
-        while (found := await page(at, path)).status != status:  # noqa: ASYNC110  # as a probe asks, which nobody tells
+        while not wanted(found := await page(at, path)):  # noqa: ASYNC110  # as a probe asks, which nobody tells
             await asyncio.sleep(0.01)
         return found
 

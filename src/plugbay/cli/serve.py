@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from plugbay.cli import dry_run
-from plugbay.cli.parsing import Subparsers, add_kubelet_root, add_log_options
+from plugbay.cli.parsing import Subparsers, add_kubelet_root, add_log_options, add_metrics_address
 from plugbay.cli.targets import DESCRIPTION, add_directory_options, add_targets, load_targets
+
+if TYPE_CHECKING:
+    from plugbay.ops.listening import Address
 
 _ROUTES = ("kubelet", "watcher", "both")
 """As `plugbay.sdk.routes.Route`, which the command's help can do without."""
@@ -31,6 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_targets(parser, help="what to serve")
     add_kubelet_root(parser)
     add_log_options(parser)
+    add_metrics_address(parser)
     parser.add_argument(
         "--route",
         choices=_ROUTES,
@@ -65,11 +71,13 @@ def run(args: argparse.Namespace) -> int:
     """Serve until told to stop, or until an end that was asked for; returns 0 then."""
     import asyncio
     import sys
+    from functools import partial
 
     from plugbay.cli.logs import configure_logs
     from plugbay.cli.roots import chosen_kubelet_root
     from plugbay.errors import UsageError
     from plugbay.kubelet.paths import KubeletPaths
+    from plugbay.ops.listening import parse_address
     from plugbay.sdk.endings import Endings, IfNone, OnRefusal
     from plugbay.sdk.routes import Route
     from plugbay.sdk.runner import serve
@@ -79,11 +87,20 @@ def run(args: argparse.Namespace) -> int:
         return dry_run.run(args)
     if args.against is not None:
         raise UsageError("--against goes with --dry-run")
+    address = None if args.metrics is None else parse_address(args.metrics)
     members = [member for _, of_target in load_targets(args) for member in of_target]
     endings = Endings(
         OnRefusal.EXIT if args.exit_on_refusal else OnRefusal.ASK_AGAIN,
         IfNone.EXIT if args.exit_if_none else IfNone.WAIT,
     )
     paths = KubeletPaths(chosen_kubelet_root(args))
-    asyncio.run(serve(members, paths=paths, endings=endings, route=Route(args.route)))
+    serving = partial(serve, members, paths=paths, endings=endings, route=Route(args.route))
+    asyncio.run(serving() if address is None else _serve_with_pages(address, serving))
     return 0
+
+
+async def _serve_with_pages(address: Address, serving: Callable[..., Coroutine[Any, Any, None]]) -> None:
+    from plugbay.cli.serve_pages import pages_at  # imported here: who wants no pages does not pay for them
+
+    async with pages_at(address) as look_at:  # around all: at its end they still tell what is going on
+        await serving(onlooker=look_at)

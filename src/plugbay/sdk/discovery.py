@@ -13,6 +13,7 @@ from plugbay.errors import DiscoveryEnded, PlugbayError
 from plugbay.kernel.uevent import Uevent, open_uevents
 from plugbay.model.devices import Device
 from plugbay.sdk.backoff import Backoff
+from plugbay.sdk.history import Looks
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.looks import looking
 from plugbay.sdk.plugin import DevicePlugin, resource_of, watched_paths
@@ -40,6 +41,7 @@ class Discovery:
 
     Attributes:
         found: set once there is a list. Before that a plugin must not register: its empty list would be a claim.
+        looks: how the runs of `discover` went.
 
     Raises:
         InvalidWatch: what the plugin watches cannot be watched.
@@ -47,6 +49,7 @@ class Discovery:
 
     def __init__(self, plugin: DevicePlugin, listing: Listing) -> None:
         self.found = asyncio.Event()
+        self.looks = Looks()
         self._plugin = plugin
         self._listing = listing
         self._paths = watched_paths(plugin)
@@ -115,7 +118,7 @@ class Discovery:
         """Discover once; returns the seconds until the next run is due at the latest."""
         moment = self._listing.moment()
         try:
-            async with looking(self._plugin) as look:
+            async with self.looks.timed(looking(self._plugin)) as look:
                 self._take(look.devices, moment, why)
                 if look.later is not None:
                     return await self._follow_lists(look.later)
@@ -180,6 +183,7 @@ class Discovery:
     def _report(self, error: Exception) -> None:
         is_ours = isinstance(error, PlugbayError)  # its sentence says all there is to say
         problem = str(error) if is_ours else f"{type(error).__name__}: {error}"
+        self.looks.failed(problem)
         if problem == self._last_problem:  # the same one over and over is one line in the log
             return
         self._last_problem = problem

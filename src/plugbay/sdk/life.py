@@ -17,12 +17,16 @@ class Life:
 
     Attributes:
         refusal: the kubelet's words, if its last answer was a refusal.
+        refusals: how often it refused.
+        refused: its words when it last refused and when that was, in the event loop's time.
     """
 
     def __init__(self, resource: ResourceName) -> None:
         self.resource = resource
         self.state = State.SETTING_UP
         self.refusal = ""
+        self.refusals = 0
+        self.refused: tuple[str, float] | None = None
         self._registrations = 0
         self._since = asyncio.get_running_loop().time()
 
@@ -30,6 +34,12 @@ class Life:
     def report(self) -> Report:
         in_state_s = asyncio.get_running_loop().time() - self._since
         return Report(self.resource, self.state, in_state_s, self._registrations, self.refusal)
+
+    def deny(self, words: str) -> None:
+        """The kubelet refused."""
+        self.refusal = words
+        self.refusals += 1
+        self.refused = words, asyncio.get_running_loop().time()
 
     def begin(self) -> None:
         """Start over, after whatever failed."""

@@ -76,7 +76,7 @@ class Registrar:
         self._life.refusal = self._last_problem = ""
 
     def _denied(self, words: str) -> None:
-        self._life.refusal = words
+        self._life.deny(words)
         if self._is_new(words):
             logger.error("%s: the kubelet refuses the registration: %s", self._resource, words)
         self._refused(RegistrationRefused(f"{self._resource}: registration refused: {words}"))

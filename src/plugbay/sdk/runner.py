@@ -26,6 +26,7 @@ async def serve(
     paths: KubeletPaths,
     endings: Endings = STAY,
     route: Route = Route.KUBELET,
+    onlooker: Callable[[Roster], object] = lambda _: None,
 ) -> None:
     """Serve ``members`` to the kubelet at ``paths`` until SIGTERM or SIGINT; a second one ends the process at once.
 
@@ -36,6 +37,7 @@ async def serve(
         members: plugins, and sources of plugins that come and go.
         endings: what else ends it.
         route: how the plugins get registered.
+        onlooker: given what is served, before it is.
 
     Raises:
         As `serving`.
@@ -51,6 +53,7 @@ async def serve(
     check(members, paths, route)
     async with watching() as watches:
         roster = Roster(lambda plugin: PluginServer(plugin, paths, route), watches)
+        onlooker(roster)
         handlers: dict[signal.Signals, Callable[[], None]] = {
             signal.SIGTERM: lambda: ask_to_stop(signal.SIGTERM),
             signal.SIGINT: lambda: ask_to_stop(signal.SIGINT),

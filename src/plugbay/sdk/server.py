@@ -18,8 +18,10 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
 from plugbay.sdk.assigned import restore_modes
 from plugbay.sdk.backoff import Backoff
+from plugbay.sdk.counting import CountedService
 from plugbay.sdk.discovery import Discovery
 from plugbay.sdk.health import HealthMonitor
+from plugbay.sdk.history import DeviceHistory, Looks
 from plugbay.sdk.keeper import DRAIN_S, Keeper
 from plugbay.sdk.life import Life
 from plugbay.sdk.listing import Listing
@@ -47,18 +49,25 @@ class PluginServer:
 
     Attributes:
         on_refusal: told each time a kubelet refuses the registration.
+        plugin, paths, route: what is served, to whom and how.
+        sockets: those made last.
+        history: what became of the devices.
+        counted: what the kubelet asked.
     """
 
     def __init__(self, plugin: DevicePlugin, paths: KubeletPaths, route: Route = Route.KUBELET) -> None:
         self.resource = resource_of(plugin)
         self.stopping = asyncio.Event()
         self.on_refusal: Callable[[RegistrationRefused], None] | None = None
-        self._plugin = plugin
-        self._paths = paths
+        self.plugin = plugin
+        self.paths = paths
+        self.route = route
+        self.sockets: tuple[Path, ...] = ()
+        self.history = DeviceHistory()
         self._listing = Listing(self._publish)
-        self._route = route
         self._life = Life(self.resource)
         self._service = PluginService(plugin, self._streams_changed, self._listing.allocation_failed)
+        self.counted = CountedService(self._service)
         self._discovery = Discovery(plugin, self._listing)
         self._monitors = tuple(HealthMonitor(check, self._listing) for check in health_checks(plugin))
         self._keeper = Keeper(
@@ -90,6 +99,15 @@ class PluginServer:
         """How it is with the plugin now."""
         return self._life.report
 
+    @property
+    def life(self) -> Life:
+        return self._life
+
+    @property
+    def looks(self) -> Looks:
+        """How the runs of `discover` went."""
+        return self._discovery.looks
+
     def reload(self) -> None:
         """Look for devices again and register again, as on SIGHUP."""
         self._discovery.refresh("SIGHUP")
@@ -109,19 +127,19 @@ class PluginServer:
         try:
             await self._serve(watches)
         finally:
-            await tear_down(self._plugin)
+            await tear_down(self.plugin)
         self._life.move(Event.TORN_DOWN)
 
     async def _set_up(self) -> None:
-        await set_up(self._plugin, lambda: self._life.move(Event.SET_UP_FAILED))
-        if self._plugin.modes is not None:
-            await restore_modes(self._plugin.modes, self._paths)
+        await set_up(self.plugin, lambda: self._life.move(Event.SET_UP_FAILED))
+        if self.plugin.modes is not None:
+            await restore_modes(self.plugin.modes, self.paths)
         self._life.move(Event.SET_UP)
 
     async def _serve(self, watches: Watches) -> None:
         """Find devices and serve them on one socket after the other until `stop`, then drain."""
         loop = asyncio.get_running_loop()
-        bind_refresh(self._plugin, lambda: loop.call_soon_threadsafe(self._discovery.refresh))
+        bind_refresh(self.plugin, lambda: loop.call_soon_threadsafe(self._discovery.refresh))
         try:
             async with asyncio.TaskGroup() as tasks:
                 working = [tasks.create_task(self._discovery.run(watches), name=f"discover {self.resource}")]
@@ -133,7 +151,7 @@ class PluginServer:
                     task.cancel()
         finally:
             self._listing.close()
-            bind_refresh(self._plugin, None)
+            bind_refresh(self.plugin, None)
         if self.state is not State.DRAINING:  # there was no socket
             self._life.move(Event.STOP_REQUESTED)
         self._life.move(Event.DRAINED)
@@ -144,6 +162,7 @@ class PluginServer:
 
     def _publish(self, devices: Iterable[Device]) -> None:
         self._service.publish(devices)
+        self.history.offered(devices)
 
     def _streams_changed(self) -> None:
         self._keeper.streams_changed()
@@ -159,7 +178,7 @@ class PluginServer:
     async def _serve_incarnation(self, watches: Watches) -> None:
         """One socket for each route, from their making to their end."""
         try:
-            for directory in self._route.directories(self._paths):
+            for directory in self.route.directories(self.paths):
                 if not await self._wait_for(directory, watches):
                     return
                 await asyncio.to_thread(self._prepare, directory)
@@ -187,13 +206,14 @@ class PluginServer:
         return True
 
     async def _serve_sockets(self, watches: Watches) -> None:
-        sockets = [new_socket_path(directory, self.resource) for directory in self._route.directories(self._paths)]
+        sockets = [new_socket_path(directory, self.resource) for directory in self.route.directories(self.paths)]
         async with AsyncExitStack() as up:
-            changes = up.enter_context(watches.watch([self._paths.registration_socket, *sockets]))
+            self.sockets = tuple(sockets)
+            changes = up.enter_context(watches.watch([self.paths.registration_socket, *sockets]))
             self._service.accept_streams()
             for socket in sockets:
-                handlers = device_plugin_handlers(self._service)
-                if socket.parent == self._paths.plugins_registry:
+                handlers = device_plugin_handlers(self.counted)
+                if socket.parent == self.paths.plugins_registry:
                     found = FoundRegistration(self.resource, self._keeper.asked, self._keeper.answered)
                     handlers += (plugin_registration_handler(found),)
                 await up.enter_async_context(serve_grpc(socket, handlers, grace_s=DRAIN_S))

@@ -1,0 +1,38 @@
+"""The pages of ``plugbay serve --metrics``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from plugbay.ops.clock import SystemClock
+from plugbay.ops.http import serve_http
+from plugbay.ops.listening import Address
+from plugbay.sdk.pages import PluginPages
+from plugbay.sdk.roster import Roster
+
+logger = logging.getLogger(__name__)
+
+_PROC: Final = Path("/proc/self")
+
+
+@asynccontextmanager
+async def pages_at(address: Address) -> AsyncIterator[Callable[[Roster], None]]:
+    """Answer at ``address`` until the block ends; gives a function to say what is served.
+
+    Raises:
+        As `plugbay.ops.http.serve_http`; then nothing is to be served.
+    """
+    pages = PluginPages(SystemClock(), version=await asyncio.to_thread(version, "plugbay"), proc=_PROC)
+
+    def look_at(roster: Roster) -> None:
+        pages.servers = lambda: roster.servers
+
+    async with serve_http(pages.pages().router(), address) as bound:
+        logger.info("metrics and probes are answered at %s", bound)
+        yield look_at

@@ -1,0 +1,135 @@
+"""The pages of a plugin process: ``/metrics``, ``/healthz``, ``/readyz``, ``/status``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from plugbay.model.devices import Device
+from plugbay.ops.clock import Clock
+from plugbay.ops.metrics import Metric
+from plugbay.ops.pages import Pages
+from plugbay.ops.process import process_metrics
+from plugbay.sdk.checks import HealthCheck, Isolation
+from plugbay.sdk.metrics import plugin_metrics
+from plugbay.sdk.plugin import health_checks
+from plugbay.sdk.server import PluginServer
+
+Json = dict[str, object]
+
+
+class PluginPages:
+    """What a process that serves plugins shows of itself.
+
+    Args:
+        proc: this process's directory in the proc file system.
+
+    Attributes:
+        servers: gives what is served now; None before serving has begun.
+    """
+
+    def __init__(self, clock: Clock, *, version: str, proc: Path) -> None:
+        self.servers: Callable[[], Sequence[PluginServer]] | None = None
+        self._version = version
+        self._proc = proc
+        self._started = clock.now()
+        # Moments are kept in the loop's time, which cannot jump; one offset, or they would seem to move.
+        self._epoch = self._started - timedelta(seconds=asyncio.get_running_loop().time())
+
+    def pages(self) -> Pages:
+        return Pages(self._metrics, {}, self._unready, self._status)
+
+    def _served(self) -> Sequence[PluginServer]:
+        return () if self.servers is None else self.servers()
+
+    def _metrics(self) -> list[Metric]:
+        return [*plugin_metrics(self._served()), *process_metrics(self._proc, started=self._started)]
+
+    def _unready(self) -> list[str]:
+        if self.servers is None:
+            return ["nothing is served yet"]
+        reports = [server.report for server in self.servers()]
+        now = asyncio.get_running_loop().time()
+        return [
+            f"{report.resource}: {report.reason}, since {self._time(now - report.in_state_s)}"
+            for report in reports
+            if not report.is_ready
+        ]
+
+    def _status(self) -> Json:
+        return {
+            "version": self._version,
+            "startTime": _rfc3339(self._started),
+            "ready": not self._unready(),
+            "resources": [self._resource(server) for server in self._served()],
+        }
+
+    def _resource(self, server: PluginServer) -> Json:
+        report, life, history = server.report, server.life, server.history
+        now = asyncio.get_running_loop().time()
+        return {
+            "resourceName": server.resource,
+            "state": report.state.value,
+            "since": self._time(now - report.in_state_s),
+            "ready": report.is_ready,
+            "reason": report.reason,
+            "sockets": [str(path) for path in server.sockets],
+            "route": server.route.value,
+            "kubeletRoot": str(server.paths.root),
+            "registrations": report.registrations,
+            "refusals": life.refusals,
+            "lastRefusal": None
+            if life.refused is None
+            else {"message": life.refused[0], "time": self._time(life.refused[1])},
+            "openStreams": server.counted.streams_opened - server.counted.streams_ended,
+            "devices": [self._device(device, history.since[each]) for each, device in history.devices.items()],
+            "calls": {
+                f"{method} {outcome}": taken.count for (method, outcome), taken in sorted(server.counted.calls.items())
+            },
+            "discovery": self._discovery(server),
+            "checks": [_check(check) for check in health_checks(server.plugin)],
+        }
+
+    def _device(self, device: Device, since: float) -> Json:
+        return {
+            "id": device.id,
+            "deviceIDs": [each.id for each in device.listed()],
+            "health": {
+                "state": device.health.state.value,
+                "reason": device.health.reason,
+                "message": device.health.message,
+                "since": self._time(since),
+            },
+        }
+
+    def _discovery(self, server: PluginServer) -> Json:
+        looks = server.looks
+        return {
+            "runs": looks.taken.count,
+            "failures": looks.failures,
+            "changes": dict(server.history.changes),
+            "last": None
+            if looks.ended is None
+            else {"time": self._time(looks.ended), "seconds": round(looks.last_s, 6), "problem": looks.problem},
+        }
+
+    def _time(self, moment: float) -> str:
+        return _rfc3339(self._epoch + timedelta(seconds=moment))
+
+
+def _check(check: HealthCheck) -> Json:
+    settings = check.settings
+    return {
+        "name": check.name,
+        "everySeconds": settings.every_s,
+        "timeoutSeconds": settings.timeout_s,
+        "fall": settings.fall,
+        "rise": settings.rise,
+        "isolated": settings.isolation is Isolation.PROCESS,
+    }
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
