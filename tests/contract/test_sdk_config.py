@@ -6,18 +6,20 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from plugbay.cli.targets import config_file
-from plugbay.errors import InvalidDocument
+from plugbay.errors import InvalidDocument, PluginLoadError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.workers import Returned, Worker
+from plugbay.sdk.config import Entry
+from plugbay.sdk.config_file import ConfigFile
 from plugbay.sdk.plugin import health_checks
 from plugbay.sdk.runner import serving
-from plugbay.sdk.sources import known_plugins
+from plugbay.sdk.sources import Member, known_plugins
 from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 from tests.contract.conftest import DEADLINE_S, Plugbay
 
@@ -167,10 +169,28 @@ async def test_bad_file_is_refused_at_start_and_changes_nothing_later(
         said = await errors.next()
         assert said.startswith("not taken over, all goes on as it was: ")
         assert expected in said
-        file.touch()  # read again, and no news
         write_over(file, directories(sockets, tea="green", rum="dark"))
         assert devices(await registered(kubelet, 1)) == {"rum": ["dark"]}
         assert not before["tea"].ended.is_set()
+    assert errors.more == 0
+
+
+async def test_same_problem_is_told_once(paths: KubeletPaths, file: Path, errors: Errors) -> None:
+    loop = asyncio.get_running_loop()
+    loads: asyncio.Queue[str] = asyncio.Queue()
+
+    def load(entry: Entry) -> Sequence[Member]:
+        loop.call_soon_threadsafe(loads.put_nowait, entry.target)
+        raise PluginLoadError(entry.target, "broken")
+
+    file.write_text("plugins: []")
+    async with serving([ConfigFile(file, load)], paths=paths):
+        for target in ("one", "one", "other"):
+            write_over(file, f"plugins: [{{target: {target}}}]")
+            async with asyncio.timeout(DEADLINE_S):
+                assert await loads.get() == target
+        assert "one" in await errors.next()
+        assert "other" in await errors.next()
     assert errors.more == 0
 
 
