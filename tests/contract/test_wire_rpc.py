@@ -115,7 +115,7 @@ async def test_deallocate_for_a_reason_from_the_future(path: Path) -> None:
     container = pb.ContainerDeallocateRequest(devices_ids=[G1], reason=9)  # type: ignore[arg-type]  # not known yet
     async with pair(path) as (plugin, _):
         channel = open_channel(path)
-        call = channel.unary_unary("/v1beta1.DevicePlugin/Deallocate")
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/v1beta1.DevicePlugin/Deallocate")
         await call(pb.DeallocateRequest(container_requests=[container]).SerializeToString())
         await channel.close()
         assert plugin.deallocated == [((G1,), "", ReleaseReason.UNSPECIFIED)]

@@ -9,6 +9,7 @@ from pathlib import Path
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ForeignCheckpoint
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
+from plugbay.manager.release_rules import DEFAULT_LIMITS, ReleaseLimits
 from plugbay.node.machine import MAX_PODS
 from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
 
@@ -37,6 +38,7 @@ class NodeConfig:
         max_pods: so many pods the node takes at a time; a kubelet's default is 110.
         manifests: directory of manifests whose pods the node keeps running, whatever the API says; it need not exist.
         gates: feature gates; the defaults are those of kubelet 1.36.
+        release: limits of PostStopContainer and Deallocate, where the gate ``DeviceManagerDeallocate`` is on.
         topology: settings of the topology manager; a kubelet's default is the policy ``none``.
         fake_numa_nodes: so many NUMA nodes the node pretends to have, for trying policies and plugins; None is for
             the machine's own.
@@ -53,6 +55,7 @@ class NodeConfig:
     max_pods: int = MAX_PODS
     manifests: Path | None = None
     gates: FeatureGates = DEFAULT_GATES
+    release: ReleaseLimits = DEFAULT_LIMITS
     topology: TopologySettings = DEFAULT_SETTINGS
     fake_numa_nodes: int | None = None
 

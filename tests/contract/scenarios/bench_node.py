@@ -30,8 +30,8 @@ Json = dict[str, Any]
 class Node:
     """A running node, looked at through its control socket."""
 
-    def __init__(self, root: Path) -> None:
-        self.config = NodeConfig(root, name="n1")
+    def __init__(self, root: Path, **settings: Any) -> None:
+        self.config = NodeConfig(root, name="n1", **settings)
         self._client = NodeClient(root)
 
     async def create(self, pod: Json) -> None:
@@ -120,9 +120,13 @@ def _running(pod: Json) -> bool:
 
 
 @asynccontextmanager
-async def node(root: Path, *pods: str, clock: Clock | None = None) -> AsyncIterator[Node]:
-    """A node until the block ends; ``pods`` are deleted then, others are left running for the next node."""
-    running = Node(root)
+async def node(root: Path, *pods: str, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Node]:
+    """A node until the block ends; ``pods`` are deleted then, others are left running for the next node.
+
+    Args:
+        settings: fields of `NodeConfig`.
+    """
+    running = Node(root, **settings)
     stop, ready = asyncio.Event(), asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(
