@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -159,5 +162,43 @@ def test_diff_names_what_changed(file: FileOf, capsys: Shown, tmp_path: Path) ->
 
 def test_diff_that_cannot_compare_exits_like_diff(file: FileOf, capsys: Shown) -> None:
     assert run(["checkpoint", "diff", file("01-no-entries-no-resources"), file("54-truncated")]) == 2
-    assert "is corrupted: not JSON" in capsys.readouterr().err
+    assert "is corrupted: it is not JSON" in capsys.readouterr().err
     assert run(["checkpoint", "diff", "-", "-"]) == 2
+
+
+@pytest.mark.parametrize("content", ["null", "{}", '{"Entries": []}'])
+def test_show_refuses_json_that_is_no_checkpoint(tmp_path: Path, capsys: Shown, content: str) -> None:
+    path = tmp_path / "other"
+    path.write_text(content)
+    assert run(["checkpoint", "show", str(path)]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.endswith("it is JSON, but no checkpoint: it has neither Data nor Checksum\n")
+
+
+def test_show_refuses_a_list(tmp_path: Path, capsys: Shown) -> None:
+    (tmp_path / "list").write_text("[]")
+    assert run(["checkpoint", "show", str(tmp_path / "list")]) == 1
+    assert "the document is a list, not an object" in capsys.readouterr().err
+
+
+def test_diff_says_that_a_checksum_is_wrong_and_goes_on(file: FileOf, capsys: Shown) -> None:
+    path = file("80-seed-004")
+    assert run(["checkpoint", "diff", path, path]) == 0
+    note = f"{path}: checksum is 216033768, the content's is 2703430300\n"
+    assert capsys.readouterr() == ("", note + note)
+
+
+def test_a_fifo_without_a_writer_is_refused(tmp_path: Path, capsys: Shown) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert run(["checkpoint", "verify", str(tmp_path / "fifo")]) == 1
+    assert capsys.readouterr().err.endswith("/fifo: cannot be read: it is a FIFO that nobody writes to\n")
+
+
+@pytest.mark.parametrize("delay", ["true", "sleep 3"], ids=["at once", "slow"])
+def test_a_process_substitution_is_read(file: FileOf, delay: str) -> None:
+    """Slow means: slower than a FIFO may be to get a writer."""
+    script = f"{sys.executable} -m plugbay checkpoint verify <({delay}; cat {file('02-registered-only')})"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "valid, checksum 3995635423" in done.stdout

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import select
+import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.cli.checkpoint_pages import checkpoint_object, checkpoint_page, difference
-from plugbay.cli.output import Form, object_text, show, show_error
+from plugbay.cli.output import Form, object_text, show, show_error, show_note
 from plugbay.cli.table import printable
 from plugbay.errors import CorruptCheckpoint, PathUnusable, PlugbayError, UsageError
 from plugbay.kernel.files import write_durably
@@ -19,6 +22,8 @@ from plugbay.kubelet.checkpoint_data import Checkpoint, CheckpointData, checksum
 from plugbay.kubelet.old_checkpoint import old_checksum, parse_old
 
 _STDIN: Final = "-"
+_WRITER_S: Final = 2
+"""So long a FIFO may take to get a writer."""
 _DIFFERENT: Final = 1
 _TROUBLE: Final = 2
 """What diff(1) exits with when it cannot compare."""
@@ -26,6 +31,8 @@ _TROUBLE: Final = 2
 
 def show_checkpoint(args: argparse.Namespace) -> int:
     checkpoint = _parse(args.file)
+    if checkpoint.data == CheckpointData() and not checkpoint.checksum:
+        raise CorruptCheckpoint(_name(args.file), "it is JSON, but no checkpoint: it has neither Data nor Checksum")
     if args.output:
         show(object_text(checkpoint_object(checkpoint), Form(args.output)))
     else:
@@ -70,12 +77,20 @@ def diff_checkpoints(args: argparse.Namespace) -> int:
     try:
         if args.file == args.other == _STDIN:
             raise UsageError("only one of the two checkpoints can come from standard input")
-        lines = list(difference(_parse(args.file).data, _parse(args.other).data))
+        lines = list(difference(_compared(args.file), _compared(args.other)))
     except PlugbayError as error:
         show_error(error)
         return _TROUBLE
     show("".join(f"{printable(line)}\n" for line in lines))
     return _DIFFERENT if lines else 0
+
+
+def _compared(file: str) -> CheckpointData:
+    checkpoint = _parse(file)
+    computed = checksum(checkpoint.data)
+    if checkpoint.checksum != computed:
+        show_note(f"{_name(file)}: checksum is {checkpoint.checksum}, the content's is {computed}")
+    return checkpoint.data
 
 
 def _parse(file: str) -> Checkpoint:
@@ -101,9 +116,25 @@ def _content(file: str) -> bytes:
     if file == _STDIN:
         return sys.stdin.buffer.read()
     try:
-        return Path(file).read_bytes()
+        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
+            early = _early(opened.fileno(), file)
+            os.set_blocking(opened.fileno(), True)
+            return early + opened.read()
     except OSError as error:
         raise PathUnusable(file, f"cannot be read: {error.strerror}") from error
+
+
+def _early(descriptor: int, file: str) -> bytes:
+    """What a FIFO has had to say; one without a writer is refused, where an ordinary open would wait for one."""
+    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode) or select.select([descriptor], [], [], _WRITER_S)[0]:
+        return b""
+    try:
+        early = os.read(descriptor, 1)
+    except BlockingIOError:
+        return b""  # there is a writer, which takes its time
+    if not early:
+        raise PathUnusable(file, "cannot be read: it is a FIFO that nobody writes to")
+    return early
 
 
 def _name(file: str) -> str:

@@ -55,7 +55,7 @@ def parse(content: bytes) -> Value:
     except json.JSONDecodeError as error:
         if not content.strip():
             raise NotDecodable("it is empty") from None
-        raise NotDecodable(f"not JSON: {error}") from None
+        raise NotDecodable(f"it is not JSON at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise NotDecodable("values are nested too deep") from None
     return value
