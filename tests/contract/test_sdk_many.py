@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 from plugbay import Device, DevicePlugin, PluginSource, resources
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.plugins.directory.plugin import DirectoryPlugin
-from plugbay.sdk.runner import serving
+from plugbay.sdk.endings import Endings, IfNone
+from plugbay.sdk.runner import serve, serving
 from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 
 COUNT = 50
@@ -190,13 +192,53 @@ async def test_source_that_fails_leaves_all_as_it_was(sockets: Path, caplog: pyt
 
 async def test_fifty_resources_come_and_go_at_once(sockets: Path) -> None:
     paths, root = KubeletPaths(sockets), sockets / "shelves"
-    root.mkdir()
-    async with fake_kubelet(paths) as kubelet, serving([shelves(root), Fixed("rum", "r")], paths=paths):
-        rum = await registered(kubelet, "rum", "r")
-        for number in range(COUNT):
-            put(root, f"r{number}", "a")
-        plugins = [await kubelet.next_registration() for _ in range(COUNT)]
-        shutil.rmtree(root)
-        for plugin in plugins:
-            await plugin.until_ended()
-        assert not rum.ended.is_set()
+    async with fake_kubelet(paths) as kubelet:
+        before, tasks = descriptors(), asyncio.all_tasks()
+        async with serving([shelves(root), Fixed("rum", "r")], paths=paths):
+            rum = await registered(kubelet, "rum", "r")
+            root.mkdir()
+            for number in range(COUNT):
+                put(root, f"r{number}", "a")
+            plugins = [await kubelet.next_registration() for _ in range(COUNT)]
+            shutil.rmtree(root)
+            for plugin in plugins:
+                await plugin.until_ended()
+            assert not rum.ended.is_set()
+        assert descriptors() == before
+        assert not [task for task in asyncio.all_tasks() - tasks if task.get_name().startswith(("serve ", "follow "))]
+
+
+async def test_source_may_be_asked_to_look_and_be_of_any_style(sockets: Path) -> None:
+    names = ["tea"]
+
+    @resources()
+    async def find() -> AsyncIterator[DevicePlugin]:
+        for name in names:
+            yield Fixed(name, "d")
+
+    paths = KubeletPaths(sockets)
+    async with fake_kubelet(paths) as kubelet, serving([find], paths=paths):
+        await registered(kubelet, "tea", "d")
+        names.append("rum")
+        await asyncio.to_thread(find.refresh)
+        await registered(kubelet, "rum", "d")
+    find.refresh()  # nobody listens, and nobody minds
+
+
+async def test_process_may_end_when_no_source_finds_anything(sockets: Path) -> None:
+    endings = Endings(if_none=IfNone.EXIT)
+    async with asyncio.timeout(20):
+        await serve([shelves(sockets / "missing")], paths=KubeletPaths(sockets), endings=endings)
+
+
+async def test_what_is_no_plugin_is_told(sockets: Path, caplog: pytest.LogCaptureFixture) -> None:
+    @resources()
+    async def find() -> AsyncIterator[object]:
+        yield ["a list"]
+        await asyncio.Event().wait()
+
+    async with fake_kubelet(KubeletPaths(sockets)) as kubelet:
+        async with serving([find, Fixed("rum", "r")], paths=kubelet.paths):
+            await registered(kubelet, "rum", "r")
+    assert "none is served yet: cannot load a plugin from" in caplog.text
+    assert "it gave ['a list'], which is no plugin" in caplog.text

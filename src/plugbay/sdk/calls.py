@@ -19,14 +19,6 @@ async def call(hook: Callable[..., Any], *arguments: object) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def collected(find: Callable[[], Any]) -> list[Any]:
-    """All that ``find`` gives, whether it is plain, async, a generator or an async one."""
-    found = await given(find)
-    if hasattr(found, "__aiter__"):
-        return [each async for each in found]
-    return list(found or ())
-
-
 async def given(find: Callable[[], Any]) -> Any:
     """What ``find`` gives: a list, None, or an async iterator that nobody has read of. Plain ones run in a thread."""
     if inspect.iscoroutinefunction(find):

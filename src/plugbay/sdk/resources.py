@@ -27,11 +27,21 @@ class PluginSource:
         self.every = every
         self._function = function
         self._watch = watch
+        self._ask_refresh: Callable[[], object] | None = None
         self.__doc__ = function.__doc__
 
     @property
     def watched_paths(self) -> tuple[Path, ...]:
         return as_paths(self._watch)
+
+    def refresh(self) -> None:
+        """Have the function run again soon. From any thread; while the source is not served it does nothing."""
+        if self._ask_refresh is not None:
+            self._ask_refresh()
+
+    def bind_refresh(self, ask: Callable[[], object] | None) -> None:
+        """Say what `refresh` does from now on; for who serves the source."""
+        self._ask_refresh = ask
 
     def find(self) -> FoundPlugins:
         """All plugins there are to be now."""

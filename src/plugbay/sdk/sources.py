@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, NoReturn, Protocol
 
 from plugbay.errors import DuplicateResource, PlugbayError, PluginLoadError
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.backoff import Backoff
-from plugbay.sdk.calls import collected
+from plugbay.sdk.calls import given
 from plugbay.sdk.plugin import DevicePlugin, resource_of
 from plugbay.sdk.resources import PluginSource
 from plugbay.sdk.waiting import wait_first
@@ -65,10 +65,13 @@ class Looking:
         self._asked.set()
 
     async def run(self, watches: Watches, changed: Callable[[], None]) -> NoReturn:
-        with ExitStack() as watched:
+        loop = asyncio.get_running_loop()
+        with ExitStack() as up:
+            self._source.bind_refresh(lambda: loop.call_soon_threadsafe(self.refresh))
+            up.callback(self._source.bind_refresh, None)
             waits: list[Callable[[], Coroutine[Any, Any, object]]] = [self._asked.wait]
             if paths := self._source.watched_paths:
-                waits.append(watched.enter_context(watches.watch(paths)).__anext__)
+                waits.append(up.enter_context(watches.watch(paths)).__anext__)
             while True:
                 self._asked.clear()
                 delay_s = await self._look(changed)
@@ -121,17 +124,30 @@ async def found_plugins(source: PluginSource) -> dict[ResourceName, DevicePlugin
         InvalidResourceName, DuplicateResource: no kubelet can be told of them.
         Exception: whatever the author's code raises.
     """
-    found: dict[ResourceName, DevicePlugin] = {}
     try:
-        given = await collected(source.find)
+        return await _found(source)
     except FileNotFoundError:
         if all(map(os.path.exists, source.watched_paths)):
             raise
         return {}  # what it looks at is not there: then there are no resources
-    for plugin in given:
-        if not isinstance(plugin, DevicePlugin):
+
+
+async def _found(source: PluginSource) -> dict[ResourceName, DevicePlugin]:
+    found: dict[ResourceName, DevicePlugin] = {}
+    async for plugin in _each(await given(source.find)):
+        if not isinstance(plugin, DevicePlugin):  # told at once: an async generator may go on for ever
             raise PluginLoadError(source.name, f"it gave {plugin!r}, which is no plugin")
         if (name := resource_of(plugin)) in found:
             raise DuplicateResource(name)
         found[name] = plugin
     return found
+
+
+async def _each(items: Any) -> AsyncIterator[object]:
+    """The items of an async iterable, a plain one, or None."""
+    if hasattr(items, "__aiter__"):
+        async for item in items:
+            yield item
+        return
+    for item in items or ():
+        yield item
