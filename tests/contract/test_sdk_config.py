@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from plugbay.cli.targets import config_file
-from plugbay.errors import InvalidDocument, PluginLoadError
+from plugbay.errors import DuplicateResource, InvalidDocument, PluginLoadError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.workers import Returned, Worker
+from plugbay.plugins.directory.plugin import DirectoryPlugin
 from plugbay.sdk.config import Entry
 from plugbay.sdk.config_file import ConfigFile
 from plugbay.sdk.plugin import health_checks
@@ -191,6 +192,29 @@ async def test_same_problem_is_told_once(paths: KubeletPaths, file: Path, errors
                 assert await loads.get() == target
         assert "one" in await errors.next()
         assert "other" in await errors.next()
+    assert errors.more == 0
+
+
+async def test_resource_of_another_target_is_refused_and_that_one_goes_on(
+    paths: KubeletPaths, file: Path, sockets: Path, errors: Errors
+) -> None:
+    (sockets / "fixed").mkdir()
+    fixed = DirectoryPlugin("example.com/tea", sockets / "fixed", env="T")
+    file.write_text(directories(sockets, tea="green"))
+    with pytest.raises(DuplicateResource, match=r"two plugins serve example\.com/tea"):
+        async with serving([fixed, config_file(file)], paths=paths):
+            pass
+
+    file.write_text("plugins: []")
+    async with fake_kubelet(paths) as kubelet, serving([fixed, config_file(file)], paths=paths):
+        before = await registered(kubelet, 1)
+        write_over(file, directories(sockets, tea="green", rum="dark"))
+        assert (await registered(kubelet, 1)).keys() == {"rum"}
+        assert await errors.next() == (
+            "example.com/tea: not served: two plugins serve example.com/tea; a kubelet knows one"
+        )
+        write_over(file, directories(sockets, tea="green"))  # no news
+        assert not before["tea"].ended.is_set()
     assert errors.more == 0
 
 
