@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 import yaml
 
 from plugbay.node.config import control_socket
@@ -168,3 +169,44 @@ async def _lines_until(process: asyncio.subprocess.Process, text: str) -> str:
             lines.append((await process.stdout.readline()).decode())
             assert lines[-1], f"the output ended without {text!r}"
     return "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--force", "--grace-period", "5"), "--force kills at once; it cannot be said together with --grace-period=5"),
+        (("--now", "--force"), "--now is a grace period of its own; say it without --grace-period and --force"),
+        (
+            ("--now", "--grace-period=0"),
+            "--now is a grace period of its own; say it without --grace-period and --force",
+        ),
+    ],
+)
+async def test_delete_refuses_what_contradicts_itself(plugbay: Plugbay, options: tuple[str, ...], problem: str) -> None:
+    done = await plugbay("pod", "delete", "web", *options)
+    assert (done.code, done.out) == (2, "")
+    assert problem in done.err
+
+
+STUBBORN = "trap '' TERM; echo up; while true; do sleep 0.1; done"
+
+
+async def test_delete_takes_the_usual_form_of_force(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        await plugbay("pod", "run", "web", "--", "sh", "-c", STUBBORN)
+        await plugbay.until_running("web")
+        done = await plugbay("pod", "delete", "web", "--grace-period", "0", "--force")
+        assert done == (0, 'pod "web" force deleted\n', "")
+
+
+async def test_delete_without_grace_or_force_gives_a_second(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        await plugbay("pod", "run", "web", "--", "sh", "-c", STUBBORN)
+        await plugbay.until_running("web")
+        assert await plugbay("pod", "delete", "web", "--grace-period=0", "--wait=false") == (
+            0,
+            'pod "web" deleted\n',
+            "",
+        )
+        shown = await plugbay("pod", "get", "web", "-o", "json")
+        assert json.loads(shown.out)["metadata"]["deletionGracePeriodSeconds"] == 1

@@ -166,12 +166,14 @@ def add_delete(commands: Subparsers) -> CommandParser:
     parser.add_argument("names", nargs="*", metavar="NAME", help="the pods")
     parser.add_argument("--all", action="store_true", help="all pods of the namespace")
     _add_filename(parser)
-    grace = parser.add_mutually_exclusive_group()
-    grace.add_argument(
-        "--grace-period", type=int, metavar="SECONDS", help="time to stop by itself (default: the pod's own)"
+    parser.add_argument(
+        "--grace-period",
+        type=int,
+        metavar="SECONDS",
+        help="time to stop by itself (default: the pod's own); 0 without --force is taken as 1",
     )
-    grace.add_argument("--now", action="store_true", help="the same as --grace-period=1")
-    grace.add_argument("--force", action="store_true", help="kill at once; the same as --grace-period=0")
+    parser.add_argument("--now", action="store_true", help="the same as --grace-period=1")
+    parser.add_argument("--force", action="store_true", help="kill at once; the same with --grace-period=0")
     parser.add_argument(
         "--wait",
         nargs="?",

@@ -84,7 +84,16 @@ def _delete(client: NodeClient, args: argparse.Namespace, wanted: Iterable[_PodK
 
 
 def _query(args: argparse.Namespace) -> dict[str, str]:
-    grace_s = 0 if args.force else 1 if args.now else args.grace_period
+    """Who asks for no time at all without --force gets a second, as with kubectl.
+
+    Source: kubectl 1.36 ``pkg/cmd/delete/delete.go``, ``Complete``.
+    """
+    if args.force:
+        grace_s = 0
+    elif args.now or args.grace_period == 0:
+        grace_s = 1
+    else:
+        grace_s = args.grace_period
     return {} if grace_s is None or grace_s < 0 else {"gracePeriodSeconds": str(grace_s)}
 
 
@@ -93,6 +102,11 @@ def _namespace(args: argparse.Namespace) -> str:
 
 
 def _check(args: argparse.Namespace) -> None:
+    grace_s = -1 if args.grace_period is None else args.grace_period
+    if args.now and (args.force or grace_s >= 0):
+        raise UsageError("--now is a grace period of its own; say it without --grace-period and --force")
+    if args.force and grace_s > 0:
+        raise UsageError(f"--force kills at once; it cannot be said together with --grace-period={grace_s}")
     given = [bool(args.names), args.all, bool(args.filename)]
     if not any(given):
         raise UsageError("name the pods to delete, or say --all or -f FILE")

@@ -29,7 +29,7 @@ def check_lifecycles(spec: V1Spec, report: Report) -> None:
         _check_env(container, path, report)
         if "restartPolicy" in container:
             _check_hooks(container, path, report, grace_s=grace_s)
-        elif "lifecycle" in container:
+        elif "lifecycle" in container and report.is_sound((*path, "restartPolicy")):
             report.problem((*path, "lifecycle"), _NO_HOOKS)
     for index, container in enumerate(spec.get("containers", [])):
         path = ("spec", "containers", index)
