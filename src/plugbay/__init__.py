@@ -4,6 +4,7 @@ from plugbay.errors import AllocationError, PartialAllocationError
 from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount, merge_devices
 from plugbay.model.health import HEALTHY, Health, HealthState, unhealthy, unknown
+from plugbay.model.semver import SemVer
 from plugbay.model.sharing import EXCLUSIVE, Exclusive, Replicas
 from plugbay.sdk.checks import health
 from plugbay.sdk.entry import run
@@ -27,6 +28,7 @@ __all__ = [
     "PartialAllocationError",
     "PluginSource",
     "Replicas",
+    "SemVer",
     "health",
     "merge_devices",
     "plugin",

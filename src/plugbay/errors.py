@@ -8,6 +8,9 @@
     │   ├── InvalidDeviceId
     │   ├── InvalidDevice
     │   ├── DuplicateDevice
+    │   ├── DuplicateDeviceName
+    │   ├── InvalidHealth
+    │   ├── InvalidVersion
     │   ├── ConflictingEdits
     │   ├── UnknownDevice
     │   ├── InvalidPreference
@@ -148,6 +151,35 @@ class DuplicateDevice(AuthorError):
 
     def __str__(self) -> str:
         return f"device ID {self.device_id!r} occurs twice in one list"
+
+
+class DuplicateDeviceName(AuthorError):
+    def __init__(self, name: str, one: str, other: str) -> None:
+        super().__init__(name, one, other)
+        self.name = name
+        self.one = one
+        self.other = other
+
+    def __str__(self) -> str:
+        return f"the devices {self.one!r} and {self.other!r} have the same name {self.name!r}"
+
+
+class InvalidHealth(AuthorError):
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.reason!r} is no reason for a health such as Overheated: one word; the message may be a sentence"
+
+
+class InvalidVersion(AuthorError):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.text!r} is no semantic version such as 535.104.5"
 
 
 class ConflictingEdits(AuthorError):

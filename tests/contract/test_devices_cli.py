@@ -58,6 +58,7 @@ async def test_all_that_is_known_is_shown_as_json(plugbay: Plugbay, cards: str) 
     assert first == {
         "resourceName": "example.com/card",
         "id": "card0",
+        "name": "card0",
         "deviceIDs": ["card0::0", "card0::1"],
         "health": {"state": "Healthy", "reason": "", "message": ""},
         "numaNodes": [0, 1],

@@ -10,6 +10,7 @@ from plugbay.cli.targets import DESCRIPTION, add_directory_options, add_targets,
 
 if TYPE_CHECKING:
     from plugbay.cli import v1
+    from plugbay.model.attributes import AttributeValue
     from plugbay.model.devices import Device
 
 _HEADER = ("RESOURCE", "DEVICE", "HEALTH", "NUMA", "REPLICAS")
@@ -85,6 +86,7 @@ def _as_json(resource: str, device: Device) -> v1.Json:
     known: v1.Json = {
         "resourceName": resource,
         "id": device.id,
+        "name": device.name,
         "deviceIDs": [each.id for each in device.listed()],
         "health": {
             "state": device.health.state.value,
@@ -92,7 +94,7 @@ def _as_json(resource: str, device: Device) -> v1.Json:
             "message": device.health.message,
         },
         "numaNodes": sorted(device.numa_nodes),
-        "attributes": dict(device.attributes),
+        "attributes": {key: _plain(value) for key, value in device.attributes.items()},
         "capacity": {key: str(amount) for key, amount in device.capacity.items()},
         "env": dict(edits.env),
         "mounts": [
@@ -107,3 +109,9 @@ def _as_json(resource: str, device: Device) -> v1.Json:
         "cdiDevices": list(edits.cdi_devices),
     }
     return {key: value for key, value in known.items() if value not in ({}, [], "")}
+
+
+def _plain(value: AttributeValue) -> object:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, bool | int | str) else str(value)

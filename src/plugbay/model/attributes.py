@@ -13,15 +13,17 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import InvalidQuantity
+from plugbay.model.semver import SemVer
 
 if TYPE_CHECKING:
     from plugbay.model.quantity import Quantity
 
-Scalar = bool | int | str
+Scalar = bool | int | str | SemVer
 AttributeValue = Scalar | tuple[Scalar, ...]
 """A tuple is a list: not empty, and of one type."""
 
-MAX_KEYS: Final = 32
+MAX_KEYS: Final = 26
+"""A slice has room for 32; what is known of every device, such as its ID and NUMA node, needs the others."""
 MAX_VALUES: Final = 48
 MAX_TEXT_BYTES: Final = 64
 _MAX_DOMAIN: Final = 63
@@ -80,7 +82,7 @@ def _value_problems(value: object) -> Iterator[str]:
                 yield f"is {item}, which does not fit in 64 bits"
             case str() if len(item.encode(errors="replace")) > MAX_TEXT_BYTES:
                 yield f"has a text of more than {MAX_TEXT_BYTES} bytes"
-            case int() | str():
+            case int() | str() | SemVer():
                 pass
             case _:
-                yield f"is {item!r}, which is no bool, int or str"
+                yield f"is {item!r}, which is no bool, int, str or SemVer"

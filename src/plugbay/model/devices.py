@@ -11,6 +11,7 @@ from plugbay.model.attributes import AttributeValue, parse_capacity, problem_of
 from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
 from plugbay.model.health import HEALTHY, Health
 from plugbay.model.ids import DeviceId, parse_device_id
+from plugbay.model.names import DeviceName, derive_name, parse_device_name
 from plugbay.model.replicas import replica_id
 from plugbay.model.sharing import EXCLUSIVE, MAX_REPLICAS, Replicas, Sharing
 
@@ -32,15 +33,17 @@ class Device:
         env, mounts, device_nodes, annotations, cdi_devices: what a container gets with the device.
         attributes: what the device is like, such as ``{"model": "A1", "driver": 535}``; a list of values is a tuple.
         capacity: amounts of what it has, such as ``{"memory": "80Gi"}``.
+        name: a DNS label for where the ID will not do; made from the ID when none is given. Better the name of a slot
+            than of what is plugged in: the one outlives the other, which can be an attribute.
         sharing: `EXCLUSIVE`, or ``Replicas(4)`` for a device that four containers may have at a time.
 
-    A kubelet does not learn attributes and capacity from a device plugin; they are for health checks, preferences and
-    allocation to read.
+    A kubelet does not learn name, attributes and capacity from a device plugin; they are for health checks,
+    preferences and allocation to read.
 
     Raises:
         InvalidDeviceId: see `parse_device_id`; with replicas, their IDs have to fit too.
         InvalidDevice: a NUMA node out of range, edits no kubelet could pass on, attributes or capacity that no
-            ResourceSlice could hold, or a number of replicas out of range.
+            ResourceSlice could hold, a name that is no label, or a number of replicas out of range.
     """
 
     id: DeviceId
@@ -50,6 +53,7 @@ class Device:
     attributes: Mapping[str, AttributeValue]
     capacity: Mapping[str, Quantity]
     sharing: Sharing
+    given_name: DeviceName | None
 
     def __init__(
         self,
@@ -65,6 +69,7 @@ class Device:
         attributes: Mapping[str, AttributeValue] | None = None,
         capacity: Mapping[str, Quantity | int | str] | None = None,
         sharing: Sharing = EXCLUSIVE,
+        name: str | None = None,
     ) -> None:
         edits = ContainerEdits(
             dict(env or {}), tuple(mounts), tuple(device_nodes), dict(annotations or {}), tuple(cdi_devices)
@@ -76,11 +81,17 @@ class Device:
         set_field(self, "edits", edits if edits != ContainerEdits() else NO_EDITS)
         set_field(self, "attributes", dict(attributes) if attributes else _NOTHING)
         set_field(self, "sharing", sharing)
+        set_field(self, "given_name", None if name is None else parse_device_name(id, name))
         try:
             set_field(self, "capacity", parse_capacity(capacity) if capacity else _NOTHING)
         except ValueError as error:
             raise InvalidDevice(id, str(error)) from error
         _check(self)
+
+    @property
+    def name(self) -> DeviceName:
+        """A DNS label, the same for the same ID after every restart."""
+        return self.given_name or derive_name(self.id)
 
     def with_health(self, health: Health) -> Device:
         """This device in another state."""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from plugbay.errors import InvalidHealth
+
+MAX_MESSAGE_BYTES: Final = 1024
+_REASON: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_CUT: Final = "…"
 
 
 class HealthState(Enum):
@@ -20,13 +27,24 @@ class Health:
 
     Attributes:
         state: what is known.
-        reason: one CamelCase word for machines, such as ``XidError``; empty when healthy.
-        message: a sentence for people.
+        reason: one CamelCase word for machines, such as ``XidError``; empty when healthy. It has to be good as the
+            value of a label.
+        message: a sentence for people. Of a longer one than 1,024 bytes the beginning is kept.
+
+    Raises:
+        InvalidHealth: the reason is no such word.
     """
 
     state: HealthState
     reason: str = ""
     message: str = ""
+
+    def __post_init__(self) -> None:
+        if not _REASON.fullmatch(self.reason):
+            raise InvalidHealth(self.reason)
+        if len(self.message.encode(errors="replace")) > MAX_MESSAGE_BYTES:
+            kept = self.message.encode(errors="replace")[: MAX_MESSAGE_BYTES - len(_CUT.encode())]
+            object.__setattr__(self, "message", kept.decode(errors="ignore") + _CUT)
 
     @property
     def is_healthy(self) -> bool:

@@ -11,6 +11,7 @@ from plugbay.errors import PlugbayError
 from plugbay.model.devices import Device, index_devices
 from plugbay.model.health import Health, HealthState
 from plugbay.model.ids import DeviceId
+from plugbay.model.names import check_names
 from plugbay.sdk.differences import log_differences
 
 logger = logging.getLogger(__name__)
@@ -93,9 +94,10 @@ class Listing:
         """These are all devices now; ``why`` says what made somebody look.
 
         Raises:
-            DuplicateDevice, DeviceListTooLarge: the list stays as it was.
+            DuplicateDevice, DuplicateDeviceName, DeviceListTooLarge: the list stays as it was.
         """
         fresh = index_devices(sorted(devices, key=lambda device: device.id))
+        check_names(fresh.values())
         before, failed = self._found, self._failed
         self._found = fresh
         self._failed = {each: failure for each, failure in failed.items() if each in fresh}

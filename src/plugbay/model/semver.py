@@ -1,0 +1,34 @@
+"""Versions as ResourceSlices have them, to be told apart from texts that look like one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from plugbay.errors import InvalidVersion
+
+MAX_VERSION_BYTES: Final = 64
+_NUMBER: Final = r"(0|[1-9][0-9]*)"
+_PRE: Final = rf"({_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_VERSION: Final = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRE}(\.{_PRE})*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SemVer:
+    """A version by the rules of Semantic Versioning 2.0.0: ``535.104.5``, three numbers and perhaps more.
+
+    Raises:
+        InvalidVersion: it is none, or has more than 64 bytes.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not _VERSION.fullmatch(self.text) or len(self.text) > MAX_VERSION_BYTES:
+            raise InvalidVersion(self.text)
+
+    def __str__(self) -> str:
+        return self.text
