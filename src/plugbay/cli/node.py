@@ -10,6 +10,7 @@ from plugbay.cli.parsing import (
     Subparsers,
     add_commands,
     add_log_options,
+    add_metrics_address,
     add_output,
     add_root,
     duration_s,
@@ -102,6 +103,7 @@ def _add_up(commands: Subparsers) -> CommandParser:
         help="switch features on and off, in a kubelet's syntax: ResourceHealthStatus=false",
     )
     add_log_options(parser)
+    add_metrics_address(parser)
     return parser
 
 

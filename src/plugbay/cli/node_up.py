@@ -17,6 +17,7 @@ from plugbay.manager.gates import parse_feature_gates
 from plugbay.node.config import DeviceFailure, NodeConfig
 from plugbay.node.runner import run_node
 from plugbay.ops.clock import SystemClock
+from plugbay.ops.listening import parse_address
 from plugbay.topology.settings import TopologySettings, split_options
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -38,6 +39,7 @@ def run_node_up(args: argparse.Namespace) -> int:
             split_options(args.topology_manager_policy_options),
         ),
         fake_numa_nodes=args.fake_numa_nodes,
+        metrics=None if args.metrics is None else parse_address(args.metrics),
     )
     asyncio.run(_serve(config))
     return 0

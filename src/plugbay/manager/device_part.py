@@ -91,7 +91,7 @@ class DevicePart:
         endpoint = self._endpoint(resource)
         async with self._transaction.intents.allocating(resource, devices):
             passed(Effect.ALLOCATING)
-            response = await endpoint.allocate(devices)
+            response = await self._endpoints.allocate(endpoint, devices)
             passed(Effect.ALLOCATED)
         self._transaction.assignments.append(
             Assignment(wish.pod, wish.container, wish.resource, _by_node(resource, devices), response)

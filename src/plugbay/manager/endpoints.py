@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from plugbay.manager.registration import check_registration
 from plugbay.manager.releases import Releases
 from plugbay.manager.state import Live, ManagerState, Resource, Restored, Stopped
 from plugbay.manager.store import Change, DeleteResource, SaveResource, Store
-from plugbay.model.ids import ResourceName
+from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
+from plugbay.ops.metrics import Histogram
 from plugbay.wire.registration import Registration
 
 logger = logging.getLogger(__name__)
@@ -34,6 +36,8 @@ class Endpoints:
 
     Attributes:
         health_notices: pods told of a change by the list of a plugin.
+        registrations: calls of Register by resource name, refused ones too.
+        allocations: how long calls of Allocate took, failed ones too.
     """
 
     def __init__(
@@ -56,6 +60,8 @@ class Endpoints:
         self._connected: dict[ResourceName, list[Endpoint]] = {}
         self._waiting: set[asyncio.Task[None]] = set()
         self.health_notices = HealthNotices()
+        self.registrations: Counter[str] = Counter()
+        self.allocations: dict[ResourceName, Histogram] = {}
 
     def active(self, resource: ResourceName) -> Endpoint | None:
         connected = self._connected.get(resource)
@@ -73,6 +79,7 @@ class Endpoints:
         Raises:
             RegistrationRefused: with the text for the plugin. What was registered before goes on.
         """
+        self.registrations[registration.resource_name] += 1
         await self.connect(*check_registration(registration, self._config.paths.device_plugins))
 
     async def connect(self, resource: ResourceName, socket: Path) -> None:
@@ -94,6 +101,15 @@ class Endpoints:
         logger.info("registered %s at %s", resource, socket.name)
         for other in replaced:
             await other.close()
+
+    async def allocate(self, endpoint: Endpoint, devices: Sequence[DeviceId]) -> bytes:
+        """As `Endpoint.allocate`, timed."""
+        began = self._clock.monotonic()
+        try:
+            return await endpoint.allocate(devices)
+        finally:
+            taken = self.allocations.setdefault(endpoint.resource, Histogram())
+            taken.observe(self._clock.monotonic() - began)
 
     async def disconnect(self, resource: ResourceName, socket: Path) -> None:
         """Drop the connection to ``socket``, if there is one; other plugins of the resource go on.

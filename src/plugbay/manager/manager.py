@@ -45,7 +45,7 @@ from plugbay.manager.store import DeletePod, SaveAssignments, SaveOperation, Sto
 from plugbay.manager.topology import HintProvider, TopologyManager, topology_manager
 from plugbay.manager.transaction import PodTransaction
 from plugbay.manager.view import holdings_of, open_view
-from plugbay.manager.watcher import make_directory, run_watcher
+from plugbay.manager.watcher import PluginWatcher, make_directory, run_watcher
 from plugbay.model.edits import ContainerEdits, merge_resources
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.releases import ReleaseReason
@@ -108,7 +108,9 @@ async def run_manager(
         await stack.enter_async_context(
             serve_grpc(config.paths.registration_socket, [registration_handler(manager.endpoints.register)])
         )
-        await stack.enter_async_context(run_watcher(config.paths.plugins_registry, manager.endpoints, clock=clock))
+        manager.watcher = await stack.enter_async_context(
+            run_watcher(config.paths.plugins_registry, manager.endpoints, clock=clock)
+        )
         # Only now: a manager that could not start must leave the file as it was.
         stack.callback(view.start(manager.changes(), tasks).cancel)
         yield manager
@@ -120,6 +122,7 @@ class DeviceManager:
     Attributes:
         admitted_pods: the pods admitted since the manager runs and not released, for `serve_pod_resources`.
         topology: takes pods through the resources they ask for.
+        watcher: finds plugins by their sockets; set once it runs.
     """
 
     def __init__(
@@ -132,6 +135,7 @@ class DeviceManager:
         hint_providers: Sequence[HintProvider],
     ) -> None:
         self.topology = topology
+        self.watcher: PluginWatcher | None = None
         self._hint_providers = hint_providers
         self._numa_nodes = config.numa.nodes
         self._state = ManagerState()

@@ -100,13 +100,13 @@ def make_directory(directory: Path) -> None:
 
 
 @asynccontextmanager
-async def run_watcher(directory: Path, endpoints: Endpoints, *, clock: Clock) -> AsyncIterator[None]:
+async def run_watcher(directory: Path, endpoints: Endpoints, *, clock: Clock) -> AsyncIterator[PluginWatcher]:
     """Watch ``directory`` until the block ends. What is registered then stays so."""
     watcher = PluginWatcher(directory, endpoints, clock)
     async with asyncio.TaskGroup() as tasks:
         watching = tasks.create_task(watcher.run(), name="plugin watcher")
         try:
-            yield
+            yield watcher
         finally:
             watching.cancel()
 
@@ -129,6 +129,16 @@ class PluginWatcher:
         self._endpoints = endpoints
         self._clock = clock
         self._sockets: dict[Path, _Socket] = {}
+
+    @property
+    def desired(self) -> tuple[Path, ...]:
+        """Sockets whose plugin should be registered: those there are."""
+        return tuple(path for path, socket in self._sockets.items() if socket.desired is not None)
+
+    @property
+    def actual(self) -> tuple[Path, ...]:
+        """Sockets whose plugin is registered, or just being registered."""
+        return tuple(path for path, socket in self._sockets.items() if socket.actual is not None)
 
     async def run(self) -> None:
         """Watch for ever; a directory that vanishes is made again, with nothing in it."""

@@ -11,6 +11,7 @@ from plugbay.manager.config import ForeignCheckpoint
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
 from plugbay.manager.release_rules import DEFAULT_LIMITS, ReleaseLimits
 from plugbay.node.machine import MAX_PODS
+from plugbay.ops.listening import Address
 from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
 
 
@@ -42,6 +43,7 @@ class NodeConfig:
         topology: settings of the topology manager; a kubelet's default is the policy ``none``.
         fake_numa_nodes: so many NUMA nodes the node pretends to have, for trying policies and plugins; None is for
             the machine's own.
+        metrics: where metrics, probes and status are answered; None is nowhere.
     """
 
     root: Path
@@ -58,6 +60,7 @@ class NodeConfig:
     release: ReleaseLimits = DEFAULT_LIMITS
     topology: TopologySettings = DEFAULT_SETTINGS
     fake_numa_nodes: int | None = None
+    metrics: Address | None = None
 
     @property
     def kubelet_paths(self) -> KubeletPaths:

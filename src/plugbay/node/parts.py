@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from plugbay.manager.health import DevicesHealth
@@ -56,7 +57,11 @@ class DeviceSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodeParts:
-    """Attributes: ``tasks`` lives as long as the engine."""
+    """
+    Attributes:
+        tasks: lives as long as the engine.
+        rejections: pods that were not admitted, by reason.
+    """
 
     name: str
     devices: DeviceSource
@@ -68,6 +73,7 @@ class NodeParts:
     cordon: Cordon
     on_device_failure: DeviceFailure
     tasks: asyncio.TaskGroup
+    rejections: Counter[str] = field(default_factory=Counter)
 
 
 async def uninterrupted(tasks: asyncio.TaskGroup, work: Callable[[], Awaitable[Result]]) -> Result:

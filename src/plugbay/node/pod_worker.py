@@ -133,6 +133,8 @@ class PodWorker:
 
     async def _reject(self, rejection: Rejection) -> None:
         record = self._record
+        if record.rejection is None:  # else it was before a restart, which left the rest to be done
+            self._parts.rejections[rejection.reason] += 1
         self._parts.pods.put(
             replace(record, rejection=rejection, started_at=record.started_at or self._parts.clock.now())
         )

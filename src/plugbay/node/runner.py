@@ -29,6 +29,7 @@ from plugbay.node.lifecycle import Stage
 from plugbay.node.machine import Machine, read_machine
 from plugbay.node.manifest_source import ManifestSource
 from plugbay.node.objects import NodeFacts
+from plugbay.node.pages import NodePages
 from plugbay.node.parts import NodeParts, background
 from plugbay.node.pods import PodTable
 from plugbay.node.podstore import open_pod_store
@@ -81,10 +82,13 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
 
     First the control socket, so that nobody asks for more; then the pods' workers, which leave the processes alone;
     then PodResources; then the manager with registration and endpoints; then the stores, when nothing can change any
-    more; the lock last.
+    more; then metrics and probes, which tell of all that; the lock last.
     """
     async with AsyncExitStack() as stack:
         stack.callback(os.close, await asyncio.to_thread(take_root, config))
+        pages = NodePages(config.kubelet_paths.registration_socket, clock)
+        if config.metrics is not None:
+            await stack.enter_async_context(serve_http(pages.pages().router(), config.metrics))
         machine = await asyncio.to_thread(
             read_machine, config.root, max_pods=config.max_pods, fake_numa_nodes=config.fake_numa_nodes
         )
@@ -100,8 +104,9 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
         store = await stack.enter_async_context(open_pod_store(config.pod_store))
         stored = await asyncio.to_thread(store.load)
         manager = await stack.enter_async_context(run_manager(_manager_config(config, machine), clock=clock))
+        pages.manager = manager
         pods = PodTable(store, stored=stored.pods)
-        await stack.enter_async_context(
+        pages.calls = await stack.enter_async_context(
             serve_pod_resources(
                 config.kubelet_paths.pod_resources_socket,
                 manager.pod_resources(),
@@ -123,6 +128,7 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
             on_device_failure=config.on_device_failure,
             tasks=await stack.enter_async_context(asyncio.TaskGroup()),
         )
+        pages.parts = parts
         await _plugins_return(manager, _resources_of(stored.pods))
         engine = await stack.enter_async_context(run_engine(parts, machine))
         facts = NodeFacts(
@@ -133,6 +139,7 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
             version=await asyncio.to_thread(version, "plugbay"),
             started_at=clock.now(),
         )
+        pages.facts = facts
         if config.manifests is not None:
             about = ObjectRef("Node", "", name, facts.uid)
             source = ManifestSource(config.manifests, node=about, engine=engine, pods=pods, events=parts.events)
@@ -140,6 +147,8 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
         router = control_router(engine, parts, manager, facts)
         await stack.enter_async_context(serve_http(router, UnixAddress(config.control_socket)))
         logger.info("node %s is ready at %s", name, config.control_socket)
+        pages.is_ready = True
+        stack.callback(setattr, pages, "is_ready", False)
         yield parts
         logger.info("node %s stops; its pods go on", name)
 

@@ -14,8 +14,10 @@ import pytest
 from plugbay.errors import RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
+from plugbay.manager.metrics import manager_metrics
 from plugbay.manager.snapshot import ResourceCount
 from plugbay.model.devices import Device, PluginOptions
+from plugbay.ops.metrics import exposition
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
 from plugbay.testing.fake_watched_plugin import fake_watched_plugin
 from plugbay.wire.registration import Registration, register
@@ -48,9 +50,11 @@ async def test_s001_options_are_asked_once_before_the_answer_and_the_list_after_
 
 @pytest.mark.parametrize("version", [pytest.param("v1alpha", id="s002"), pytest.param("", id="s003-empty")])
 async def test_s002_s003_other_version_is_refused_unconnected(sockets: Path, version: str) -> None:
-    """The registration counter of s002 comes with the metrics."""
     async with bench(sockets) as b:
-        assert await refusal(ask(b, "vendor.example/r", version=version)) == WRONG_VERSION % version
+        for count in (1, 2):
+            assert await refusal(ask(b, "vendor.example/r", version=version)) == WRONG_VERSION % version
+            metrics = exposition(manager_metrics(b.manager)).decode()
+            assert f'kubelet_device_plugin_registration_total{{resource_name="vendor.example/r"}} {count}\n' in metrics
         assert b.manager.resources() == {}
 
 

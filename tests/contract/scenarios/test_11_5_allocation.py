@@ -14,6 +14,8 @@ from plugbay.kubelet.checkpoint import load
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import unhealthy
+from plugbay.ops.http_client import UnixHttpClient
+from plugbay.ops.listening import UnixAddress
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.plugin_server import device_plugin_handler
@@ -241,14 +243,19 @@ async def test_s068_waiting_pods_are_served_in_order_of_creation(sockets: Path) 
             assert await n.devices() == {"1": "b", "2": "a"}
 
 
-async def test_s069_refused_pod_has_its_event(sockets: Path) -> None:
-    """The counter of spec 4.11 comes with the metrics."""
-    async with node(sockets / "node", "first", "p") as n, bench_node.plugin(n, "a", "b"):
+async def test_s069_refused_pod_has_its_event_and_is_counted(sockets: Path) -> None:
+    pages = UnixAddress(sockets / "pages.sock")
+    async with node(sockets / "node", "first", "p", metrics=pages) as n, bench_node.plugin(n, "a", "b"):
         await holding_one(n)
+        metrics = UnixHttpClient(pages.path, timeout_s=20)
+        before = await asyncio.to_thread(metrics.request, "GET", "/metrics")
+        assert b"kubelet_admission_rejections_total" not in before.body
         await n.create(bench_node.pod("p", limits={bench_node.RESOURCE: "2"}, nodeName="n1"))
         event = await n.event("p", "UnexpectedAdmissionError")
         assert event["type"] == "Warning"
         assert event["message"] == f"Allocate failed due to {TOO_FEW.format(2, 1)}, which is unexpected"
+        after = await asyncio.to_thread(metrics.request, "GET", "/metrics")
+        assert b'kubelet_admission_rejections_total{reason="UnexpectedAdmissionError"} 1\n' in after.body
 
 
 async def test_s070_devices_of_a_pod_refused_after_its_allocate_are_free(sockets: Path) -> None:
