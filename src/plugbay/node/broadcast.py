@@ -21,16 +21,26 @@ class Change(Enum):
 
 
 class Subscription(Generic[Key, Item]):
-    """Changes one reader has not seen yet: of each object the newest only, so that a slow reader costs no memory."""
+    """Changes one reader has not seen yet: of each object the newest only, so that a slow reader costs no memory.
+
+    Of one that was deleted and made again with the same key, as static pods are, the end is kept too: somebody may
+    wait for it.
+    """
 
     def __init__(self) -> None:
         self._unseen: dict[Key, tuple[Change, Item]] = {}
+        self._ended: dict[Key, Item] = {}
+        """Of those that were made again since, as they ended."""
         self._filled = asyncio.Event()
 
     def put(self, change: Change, key: Key, item: Item) -> None:
         before = self._unseen.get(key)
-        if before is not None and before[0] is Change.ADDED and change is Change.MODIFIED:
+        if change is Change.DELETED:
+            self._ended.pop(key, None)
+        elif before is not None and before[0] is Change.ADDED:
             change = Change.ADDED
+        elif before is not None and before[0] is Change.DELETED:
+            self._ended[key] = before[1]
         self._unseen[key] = (change, item)
         self._filled.set()
 
@@ -38,7 +48,8 @@ class Subscription(Generic[Key, Item]):
         """All unseen changes, as soon as there is one."""
         await self._filled.wait()
         self._filled.clear()
-        changes = list(self._unseen.values())
+        changes = [(Change.DELETED, item) for item in self._ended.values()] + list(self._unseen.values())
+        self._ended.clear()
         self._unseen.clear()
         return changes
 
