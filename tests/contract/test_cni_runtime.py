@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.cni.chain import Attachment
+from plugbay.cni.documents import Json
 from plugbay.cni.exclusion import Exclusion
 from plugbay.cni.result import Result
 from plugbay.cni.runtime import CniRuntime
@@ -122,7 +123,7 @@ async def test_cached_result_is_as_libcni_writes_it(machine: Machine) -> None:
 
 async def test_plugins_get_the_capabilities_they_declare(machine: Machine) -> None:
     first = {"type": "first", "capabilities": {"mac": True, "ips": False, "dns": True}}
-    capabilities = {"mac": "02:00:00:00:00:01", "ips": ["10.1.0.9"]}
+    capabilities: dict[str, Json] = {"mac": "02:00:00:00:00:01", "ips": ["10.1.0.9"]}
     await machine.runtime.attach(network(first, "second"), Attachment("c1", "/n", capabilities=capabilities))
     one, two = machine.calls
     assert one["config"]["runtimeConfig"] == {"mac": "02:00:00:00:00:01"}

@@ -35,6 +35,7 @@ _INVALID: Final = 1
 
 
 def validate(args: argparse.Namespace) -> int:
+    wanted = _wishes(args)
     paths = [Path(each) for each in args.files] or config_files(args.conf_dir)
     if not paths:
         raise NetworkNotFound("", str(args.conf_dir))
@@ -43,7 +44,7 @@ def validate(args: argparse.Namespace) -> int:
         asyncio.run(_installed(args, sorted(plugin_types(sources)))),
         [str(each) for each in binary_directories(args)],
         [(each.network, each.link) for each in read_routes(proc_root=arguments.PROC)],
-        _wishes(args),
+        wanted,
         Engine(args.engine) if args.engine else None,
     )
     validated = [_with_extra(each) for each in validate_all(sources, around)]

@@ -70,7 +70,8 @@ def parse_versions(stdout: bytes) -> PluginVersions:
 def parse_error(stdout: bytes, stderr: bytes, *, exit_status: str) -> ErrorResult:
     """Why a plugin failed, as far as it says so."""
     if not stdout.strip():
-        said = _shown(stderr)
+        # A Go program that crashes says why before it lists its stacks.
+        said = _shown(stderr.partition(b"\n\ngoroutine ")[0])
         if not said:
             return ErrorResult(0, f"netplugin failed with no error message: {exit_status}")
         return ErrorResult(0, f"netplugin failed: {quote(said)}")

@@ -31,7 +31,7 @@ def test_list_is_read() -> None:
     assert (config.name, config.version, config.disable_check, config.disable_gc) == ("n", "1.0.0", True, False)
     assert (bridge.type, bridge.name, bridge.ipam_type) == ("bridge", "first", "host-local")
     assert bridge.document["vendor.example/x"] == [1, 2.5, None]
-    assert (portmap.type, portmap.capabilities) == ("portmap", {"portMappings"})
+    assert (portmap.type, portmap.capabilities) == ("portmap", frozenset({"portMappings"}))
     assert config.capabilities == {"portMappings"}
 
 
