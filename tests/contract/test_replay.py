@@ -105,7 +105,6 @@ SOMETIMES: Final[Mapping[str, Mapping[str, str]]] = {
 """The same of what depends on who was faster, and may be as recorded."""
 
 FAULTS: Final[Mapping[str, str]] = {
-    "20-expiry": "a pod for an expired resource that nobody holds is refused by the manager, not with OutOf",
     "59-kubelet-killed-during-allocate": "the replay lets its plugin register once the node is ready: too late",
 }
 """Recordings that ours does not follow though it should, and what is wrong."""

@@ -11,11 +11,12 @@ from enum import Enum
 
 from plugbay.errors import (
     ChangedRequest,
+    ExpiredResource,
     NoHealthyDevices,
     PreviousDevicesUnhealthy,
     UnregisteredResource,
 )
-from plugbay.manager.state import Assignment, Resource
+from plugbay.manager.state import Assignment, Expired, Resource
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest
 
@@ -78,6 +79,7 @@ def missing_devices(wish: Wish, resource: Resource | None) -> int:
     Raises:
         ChangedRequest, UnregisteredResource, NoHealthyDevices, PreviousDevicesUnhealthy: checks 1, 4, 5 and 6 of the
             kubelet, in its order.
+        ExpiredResource: what check 4 passes over in silence.
     """
     needed = wish.required
     if wish.held is not None:
@@ -90,6 +92,8 @@ def missing_devices(wish: Wish, resource: Resource | None) -> int:
     if resource is None or resource.table is None:
         if wish.required == 0:
             return 0
+        if resource is not None and isinstance(resource.endpoint, Expired) and not resource.claims:
+            raise ExpiredResource(wish.resource)
         raise UnregisteredResource(wish.resource)
     if not resource.healthy:
         raise NoHealthyDevices(wish.resource)

@@ -259,6 +259,13 @@ class DeviceManager:
         """Pods that hold devices."""
         return self._state.pods()
 
+    def holds_devices(self, pod: PodUid) -> bool:
+        return next(self._state.of_pod(pod), None) is not None
+
+    def in_use(self) -> Mapping[ResourceName, int]:
+        """How many devices of each resource pods hold, listed or not."""
+        return {name: resource.in_use for name, resource in self._state.resources.items()}
+
     def resources(self) -> Mapping[ResourceName, ResourceCount]:
         """Counts for the node object. A resource whose plugin stayed away stays, with zeros, as on a kubelet."""
         return {name: snapshot.count(resource) for name, resource in self._state.resources.items()}

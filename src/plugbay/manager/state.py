@@ -142,6 +142,11 @@ class Resource:
         self.releasing -= clean
 
     @property
+    def in_use(self) -> int:
+        """Number of devices that pods hold, or are just being given."""
+        return len(self.claims) - len(self.releasing)
+
+    @property
     def allocatable(self) -> int:
         """Number of devices that are healthy and not being released, in use or not."""
         return (self.healthy & ~self.listed.set_of(self.releasing)).bit_count()

@@ -14,8 +14,9 @@ from plugbay.node.events import SCHEDULER, pod_ref
 from plugbay.node.lifecycle import Step
 from plugbay.node.machine import Machine
 from plugbay.node.parts import NodeParts
+from plugbay.node.predicates import raised, resources_fit
 from plugbay.node.records import PodRecord, Rejection
-from plugbay.node.scheduler import CORDONED, Amounts, Ledger, demand, out_of, unschedulable_message
+from plugbay.node.scheduler import CORDONED, Amounts, Ledger, demand, unschedulable_message
 
 logger = logging.getLogger(__name__)
 
@@ -61,16 +62,13 @@ class Binder:
         self._ledger.remove(pod)
         self.try_all()
 
-    def misfit(self, pod: PodUid) -> Rejection | None:
-        """Why a bound pod does not fit after all; only the machine's own resources, as devices it has by now."""
-        record = self._parts.pods[pod]
-        needed = demand(record.pod)
-        own = self._machine.capacity
-        self._ledger.remove(pod)
-        lacking = self._ledger.lacking({name: needed[name] for name in own}, own)
-        rejection = out_of(lacking[0], needed=needed, used=self._ledger.used, allocatable=own) if lacking else None
-        self._ledger.add(pod, needed)
-        return rejection
+    def misfit(self, record: PodRecord) -> Rejection | None:
+        """Why a bound pod does not fit after all: it may have come past the scheduler, or devices went meanwhile."""
+        devices = self._parts.devices
+        allocatable = self._allocatable()
+        if devices.holds_devices(record.uid):
+            allocatable = raised(allocatable, devices.in_use())
+        return resources_fit(demand(record.pod), used=self._ledger.used_beside(record.uid), allocatable=allocatable)
 
     async def bind_pods(self) -> None:
         """Runs as long as the node."""

@@ -18,6 +18,7 @@ from plugbay.manager.operations import OperationKind
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S, Pod, with_identity
 from plugbay.model.releases import ReleaseReason
+from plugbay.node.admission import admission_chain
 from plugbay.node.adoption import adopt
 from plugbay.node.binding import Binder
 from plugbay.node.events import pod_ref
@@ -44,13 +45,19 @@ _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class PodEngine:
-    """The node's pods in motion. Made by `run_engine`."""
+    """The node's pods in motion. Made by `run_engine`.
+
+    Attributes:
+        binder: gives pods their place.
+        admission: what bound pods have to pass.
+    """
 
     def __init__(self, parts: NodeParts, machine: Machine) -> None:
         self._parts = parts
         self._workers: dict[PodUid, PodWorker] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.binder = Binder(parts, machine, start=self._start_worker)
+        self.admission = admission_chain(parts.devices, self.binder.misfit)
 
     async def create(self, pod: Pod) -> PodRecord:
         """Take in a new pod, durably. One with a node name needs no scheduler.
@@ -192,7 +199,7 @@ class PodEngine:
 
     def _start_worker(self, uid: PodUid) -> None:
         if uid not in self._workers:
-            worker = PodWorker(self._parts, uid, misfit=self.binder.misfit)
+            worker = PodWorker(self._parts, uid, admission=self.admission)
             self._workers[uid] = worker
             self._spawn(partial(self._run_worker, uid, worker))
 

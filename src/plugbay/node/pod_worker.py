@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import AdmissionError, VolumeUnusable
+from plugbay.errors import VolumeUnusable
 from plugbay.model.ids import ContainerName, PodUid
-from plugbay.model.pods import Container, pod_request
+from plugbay.model.pods import Container
 from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import ContainerKind
+from plugbay.node.admission import AdmissionChain
 from plugbay.node.backoff import Backoff
 from plugbay.node.config import DeviceFailure
 from plugbay.node.container_worker import ContainerWorker
@@ -25,7 +26,6 @@ from plugbay.node.restart_policy import is_over
 from plugbay.node.status import is_initialized
 from plugbay.node.stopping import PodStopper
 
-ADMISSION_REASON: Final = "UnexpectedAdmissionError"
 TOO_LONG: Final = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 """Source: kubelet 1.36 ``active_deadline.go``."""
 
@@ -34,13 +34,13 @@ class PodWorker:
     """One pod from its binding to its end, or from its deletion to its disappearance.
 
     Args:
-        misfit: why a pod that is about to be admitted for the first time does not fit on the node after all.
+        admission: decides whether the pod may run, and gives it its devices.
     """
 
-    def __init__(self, parts: NodeParts, uid: PodUid, *, misfit: Callable[[PodUid], Rejection | None]) -> None:
+    def __init__(self, parts: NodeParts, uid: PodUid, *, admission: AdmissionChain) -> None:
         self._parts = parts
         self._uid = uid
-        self._misfit = misfit
+        self._admission = admission
         self._stopper = PodStopper(parts, uid)
         self._deleted = asyncio.Event()
         self._failed = asyncio.Event()
@@ -91,7 +91,7 @@ class PodWorker:
         if record.stage is Stage.ACTIVE and (record.failure is not None or is_over(record)):
             await self._finish()  # it ended while no node was there, or was not kept in time
             return
-        rejection = self._record.rejection or await self._admit()
+        rejection = record.rejection or await self._admission.admit(record)
         if rejection is not None:
             await self._reject(rejection)
             return
@@ -122,14 +122,6 @@ class PodWorker:
         active_s = (self._parts.clock.now() - record.started_at).total_seconds()
         await self._parts.clock.sleep(max(0.0, deadline_s - active_s))
         self._fail(TOO_LONG, EventType.NORMAL)
-
-    async def _admit(self) -> Rejection | None:
-        record = self._record
-        try:
-            await self._parts.devices.admit(pod_request(record.pod), running=record.running().keys())
-        except AdmissionError as error:
-            return Rejection(ADMISSION_REASON, f"Allocate failed due to {error}, which is unexpected")
-        return self._misfit(self._uid) if record.stage is Stage.BOUND else None
 
     async def _reject(self, rejection: Rejection) -> None:
         record = self._record

@@ -16,7 +16,6 @@ from typing import Final
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import Container, Pod
 from plugbay.model.requests import ContainerKind
-from plugbay.node.records import Rejection
 
 CPU: Final = "cpu"
 PODS: Final = "pods"
@@ -68,6 +67,10 @@ class Ledger:
     def used(self) -> Amounts:
         return self._used
 
+    def used_beside(self, pod: PodUid) -> Amounts:
+        """What all others need."""
+        return self._used - self._demands.get(pod, Counter())
+
     def add(self, pod: PodUid, needed: Counter[str]) -> None:
         """Count a pod; harmless twice."""
         self.remove(pod)
@@ -104,15 +107,3 @@ CORDONED: Final = (
     "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 )
 """What it shows while the node is cordoned."""
-
-
-def out_of(name: str, *, needed: Amounts, used: Amounts, allocatable: Amounts) -> Rejection:
-    """Why a kubelet rejects a pod that came past the scheduler.
-
-    Source: kubelet 1.36 ``lifecycle/predicate.go``.
-    """
-    return Rejection(
-        f"OutOf{name}",
-        f"Node didn't have enough resource: {name}, requested: {needed[name]}, used: {used.get(name, 0)}, "
-        f"capacity: {allocatable.get(name, 0)}",
-    )

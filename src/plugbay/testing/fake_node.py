@@ -126,6 +126,12 @@ class FakeDevices:
             self.told.append(what)
         self._moved.notify()
 
+    def in_use(self) -> Mapping[ResourceName, int]:
+        return {}
+
+    def holds_devices(self, pod: PodUid) -> bool:
+        return pod in self.held
+
     def resources(self) -> Mapping[ResourceName, ResourceCount]:
         return {GOPHER: ResourceCount(self.allocatable, self.allocatable)}
 

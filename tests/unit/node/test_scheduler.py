@@ -10,8 +10,7 @@ from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container, Pod, PodSpec
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
-from plugbay.node.records import Rejection
-from plugbay.node.scheduler import Ledger, demand, out_of, unschedulable_message
+from plugbay.node.scheduler import Ledger, demand, unschedulable_message
 
 GOPHER = "example.com/gopher"
 
@@ -108,10 +107,4 @@ def test_the_message_is_the_schedulers() -> None:
         "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 Too many pods. "
         "no new claims to deallocate, preemption: 0/1 nodes are available: "
         "1 No preemption victims found for incoming pod."
-    )
-
-
-def test_a_kubelet_names_the_numbers() -> None:
-    assert out_of("cpu", needed={"cpu": 64000}, used={}, allocatable={"cpu": 2000}) == Rejection(
-        "OutOfcpu", "Node didn't have enough resource: cpu, requested: 64000, used: 0, capacity: 2000"
     )
