@@ -17,6 +17,7 @@ from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import ContainerName, DeviceId, ResourceName
 from plugbay.model.podresources import AllocatableResources, ContainerDevices, ContainerResources, PodResources
+from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.sdk.runner import serving
 from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
 from plugbay.wire.podresources import pod_resources_handlers
@@ -97,6 +98,19 @@ async def test_using_one_way_withdraws_the_other_of_that_hardware_only(paths: Ku
         machine.modes.mode(WHOLE).release([DeviceId("f0")])
         await machine.until_listed(["f0"], ALL[1])  # f1 is still in use by its other partition
         machine.modes.mode(PART).release([DeviceId("f1-p0"), DeviceId("f1-p1")])
+        await machine.until_listed(*ALL)
+
+
+async def test_deallocate_gives_the_other_way_back(paths: KubeletPaths) -> None:
+    machine = Machine()
+    async with served(machine, paths):
+        assert machine.kubelet[WHOLE].options.deallocate_required
+        await machine.allocate(WHOLE, "f0")
+        await machine.until_listed(ALL[0], ["f1-p0", "f1-p1"])
+        for _ in range(2):  # it may be repeated
+            await machine.kubelet[WHOLE].client.deallocate(
+                [DeviceId("f0"), DeviceId("unheard-of")], OperationId("o1"), ReleaseReason.POD_ENDED
+            )
         await machine.until_listed(*ALL)
 
 

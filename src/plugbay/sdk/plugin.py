@@ -165,6 +165,7 @@ def options_of(plugin: DevicePlugin) -> PluginOptions:
     return PluginOptions(
         pre_start_required=offers(plugin, "pre_start_container"),
         get_preferred_allocation_available=offers(plugin, "preferred_allocation"),
+        deallocate_required=plugin.modes is not None,
     )
 
 

@@ -174,7 +174,9 @@ class PluginService:
         raise RpcFailed("Unimplemented", "method PostStopContainer not implemented")
 
     async def deallocate(self, devices: Sequence[DeviceId], operation: OperationId, reason: ReleaseReason) -> None:
-        raise RpcFailed("Unimplemented", "method Deallocate not implemented")
+        if self._mode is None:
+            raise RpcFailed("Unimplemented", "method Deallocate not implemented")
+        self._mode.release(devices)
 
     def _physical(self, ids: Sequence[DeviceId]) -> list[Device]:
         """As `_known`, with the devices behind replicas, each once."""
