@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -16,6 +18,9 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.plugins.directory.plugin import DirectoryPlugin
 from plugbay.sdk.endings import Endings, IfNone
 from plugbay.sdk.runner import serve, serving
+from plugbay.sdk.sources import Member
+from plugbay.sdk.waiting import wait_first
+from plugbay.sdk.watching import Watches
 from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 
 COUNT = 50
@@ -206,6 +211,53 @@ async def test_fifty_resources_come_and_go_at_once(sockets: Path) -> None:
             assert not rum.ended.is_set()
         assert descriptors() == before
         assert not [task for task in asyncio.all_tasks() - tasks if task.get_name().startswith(("serve ", "follow "))]
+
+
+class Scripted:
+    """A source that says what the test says."""
+
+    name = "scripted"
+    members: Sequence[Member] = ()
+
+    def __init__(self) -> None:
+        self._changed: Callable[[], None] | None = None
+
+    def refresh(self) -> None: ...
+
+    async def run(self, watches: Watches, changed: Callable[[], None]) -> NoReturn:
+        self._changed = changed
+        while True:
+            await asyncio.Event().wait()
+
+    def say(self, members: Sequence[Member]) -> None:
+        self.members = members
+        if self._changed is not None:
+            self._changed()
+
+
+async def test_storm_of_changes_ends_with_what_was_wanted_last(sockets: Path) -> None:
+    dice = random.Random(5)
+    names = [f"r{number}" for number in range(6)]
+    source, paths = Scripted(), KubeletPaths(sockets)
+    async with fake_kubelet(paths) as kubelet, serving([source, Fixed("rum", "r")], paths=paths) as reload:
+        rum = await registered(kubelet, "rum", "r")
+        variants = {name: [Fixed(name, f"d{number}") for number in range(3)] for name in names}
+        for _ in range(60):
+            wanted = [dice.choice(variants[name]) for name in dice.sample(names, dice.randrange(len(names)))]
+            source.say([*wanted, *dice.sample(wanted, len(wanted) // 2)])
+            await asyncio.sleep(dice.random() / 50)  # anywhere in the lives of the last ones
+        assert not rum.ended.is_set()
+        reload()
+        source.say([Fixed(name, "last") for name in names])
+        served: dict[str, RegisteredPlugin] = {}
+        async with asyncio.timeout(30):
+            while sum(list(plugin.devices) == ["last"] for plugin in served.values()) < len(names):
+                plugin = await kubelet.next_registration()
+                served[plugin.registration.resource_name] = plugin
+                await wait_first(plugin.next_list, plugin.ended.wait)  # it may be withdrawn already
+        assert not any(plugin.ended.is_set() for plugin in served.values())
+        left = {path.name for path in paths.device_plugins.iterdir()}
+        assert left == {"kubelet.sock", *(plugin.registration.endpoint for plugin in served.values())}
 
 
 async def test_source_may_be_asked_to_look_and_be_of_any_style(sockets: Path) -> None:
