@@ -76,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from plugbay.cli.logs import configure_logs
     from plugbay.cli.roots import chosen_kubelet_root
     from plugbay.errors import UsageError
+    from plugbay.kernel.heaps import share_one_heap
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.ops.listening import parse_address
     from plugbay.sdk.endings import Endings, IfNone, OnRefusal
@@ -95,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
     )
     paths = KubeletPaths(chosen_kubelet_root(args))
     serving = partial(serve, members, paths=paths, endings=endings, route=Route(args.route))
+    share_one_heap()  # before there are threads
     asyncio.run(serving() if address is None else _serve_with_pages(address, serving))
     return 0
 
