@@ -185,8 +185,11 @@ class ReleaseQueue:
                     return Outcome.REFUSED
                 case Verdict.RETRY:
                     pending.attempted.set()
-                    delay_s = back_off_s(pending.operation.attempts)
-                    await _race(self._clock.sleep(min(delay_s, patience_s)), pending.woken.wait())
+                    await _race(self._clock.sleep(self._delay_s(pending.operation)), pending.woken.wait())
+
+    def _delay_s(self, operation: Operation) -> float:
+        """From a failed attempt to the next one, or to the end of patience."""
+        return min(back_off_s(operation.attempts), left_s(operation, self._limits, self._clock.now()))
 
     def _is_its_turn(self, pending: Pending) -> bool:
         return all(self._lines[line][0] is pending for line in self._lines_of(pending.operation))

@@ -24,12 +24,14 @@ class DeviceSnapshot:
         health: the plugin's text, or ``Unknown`` for a device that is held but not listed.
         numa_nodes: None when the plugin gave no topology.
         holder: pod and container; of an init container and the one that took its device over, the later one.
+        is_releasing: nobody holds it, and its plugin has yet to confirm Deallocate.
     """
 
     id: DeviceId
     health: str
     numa_nodes: tuple[int, ...] | None
     holder: tuple[PodUid, ContainerName] | None
+    is_releasing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,9 @@ def count(resource: Resource) -> ResourceCount:
 
 
 def _resource(resource: Resource, holders: dict[DeviceId, tuple[PodUid, ContainerName]]) -> ResourceSnapshot:
+    releasing = resource.releasing
     devices = [
-        DeviceSnapshot(device.id, device.health, device.numa_nodes, holders.get(device.id))
+        DeviceSnapshot(device.id, device.health, device.numa_nodes, holders.get(device.id), device.id in releasing)
         for device in resource.listed.devices
     ]
     devices += [

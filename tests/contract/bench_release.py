@@ -1,0 +1,71 @@
+"""What tests of PostStopContainer and Deallocate share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+
+from plugbay.manager.gates import FeatureGates, parse_feature_gates
+from plugbay.model.devices import PluginOptions
+from plugbay.testing.fake_plugin import FakePlugin
+from plugbay.wire.plugin_server import device_plugin_handler
+from plugbay.wire.transport import serve_grpc
+from tests.contract.bench_manager import Bench, bench
+
+ON: Final[FeatureGates] = parse_feature_gates("DeviceManagerDeallocate=true")
+BOTH: Final = PluginOptions(post_stop_required=True, deallocate_required=True)
+ALL: Final = PluginOptions(pre_start_required=True, post_stop_required=True, deallocate_required=True)
+WITHOUT: Final = PluginOptions(pre_start_required=True)
+
+
+@asynccontextmanager
+async def gated(root: Path, **settings: Any) -> AsyncIterator[Bench]:
+    """A manager with the gate on."""
+    async with bench(root, gates=ON, **settings) as b:
+        yield b
+
+
+def operations(plugin: FakePlugin) -> tuple[set[str], set[str]]:
+    """The IDs of the PostStopContainer and of the Deallocate operations it has seen."""
+    return {each.operation for each in plugin.post_stopped}, {each.operation for each in plugin.deallocated}
+
+
+class Recording(grpc.GenericRpcHandler):
+    """A plugin's service that keeps the bytes of every request: what is on the wire, whoever reads it."""
+
+    def __init__(self, plugin: FakePlugin) -> None:
+        self._inner = device_plugin_handler(plugin)
+        self.requests: list[tuple[str, bytes]] = []
+
+    def service(self, handler_call_details: Any) -> Any:
+        method = handler_call_details.method.rpartition("/")[2]
+        handler: Any = self._inner.service(handler_call_details)
+        if handler is None:
+            self.requests.append((method, b"?"))
+            return None
+        if handler.unary_stream:
+
+            async def stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
+                self.requests.append((method, request))
+                async for message in handler.unary_stream(request, context):
+                    yield message
+
+            return grpc.unary_stream_rpc_method_handler(stream)
+
+        async def call(request: bytes, context: Any) -> Any:
+            self.requests.append((method, request))
+            return await handler.unary_unary(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(call)
+
+
+@asynccontextmanager
+async def recorded(plugin: FakePlugin) -> AsyncIterator[Recording]:
+    """``plugin``, served on its socket, with a record of the traffic."""
+    recording = Recording(plugin)
+    async with serve_grpc(plugin.socket, [recording]):
+        yield recording
