@@ -1,51 +1,117 @@
-"""The plugin process, as it runs on every node: `plugbay serve directory` with one resource, beside a fake kubelet."""
+"""The plugin process, as it runs on every node: `plugbay serve` beside a fake kubelet."""
 
 from __future__ import annotations
 
 import asyncio
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Final
 
+from bench.allocating import allocate_p50_ms
 from bench.figures import Figure, Pace
+from bench.processes import children, cpu_ms_per_min, open_files, python, rss_mb
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.ops.http_client import UnixHttpClient
 from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 
 RESOURCE: Final = "example.com/gopher"
+RESOURCES: Final = 50
 COLD_STARTS: Final = 5
-RESTARTS: Final = 20
+TIMED_RESTARTS: Final = 50
+RESTARTS: Final = {Pace.FULL: 1000, Pace.QUICK: 100}
 HOTPLUGS: Final = 20
-STOPPING_S: Final = 10
 SETTLING_S: Final = {Pace.FULL: 60.0, Pace.QUICK: 3.0}
 """The first minute does not count: interpreter and gRPC are still tidying up."""
 QUIET: Final = Path("/dev/shm")
 """A plugin watches the directories above its own: in /tmp every other program would wake it."""
 IDLE_WINDOW_S: Final = {Pace.FULL: 60.0, Pace.QUICK: 10.0}
+ECHO_SLACK_MS: Final = 0.15
+METRICS_SLACK_MB: Final = 8
+
+MANY: Final = f"""
+from pathlib import Path
+from plugbay.plugins.directory.plugin import DirectoryPlugin
+
+gophers = Path({{gophers!r}})
+for number in range({RESOURCES}):
+    globals()[f"p{{{{number}}}}"] = DirectoryPlugin(f"{RESOURCE}-{{{{number}}}}", gophers, env="Gopher")
+"""
+ISOLATED: Final = f"""
+from plugbay import Device, DevicePlugin, health
+
+class Checked(DevicePlugin):
+    resource_name = "{RESOURCE}"
+
+    def discover(self):
+        return [Device("g0")]
+
+    @health(every=3600, isolate=True)
+    def check(self, device):
+        return True
+
+checked = Checked()
+"""
 
 
 async def measure(pace: Pace) -> AsyncIterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="pb", dir=QUIET if QUIET.is_dir() else None) as directory:
         # two levels down: the plugin also sees what happens beside the directory that holds a watched one, and the
         # system's directory for temporary files is busier than /etc or /var/lib
-        root, gophers = Path(directory) / "var" / "root", Path(directory) / "etc" / "gophers"
+        var, gophers = Path(directory) / "var", Path(directory) / "etc" / "gophers"
         gophers.mkdir(parents=True)
+        var.mkdir()
         (gophers / "g0").touch()
-        async with fake_kubelet(KubeletPaths(root)) as kubelet:
-            yield Figure("cold_start_ms", await cold_start_ms(kubelet, root, gophers), "ms", 600)
-            async with serving(root, gophers) as process:
+        async for figure in idle(pace, var, gophers):
+            yield figure
+        async with fake_kubelet(KubeletPaths(var / "root")) as kubelet:
+            yield Figure("cold_start_ms", await cold_start_ms(kubelet, var / "root", gophers), "ms", 600)
+            async with serving(var / "root", gophers) as process:
                 plugin = await registered(kubelet)
-                await asyncio.sleep(SETTLING_S[pace])
-                yield Figure("plugin_rss_mb_1", rss_mb(process.pid), "MB", 45)
-                yield Figure(
-                    "plugin_idle_cpu_ms_per_min", await cpu_ms_per_min(process.pid, IDLE_WINDOW_S[pace]), "ms/min", 20
-                )
+                allocate_ms, bare_ms = await allocate_p50_ms(plugin.socket, "g0", var, pace)
+                yield Figure("bare_echo_p50_ms", bare_ms, "ms", None)
+                yield Figure("allocate_p50_ms", allocate_ms, "ms", bare_ms + ECHO_SLACK_MS)
                 yield Figure("hotplug_ms", await hotplug_ms(plugin, gophers), "ms", 50)
-                yield Figure("reregister_ms", await reregister_ms(kubelet), "ms", 200)
+                async for figure in restarts(kubelet, process.pid, pace):
+                    yield figure
+
+
+async def idle(pace: Pace, var: Path, gophers: Path) -> AsyncIterator[Figure]:
+    """What processes use that have nothing to do; all at the same time, each with a kubelet of its own."""
+    async with AsyncExitStack() as up:
+
+        async def served(
+            name: str, resources: int, process: AbstractAsyncContextManager[asyncio.subprocess.Process]
+        ) -> int:
+            kubelet = await up.enter_async_context(fake_kubelet(KubeletPaths(var / name)))
+            pid = (await up.enter_async_context(process)).pid
+            for _ in range(resources):
+                await registered(kubelet)
+            return pid
+
+        many, isolated = var / "many.py", var / "isolated.py"
+        many.write_text(MANY.format(gophers=str(gophers)))
+        isolated.write_text(ISOLATED)
+        one = await served("one", 1, serving(var / "one", gophers))
+        shown = await served("shown", 1, serving(var / "shown", gophers, "--metrics", f"unix:{var / 'pages.sock'}"))
+        fifty = await served("fifty", RESOURCES, serve(var / "fifty", str(many)))
+        checked = await served("checked", 1, serve(var / "checked", str(isolated)))
+        # What a scrape needs is part of the price.
+        await asyncio.to_thread(UnixHttpClient(var / "pages.sock", timeout_s=30).request, "GET", "/metrics")
+        await asyncio.sleep(SETTLING_S[pace])
+        one_mb = rss_mb(one)
+        yield Figure("plugin_rss_mb_1", one_mb, "MB", 45)
+        yield Figure("plugin_rss_mb_metrics", rss_mb(shown), "MB", one_mb + METRICS_SLACK_MB)
+        yield Figure("plugin_rss_mb_50", rss_mb(fifty), "MB", 50)
+        [worker] = children(checked)
+        yield Figure("worker_rss_mb", rss_mb(worker), "MB", 14)
+        of_one, of_shown, of_fifty = await cpu_ms_per_min(IDLE_WINDOW_S[pace], one, shown, fifty)
+        yield Figure("plugin_idle_cpu_ms_per_min", of_one, "ms/min", 20)
+        yield Figure("plugin_idle_cpu_ms_per_min_metrics", of_shown, "ms/min", 20)
+        yield Figure("plugin_idle_cpu_ms_per_min_50", of_fifty, "ms/min", 30)
 
 
 async def cold_start_ms(kubelet: FakeKubelet, root: Path, gophers: Path) -> float:
@@ -60,17 +126,25 @@ async def cold_start_ms(kubelet: FakeKubelet, root: Path, gophers: Path) -> floa
     return statistics.median(taken) * 1000
 
 
-async def reregister_ms(kubelet: FakeKubelet) -> float:
-    """From a new kubelet.sock, all sockets of before being gone, to the registration; the median."""
-    taken = []
-    for _ in range(RESTARTS):
-        await kubelet.stop()
-        started = time.perf_counter()
-        await kubelet.start()
-        plugin = await kubelet.next_registration()
-        taken.append(time.perf_counter() - started)
-        await plugin.next_list()
-    return statistics.median(taken) * 1000
+async def restarts(kubelet: FakeKubelet, pid: int, pace: Pace) -> AsyncIterator[Figure]:
+    """From a new kubelet.sock, all sockets of before being gone, to the registration; and what many of them cost."""
+    taken = [await reregistration_s(kubelet) for _ in range(TIMED_RESTARTS)]
+    yield Figure("reregister_ms", statistics.median(taken) * 1000, "ms", 200)
+    memory_mb, files = rss_mb(pid), open_files(pid)
+    for _ in range(RESTARTS[pace] - TIMED_RESTARTS):
+        await reregistration_s(kubelet)
+    yield Figure("restarts_rss_growth_mb", rss_mb(pid) - memory_mb, "MB", 3)
+    yield Figure("restarts_fd_growth", open_files(pid) - files, "files", 0)
+
+
+async def reregistration_s(kubelet: FakeKubelet) -> float:
+    await kubelet.stop()
+    started = time.perf_counter()
+    await kubelet.start()
+    plugin = await kubelet.next_registration()
+    taken_s = time.perf_counter() - started
+    await plugin.next_list()
+    return taken_s
 
 
 async def hotplug_ms(plugin: RegisteredPlugin, gophers: Path) -> float:
@@ -86,29 +160,6 @@ async def hotplug_ms(plugin: RegisteredPlugin, gophers: Path) -> float:
     return statistics.median(taken) * 1000
 
 
-async def cpu_ms_per_min(pid: int, window_s: float) -> float:
-    """Processor time that process ``pid`` uses from now on, scaled to a minute."""
-    used, began = cpu_seconds(pid), time.monotonic()
-    await asyncio.sleep(window_s)
-    return (cpu_seconds(pid) - used) / (time.monotonic() - began) * 60 * 1000
-
-
-def cpu_seconds(pid: int) -> float:
-    """Processor time of all threads so far, to the nanosecond; ``/proc/PID/stat`` counts in steps of 10 ms.
-
-    The clock's number is what clock_getcpuclockid(3), which Python lacks, makes of a pid.
-    """
-    return time.clock_gettime((~pid << 3) | 2)
-
-
-def rss_mb(pid: int) -> float:
-    """Resident memory of process ``pid`` in units of 2**20 bytes."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise ValueError(f"process {pid} has no memory")
-
-
 async def registered(kubelet: FakeKubelet) -> RegisteredPlugin:
     """The plugin that registers next, with its first list read."""
     plugin = await kubelet.next_registration()
@@ -116,19 +167,12 @@ async def registered(kubelet: FakeKubelet) -> RegisteredPlugin:
     return plugin
 
 
-@asynccontextmanager
-async def serving(root: Path, gophers: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The plugin as a process of its own."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "plugbay", "serve", "directory", "--log-level", "warning", "--root", str(root)),
-        *("--resource", RESOURCE, "--path", str(gophers), "--env", "Gopher"),
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            await asyncio.wait_for(process.wait(), STOPPING_S)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+def serving(root: Path, gophers: Path, *options: str) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
+    """The ready-made plugin with one resource."""
+    directory = ("directory", "--resource", RESOURCE, "--path", str(gophers), "--env", "Gopher")
+    return serve(root, *directory, *options)
+
+
+def serve(root: Path, *arguments: str) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
+    """``plugbay serve`` as a process of its own."""
+    return python("-m", "plugbay", "serve", "--log-level", "warning", "--root", str(root), *arguments)

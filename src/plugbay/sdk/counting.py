@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, contextmanager
-from typing import Final, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from contextlib import aclosing
+from typing import Final, TypeVar, cast
 
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
@@ -16,6 +16,8 @@ from plugbay.wire.plugin_server import DevicePluginServicer, PreferenceRequest
 
 OK: Final = "ok"
 FAILED: Final = "failed"
+
+_Answer = TypeVar("_Answer")
 
 
 class CountedService:
@@ -47,35 +49,30 @@ class CountedService:
             self.streams_ended += 1
 
     async def preferred_allocation(self, request: PreferenceRequest) -> Sequence[DeviceId]:
-        with self._timed("GetPreferredAllocation"):
-            return await self._service.preferred_allocation(request)
+        return await self._timed("GetPreferredAllocation", self._service.preferred_allocation(request))
 
     async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits | None:
-        with self._timed("Allocate"):
-            return await self._service.allocate(devices)
+        return await self._timed("Allocate", self._service.allocate(devices))
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
-        with self._timed("PreStartContainer"):
-            await self._service.pre_start_container(devices)
+        await self._timed("PreStartContainer", self._service.pre_start_container(devices))
 
     async def post_stop_container(self, devices: Sequence[DeviceId], operation: OperationId) -> None:
-        with self._timed("PostStopContainer"):
-            await self._service.post_stop_container(devices, operation)
+        await self._timed("PostStopContainer", self._service.post_stop_container(devices, operation))
 
     async def deallocate(self, devices: Sequence[DeviceId], operation: OperationId, reason: ReleaseReason) -> None:
-        with self._timed("Deallocate"):
-            await self._service.deallocate(devices, operation, reason)
+        await self._timed("Deallocate", self._service.deallocate(devices, operation, reason))
 
-    @contextmanager
-    def _timed(self, method: str) -> Iterator[None]:
+    async def _timed(self, method: str, answer: Awaitable[_Answer]) -> _Answer:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            yield
+            answered = await answer
         except Exception:
             self._count(method, FAILED, loop.time() - began)
             raise
         self._count(method, OK, loop.time() - began)
+        return answered
 
     def _count(self, method: str, outcome: str, taken_s: float) -> None:
         key = method, outcome

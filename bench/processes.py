@@ -1,0 +1,61 @@
+"""What processes use, and ending those that a bench started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+STOPPING_S: Final = 10
+
+
+@asynccontextmanager
+async def python(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """``python ARGUMENTS`` as a process of its own until the block ends."""
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOPPING_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+async def cpu_ms_per_min(window_s: float, *pids: int) -> list[float]:
+    """Processor time that each process uses from now on, scaled to a minute."""
+    used, began = [cpu_seconds(pid) for pid in pids], time.monotonic()
+    await asyncio.sleep(window_s)
+    minutes = (time.monotonic() - began) / 60
+    return [(cpu_seconds(pid) - before) * 1000 / minutes for pid, before in zip(pids, used, strict=True)]
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of all threads so far, to the nanosecond; ``/proc/PID/stat`` counts in steps of 10 ms.
+
+    The clock's number is what clock_getcpuclockid(3), which Python lacks, makes of a pid.
+    """
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def rss_mb(pid: int) -> float:
+    """Resident memory of process ``pid`` in units of 2**20 bytes."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(f"process {pid} has no memory")
+
+
+def open_files(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
