@@ -72,5 +72,5 @@ def test_missing_directory_is_for_the_caller_to_judge(tmp_path: Path) -> None:
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(InvalidResourceName):
         DirectoryPlugin("gopher", Path("/x"), env="Gopher")
-    with pytest.raises(UsageError, match="--env 'A=B'"):
+    with pytest.raises(UsageError, match="env: 'A=B'"):
         DirectoryPlugin("example.com/gopher", Path("/x"), env="A=B")
