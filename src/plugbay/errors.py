@@ -92,7 +92,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -1077,6 +1076,9 @@ class NetworkPluginFailed(PeerError):
 
 def quote(text: str) -> str:
     """``text`` in double quotes, escaped as Go's ``%q`` does for what occurs in names."""
+    # Imported here: every worker process has this module, and hardly one has anything to quote.
+    import json
+
     quoted = json.dumps(text, ensure_ascii=False)
     return _CONTROL.sub(lambda match: f"\\x{int(match.group(1), 16):02x}", quoted)
 

@@ -10,7 +10,7 @@ from typing import Final
 from plugbay.errors import InvalidHealth
 
 MAX_MESSAGE_BYTES: Final = 1024
-_REASON: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_REASON: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _CUT: Final = "…"
 
 
@@ -40,7 +40,7 @@ class Health:
     message: str = ""
 
     def __post_init__(self) -> None:
-        if not _REASON.fullmatch(self.reason):
+        if self.reason and not re.fullmatch(_REASON, self.reason):
             raise InvalidHealth(self.reason)
         if len(self.message.encode(errors="replace")) > MAX_MESSAGE_BYTES:
             kept = self.message.encode(errors="replace")[: MAX_MESSAGE_BYTES - len(_CUT.encode())]

@@ -20,8 +20,9 @@ DeviceName = NewType("DeviceName", str)
 """A label of DNS, unique among the devices that are published together."""
 
 MAX_NAME_BYTES: Final = 63
-_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_OTHER: Final = re.compile(r"[^a-z0-9]+")
+# Not compiled here: every plugin process and every worker would pay for it.
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_OTHER: Final = r"[^a-z0-9]+"
 _KEPT: Final = 54
 _DIGITS: Final = 8
 
@@ -32,20 +33,20 @@ def parse_device_name(device_id: str, name: str) -> DeviceName:
     Raises:
         InvalidDevice: it is none.
     """
-    if not _LABEL.fullmatch(name):
+    if not re.fullmatch(_LABEL, name):
         raise InvalidDevice(device_id, f"the name {name!r} is no DNS label such as slot-0: 1 to 63 of a-z, 0-9 and -")
     return DeviceName(name)
 
 
 def derive_name(device_id: str) -> DeviceName:
     """The name of a device whose author gave none: its ID if that will do, else what is left of it, and a digest."""
-    if _LABEL.fullmatch(device_id):
+    if re.fullmatch(_LABEL, device_id):
         return DeviceName(device_id)
     # Imported here: OpenSSL is large, and few IDs need it.
     from hashlib import sha256
 
     digest = sha256(device_id.encode()).hexdigest()[:_DIGITS]
-    slug = _OTHER.sub("-", device_id.lower()).strip("-")[:_KEPT].strip("-")
+    slug = re.sub(_OTHER, "-", device_id.lower()).strip("-")[:_KEPT].strip("-")
     return DeviceName(f"{slug}-{digest}" if slug else digest)
 
 

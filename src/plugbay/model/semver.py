@@ -11,9 +11,8 @@ from plugbay.errors import InvalidVersion
 MAX_VERSION_BYTES: Final = 64
 _NUMBER: Final = r"(0|[1-9][0-9]*)"
 _PRE: Final = rf"({_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
-_VERSION: Final = re.compile(
-    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRE}(\.{_PRE})*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
-)
+# Not compiled here: every plugin process and every worker would pay for it.
+_VERSION: Final = rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRE}(\.{_PRE})*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class SemVer:
     text: str
 
     def __post_init__(self) -> None:
-        if not _VERSION.fullmatch(self.text) or len(self.text) > MAX_VERSION_BYTES:
+        if not re.fullmatch(_VERSION, self.text) or len(self.text) > MAX_VERSION_BYTES:
             raise InvalidVersion(self.text)
 
     def __str__(self) -> str:

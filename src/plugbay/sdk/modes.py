@@ -80,15 +80,16 @@ class Mode:
         self._tell_others(before)
 
     def withdrawn(self, devices: Iterable[Device]) -> frozenset[DeviceId]:
-        """Which of ``devices`` cannot be given because of another mode; none that is in use itself."""
+        """Which of ``devices``, all learned, cannot be given because of another mode; none that is in use itself."""
         taken = {hardware for other in self._others() for hardware in other._in_use()}
         if not taken:
             return frozenset()
-        return frozenset(
-            device.id
-            for device in devices
-            if self._hardware_of(device) in taken and self._used.isdisjoint(each.id for each in device.listed())
-        )
+        withdrawn = set()
+        for device in devices:
+            units = [each.id for each in device.listed()]
+            if self._hardware.get(units[0]) in taken and self._used.isdisjoint(units):
+                withdrawn.add(device.id)
+        return frozenset(withdrawn)
 
     def check(self, devices: Iterable[DeviceId]) -> None:
         """
