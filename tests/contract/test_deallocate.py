@@ -225,6 +225,23 @@ async def test_15_node_shutdown_leaves_the_call_to_the_next_start(sockets: Path)
 # --- what people see ------------------------------------------------------------------------------------------------
 
 
+async def test_devices_being_released_are_shown(sockets: Path) -> None:
+    async with node(sockets, gates=ON) as n, plugin(n, "g1", options=BOTH) as gopher:
+        hang = Gate(refusing("Unavailable", "never"))
+        gopher.deallocate_answer = hang
+        await n.create(pod("p"))
+        await n.in_phase("p", "Running")
+        await n.delete("p")
+        async with asyncio.timeout(DEADLINE_S):
+            await hang.entered.wait()
+        shown: Any = await asyncio.to_thread(NodeClient(n.config.root).get, "/plugbay/v1/devices", {})
+        [device] = shown["resources"][0]["devices"]
+        assert (device["holder"], device["releasing"]) == (None, True)
+        [release] = shown["releases"]
+        assert (release["call"], release["deviceIDs"], release["attempts"]) == ("Deallocate", ["g1"], 0)
+        assert {release["id"]} == operations(gopher)[1]
+
+
 async def test_failed_calls_are_events_of_the_pod(sockets: Path) -> None:
     async with node(sockets, gates=ON) as n, plugin(n, "g1", options=BOTH) as gopher:
         gopher.post_stop_answer = refusing("NotFound", "which one?")

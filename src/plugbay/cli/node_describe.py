@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, tzinfo
+from typing import Final
 
 from plugbay.cli import v1
 from plugbay.cli.ages import age
@@ -12,6 +13,8 @@ from plugbay.cli.holdings import holder_text
 from plugbay.cli.rows import is_unschedulable
 from plugbay.cli.table import NONE, Description
 
+RELEASING: Final = "<releasing>"
+"""In place of a holder: the device's plugin has yet to confirm that it is clean."""
 _SYSTEM = {
     "Kernel Version": "kernelVersion",
     "OS Image": "osImage",
@@ -42,6 +45,8 @@ def node_description(
     resources = v1.objects(devices, "resources")
     page.table("Devices", ("ID", "Resource", "Health", "NUMA", "Held By"), _devices(resources))
     page.table("Plugins", ("Resource", "State", "Since", "Socket", "Options"), _plugins(resources, now))
+    if releases := v1.objects(devices, "releases"):
+        page.table("Releases", ("Call", "Resource", "Devices", "Of", "Since", "Attempts"), _releases(releases, now))
     describe_events(page, events, now)
     return str(page)
 
@@ -61,8 +66,21 @@ def _devices(resources: list[v1.Json]) -> Iterable[tuple[str, ...]]:
                 v1.text(resource, "resourceName"),
                 v1.text(device, "health"),
                 ",".join(v1.texts(device, "numaNodes")) or NONE,
-                holder_text(device.get("holder")),
+                RELEASING if device.get("releasing") is True else holder_text(device.get("holder")),
             )
+
+
+def _releases(releases: list[v1.Json], now: datetime) -> Iterable[tuple[str, ...]]:
+    """Calls that plugins have to confirm before devices are free."""
+    for release in releases:
+        yield (
+            v1.text(release, "call"),
+            v1.text(release, "resourceName"),
+            ",".join(v1.texts(release, "deviceIDs")),
+            holder_text(release.get("holder")),
+            age(v1.moment(release, "since"), now),
+            str(v1.number(release, "attempts")),
+        )
 
 
 def _plugins(resources: list[v1.Json], now: datetime) -> Iterable[tuple[str, ...]]:

@@ -34,6 +34,7 @@ from plugbay.manager.gates import Gate
 from plugbay.manager.health import DevicesHealth, health_of
 from plugbay.manager.intents import Intents
 from plugbay.manager.lanes import Lanes
+from plugbay.manager.operations import Operation
 from plugbay.manager.podresources import AdmittedPods
 from plugbay.manager.podresources_reader import PodResourcesReader
 from plugbay.manager.registration import prepare_directory
@@ -281,6 +282,10 @@ class DeviceManager:
     def release_notices(self) -> AsyncIterator[ReleaseNotice]:
         """Failed PostStopContainer and Deallocate calls, as they happen; for one reader."""
         return aiter(self.releases.notices)
+
+    def release_operations(self) -> tuple[Operation, ...]:
+        """PostStopContainer and Deallocate calls still to be confirmed, oldest first."""
+        return self.releases.operations()
 
     def snapshot(self) -> Snapshot:
         return snapshot.take(self._state)

@@ -106,6 +106,10 @@ class Releases:
         """How many calls are still to be confirmed."""
         return self._queue.pending()
 
+    def operations(self) -> tuple[Operation, ...]:
+        """The calls that are still to be confirmed, oldest first."""
+        return tuple(each.operation for each in self._queue)
+
     async def restore(self, stored: Stored) -> None:
         """Go on with the calls that were not confirmed before; the assignments are restored already.
 

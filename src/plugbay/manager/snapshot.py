@@ -21,7 +21,7 @@ class ResourceCount:
 class DeviceSnapshot:
     """
     Attributes:
-        health: the plugin's text, or ``Unknown`` for a device that is held but not listed.
+        health: the plugin's text, or ``Unknown`` for a device that is held or being released but not listed.
         numa_nodes: None when the plugin gave no topology.
         holder: pod and container; of an init container and the one that took its device over, the later one.
         is_releasing: nobody holds it, and its plugin has yet to confirm Deallocate.
@@ -68,8 +68,8 @@ def _resource(resource: Resource, holders: dict[DeviceId, tuple[PodUid, Containe
         for device in resource.listed.devices
     ]
     devices += [
-        DeviceSnapshot(device_id, "Unknown", None, holder)
-        for device_id, holder in holders.items()
+        DeviceSnapshot(device_id, "Unknown", None, holders.get(device_id), device_id in releasing)
+        for device_id in holders.keys() | releasing
         if device_id not in resource.listed.ranks
     ]
     return ResourceSnapshot(

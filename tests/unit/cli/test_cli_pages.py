@@ -116,6 +116,16 @@ PENDING: dict[str, Any] = {
     "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]},
 }
 DEVICES: dict[str, Any] = {
+    "releases": [
+        {
+            "call": "Deallocate",
+            "resourceName": GOPHER,
+            "deviceIDs": ["g4"],
+            "holder": {"namespace": "", "pod": "", "container": "", "uid": "uid-9"},
+            "since": "2026-01-01T11:58:00Z",
+            "attempts": 3,
+        }
+    ],
     "resources": [
         {
             "resourceName": GOPHER,
@@ -141,6 +151,7 @@ DEVICES: dict[str, Any] = {
                     "numaNodes": None,
                     "holder": {"namespace": "", "pod": "", "container": "gopher", "uid": "uid-0"},
                 },
+                {"id": "g4", "health": "Healthy", "numaNodes": None, "holder": None, "releasing": True},
             ],
         },
         {"resourceName": "example.com/gone", "capacity": 0, "allocatable": 0, "endpoint": None, "devices": []},

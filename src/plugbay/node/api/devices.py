@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from plugbay.manager.operations import Operation
 from plugbay.manager.snapshot import DeviceSnapshot, ResourceCount, ResourceSnapshot, Snapshot
 from plugbay.manager.state import EndpointState, Expired, Live, Restored, Stopped
 from plugbay.model.devices import PluginOptions
@@ -25,9 +26,11 @@ class DeviceView(Protocol):
 
     def edits(self, pod: PodUid, container: ContainerName) -> ContainerEdits: ...
 
+    def release_operations(self) -> tuple[Operation, ...]: ...
+
 
 def devices_object(view: DeviceView, pods: PodTable) -> Json:
-    """All resources, sorted by name, and every pod that holds devices, oldest first."""
+    """All resources, sorted by name, every pod that holds devices, and the calls to be confirmed, oldest first."""
     holding = [(record.pod, view.devices_of(record.uid)) for record in pods]
     return {
         "resources": [_resource(resource, pods) for resource in view.snapshot().resources],
@@ -43,6 +46,7 @@ def devices_object(view: DeviceView, pods: PodTable) -> Json:
             for pod, containers in holding
             if containers
         ],
+        "releases": [_release(operation, pods) for operation in view.release_operations()],
     }
 
 
@@ -86,6 +90,20 @@ def _device(device: DeviceSnapshot, pods: PodTable) -> Json:
         "health": device.health,
         "numaNodes": None if device.numa_nodes is None else list(device.numa_nodes),
         "holder": None if device.holder is None else _holder(*device.holder, pods),
+        "releasing": device.is_releasing,
+    }
+
+
+def _release(operation: Operation, pods: PodTable) -> Json:
+    return {
+        "id": operation.id,
+        "call": operation.kind.value,
+        "resourceName": operation.resource,
+        "deviceIDs": list(operation.devices),
+        "holder": _holder(operation.pod, operation.container, pods),
+        "reason": operation.reason.name,
+        "since": timestamp(operation.due),
+        "attempts": operation.attempts,
     }
 
 
