@@ -16,12 +16,9 @@ from tests.replay.recording import read
 
 RECORDINGS: Final = sorted((Path(__file__).parent.parent / "golden" / "kubelet-node").glob("*.json"))
 
-TOPOLOGY: Final = "the topology manager is to come"
 UNREPLAYABLE: Final[Mapping[str, str]] = {
     "06-unknown-resource": "nobody can write into our node's status, and unknown resources are refused",
-    "39-single-numa-node": TOPOLOGY,
     "49-podresources-rate-limit": "has no steps; see test_podresources",
-    "58-best-effort-and-restricted": TOPOLOGY,
 }
 """Recordings that are not replayed, and why."""
 
@@ -73,6 +70,9 @@ DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
     "31-mount-missing-host-path": {"pods/s31-a/*": NO_MOUNTS, "events/s31-a": NO_MOUNTS},
     "34-watcher-route": {"snapshots/*/registered": FILE_LAGS},
     "37-fifty-pods": {"events/*": NO_KILLING},
+    "39-single-numa-node": dict.fromkeys(
+        ("events/s39-two-of-four", "events/s39-mixed-one", "events/s39-both"), NO_KILLING
+    ),
     "43-resource-known-after-admission": dict.fromkeys(
         ("plugins/p/admissions", "pods/*", "events/*", *(f"snapshots/*/{part}" for part in _ASSIGNED)), UNKNOWN
     ),
@@ -95,6 +95,7 @@ DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
     "56-device-vanishes-in-allocate": dict.fromkeys(
         ("pods/*", "events/*", *(f"snapshots/1 */{part}" for part in _ASSIGNED)), CRASH
     ),
+    "58-best-effort-and-restricted": {"events/s58-restricted-init": NO_KILLING},
 }
 """By recording: patterns of the paths that differ on purpose, and why."""
 

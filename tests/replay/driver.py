@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from plugbay.errors import RequestRefused, RpcFailed
 from plugbay.node.config import NodeConfig
 from plugbay.node.parts import NodeParts
 from plugbay.node.runner import open_node
+from plugbay.topology.settings import TopologySettings
 from tests.replay.clock import FastClock
 from tests.replay.compare import comparable, is_like, is_reached
 from tests.replay.looking import Looker
@@ -77,6 +79,7 @@ class _Driver:
             call_timeout_s=max(60 / speed, LEAST_TIMEOUT_S),
             dial_timeout_s=max(10 / speed, LEAST_TIMEOUT_S),
             pre_start_timeout_s=max(30 / speed, LEAST_TIMEOUT_S),
+            fake_numa_nodes=1,
         )
         self._client = NodeClient(self._config.root)
         self._notebook = Notebook(recording.plugins)
@@ -183,6 +186,7 @@ class _Driver:
                 await self._stop_node()
             case "kubelet started":
                 if self._parts is None:  # else it was to have crashed
+                    self._config = replace(self._config, topology=_topology(step.args))
                     await self._start_node()
                     for postponed in self._take_postponed():
                         await self._do(postponed, tasks)
@@ -200,6 +204,8 @@ class _Driver:
                 pass  # the recorder looked, and so did we before this step
             case passed if "while the kubelet was down" in passed:
                 pass  # as above
+            case passed if passed.startswith("policy "):
+                pass  # with which the kubelet was started before
             case unknown:
                 raise NotReplayable(unknown)
 
@@ -260,6 +266,13 @@ class _Driver:
             if plugin.resource == resource:
                 return [plugin.aliases.recorded(each) for each in ids]
         return list(ids)
+
+
+def _topology(configuration: Json) -> TopologySettings:
+    """Of a kubelet's configuration, as far as it was changed."""
+    return TopologySettings(
+        configuration.get("topologyManagerPolicy", "none"), configuration.get("topologyManagerScope", "container")
+    )
 
 
 def _happenings(observations: Json) -> Iterator[Json]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
@@ -104,6 +104,7 @@ def read(path: Path) -> Recording:
     raw: Json = json.loads(path.read_text())
     setup, observations = raw["setup"], raw["observations"]
     steps = [step for each in raw["steps"] for step in _steps(each, observations["pods"])]
+    steps = _configured_starts(steps, setup)
     steps += _clearing_away(steps, observations["pods"])
     snapshots = [
         Snapshot(each["t"], f"{index} {each['label']}", _snapshot(each, observations["pods"]))
@@ -172,6 +173,12 @@ def _steps(raw: Json, pods: Mapping[str, Sequence[Json]]) -> Iterator[Step]:
     else:
         for action in does.split(", ") if does.endswith("kubelet started") else [does]:
             yield Step(at_s, Who.NODE, "", action, args)
+
+
+def _configured_starts(steps: Sequence[Step], setup: Json) -> list[Step]:
+    """The steps, with what the recorder changed in the kubelet's configuration at the start before which it did."""
+    changes = iter(setup.get("kubelet_configuration_changes") or [setup.get("kubelet_configuration_change") or {}])
+    return [replace(step, args=next(changes, {})) if step.action == "kubelet started" else step for step in steps]
 
 
 def _clearing_away(steps: Sequence[Step], pods: Mapping[str, Sequence[Json]]) -> list[Step]:
