@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.contract.private_machine import needs_private_machine, private_machine
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay
@@ -150,6 +154,19 @@ async def test_example_static(plugbay: Plugbay, tmp_path: Path) -> None:
             await plugbay.line_with(watch, "static-n1   1/1     Running")
         manifest.unlink()
         assert (await plugbay("pod", "wait", "--for=delete", "static-n1", "--timeout=40s")).code == 0
+
+
+@needs_private_machine
+async def test_example_cni() -> None:
+    page = (EXAMPLES / "cni" / "README.md").read_text()
+    commands = page.split("```sh\n")[1].split("```")[0]
+    setting = f"set -e; cd {EXAMPLES.parent}; PATH={Path(sys.executable).parent}:$PATH\n"
+    async with private_machine() as machine:
+        shown = await machine.text("sh", "-c", setting + commands)
+        assert await machine.leavings() == ()
+    valid, _, result = shown.partition("\n")
+    assert valid.startswith("examples/cni/10-plugbay.conflist: valid: ")
+    assert [each["interface"] for each in json.loads(result)["ips"]] == [2, 2]
 
 
 async def test_fpga_is_given_whole_or_by_regions(plugbay: Plugbay) -> None:
