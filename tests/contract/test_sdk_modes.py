@@ -19,6 +19,7 @@ from plugbay.model.ids import ContainerName, DeviceId, ResourceName
 from plugbay.model.podresources import AllocatableResources, ContainerDevices, ContainerResources, PodResources
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.sdk.runner import serving
+from plugbay.sdk.server import PluginServer
 from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
 from plugbay.wire.podresources import pod_resources_handlers
 from plugbay.wire.transport import serve_grpc
@@ -112,6 +113,17 @@ async def test_deallocate_gives_the_other_way_back(paths: KubeletPaths) -> None:
                 [DeviceId("f0"), DeviceId("unheard-of")], OperationId("o1"), ReleaseReason.POD_ENDED
             )
         await machine.until_listed(*ALL)
+
+
+async def test_a_server_that_is_only_made_changes_nothing(paths: KubeletPaths) -> None:
+    """As when somebody looks whether plugins could be served."""
+    machine = Machine()
+    async with served(machine, paths):
+        await machine.until_listed(*ALL)
+        PluginServer(machine.fpgas, paths)
+        PluginServer(machine.partitions, paths)
+        await machine.allocate(PART, "f0-p0")
+        await machine.until_listed(["f1"], ALL[1])
 
 
 async def test_allocate_from_an_older_list_is_refused(paths: KubeletPaths) -> None:

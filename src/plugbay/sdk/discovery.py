@@ -62,8 +62,6 @@ class Discovery:
         self._recheck_s = 0.0
         self._failed_at = -LAST_RECHECK_S
         listing.follow(resource_of(plugin), self._allocation_failed)
-        if plugin.modes is not None:
-            listing.restrain(plugin.modes.mode(plugin.resource_name))
 
     def refresh(self, why: str = "refresh()") -> None:
         """Discover again soon; from the event loop's thread."""
@@ -71,6 +69,8 @@ class Discovery:
 
     async def run(self, watches: Watches) -> None:
         """Discover until cancelled."""
+        if self._plugin.modes is not None:
+            self._listing.restrain(self._plugin.modes.mode(self._plugin.resource_name))
         async with contextlib.AsyncExitStack() as up, asyncio.TaskGroup() as tasks:
             if self._paths:
                 changes = up.enter_context(watches.watch(self._paths))
