@@ -92,7 +92,7 @@ class Looks:
                 self.ended = loop.time()
                 self.last_s = self.ended - began
                 self.taken.observe(self.last_s)
-            self.problem = ""
+                self.problem = ""  # `failed` is told after this
             yield found
 
     def failed(self, problem: str) -> None:

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.states import State
+
+_EXPLAINED: Final = {
+    State.SETTING_UP: "its set_up() has not succeeded yet",
+    State.STARTING: "it looks for devices, or waits for a kubelet's directory",
+    State.SERVING: "no kubelet has accepted its registration yet",
+    State.REGISTERED: "the kubelet has not asked for the list of devices yet",
+    State.STREAMING: "a kubelet reads the list",
+    State.DRAINING: "it ends",
+    State.TEARING_DOWN: "it ends",
+    State.STOPPED: "it has ended, or failed and is started again",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +43,9 @@ class Report:
 
     @property
     def reason(self) -> str:
-        """Why it is not ready, such as ``setting up`` or ``refused by the kubelet: …``; empty if it is."""
+        """Why it is not ready, such as ``serving: no kubelet …`` or ``refused by the kubelet: …``; empty if it is."""
         if self.is_ready:
             return ""
         if self.refusal and self.state is State.SERVING:
             return f"refused by the kubelet: {self.refusal}"
-        return self.state.value
+        return f"{self.state.value}: {_EXPLAINED[self.state]}"
