@@ -262,6 +262,7 @@ async def test_isolated_check_fails_alone_and_recovers(paths: KubeletPaths, log:
     target = paths.root / "isolated.py"
     target.write_text(ISOLATED)
     [isolated] = load_plugins(str(target))
+    assert isinstance(isolated, DevicePlugin)
     async with served(isolated, paths) as kubelet:
         await until_health(kubelet, a=True, b=True)
         whole = paths.root / "order"
@@ -278,6 +279,7 @@ async def test_isolated_check_that_leaks_memory_gets_another_process(paths: Kube
     target = paths.root / "isolated.py"
     target.write_text(ISOLATED)
     [isolated] = load_plugins(str(target))
+    assert isinstance(isolated, DevicePlugin)
     async with served(isolated, paths) as kubelet:
         await until_health(kubelet, a=True, b=True)
         (paths.root / "a").write_text("leak")
@@ -290,6 +292,7 @@ async def test_isolated_check_that_used_up_its_process_gets_another_one(paths: K
     target = paths.root / "isolated.py"
     target.write_text(ISOLATED)
     [isolated] = load_plugins(str(target))
+    assert isinstance(isolated, DevicePlugin)
     async with served(isolated, paths) as kubelet:
         await until_health(kubelet, a=True, b=True)
         (paths.root / "a").write_text("spend")

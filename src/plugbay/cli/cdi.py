@@ -85,6 +85,7 @@ def _add_inject(commands: Subparsers) -> None:
 def _add_generate(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "generate",
+        takes_more="targets",
         help="make a spec of the devices that a plugin finds",
         description=f"Set a plugin up, look for its devices once, and print a spec that gives what they give. "
         f"{DESCRIPTION}",

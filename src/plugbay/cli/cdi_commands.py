@@ -78,11 +78,12 @@ def generate(args: argparse.Namespace) -> int:
     import asyncio
 
     from plugbay.cli.logs import configure_logs
-    from plugbay.sdk.survey import survey
+    from plugbay.sdk.survey import plugins_now, survey
 
     configure_logs("error", sys.stderr)
     kind = parse_kind(args.kind)
-    found = [device for plugin in load_targets(args) for device in asyncio.run(survey(plugin))]
+    members = [member for _, members in load_targets(args) for member in members]
+    found = [device for plugin in asyncio.run(plugins_now(members)) for device in asyncio.run(survey(plugin))]
     spec = _spec(kind, tuple(Device(device.id, edits=to_cdi(device.edits)) for device in found))
     form = Format(f".{args.output}")
     if args.write is None:
