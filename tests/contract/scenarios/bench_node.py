@@ -150,10 +150,15 @@ def _delete(client: NodeClient, name: str) -> None:
 
 @asynccontextmanager
 async def plugin(
-    at: Node, *ids: str, socket: str = "gopher", resource: str = RESOURCE, options: PluginOptions | None = None
+    at: Node,
+    *devices: str | Device,
+    socket: str = "gopher",
+    resource: str = RESOURCE,
+    options: PluginOptions | None = None,
 ) -> AsyncIterator[FakePlugin]:
     path = at.config.kubelet_paths.device_plugins / f"{socket}.sock"
-    async with fake_plugin(resource, path, [Device(DeviceId(each)) for each in ids], options=options) as serving:
+    listed = [each if isinstance(each, Device) else Device(DeviceId(each)) for each in devices]
+    async with fake_plugin(resource, path, listed, options=options) as serving:
         await serving.register(at.config.kubelet_paths.registration_socket)
         yield serving
 
