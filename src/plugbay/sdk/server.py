@@ -209,7 +209,7 @@ class PluginServer:
         sockets = [new_socket_path(directory, self.resource) for directory in self.route.directories(self.paths)]
         async with AsyncExitStack() as up:
             self.sockets = tuple(sockets)
-            changes = up.enter_context(watches.watch([self.paths.registration_socket, *sockets]))
+            changes = up.enter_context(watches.watch([*sockets, *[self.paths.registration_socket] * self.route.calls]))
             self._service.accept_streams()
             for socket in sockets:
                 handlers = device_plugin_handlers(self.counted)
