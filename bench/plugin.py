@@ -74,6 +74,7 @@ async def measure(pace: Pace) -> AsyncIterator[Figure]:
                 allocate_ms, bare_ms = await allocate_p50_ms(plugin.socket, "g0", var, pace)
                 yield Figure("bare_echo_p50_ms", bare_ms, "ms", None)
                 yield Figure("allocate_p50_ms", allocate_ms, "ms", bare_ms + ECHO_SLACK_MS)
+                yield Figure("allocate_to_bare_echo", allocate_ms / bare_ms, "x", None)
                 yield Figure("hotplug_ms", await hotplug_ms(plugin, gophers), "ms", 50)
                 async for figure in restarts(kubelet, process.pid, pace):
                     yield figure
