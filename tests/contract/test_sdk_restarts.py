@@ -320,7 +320,7 @@ async def measure_restarts(root: Path, route: Route, chance: random.Random, rest
             process.terminate()
         _, said = await asyncio.wait_for(log, DEADLINE_S)
     assert process.returncode == 0
-    assert said.count(b"Traceback") == 1, "the author's own, told once"
+    assert b"starting it again" not in said, "no server of ours broke; grpcio may tell of calls that were cut off"
     return before, after
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from plugbay.kernel.heaps import give_back
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.life import Life
 from plugbay.sdk.registration import Registrar
@@ -243,6 +244,8 @@ class Keeper:
     def _stream_opened(self) -> None:
         self._streaming_since = asyncio.get_running_loop().time()
         self._life.move(Event.STREAM_OPENED)
+        if self._life.state is State.STREAMING:
+            give_back()  # what all this took, which may have gone on for long
 
     def _stream_lost(self) -> None:
         self._lost_streams += 1
