@@ -6,7 +6,9 @@ It is told, a line each: ``started PID TICKS`` before anything runs, ``failed ST
 as the command has ended. When it hangs up, also because it was killed, all that is left of the command's session is
 killed too; the wrapper hangs up when nothing is left.
 
-The wrapper is the parent, so that none of this depends on who asked being alive, or on a record being written in time.
+The wrapper is the parent, so that none of this depends on who asked being alive. In case the wrapper is killed, and who
+asked as well, an empty file ``guest-PID-TICKS`` beside the container's records names each command as long as anything
+of it may run: it is there before the command runs, and the next node kills what it names.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
     from typing import NoReturn
-
-    from plugbay.node.runtimes.process.wrapper import START_FAILED, execute, kill_session, start_ticks
 else:
     import _signal  # `signal` would import enum
 
-    # The wrapper's program, which runs as the main module; here it lends its functions.
+if TYPE_CHECKING or __package__:
+    from plugbay.node.runtimes.process.wrapper import START_FAILED, execute, kill_session, start_ticks
+else:  # loaded by the wrapper's program, which knows no packages; it lends its functions
     from wrapper import START_FAILED, execute, kill_session, start_ticks
 
 _AT_ONCE = 100
@@ -47,12 +49,14 @@ class Guest:
     Attributes:
         has_ended: its leader has, and is not reaped yet: nobody else can get its number.
         is_left: nobody wants it any more.
+        record: the name of the file that tells of it.
     """
 
     def __init__(self, connection: _socket.socket) -> None:
         self.connection = connection
         self.pid = 0
         self.pidfd = -1
+        self.record = ""
         self.has_ended = False
         self.is_left = False
 
@@ -65,10 +69,13 @@ class Guest:
 
 
 class Guests:
-    """All commands beside one container; ``watched`` tells which descriptor to react to."""
+    """All commands beside one container; ``watched`` tells which descriptor to react to, ``here`` holds the records."""
 
-    def __init__(self, watched: select.poll, listener: int, *, working_dir: str, env: dict[str, str]) -> None:
+    def __init__(
+        self, watched: select.poll, listener: int, *, here: int, working_dir: str, env: dict[str, str]
+    ) -> None:
         self._watched = watched
+        self._here = here
         self._listener_number = listener
         self._listener = _socket.socket(fileno=os.dup(listener))
         self._listener.setblocking(False)
@@ -146,19 +153,29 @@ class Guests:
                 os.close(open_gate)
                 become_guest(guest, argv, streams, gate, self._working_dir, environment(self._env, console))
             # While the gate is shut nothing runs; if this process is killed, it never will.
+            ticks = start_ticks(pid)
             try:
                 guest.pidfd = os.pidfd_open(pid)
-                self._watch(guest.pidfd, guest)
+                guest.record = self._record(pid, ticks)
             except OSError:
+                if guest.pidfd >= 0:
+                    os.close(guest.pidfd)
                 os.kill(pid, _signal.SIGKILL)
                 os.waitpid(pid, 0)
                 raise
+            self._watch(guest.pidfd, guest)
             guest.pid = pid
-            if guest.tell(f"started {pid} {start_ticks(pid)}"):
+            if guest.tell(f"started {pid} {ticks}"):
                 os.write(open_gate, b"1")
         finally:
             os.close(gate)
             os.close(open_gate)
+
+    def _record(self, pid: int, ticks: int) -> str:
+        """Not synced: a record is of use as long as the machine runs."""
+        name = f"guest-{pid}-{ticks}"
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=self._here))
+        return name
 
     def _note_end(self, guest: Guest) -> None:
         ended = os.waitid(os.P_PID, guest.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
@@ -181,6 +198,7 @@ class Guests:
     def _forget(self, guest: Guest) -> None:
         if guest.pid:
             kill_session(guest.pid)  # what was forked while the leader was being killed
+            self._unlink(guest.record)
             os.waitpid(guest.pid, 0)
             del self._by_descriptor[guest.pidfd]
             os.close(guest.pidfd)
@@ -191,6 +209,12 @@ class Guests:
         if self._count == _AT_ONCE:
             self._watched.register(self._listener_number, select.POLLIN)
         self._count -= 1
+
+    def _unlink(self, record: str) -> None:
+        try:
+            os.unlink(record, dir_fd=self._here)
+        except OSError:
+            pass  # the directory is being taken away; else the record names nobody from now on
 
     def _watch(self, descriptor: int, guest: Guest) -> None:
         self._by_descriptor[descriptor] = guest
