@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound
-from plugbay.kernel.processes import read_stat, wait_end
+from plugbay.kernel.processes import read_stat, session_members, wait_end
 from plugbay.model.edits import NO_EDITS, ContainerEdits, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.node.runtimes.port import (
@@ -475,6 +475,37 @@ async def test_a_command_does_not_outlive_its_wrapper(state_dir: Path, spec: Con
         assert [item async for item in items] == [ExecExit(137)]
         stat = read_stat(int(item.chunk), proc_root=PROC)
         assert stat is None or stat.has_ended
+
+
+@pytest.mark.parametrize("script", ["echo $$; sleep 600; true", "echo $$; set -m; sleep 600 & wait"])
+async def test_a_command_whose_wrapper_and_node_were_killed_is_ended_by_the_next(
+    state_dir: Path, spec: ContainerSpec, script: str
+) -> None:
+    async with runtime_on(state_dir) as runtime:
+        state = await runtime.start(spec)
+        wrapper = processes_of(state_dir, state.id)["wrapper"]
+        argv = (sys.executable, "-c", PROMPT, str(state_dir), state.id, "sh", "-c", script)
+        node = await asyncio.create_subprocess_exec(*argv, stdout=subprocess.PIPE)
+        assert node.stdout is not None
+        leader = int(await node.stdout.readline())
+        os.kill(wrapper, signal.SIGSTOP)  # it must not see the node go
+        node.kill()
+        await node.wait()
+        stat = read_stat(leader, proc_root=PROC)
+        os.kill(wrapper, signal.SIGKILL)
+        await until_ended(wrapper)
+        assert stat is not None
+        assert not stat.has_ended
+        assert [each.state for each in await runtime.list()] == [RunState.LOST]
+        assert session_members(stat.identity, proc_root=PROC) == []
+
+
+async def test_commands_that_are_over_leave_no_record(state_dir: Path, spec: ContainerSpec) -> None:
+    async with runtime_on(state_dir) as runtime:
+        state = await runtime.start(spec)
+        output, _ = await run(runtime, state.id, "sh", "-c", f"ls {state_dir / state.id}; exit 0")
+        assert b"guest-" in output[ExecStream.STDOUT]
+        assert list((state_dir / state.id).glob("guest-*")) == []
 
 
 async def test_more_commands_than_a_wrapper_serves_at_once(state_dir: Path, spec: ContainerSpec) -> None:

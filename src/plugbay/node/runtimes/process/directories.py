@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 import shutil
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from plugbay.errors import ContainerStartError, InstanceNotFound, PathUnusable
+from plugbay.kernel.processes import ProcessIdentity
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
 from plugbay.node.runtimes.process.records import ExitRecord, Instance, ProcessRecord, SpecRecord
 
 logger = logging.getLogger(__name__)
 
+_GUEST: Final = re.compile(r"guest-(\d+)-(\d+)", re.ASCII)
+"""Made by the wrapper; see `guests`."""
 _Record = TypeVar("_Record", ProcessRecord, ExitRecord)
 
 
@@ -92,6 +96,15 @@ class InstanceDirectories:
             exit=_read_record(directory / "exit.json", ExitRecord),
             process=_read_record(directory / "process.json", ProcessRecord),
         )
+
+    def guests(self, container: ContainerId) -> list[ProcessIdentity]:
+        """The commands beside an instance of which something may run. One whose number is another's by now is none."""
+        try:
+            names = os.listdir(self.path(container))
+        except FileNotFoundError:
+            return []
+        records = (_GUEST.fullmatch(name) for name in names)
+        return [ProcessIdentity(int(each[1]), start_ticks=int(each[2])) for each in records if each]
 
     def read_all(self) -> list[Instance]:
         """Every instance, oldest first; sweeps what an earlier node left half made or half removed.

@@ -191,7 +191,10 @@ class ProcessRuntime:
         return record if is_running(record.wrapper, proc_root=_PROC) else None
 
     async def _settle(self, instance: Instance) -> ContainerState:
-        """The state of an instance; what runs without its wrapper is ended, as nobody would see its end."""
+        """The state of an instance; what runs without its wrapper is ended, as nobody would see its end.
+
+        That goes for commands beside it too: whoever asked for them may be an earlier node.
+        """
         if self._runs(instance):
             return instance.running()
         if instance.exit is None:
@@ -200,8 +203,10 @@ class ProcessRuntime:
         if instance.exit is not None:
             return instance.exited(instance.exit)
         if instance.process is not None and instance.process.boot_id == self._boot_id:
-            for process in await asyncio.to_thread(kill_session, instance.process.process, proc_root=_PROC):
-                await wait_end(process, proc_root=_PROC)
+            guests = await asyncio.to_thread(self._directories.guests, instance.id)
+            for leader in (instance.process.process, *guests):
+                for process in await asyncio.to_thread(kill_session, leader, proc_root=_PROC):
+                    await wait_end(process, proc_root=_PROC)
         return instance.lost()
 
     def _reap(self, pid: int) -> None:

@@ -63,7 +63,7 @@ def main(directory: str, boot_id: str) -> None:
         return
     os.dup2(NULL, REPORT)
     os.dup2(NULL, ERRORS)
-    code = wait_for_end(pid, working_dir, env)
+    code = wait_for_end(pid, here, working_dir, env)
     if code < 0:
         write_exit(here, 128 - code, f',"signal":{-code}')
     else:
@@ -131,7 +131,7 @@ def execute(argv: list[str], env: dict[str, str]) -> None:
     raise failure
 
 
-def wait_for_end(pid: int, working_dir: str, env: dict[str, str]) -> int:
+def wait_for_end(pid: int, here: int, working_dir: str, env: dict[str, str]) -> int:
     """The exit code, or the number of the signal, negative. Commands beside the container are run meanwhile."""
     end = os.pidfd_open(pid)
     watched = select.poll()
@@ -140,7 +140,7 @@ def wait_for_end(pid: int, working_dir: str, env: dict[str, str]) -> int:
     guests = None
     try:
         while end not in (ready := [descriptor for descriptor, _ in watched.poll()]):
-            guests = guests or load_guests(watched, working_dir, env)
+            guests = guests or load_guests(watched, here, working_dir, env)
             for descriptor in ready:
                 guests.react(descriptor)
     except Exception:
@@ -153,12 +153,12 @@ def wait_for_end(pid: int, working_dir: str, env: dict[str, str]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def load_guests(watched: select.poll, working_dir: str, env: dict[str, str]) -> Guests:
+def load_guests(watched: select.poll, here: int, working_dir: str, env: dict[str, str]) -> Guests:
     """Most containers never need it."""
     if not TYPE_CHECKING:
         sys.path.append(os.path.dirname(__file__))
         from guests import Guests
-    return Guests(watched, LISTENER, working_dir=working_dir, env=env)
+    return Guests(watched, LISTENER, here=here, working_dir=working_dir, env=env)
 
 
 def kill_session(leader: int) -> None:
