@@ -1,7 +1,8 @@
 """A plugin process with many devices on two NUMA nodes: ``python -m bench.peers.plugin KIND COUNT ROOT``.
 
-``plain`` and ``preferring`` are made with our SDK and serve until SIGTERM. ``flipping`` turns one device unhealthy or
-healthy again for each line of input, and prints the moment at which it sent its list.
+``plain``, ``pair`` (the same devices under two resource names) and ``preferring`` are made with our SDK and serve until
+SIGTERM. ``flipping`` turns one device unhealthy or healthy again for each line of input, and prints the moment at which
+it sent its list.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from plugbay.testing.fake_plugin import fake_plugin
 from plugbay.wire.device_list import encode_devices
 
 RESOURCE: Final = "example.com/unit"
+OTHER: Final = "example.com/other"
 NUMA_NODES: Final = 2
 
 
@@ -36,6 +38,12 @@ class Plain(DevicePlugin):
 
     def discover(self) -> list[Device]:
         return self._devices
+
+
+class Other(Plain):
+    """The same of another resource."""
+
+    resource_name = OTHER
 
 
 class Preferring(Plain):
@@ -77,6 +85,8 @@ async def main(kind: str, count: int, root: Path) -> None:
     match kind:
         case "plain":
             await serve([Plain(count)], paths=paths)
+        case "pair":
+            await serve([Plain(count), Other(count)], paths=paths)
         case "preferring":
             await serve([Preferring(count)], paths=paths)
         case "flipping":

@@ -17,7 +17,8 @@ from typing import Final
 from plugbay.topology.hints import DONT_CARE, IMPOSSIBLE, Hint, Hints
 from plugbay.topology.masks import Fitness, Mask
 
-_FEW_PAIRS: Final = 256
+_FEW_PAIRS: Final = 1024
+"""So many are gone through in less time than it takes to part them."""
 
 
 def hint_lists(resources: Iterable[Hints]) -> list[Sequence[Hint]]:
