@@ -107,7 +107,7 @@ async def test_namespace_may_go_first() -> None:
 
 @needs_private_machine
 async def test_check_and_garbage_collection(tmp_path: Path) -> None:
-    """With a list of its own: the CHECK of official plugins before 1.9 fails, or crashes, for whole pods of others."""
+    """With a list of its own: CHECK of portmap 1.1.1 fails for host ports, that of bandwidth crashes without limits."""
     document = json.loads((EXAMPLES / "10-plugbay.conflist").read_bytes())
     bridge, portmap, _ = document["plugins"]
     bridge["ipam"]["ranges"] = bridge["ipam"]["ranges"][:1]

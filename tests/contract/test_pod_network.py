@@ -14,7 +14,14 @@ import pytest
 from plugbay.cni.chain import Attachment
 from plugbay.cni.documents import Json
 from plugbay.cni.result import Interface
-from plugbay.errors import InvalidNetworkResult, NamespaceUnusable, NetworkNotFound, NetworkPluginFailed
+from plugbay.errors import (
+    InvalidNetworkConfig,
+    InvalidNetworkResult,
+    NamespaceUnusable,
+    NetworkNotFound,
+    NetworkPluginFailed,
+    NetworkPluginMissing,
+)
 from plugbay.kernel.links import LinkState, link_state
 from plugbay.kernel.netns import in_netns, make_netns, remove_netns
 from plugbay.node.network import PodNetwork, bring_up_loopback, pod_args
@@ -142,11 +149,17 @@ async def test_failed_undoing_is_logged_and_does_not_hide_the_failure(
     assert "DEL failed" in caplog.text
 
 
-async def test_pod_needs_a_network(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("broken", [None, "{", '{"name": "net", "plugins": [{"type": "nope"}]}'])
+async def test_pod_needs_a_network(sandbox: Sandbox, broken: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    """Without one it is not added, and removing it is no trouble."""
     sandbox.list.unlink()
-    with pytest.raises(NetworkNotFound):
+    if broken:
+        sandbox.list.write_text(broken)
+    with pytest.raises((NetworkNotFound, InvalidNetworkConfig, NetworkPluginMissing)):
         await sandbox.network.add(sandbox.pod)
+    await sandbox.network.remove(sandbox.pod)
     assert not sandbox.machine.calls
+    assert "half-made" not in caplog.text
 
 
 def test_built_in_loopback_answers_as_the_official_plugin(sandbox: Sandbox) -> None:

@@ -22,7 +22,7 @@ from plugbay.cni.config import NetworkConfig
 from plugbay.cni.directory import config_files, load_file
 from plugbay.cni.result_encoding import encode
 from plugbay.cni.runtime import CniRuntime
-from plugbay.errors import NetworkPluginFailed, PlugbayError
+from plugbay.errors import NetworkPluginFailed, NetworkPluginMissing, PlugbayError
 from plugbay.kernel.netns import make_netns, remove_netns
 from plugbay.node.network import add_loopback
 
@@ -51,8 +51,9 @@ async def _add(runtime: CniRuntime, network: NetworkConfig, attachment: Attachme
         if args.loopback:
             await add_loopback(runtime, attachment, proc_root=arguments.PROC)
         result = await runtime.attach(network, attachment)
-    except BaseException:
-        await _undo(runtime, network, attachment)
+    except BaseException as error:
+        if not isinstance(error, NetworkPluginMissing):  # then nothing was done
+            await _undo(runtime, network, attachment)
         if args.make_netns:
             remove_netns(netns)
         raise

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from plugbay.cni.cached import CachedResult, decode, encode
@@ -18,23 +19,27 @@ _logger = logging.getLogger(__name__)
 class ResultCache:
     """What networks gave containers, for DEL, CHECK and GC. Blocks for as long as the disk takes.
 
+    ``results`` is libcni's, and holds what is finished. ``pending`` is ours: what was begun, so that it can be undone
+    with the same configuration and arguments whatever happens in between.
+
     Args:
-        directory: its ``results`` directory is made when something is to be written.
+        directory: the two directories in it are made when something is to be written.
         write: replaces a file so that a crash leaves the old or the new content.
     """
 
     def __init__(self, directory: Path, *, write: Callable[[Path, bytes], None]) -> None:
         self.directory = directory
         self._results = directory / "results"
+        self._pending = directory / "pending"
         self._write = write
 
     def load(self, network: str, attachment: Attachment) -> CachedResult | None:
-        """The entry of one attachment; None when there is none. A damaged one is removed.
+        """The finished entry of one attachment; None when there is none. A damaged one is removed.
 
         Raises:
             PathUnusable: it cannot be read.
         """
-        path = self._path(network, attachment)
+        path = self._results / _name(network, attachment)
         try:
             return decode(path.read_bytes(), network=network, attachment=attachment)
         except FileNotFoundError:
@@ -43,43 +48,66 @@ class ResultCache:
             raise PathUnusable(str(path), f"cannot be read: {error.strerror}") from error
         except ValueError as error:
             _logger.warning("%s: %s; it is removed", path, error)
-            self.remove(network, attachment)
+            _forget(path)
             return None
 
-    def store(self, cached: CachedResult) -> None:
-        """
+    def begin(self, entry: CachedResult) -> None:
+        """Remember what is about to be attached.
+
         Raises:
             PathUnusable: it cannot be written.
         """
-        path = self._path(cached.network, cached.attachment)
-        try:
-            self._results.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._write(path, encode(cached))
-        except OSError as error:
-            raise PathUnusable(str(path), f"cannot be written: {error.strerror}") from error
+        self._put(self._pending, replace(entry, result=None))
+
+    def finish(self, entry: CachedResult) -> None:
+        """Remember what was attached.
+
+        Raises:
+            PathUnusable: it cannot be written.
+        """
+        self._put(self._results, entry)
+        _forget(self._pending / _name(entry.network, entry.attachment))
 
     def remove(self, network: str, attachment: Attachment) -> None:
         """Forget one attachment; what cannot be removed stays, as in libcni: the container is gone all the same."""
-        with contextlib.suppress(OSError):
-            self._path(network, attachment).unlink()
+        for directory in (self._results, self._pending):
+            _forget(directory / _name(network, attachment))
 
     def entries(self) -> list[CachedResult]:
         """Everything that can be read, by file name; what cannot is not ours to judge.
 
         Raises:
-            PathUnusable: the directory cannot be read.
+            PathUnusable: a directory cannot be read.
         """
-        try:
-            names = sorted(os.listdir(self._results))
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise PathUnusable(str(self._results), f"cannot be read: {error.strerror}") from error
-        found: list[CachedResult] = []
-        for name in names:
-            with contextlib.suppress(OSError, ValueError):
-                found.append(decode((self._results / name).read_bytes()))
-        return found
+        found = {name: entry for directory in (self._pending, self._results) for name, entry in _read(directory)}
+        return [found[name] for name in sorted(found)]
 
-    def _path(self, network: str, attachment: Attachment) -> Path:
-        return self._results / f"{network}-{attachment.container_id}-{attachment.ifname}"
+    def _put(self, directory: Path, entry: CachedResult) -> None:
+        path = directory / _name(entry.network, entry.attachment)
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._write(path, encode(entry))
+        except OSError as error:
+            raise PathUnusable(str(path), f"cannot be written: {error.strerror}") from error
+
+
+def _read(directory: Path) -> Iterator[tuple[str, CachedResult]]:
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise PathUnusable(str(directory), f"cannot be read: {error.strerror}") from error
+    for name in names:
+        # The name alone does not tell: all three of its parts may hold hyphens.
+        with contextlib.suppress(OSError, ValueError):
+            yield name, decode((directory / name).read_bytes())
+
+
+def _name(network: str, attachment: Attachment) -> str:
+    return f"{network}-{attachment.container_id}-{attachment.ifname}"
+
+
+def _forget(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()

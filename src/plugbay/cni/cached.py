@@ -28,12 +28,13 @@ class CachedResult:
 
     Attributes:
         config: the configuration list as bytes.
+        result: None as long as the container is being attached, and when that was never finished.
     """
 
     network: str
     attachment: Attachment
     config: bytes
-    result: Result
+    result: Result | None
 
 
 def encode(cached: CachedResult) -> bytes:
@@ -45,8 +46,9 @@ def encode(cached: CachedResult) -> bytes:
         "config": base64.b64encode(cached.config).decode(),
         "ifName": attachment.ifname,
         "networkName": cached.network,
-        "result": encode_result(cached.result),
     }
+    if cached.result is not None:
+        document["result"] = encode_result(cached.result)
     if attachment.netns:
         document["netns"] = attachment.netns
     if attachment.args:
@@ -89,8 +91,9 @@ def _decode_entry(document: Object) -> CachedResult:
         capabilities if isinstance(capabilities, dict) else {},
     )
     config = base64.b64decode(_text(document, "config"), validate=True)
-    given = result.parse(member(document, "result"), version="")
-    return CachedResult(_text(document, "networkName"), attachment, config, given)
+    given = member(document, "result")
+    finished = None if given is None else result.parse(given, version="")
+    return CachedResult(_text(document, "networkName"), attachment, config, finished)
 
 
 def _text(document: Object, name: str) -> str:

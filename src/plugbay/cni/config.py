@@ -52,7 +52,8 @@ class NetworkConfig:
     """A network: its plugins in the order in which they are called to add a container.
 
     Attributes:
-        version: of the specification; chosen, where the list offers several.
+        version: of the specification; the newest that we know, where the list offers several.
+        offered: the versions that the list can be used with, ``version`` among them.
         loads_extra: whether plugins also come from files of their own, beside the list's.
         content: the list as bytes, for the cache.
         source: where it was read, for messages.
@@ -60,12 +61,19 @@ class NetworkConfig:
 
     name: str
     version: str
+    offered: tuple[str, ...]
     plugins: tuple[PluginConfig, ...]
     disable_check: bool
     disable_gc: bool
     loads_extra: bool
     content: bytes
     source: str
+
+    @property
+    def binaries(self) -> tuple[str, ...]:
+        """The types of all plugins, those that manage addresses included, each once."""
+        types = (name for plugin in self.plugins for name in (plugin.type, plugin.ipam_type) if name)
+        return tuple(dict.fromkeys(types))
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -92,6 +100,7 @@ def parse_list(content: bytes, *, source: str) -> NetworkConfig:
     return NetworkConfig(
         name,
         version,
+        reader.offered(document, version),
         reader.plugins(document, loads_extra=loads_extra),
         reader.flag(document, "disableCheck"),
         reader.flag(document, "disableGC"),
@@ -116,6 +125,7 @@ def parse_single(content: bytes, *, source: str) -> NetworkConfig:
     return NetworkConfig(
         name,
         version,
+        (version,),
         (plugin,),
         disable_check=False,
         disable_gc=False,
@@ -188,6 +198,12 @@ class _Reader:
             return versions.choose(version or versions.IMPLIED, [str(each) for each in offered or []])
         except ValueError as error:
             self.refuse(("cniVersions" if offered else "cniVersion",), f"invalid cniVersion: {error}")
+
+    def offered(self, document: Object, chosen: str) -> tuple[str, ...]:
+        """What is left of the versions of a document that `version` has accepted."""
+        listed = document.get("cniVersions")
+        given = [document.get("cniVersion"), *(listed if isinstance(listed, list) else [])]
+        return tuple(dict.fromkeys([chosen, *(str(each) for each in given if each in versions.SUPPORTED)]))
 
     def flag(self, document: Object, name: str) -> bool:
         value = document.get(name)

@@ -115,7 +115,12 @@ async def _lock(descriptor: int, byte: int, mode: _Mode) -> None:
 
     # A thread of its own, and a daemon: nothing can interrupt the call, and nobody should wait for it at exit.
     threading.Thread(target=wait, name="cni-lock", daemon=True).start()
-    await locked
+    try:
+        await locked
+    except asyncio.CancelledError:
+        if not locked.cancelled():  # we had just got it
+            os.close(descriptor)
+        raise
 
 
 def _hash(name: str) -> int:

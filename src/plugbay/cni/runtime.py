@@ -6,10 +6,11 @@ Source: CNI specification 1.1.0 section 3; libcni 1.3 ``api.go``.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 
-from plugbay.cni import chain
+from plugbay.cni import chain, versions
 from plugbay.cni.answers import parse_result
 from plugbay.cni.cache import ResultCache
 from plugbay.cni.cached import CachedResult
@@ -19,7 +20,13 @@ from plugbay.cni.exclusion import Exclusion
 from plugbay.cni.invoke import Plugins
 from plugbay.cni.result import Result
 from plugbay.cni.result_encoding import convert
-from plugbay.errors import InvalidNetworkConfig, InvalidNetworkResult, NetworkPluginFailed, PlugbayError
+from plugbay.errors import (
+    InvalidNetworkConfig,
+    InvalidNetworkResult,
+    NetworkPluginFailed,
+    NetworkPluginMissing,
+    PlugbayError,
+)
 
 
 class CniRuntime:
@@ -38,19 +45,26 @@ class CniRuntime:
     async def attach(self, network: NetworkConfig, attachment: Attachment) -> Result:
         """ADD: give a container its interface; the result is cached when every plugin has succeeded.
 
-        When one fails, what the others did stays: the caller has to `detach`.
+        When one fails, what the others did stays: the caller has to `detach`. So it has when we are killed; what to
+        detach is remembered from the beginning.
 
         Raises:
-            NetworkPluginMissing, NetworkPluginFailed: the first plugin that failed.
-            PathUnusable: the result cannot be cached.
+            NetworkPluginMissing: a plugin is not installed; nothing was done.
+            NetworkPluginFailed: the first plugin that failed.
+            PathUnusable: it cannot be remembered.
             NetworkBusy: another process holds up the container.
         """
+        for plugin in network.plugins:
+            self.plugins.find(plugin.type)
         async with self._exclusion.of_container(network.name, attachment.container_id):
+            network = await self._negotiated(network)
+            entry = CachedResult(network.name, attachment, network.content, None)
+            await asyncio.to_thread(self.cache.begin, entry)
             result: Result | None = None
             for plugin in network.plugins:
                 result = await self._add(network, plugin, attachment, previous=result)
             assert result is not None, "a network has plugins"
-            await asyncio.to_thread(self.cache.store, CachedResult(network.name, attachment, network.content, result))
+            await asyncio.to_thread(self.cache.finish, replace(entry, result=result))
             return result
 
     async def detach(self, network: NetworkConfig, attachment: Attachment) -> None:
@@ -63,7 +77,7 @@ class CniRuntime:
             NetworkBusy: another process holds up the container.
         """
         async with self._exclusion.of_container(network.name, attachment.container_id):
-            await self._detach(network, attachment)
+            await self._detach(await self._negotiated(network), attachment)
 
     async def detach_cached(self, container_id: str, *, netns: str | None = None) -> list[CachedResult]:
         """Undo every `attach` of a container that is remembered, with what it was given then; returns what it was.
@@ -97,6 +111,7 @@ class CniRuntime:
         if network.disable_check:
             return
         async with self._exclusion.of_container(network.name, attachment.container_id):
+            network = await self._negotiated(network)
             cached = await asyncio.to_thread(self.cache.load, network.name, attachment)
             for plugin in network.plugins:
                 await self._tell(network, plugin, Command.CHECK, attachment, cached.result if cached else None)
@@ -107,6 +122,7 @@ class CniRuntime:
         Raises:
             NetworkPluginMissing, NetworkPluginFailed: the first plugin that is not.
         """
+        network = await self._negotiated(network)
         if not chain.has_status(network):
             return
         for plugin in network.plugins:
@@ -126,6 +142,7 @@ class CniRuntime:
         kept = frozenset(valid)
         failed: list[PlugbayError] = []
         async with self._exclusion.of_network(network.name):
+            network = await self._negotiated(network)
             for entry in await asyncio.to_thread(self.cache.entries):
                 attachment = entry.attachment
                 if entry.network == network.name and (attachment.container_id, attachment.ifname) not in kept:
@@ -136,6 +153,19 @@ class CniRuntime:
             if chain.has_status(network):
                 failed += await self._call_garbage_collectors(network, sorted(kept))
         return failed
+
+    async def _negotiated(self, network: NetworkConfig) -> NetworkConfig:
+        """``network`` in the newest of the versions it offers that all of its plugins take.
+
+        When they have none in common it stays as it is: the first plugin to be called says so best.
+        """
+        if len(network.offered) == 1:
+            return network
+        takers: list[tuple[str, ...]] = []
+        for name in network.binaries:
+            with contextlib.suppress(NetworkPluginMissing, NetworkPluginFailed):
+                takers.append((await self.plugins.versions(name)).supported)
+        return replace(network, version=versions.negotiate(network.offered, takers) or network.version)
 
     async def _call_garbage_collectors(
         self, network: NetworkConfig, valid: list[tuple[str, str]]
@@ -152,7 +182,7 @@ class CniRuntime:
         cached = None
         if chain.tells_delete(network):
             cached = await asyncio.to_thread(self.cache.load, network.name, attachment)
-        previous = _as_version(cached.result, network.version) if cached else None
+        previous = _as_version(cached.result, network.version) if cached and cached.result else None
         for plugin in reversed(network.plugins):
             await self._tell(network, plugin, Command.DEL, attachment, previous)
         await asyncio.to_thread(self.cache.remove, network.name, attachment)

@@ -19,6 +19,7 @@ from plugbay.cni.known_plugins import is_add_on, origin_of
 from plugbay.cni.places import Path
 from plugbay.cni.settings import host_local_ranges, subnet_of
 from plugbay.cni.structure import Engine, examine
+from plugbay.cni.versions import negotiate
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 _CONTAINER_LINKS: Final = ("veth", "cali", "lxc")
@@ -73,8 +74,7 @@ class Validated:
 def plugin_types(sources: Sequence[Source]) -> set[str]:
     """Every binary that the files need, so that they can be looked for."""
     networks = (examine(each.content, source=each.path)[0] for each in sources)
-    plugins = [plugin for network in networks if network for plugin in network.plugins]
-    return {name for plugin in plugins for name in (plugin.type, plugin.ipam_type) if name}
+    return {name for network in networks if network for name in network.binaries}
 
 
 def validate(sources: Sequence[Source], around: Surroundings) -> list[Validated]:
@@ -102,10 +102,13 @@ def _paths(network: NetworkConfig) -> Iterator[tuple[Path, PluginConfig]]:
 
 
 def _check_binaries(report: Report, network: NetworkConfig, around: Surroundings) -> None:
+    known = (around.installed.get(name) for name in network.binaries)
+    takers = [each.supported for each in known if isinstance(each, PluginVersions)]
+    version = negotiate(network.offered, takers) or network.version
     for path, plugin in _paths(network):
         for where, name in (((*path, "type"), plugin.type), ((*path, "ipam", "type"), plugin.ipam_type)):
             if name in around.installed:
-                _check_binary(report, where, name, network.version, around)
+                _check_binary(report, where, name, version, around)
 
 
 def _check_binary(report: Report, path: Path, name: str, version: str, around: Surroundings) -> None:

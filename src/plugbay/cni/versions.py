@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 SUPPORTED: Final = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
@@ -50,3 +50,15 @@ def choose(version: str, offered: Iterable[str], *, newest: str = NEWEST) -> str
     """
     usable = [each for each in (*offered, version) if not version_key(each) > version_key(newest)]
     return max(usable, key=version_key) if usable else version
+
+
+def negotiate(offered: Iterable[str], takers: Iterable[Collection[str]]) -> str | None:
+    """The newest of the offered versions that all plugins take; None when there is none.
+
+    Args:
+        offered: versions.
+        takers: what each plugin takes, by the very text.
+    """
+    known = list(takers)
+    common = [each for each in offered if all(each in supported for supported in known)]
+    return max(common, key=version_key, default=None)

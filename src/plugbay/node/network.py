@@ -17,7 +17,14 @@ from plugbay.cni.config import NetworkConfig, parse_list
 from plugbay.cni.directory import load_default
 from plugbay.cni.result import Interface, Ip, Result, container_addresses
 from plugbay.cni.runtime import CniRuntime
-from plugbay.errors import InvalidNetworkResult, NamespaceUnusable, NetworkNotFound, NetworkPluginMissing, PlugbayError
+from plugbay.errors import (
+    InvalidNetworkConfig,
+    InvalidNetworkResult,
+    NamespaceUnusable,
+    NetworkNotFound,
+    NetworkPluginMissing,
+    PlugbayError,
+)
 from plugbay.kernel.links import LinkState, link_addresses, link_state, set_link_state
 from plugbay.kernel.netns import in_netns
 
@@ -107,16 +114,18 @@ class PodNetwork:
         What was remembered is undone as it was then. When nothing was, today's network is asked to undo it.
 
         Raises:
-            NetworkPluginMissing, NetworkPluginFailed: a plugin is not there, or failed; it can be tried again.
+            NetworkPluginMissing, NetworkPluginFailed: a plugin is not there any more, or failed; it can be tried again.
         """
         is_there = await asyncio.to_thread(Path(pod.netns).exists) if pod.netns else False
         netns = pod.netns if is_there else ""
         undone = await self._runtime.detach_cached(pod.container_id, netns=netns)
-        if all(each.network == LOOPBACK.name for each in undone):
-            try:
-                await self._runtime.detach(await self.load(), replace(pod, netns=netns))
-            except NetworkNotFound:
-                return
+        if any(each.network != LOOPBACK.name for each in undone):
+            return
+        try:
+            await self._runtime.detach(await self.load(), replace(pod, netns=netns))
+        except (NetworkNotFound, InvalidNetworkConfig, NetworkPluginMissing) as error:
+            # Neither could the pod have been added then; what was begun would have been remembered.
+            _logger.info("container %s was on no network: %s", pod.container_id, error)
 
     async def check(self, pod: Attachment) -> None:
         """Whether the pod still has what it was given.
@@ -129,7 +138,7 @@ class PodNetwork:
 
     async def _roll_back(self, pod: Attachment) -> None:
         try:
-            await self.remove(pod)
+            await self._runtime.detach_cached(pod.container_id)
         except PlugbayError as error:
             _logger.warning("container %s: its network is left half-made: %s", pod.container_id, error)
 
@@ -142,7 +151,7 @@ async def add_loopback(runtime: CniRuntime, pod: Attachment, *, proc_root: Path)
     """
     try:
         return await runtime.attach(LOOPBACK, Attachment(pod.container_id, pod.netns, _LO))
-    except NetworkPluginMissing:
+    except NetworkPluginMissing:  # nothing was done
         return await asyncio.to_thread(bring_up_loopback, Path(pod.netns), proc_root=proc_root)
 
 
