@@ -1,7 +1,8 @@
 """A manager in a process of its own, told by lines of JSON what to do, that can die at a named point.
 
 Usage: ``crashing_manager.py ROOT [POINT NUMBER]``: killed when it passes POINT, an `Effect` or one of those below, for
-the NUMBER-th time. A request, ``{"id": 1, "do": "admit", "pod": "p", "count": 2}``, is answered by a line with its id.
+the NUMBER-th time. Feature gates come from the environment, FEATURE_GATES. A request,
+``{"id": 1, "do": "admit", "pod": "p", "count": 2}``, is answered by a line with its id.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Final
 from plugbay.errors import AdmissionError, StoreUnusable
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
+from plugbay.manager.gates import parse_feature_gates
 from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
@@ -56,7 +58,8 @@ class Fate(logging.Handler):
 
 
 async def main(root: Path, fate: Fate) -> None:
-    config = ManagerConfig(KubeletPaths(root), root / "state" / "manager.db")
+    gates = parse_feature_gates(os.environ.get("FEATURE_GATES", ""))
+    config = ManagerConfig(KubeletPaths(root), root / "state" / "manager.db", gates=gates)
     requests = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(requests), sys.stdin)
     async with run_manager(config, clock=SystemClock()) as manager, asyncio.TaskGroup() as tasks:
@@ -82,7 +85,11 @@ async def serve(manager: DeviceManager, request: dict[str, Any], fate: Fate) -> 
             except StoreUnusable as error:
                 answer(id=request["id"], refused=str(error))
             else:
+                await manager.until_deallocated(pod)
                 answer(id=request["id"])
+        case "ended":
+            manager.container_ended(pod, ContainerName("app"), request["instance"])
+            answer(id=request["id"])
         case "limit":  # no file can grow beyond: what a full disk is to a process
             _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (request["bytes"], most))
@@ -90,6 +97,11 @@ async def serve(manager: DeviceManager, request: dict[str, Any], fate: Fate) -> 
         case "wait":
             async for _ in manager.changes():
                 if any(count.allocatable for count in manager.resources().values()):
+                    break
+            answer(id=request["id"])
+        case "settled":
+            async for _ in manager.changes():
+                if not manager.release_operations():
                     break
             answer(id=request["id"])
         case "state":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import random
 import signal
 import sys
@@ -24,9 +25,9 @@ from plugbay.manager.foreign import imported_state
 from plugbay.manager.manager import run_manager
 from plugbay.manager.state import Assignment
 from plugbay.manager.store import Stored, open_store
-from plugbay.model.devices import Device
+from plugbay.model.devices import Device, PluginOptions
 from plugbay.testing.clock import ManualClock
-from plugbay.testing.fake_plugin import fake_plugin
+from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
 
 CHILD: Final = Path(__file__).with_name("crashing_manager.py")
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "checkpoints"
@@ -43,7 +44,9 @@ class Killed(Exception):
 
 
 class ManagerProcess:
-    """`crashing_manager.py`, running; several requests may be under way."""
+    """`crashing_manager.py`, running, with its plugin; several requests may be under way."""
+
+    plugin: FakePlugin
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -89,10 +92,18 @@ class ManagerProcess:
 
 
 @asynccontextmanager
-async def manager_process(root: Path, *fate: str) -> AsyncIterator[ManagerProcess]:
+async def manager_process(
+    root: Path, *fate: str, options: PluginOptions | None = None, gates: str = ""
+) -> AsyncIterator[ManagerProcess]:
     """A manager with a plugin of 8 healthy devices, killed at the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(CHILD), str(root), *fate, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        str(CHILD),
+        str(root),
+        *fate,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=os.environ | {"FEATURE_GATES": gates},
     )
     paths = KubeletPaths(root)
     manager = ManagerProcess(process)
@@ -101,7 +112,9 @@ async def manager_process(root: Path, *fate: str) -> AsyncIterator[ManagerProces
             tasks.create_task(manager.read())
             await manager.answer_to(0)
             devices = [Device(f"g{number}") for number in range(DEVICES)]
-            async with fake_plugin(RESOURCE, paths.device_plugins / "gopher.sock", devices) as plugin:
+            socket = paths.device_plugins / "gopher.sock"
+            async with fake_plugin(RESOURCE, socket, devices, options=options) as plugin:
+                manager.plugin = plugin
                 await plugin.register(paths.registration_socket)
                 await manager.ask("wait")
                 yield manager
