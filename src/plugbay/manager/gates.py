@@ -71,7 +71,7 @@ _WITH_EFFECT: Final = frozenset(
         Gate.DEVICE_MANAGER_DEALLOCATE,
     }
 )
-"""The others are about what a device manager of ours does not have: DRA, topology policies, exclusive CPUs."""
+"""The others are about what a device manager of ours does not have: DRA, topology options to come, exclusive CPUs."""
 _WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 """Set every gate of a stage that is not set by its own name."""
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
