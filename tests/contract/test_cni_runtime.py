@@ -9,6 +9,7 @@ import os
 import re
 import select
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -333,6 +334,19 @@ async def test_program_that_cannot_run_is_told(machine: Machine) -> None:
         await machine.runtime.attach(network("bad"), C1)
 
 
+async def test_binary_that_is_just_written_is_tried_again(machine: Machine) -> None:
+    path = machine.binaries / "first"
+    with path.open("a"):
+        if can_run(path):
+            pytest.skip("this kernel runs what is open for writing")
+        async with asyncio.TaskGroup() as tasks:
+            adding = tasks.create_task(machine.runtime.attach(network("first"), C1))
+            done, _ = await asyncio.wait([adding], timeout=0.5)
+            assert not done, "it waits for whoever writes"
+            os.replace(machine.install("written", MAKES), path)
+    assert adding.result().ips
+
+
 async def test_plugin_may_ignore_its_input(machine: Machine) -> None:
     machine.install("deaf", "echo '{}'", head="#!/bin/sh\n")
     large = {"type": "deaf", "vendor": "x" * 1_000_000}
@@ -418,6 +432,14 @@ async def test_waiting_ends(tmp_path: Path) -> None:
                 raise AssertionError("both have it")
     async with patient.of_container("net", "c1"), patient.of_container("net", "c3"):
         pass
+
+
+def can_run(path: Path) -> bool:
+    try:
+        subprocess.run([path], check=False, capture_output=True, stdin=subprocess.DEVNULL)
+    except OSError:
+        return False
+    return True
 
 
 def await_ends(pids: list[int]) -> None:

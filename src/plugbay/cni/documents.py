@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Final, NoReturn, TypeAlias
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -30,7 +31,7 @@ def parse(content: bytes) -> Json:
     if not content.strip():
         raise NotJson("is empty")
     try:
-        value: Json = json.loads(content.decode(errors="replace"), parse_constant=_refuse_constant)
+        value: Json = json.loads(content.decode(errors="replace"), parse_float=_finite, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise NotJson(f"not JSON: {_lower_first(error.msg)}", error.lineno, error.colno) from None
     except RecursionError:
@@ -94,6 +95,13 @@ def _depth_exceeds(value: Json, limit: int) -> bool:
         if not level:
             return False
     return True
+
+
+def _finite(literal: str) -> float:
+    value = float(literal)
+    if math.isinf(value):
+        raise NotJson(f"not JSON that can be used: {literal[:40]} is too large")
+    return value
 
 
 def _refuse_constant(name: str) -> NoReturn:

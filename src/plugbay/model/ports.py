@@ -12,6 +12,9 @@ from plugbay.errors import HostPortConflict
 
 MAX_PORT: Final = 65535
 
+_ALL_IPV4: Final = IPv4Address("0.0.0.0")
+_ALL_IPV6: Final = IPv6Address("::")
+
 
 class Protocol(Enum):
     """What v1 ContainerPort calls it."""
@@ -27,7 +30,7 @@ class ContainerPort:
 
     Attributes:
         host_port: 0 when the host gives none.
-        host_ip: the address of the host that is meant; empty for all, as are ``0.0.0.0`` and ``::``.
+        host_ip: the address of the host that is meant; empty for all.
     """
 
     container_port: int
@@ -46,9 +49,9 @@ class ContainerPort:
 
     @property
     def host_address(self) -> IPv4Address | IPv6Address | None:
-        """The one address of the host that is meant, None for all."""
+        """The one address of the host that is meant, ``::`` for all of IPv6, None for all."""
         address = ip_address(self.host_ip) if self.host_ip else None
-        return None if address is None or address.is_unspecified else address
+        return None if address == _ALL_IPV4 else address
 
     @property
     def host_text(self) -> str:
@@ -61,14 +64,17 @@ class ContainerPort:
 def conflict(wanted: ContainerPort, taken: ContainerPort) -> bool:
     """Whether both want the same port of the host: same number and protocol, and an address in common.
 
-    One that wants all addresses meets every one that wants a single one, of either family.
+    ``0.0.0.0`` is every address, of IPv6 too, as for the scheduler. That ``::`` is every one of IPv6 the scheduler does
+    not know; portmap does.
 
     Source: Kubernetes 1.36 ``scheduler/framework/types.go``, ``HostPortInfo.CheckConflict``.
     """
     if not wanted.host_port or (wanted.host_port, wanted.protocol) != (taken.host_port, taken.protocol):
         return False
-    addresses = wanted.host_address, taken.host_address
-    return None in addresses or addresses[0] == addresses[1]
+    one, other = wanted.host_address, taken.host_address
+    if one is None or other is None or one == other:
+        return True
+    return _ALL_IPV6 in (one, other) and one.version == other.version
 
 
 def check_host_ports(wanted: Iterable[ContainerPort], taken: Mapping[str, Iterable[ContainerPort]]) -> None:

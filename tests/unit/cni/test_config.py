@@ -90,6 +90,7 @@ def test_refusal_says_where() -> None:
         (b"\xef\xbb\xbf{}", "f:1:1: not JSON: "),
         (b'{"name": "n",\n "plugins": [}', "f:2:14: not JSON: expecting value"),
         (b'{"name": NaN}', "f: not JSON: NaN is no number"),
+        (b'{"name": -1e400}', "f: not JSON that can be used: -1e400 is too large"),
         (b"[1]", "f: is a list, not an object"),
         (b"[" * 100_000, "f: values are nested too deep"),
         (b'{"a":' * 300 + b"1" + b"}" * 300, "f: values are nested too deep"),
@@ -99,7 +100,7 @@ def test_refusal_says_where() -> None:
             "f: error parsing configuration list: no 'plugins' key; a file with a single",
         ),
     ],
-    ids=["empty", "bom", "syntax", "nan", "list", "deep list", "deep", "digits", "single"],
+    ids=["empty", "bom", "syntax", "nan", "infinite", "list", "deep list", "deep", "digits", "single"],
 )
 def test_what_is_no_list_is_refused(content: bytes, message: str) -> None:
     with pytest.raises(InvalidNetworkConfig) as refusal:

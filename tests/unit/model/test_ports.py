@@ -22,7 +22,10 @@ def host(port: int, protocol: Protocol = Protocol.TCP, ip: str = "") -> Containe
         (host(0), host(0), False),
         (host(8080), host(8080, ip="192.0.2.1"), True),
         (host(8080, ip="0.0.0.0"), host(8080, ip="192.0.2.1"), True),
-        (host(8080, ip="::"), host(8080, ip="192.0.2.1"), True),
+        (host(8080, ip="0.0.0.0"), host(8080, ip="2001:db8::1"), True),
+        (host(8080, ip="::"), host(8080, ip="192.0.2.1"), False),
+        (host(8080, ip="::"), host(8080, ip="2001:db8::1"), True),
+        (host(8080, ip="::"), host(8080), True),
         (host(8080, ip="192.0.2.1"), host(8080, ip="192.0.2.1"), True),
         (host(8080, ip="192.0.2.1"), host(8080, ip="192.0.2.2"), False),
         (host(8080, ip="192.0.2.1"), host(8080, ip="2001:db8::1"), False),
@@ -40,6 +43,7 @@ def test_ports_conflict_where_their_addresses_meet(one: ContainerPort, other: Co
         (host(53, Protocol.UDP, "192.0.2.1"), "192.0.2.1:53/UDP"),
         (host(53, Protocol.UDP, "2001:db8::1"), "[2001:db8::1]:53/UDP"),
         (host(80, ip="0.0.0.0"), "80/TCP"),
+        (host(80, ip="::"), "[::]:80/TCP"),
     ],
 )
 def test_conflict_is_told(port: ContainerPort, text: str) -> None:
