@@ -1,6 +1,7 @@
 """Kubernetes device plugins in Python: what a plugin author imports."""
 
-from plugbay.errors import AllocationError, PartialAllocationError
+from plugbay.errors import AllocationError, CannotRelease, PartialAllocationError
+from plugbay.model.assignments import Assignment
 from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount, merge_devices
 from plugbay.model.health import HEALTHY, Health, HealthState, unhealthy, unknown
@@ -16,6 +17,8 @@ __all__ = [
     "EXCLUSIVE",
     "HEALTHY",
     "AllocationError",
+    "Assignment",
+    "CannotRelease",
     "ContainerEdits",
     "Device",
     "DeviceNode",

@@ -19,6 +19,7 @@
     │   ├── AllocationError
     │   │   ├── HardwareInUse
     │   │   └── PartialAllocationError
+    │   ├── CannotRelease
     │   ├── DiscoveryFailed
     │   ├── DiscoveryEnded
     │   ├── InvalidWatch
@@ -276,6 +277,13 @@ class PartialAllocationError(AllocationError):
     def __str__(self) -> str:
         sentence = f"cannot allocate {', '.join(map(quote, self.failed))}"
         return f"{sentence}: {self.problem}" if self.problem else sentence
+
+
+class CannotRelease(AuthorError):
+    """For authors to raise in ``release`` or ``post_stop``: it will never work, and is not to be tried again.
+
+    The text reaches the pod's event; the devices are given out again.
+    """
 
 
 class DiscoveryFailed(AuthorError):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from plugbay.errors import InvalidDevice
+from plugbay.model.assignments import Assignment
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits, merge_devices
 from plugbay.model.ids import ResourceName, parse_resource_name
@@ -77,6 +78,23 @@ class DevicePlugin:
 
     def pre_start_container(self, devices: Sequence[Device]) -> Awaitable[None] | None:
         """Optional hook: called before each start of a container that holds ``devices``, within 30 s."""
+        raise NotImplementedError
+
+    def post_stop(self, assignment: Assignment) -> Awaitable[None] | None:
+        """Optional hook: a container that had the devices has ended, and its pod goes on; within 30 s.
+
+        Called by managers that know such calls, which kubelets do not. See `release` for what may happen.
+        """
+        raise NotImplementedError
+
+    def release(self, assignment: Assignment) -> Awaitable[None] | None:
+        """Optional hook: nobody has the devices any more, and nobody gets them before this returns; within 30 s.
+
+        Called by managers that know such calls, which kubelets do not. Called again when it raised or took too long,
+        and perhaps after a restart although it had succeeded: act once per ``assignment.key``, or so that twice does
+        no harm. Devices may be gone by now. Of a device with replicas, others may still have a share. Raise
+        `CannotRelease` for what will never work.
+        """
         raise NotImplementedError
 
     def refresh(self) -> None:
@@ -151,7 +169,7 @@ class _FunctionPlugin(DevicePlugin):
         return call_with_paths(self._function, watched_paths(self))  # type: ignore[no-any-return]  # checked by who asks
 
 
-_OPTIONAL_HOOKS: Final = ("pre_start_container", "preferred_allocation")
+_OPTIONAL_HOOKS: Final = ("pre_start_container", "preferred_allocation", "post_stop", "release")
 
 
 def offers(plugin: DevicePlugin, hook: str) -> bool:
@@ -165,7 +183,8 @@ def options_of(plugin: DevicePlugin) -> PluginOptions:
     return PluginOptions(
         pre_start_required=offers(plugin, "pre_start_container"),
         get_preferred_allocation_available=offers(plugin, "preferred_allocation"),
-        deallocate_required=plugin.modes is not None,
+        post_stop_required=offers(plugin, "post_stop"),
+        deallocate_required=plugin.modes is not None or offers(plugin, "release"),
     )
 
 

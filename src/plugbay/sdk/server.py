@@ -144,6 +144,7 @@ class PluginServer:
             async with asyncio.TaskGroup() as tasks:
                 working = [tasks.create_task(self._discovery.run(watches), name=f"discover {self.resource}")]
                 working += [tasks.create_task(each.run(), name=f"check {self.resource}") for each in self._monitors]
+                working.append(tasks.create_task(self._service.releasing.run(), name=f"release {self.resource}"))
                 await self._wait_for_devices()
                 while not self.stopping.is_set():
                     await self._serve_incarnation(watches)

@@ -8,13 +8,15 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
 from plugbay.errors import DeviceListTooLarge, InvalidPreference, PartialAllocationError, RpcFailed, UnknownDevice
+from plugbay.model.assignments import Assignment
 from plugbay.model.devices import Device, PluginOptions, index_devices
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.sdk.calls import call
-from plugbay.sdk.plugin import DevicePlugin, options_of
+from plugbay.sdk.plugin import DevicePlugin, offers, options_of, resource_of
+from plugbay.sdk.release import ReleaseHooks, assignment_of
 from plugbay.wire.device_list import encode_devices
 from plugbay.wire.plugin_server import PreferenceRequest
 from plugbay.wire.transport import MAX_MESSAGE_BYTES
@@ -41,6 +43,9 @@ class PluginService:
     Args:
         streams_changed: called when a stream opens or ends.
         allocation_failed: told which devices could not be given, and why.
+
+    Attributes:
+        releasing: calls the hooks at the end of a use, while its `run` runs.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class PluginService:
         self._behind: Mapping[DeviceId, Device] = {}  # each listed device to the one it is, or is a replica of
         self._message = encode_devices(())
         self._streams: set[_Stream] = set()
+        self.releasing = ReleaseHooks()
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_draining = False
@@ -171,12 +177,26 @@ class PluginService:
         await call(self._plugin.pre_start_container, self._physical(devices))
 
     async def post_stop_container(self, devices: Sequence[DeviceId], operation: OperationId) -> None:
-        raise RpcFailed("Unimplemented", "method PostStopContainer not implemented")
+        if not offers(self._plugin, "post_stop"):
+            raise RpcFailed("Unimplemented", "method PostStopContainer not implemented")
+        await self.releasing.once(operation, self._plugin.post_stop, self._assignment(devices, operation))
 
     async def deallocate(self, devices: Sequence[DeviceId], operation: OperationId, reason: ReleaseReason) -> None:
-        if self._mode is None:
+        has_hook = offers(self._plugin, "release")
+        if not has_hook and self._mode is None:
             raise RpcFailed("Unimplemented", "method Deallocate not implemented")
-        self._mode.release(devices)
+        if has_hook:
+            await self.releasing.once(operation, self._plugin.release, self._assignment(devices, operation))
+        if self._mode is not None:
+            self._mode.release(devices)
+        logger.info("released %s of %s: %s", ", ".join(devices), self._plugin.resource_name, reason.value)
+
+    def _assignment(self, units: Sequence[DeviceId], operation: OperationId) -> Assignment:
+        """Also of devices that are gone; they are named as the manager does."""
+        if not units:
+            raise RpcFailed("InvalidArgument", "no devices named")
+        behind = [self._behind[unit].id if unit in self._behind else unit for unit in units]
+        return assignment_of(operation, resource_of(self._plugin), devices=behind, units=units)
 
     def _physical(self, ids: Sequence[DeviceId]) -> list[Device]:
         """As `_known`, with the devices behind replicas, each once."""
