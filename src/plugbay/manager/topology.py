@@ -88,7 +88,7 @@ class TopologyManager:
         requests, errors: number of admissions, and of those that failed under another policy than ``none``.
         durations: of admissions, in whole milliseconds.
         aligned, misaligned: number of containers, or of pods if that is the scope, which had to get everything from
-            one NUMA node and could, or could not.
+            one NUMA node and did, or could not.
     """
 
     def __init__(self, policy: TopologyPolicy, *, clock: Clock) -> None:
@@ -150,15 +150,19 @@ class TopologyManager:
             affinities[container.name] = affinity
             for part in parts:
                 await part.allocate(container, affinity)
+            self.aligned += self._guarantees_alignment and self._looks_at(Scope.CONTAINER)
+        self.aligned += self._guarantees_alignment and self._looks_at(Scope.POD)
+
+    @property
+    def _guarantees_alignment(self) -> bool:
+        return self.policy.kind is Kind.SINGLE_NUMA_NODE
 
     def _looks_at(self, scope: Scope) -> bool:
         return self.policy.kind is not Kind.NONE and self.policy.scope is scope
 
     def _affinity(self, hints: Iterable[Hints]) -> Mask:
         verdict = self.policy.decide(hints)
-        if self.policy.kind is Kind.SINGLE_NUMA_NODE:
-            self.aligned += verdict.is_admitted
-            self.misaligned += not verdict.is_admitted
         if not verdict.is_admitted:
+            self.misaligned += self._guarantees_alignment
             raise TopologyMisaligned
         return ANYWHERE if verdict.affinity.mask is None else verdict.affinity.mask

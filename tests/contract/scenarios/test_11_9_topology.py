@@ -6,6 +6,8 @@ The numbers of hints and merges alone are in tests/unit/topology, tests/unit/man
 from __future__ import annotations
 
 import asyncio
+import random
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -314,6 +316,38 @@ async def test_stuck_plugin_holds_up_only_who_wants_what_a_waiting_pod_wants(soc
         assert set(b.held("other")) == {"app"}
 
 
+async def test_single_node_policy_admits_exactly_what_fits_on_one(sockets: Path) -> None:
+    """Pods come and go by chance; who is admitted is compared with a look at every node."""
+    node_of = {f"{kind}{number}": number % 3 for kind in "gx" for number in range(9)}
+
+    def is_room(free: set[str], gophers: int, others: int, node: int) -> bool:
+        there = Counter(id[0] for id in free if node_of[id] == node)
+        return there["g"] >= gophers and there["x"] >= others
+
+    async with bench(sockets, topology=settings("single-numa-node"), numa=pretended_nodes(3)) as b:
+        for resource in (GOPHER, OTHER):
+            kind = "g" if resource == GOPHER else "x"
+            listed = placed(**{id: [node] for id, node in node_of.items() if id[0] == kind})
+            await b.plugin(*listed, resource=resource)
+        chance, free, held = random.Random(9), set(node_of), dict[str, set[str]]()
+        verdicts = Counter[bool]()
+        for step in range(150):
+            if held and chance.random() < 0.3:
+                gone = chance.choice(sorted(held))
+                free |= held.pop(gone)
+                await b.release(gone)
+                continue
+            uid, gophers, others = f"pod-{step}", chance.randint(0, 3), chance.randint(0, 3)
+            fits = any(is_room(free, gophers, others, node) for node in range(3))
+            assert (await admits(b, pod(uid, container("app", gopher=gophers, other=others))) == "") is fits
+            verdicts[fits] += 1
+            if fits and gophers + others:
+                held[uid] = {id for ids in b.held(uid)["app"].values() for id in ids}
+                assert len({node_of[id] for id in held[uid]}) == 1
+                free -= held[uid]
+        assert min(verdicts[True], verdicts[False]) > 20
+
+
 # --- another hint provider ------------------------------------------------------------------------------------------
 
 
@@ -418,7 +452,15 @@ async def test_admissions_are_counted(sockets: Path) -> None:
         await rejection(b.manager, pod("r", gopher=1))
         topology = b.manager.topology
         assert (topology.requests, topology.errors, topology.durations.count) == (3, 2, 3)
-        assert (topology.aligned, topology.misaligned) == (3, 1)
+        assert (topology.aligned, topology.misaligned) == (2, 1)
+
+
+async def test_pods_are_counted_where_they_are_looked_at(sockets: Path) -> None:
+    async with bench(sockets, topology=settings("single-numa-node", "pod"), numa=TWO_NODES) as b:
+        await b.plugin(*placed(a=[0], b=[1], c=[1]))
+        await b.admit(pod("p", container("x", gopher=1), container("y", gopher=1)))
+        await rejection(b.manager, pod("q", container("x", gopher=1), container("y", gopher=1)))
+        assert (b.manager.topology.aligned, b.manager.topology.misaligned) == (1, 1)
 
 
 async def test_without_a_policy_errors_do_not_count(sockets: Path) -> None:
