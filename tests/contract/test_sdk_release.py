@@ -1,0 +1,351 @@
+"""An author's `post_stop` and `release`, called by our manager over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from plugbay import Assignment, CannotRelease, Device, DevicePlugin, Replicas
+from plugbay.errors import RpcFailed
+from plugbay.manager.effects import Effect
+from plugbay.manager.release_rules import ReleaseLimits
+from plugbay.model.devices import PluginOptions
+from plugbay.model.ids import PodUid
+from plugbay.model.releases import OperationId, ReleaseReason
+from plugbay.sdk.plugin import options_of
+from plugbay.sdk.release import ReleaseHooks, assignment_of
+from plugbay.wire.plugin_client import PluginClient
+from tests.contract.bench_manager import DEADLINE_S, GOPHER, Bench, bench, pod
+from tests.contract.bench_release import gated
+from tests.contract.test_durability import CHILD, DEVICES, Killed, ManagerProcess
+from tests.contract.test_release_crashes import GATE
+from tests.contract.test_sdk_serving import ids, serving
+
+
+class Plain(DevicePlugin):
+    """Nothing more than devices."""
+
+    resource_name = GOPHER
+
+    def __init__(self, *names: str) -> None:
+        self.devices: Iterable[Device] = [Device(name) for name in names]
+        self.told: list[str] = []
+        self.keys: list[str] = []
+
+    def discover(self) -> Iterable[Device]:
+        return self.devices
+
+    def note(self, what: str, assignment: Assignment) -> None:
+        self.told.append(f"{what} {','.join(assignment.devices)}")
+        self.keys.append(assignment.key)
+
+
+class Cleaning(Plain):
+    """With plain hooks, which run in threads."""
+
+    def post_stop(self, assignment: Assignment) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        self.note("post_stop", assignment)
+
+    def release(self, assignment: Assignment) -> None:
+        self.note("release", assignment)
+
+
+class CleaningAsync(Plain):
+    async def post_stop(self, assignment: Assignment) -> None:
+        self.note("post_stop", assignment)
+
+    async def release(self, assignment: Assignment) -> None:
+        self.note("release", assignment)
+
+
+class Blocked(Plain):
+    """Its `release` waits for the test."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(*names)
+        self.entered = threading.Event()
+        self.open = threading.Event()
+
+    def release(self, assignment: Assignment) -> None:
+        self.note("release", assignment)
+        self.entered.set()
+        assert self.open.wait(DEADLINE_S)
+
+    async def until_entered(self) -> None:
+        assert await asyncio.to_thread(self.entered.wait, DEADLINE_S)
+
+
+async def run_pod(b: Bench, uid: str = "p") -> None:
+    await b.manager.admit(pod(uid))
+    await b.prepare(uid)
+    b.manager.container_ended(PodUid(uid), pod(uid).containers[0].name, f"{uid}-1")
+    await b.release(uid)
+    await b.manager.until_deallocated(PodUid(uid))
+
+
+@pytest.mark.parametrize("kind", [Cleaning, CleaningAsync])
+async def test_hooks_are_called_once_and_in_order(sockets: Path, kind: type[Plain]) -> None:
+    gopher = kind("a", "b")
+    async with gated(sockets) as b, serving(gopher, sockets):
+        await b.counts(2, 2)
+        await run_pod(b)
+        await b.counts(2, 2)
+    assert gopher.told == ["post_stop a", "release a"]
+    assert len(set(gopher.keys)) == 2
+
+
+async def test_nothing_is_called_with_the_gate_off(sockets: Path) -> None:
+    gopher = Cleaning("a")
+    async with bench(sockets) as b, serving(gopher, sockets):
+        await b.counts(1, 1)
+        await run_pod(b)
+        await b.counts(1, 1)
+    assert gopher.told == []
+
+
+def test_only_what_the_author_wrote_is_asked_for() -> None:
+    assert options_of(Plain()) == PluginOptions()
+    assert options_of(Cleaning()) == PluginOptions(post_stop_required=True, deallocate_required=True)
+    assert options_of(Blocked()) == PluginOptions(deallocate_required=True)
+
+
+async def test_hook_that_fails_is_called_again(sockets: Path) -> None:
+    class Clumsy(Plain):
+        def release(self, assignment: Assignment) -> None:
+            self.note("release", assignment)
+            if len(self.told) == 1:
+                raise OSError("the device is busy")
+
+    gopher = Clumsy("a")
+    async with gated(sockets) as b, serving(gopher, sockets):
+        await b.counts(1, 1)
+        await run_pod(b)
+        notice = await anext(b.manager.release_notices())
+        assert "OSError: the device is busy" in notice.message
+        await b.clock.sleep_through(0.5)
+        await b.counts(1, 1)
+    assert len(gopher.told) == 2
+    assert len(set(gopher.keys)) == 1
+
+
+async def test_hook_that_can_never_succeed_is_not_called_again(sockets: Path) -> None:
+    class Hopeless(Plain):
+        def release(self, assignment: Assignment) -> None:
+            self.note("release", assignment)
+            raise CannotRelease("there is no such register")
+
+    gopher = Hopeless("a")
+    async with gated(sockets) as b, serving(gopher, sockets):
+        await b.counts(1, 1)
+        await run_pod(b)
+        await b.counts(1, 1)
+        notice = await anext(b.manager.release_notices())
+        assert "code = FailedPrecondition desc = there is no such register" in notice.message
+    assert len(gopher.told) == 1
+
+
+async def test_repeat_of_a_slow_release_waits_for_it_instead_of_starting_another(sockets: Path) -> None:
+    gopher = Blocked("a")
+    async with gated(sockets, release=ReleaseLimits(attempt_timeout_s=0.2)) as b, serving(gopher, sockets):
+        await b.counts(1, 1)
+        await b.manager.admit(pod("p"))
+        await b.release("p")
+        await gopher.until_entered()
+        await b.clock.sleep_through(0.5)
+        await b.clock.until_asleep(1.0)  # the second attempt has joined, and was in vain as well
+        gopher.open.set()
+        await b.clock.sleep_through(1.0)
+        await b.counts(1, 1)
+    assert len(gopher.told) == 1
+
+
+async def test_devices_behind_replicas_and_devices_that_are_gone(sockets: Path) -> None:
+    gopher = Cleaning()
+    gopher.devices = [Device("a", sharing=Replicas(2))]
+    async with gated(sockets) as b, serving(gopher, sockets):
+        await b.counts(2, 2)
+        await b.manager.admit(pod("p", gopher=2))
+        gopher.devices = [Device("z")]
+        gopher.refresh()
+        await b.counts(1, 1)
+        gopher.devices = [Device("a", sharing=Replicas(2))]
+        gopher.refresh()
+        await b.counts(2, 2)
+        await b.release("p")
+        await b.manager.until_deallocated(PodUid("p"))
+    assert gopher.told == ["release a"]
+
+
+async def test_release_of_a_device_that_is_gone(sockets: Path) -> None:
+    gopher = Cleaning("a", "b")
+    async with gated(sockets) as b, serving(gopher, sockets):
+        await b.counts(2, 2)
+        await b.manager.admit(pod("p"))
+        gopher.devices = [Device("b")]
+        gopher.refresh()
+        await b.counts(1, 1)
+        await b.release("p")
+        await b.manager.until_deallocated(PodUid("p"))
+        assert gopher.told == ["release a"]
+
+
+async def test_plugin_without_hooks_answers_as_one_that_does_not_know_the_calls(sockets: Path) -> None:
+    async with bench(sockets) as b, serving(Plain("a"), sockets):
+        await b.counts(1, 1)
+        [socket] = (sockets / "device-plugins").glob("example*.sock")
+        client = PluginClient(socket)
+        for call in (
+            client.deallocate(ids("a"), OperationId("1"), ReleaseReason.POD_ENDED),
+            client.post_stop_container(ids("a"), OperationId("2")),
+        ):
+            with pytest.raises(RpcFailed, match="Unimplemented"):
+                await call
+        await client.close()
+
+
+async def test_operations_without_an_id_are_all_different(sockets: Path) -> None:
+    gopher = Cleaning("a")
+    async with bench(sockets) as b, serving(gopher, sockets):
+        await b.counts(1, 1)
+        [socket] = (sockets / "device-plugins").glob("example*.sock")
+        client = PluginClient(socket)
+        for _ in range(2):
+            await client.deallocate(ids("a"), OperationId(""), ReleaseReason.POD_ENDED)
+        for _ in range(2):
+            await client.deallocate(ids("a"), OperationId("same"), ReleaseReason.POD_ENDED)
+        await client.close()
+    assert len(gopher.told) == 3
+    assert len(set(gopher.keys)) == 3
+
+
+async def test_hooks_need_a_plugin_that_serves() -> None:
+    assignment = assignment_of(OperationId("1"), GOPHER, devices=ids("a"), units=ids("a"))
+    with pytest.raises(RpcFailed, match="does not serve"):
+        await ReleaseHooks().once(OperationId("1"), Cleaning().release, assignment)
+
+
+# --- kills ----------------------------------------------------------------------------------------------------------
+
+CLEANER = """
+import pathlib, sys, time
+from plugbay import Device, DevicePlugin, run
+
+class Cleaner(DevicePlugin):
+    resource_name = "example.com/gopher"
+
+    def discover(self):
+        return [Device("a")]
+
+    def release(self, assignment):
+        print(assignment.key, flush=True)
+        if sys.argv[2] == "hang":
+            time.sleep(1000)
+
+run(Cleaner(), kubelet_root=sys.argv[1])
+"""
+
+
+@asynccontextmanager
+async def cleaner(root: Path, how: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CLEANER, str(root), how, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def key_of(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(DEADLINE_S):
+        return (await process.stdout.readline()).decode().strip()
+
+
+async def test_plugin_is_killed_during_its_release(sockets: Path) -> None:
+    async with gated(sockets) as b:
+        async with cleaner(sockets, "hang") as process:
+            await b.counts(1, 1)
+            await b.manager.admit(pod("p"))
+            await b.release("p")
+            before = await key_of(process)
+            process.kill()
+            await b.counts(1, 0)
+        async with cleaner(sockets, "work") as process:
+            assert await key_of(process) == before
+            await b.counts(1, 1)
+
+
+@asynccontextmanager
+async def bare_manager(root: Path, *fate: str) -> AsyncIterator[ManagerProcess]:
+    """`crashing_manager.py` with the gate on, and no plugin."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(CHILD),
+        str(root),
+        *fate,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=os.environ | {"FEATURE_GATES": GATE},
+    )
+    manager = ManagerProcess(process)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(manager.read())
+            await manager.answer_to(0)
+            yield manager
+            if process.returncode is None:
+                await manager.stop()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def test_manager_is_killed_during_the_release(sockets: Path) -> None:
+    """The hook goes on; the next manager's repeat joins it."""
+    gopher = Blocked(*(f"g{number}" for number in range(DEVICES)))
+    async with serving(gopher, sockets):
+        async with bare_manager(sockets) as manager:
+            await manager.ask("wait")
+            await manager.ask("admit", pod="p", count=1)
+            asking = asyncio.ensure_future(manager.ask("release", pod="p"))
+            await gopher.until_entered()
+            manager.process.kill()
+            with pytest.raises(Killed):
+                await asking
+            assert await manager.process.wait() == -signal.SIGKILL
+        async with bare_manager(sockets) as manager:
+            await manager.ask("wait")
+            gopher.open.set()
+            await manager.ask("settled")
+            assert "held" in await manager.ask("admit", pod="q", count=DEVICES)
+    assert gopher.told == ["release g0"]
+
+
+async def test_manager_is_killed_after_the_release(sockets: Path) -> None:
+    """It asks again, as it may not have heard the answer; the hook is not called again."""
+    gopher = Cleaning(*(f"g{number}" for number in range(DEVICES)))
+    async with serving(gopher, sockets):
+        async with bare_manager(sockets, Effect.CALLED_DEALLOCATE.value, "1") as manager:
+            await manager.ask("wait")
+            await manager.ask("admit", pod="p", count=1)
+            with pytest.raises(Killed):
+                await manager.ask("release", pod="p")
+            assert await manager.process.wait() == -signal.SIGKILL
+        async with bare_manager(sockets) as manager:
+            await manager.ask("wait")
+            await manager.ask("settled")
+            assert "held" in await manager.ask("admit", pod="q", count=DEVICES)
+    assert gopher.told == ["release g0"]
