@@ -94,6 +94,34 @@ async def test_failed_add_is_undone(cni: Cni) -> None:
     assert cni.machine.called() == [("first", "ADD"), ("second", "ADD"), ("second", "DEL"), ("first", "DEL")]
 
 
+async def test_second_add_does_not_undo_the_first(cni: Cni) -> None:
+    cni.configure()
+    assert (await cni("add", "c1", "--netns", "/n")).code == 0
+    assert cni.machine.calls
+    again = await cni("add", "c1", "--netns", "/n")
+    assert again == (2, "", "plugbay: error: container c1 is on network net already; see `plugbay cni del`\n")
+    assert not cni.machine.calls
+    assert (await cni("add", "c1", "--netns", "/n", "--ifname", "net1")).code == 0
+
+
+async def test_one_of_several_interfaces_is_detached(cni: Cni) -> None:
+    cni.configure()
+    for ifname in ("eth0", "net1"):
+        assert (await cni("add", "c1", "--netns", "/n", "--ifname", ifname)).code == 0
+    assert await cni("del", "c1", "--ifname", "net1", "--netns", "/other") == (0, "", "")
+    assert [each.name for each in cni.machine.results.iterdir()] == ["net-c1-eth0"]
+    assert {each["environ"]["CNI_NETNS"] for each in cni.machine.calls[-2:]} == {"/other"}
+
+
+async def test_arguments_of_del_are_used(cni: Cni) -> None:
+    cni.configure()
+    assert (await cni("add", "c1", "--netns", "/n", "--port", "8080:80", "--args", "A=b")).code == 0
+    assert await cni("del", "c1", "--port", "8081:81", "--args", "C=d") == (0, "", "")
+    first = cni.machine.calls[-1]
+    assert first["environ"]["CNI_ARGS"] == "C=d"
+    assert [each["hostPort"] for each in first["config"]["runtimeConfig"]["portMappings"]] == [8081]
+
+
 async def test_hung_plugin_is_ended(cni: Cni) -> None:
     cni.configure()
     cni.machine.install("first", 'import time\nif command == "ADD": time.sleep(600)')
@@ -334,6 +362,16 @@ async def test_misspelled_members_are_noticed(cni: Cni) -> None:
     assert 'plugins[0].isGatway: is not known here, and ignored\n  hint: did you mean "isGateway"?' in shown.out
     assert 'cniversion: is not known here, and ignored\n  hint: did you mean "cniVersion"?' in shown.out
     assert "MTU" not in shown.out
+
+
+async def test_limits_that_are_ignored_are_noticed(cni: Cni) -> None:
+    cni.machine.install("bandwidth", "")
+    limits = {"type": "bandwidth", "ingressRate": 8000, "ingressBurst": 8000}
+    for capabilities, ignored in (({}, False), ({"bandwidth": True}, True)):
+        document = GOOD | {"plugins": [{"type": "first"}, limits | {"capabilities": capabilities}]}
+        cni.configure(content=document)
+        shown = await cni("validate")
+        assert (shown.code, "the limits of pods are ignored" in shown.out) == (0, ignored)
 
 
 async def test_example_is_valid(cni: Cni) -> None:

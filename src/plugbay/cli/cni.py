@@ -86,8 +86,9 @@ def _add_del(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "del",
         help="detach a container from a network",
-        description="Run every plugin with DEL, in reverse order. Without --network, everything that is remembered "
-        "of the container is undone, with what it was given then. What is gone already is no error.",
+        description="Run every plugin with DEL, in reverse order. Everything that is remembered of the container is "
+        "undone, with what it was given then; --network and plugin arguments choose one network, and say otherwise. "
+        "What is gone already is no error.",
     )
     _add_container(parser)
     parser.add_argument("--netns", metavar="NETNS", help="its network namespace (default: the remembered one)")

@@ -22,9 +22,9 @@ from plugbay.cni.config import NetworkConfig
 from plugbay.cni.directory import config_files, load_file
 from plugbay.cni.result_encoding import encode
 from plugbay.cni.runtime import CniRuntime
-from plugbay.errors import NetworkPluginFailed, NetworkPluginMissing, PlugbayError
+from plugbay.errors import NetworkPluginFailed, NetworkPluginMissing, PlugbayError, UsageError
 from plugbay.kernel.netns import make_netns, remove_netns
-from plugbay.node.network import add_loopback
+from plugbay.node.network import add_loopback, remove_loopback
 
 _FAILED: Final = 1
 _INDENT: Final = 4
@@ -44,6 +44,9 @@ def add(args: argparse.Namespace) -> int:
 
 
 async def _add(runtime: CniRuntime, network: NetworkConfig, attachment: Attachment, args: argparse.Namespace) -> int:
+    if any(each.network == network.name for each in _remembered(runtime, attachment)):
+        # Undoing this one would undo that one.
+        raise UsageError(f"container {args.container} is on network {network.name} already; see `plugbay cni del`")
     netns = Path(attachment.netns)
     if args.make_netns:
         make_netns(netns, proc_root=arguments.PROC)
@@ -54,6 +57,8 @@ async def _add(runtime: CniRuntime, network: NetworkConfig, attachment: Attachme
     except BaseException as error:
         if not isinstance(error, NetworkPluginMissing):  # then nothing was done
             await _undo(runtime, network, attachment)
+        if args.loopback:
+            await remove_loopback(runtime, attachment)
         if args.make_netns:
             remove_netns(netns)
         raise
@@ -74,16 +79,18 @@ def delete(args: argparse.Namespace) -> int:
 
 async def _delete(runtime: CniRuntime, args: argparse.Namespace) -> int:
     netns = None if args.netns is None else arguments.namespace(args.netns)
-    remembered = _remembered(runtime, args.container)
-    if args.network is None and remembered:
-        await runtime.detach_cached(args.container, netns=netns)
+    remembered = [
+        each for each in runtime.cache.entries_of(args.container) if args.ifname in (None, each.attachment.ifname)
+    ]
+    says_how = args.network or args.args or args.capability or args.port or args.annotation
+    if remembered and not says_how:
+        await runtime.detach_cached(args.container, netns=netns, ifname=args.ifname)
     else:
         network = arguments.network(args)
-        await runtime.detach(network, _attachment(args, network, remembered))
-    namespaces = {netns} if netns else {each.attachment.netns for each in remembered}
+        await runtime.detach(network, _attachment(runtime, args, network))
     if args.remove_netns:
-        for path in sorted(namespaces - {None, ""}, key=str):
-            remove_netns(Path(str(path)))
+        for path in sorted({netns} if netns else {each.attachment.netns for each in remembered} - {""}):
+            remove_netns(Path(path))
     return 0
 
 
@@ -93,7 +100,7 @@ def check(args: argparse.Namespace) -> int:
 
 async def _check(runtime: CniRuntime, args: argparse.Namespace) -> int:
     network = arguments.network(args)
-    await runtime.check(network, _attachment(args, network, _remembered(runtime, args.container)))
+    await runtime.check(network, _attachment(runtime, args, network))
     return 0
 
 
@@ -195,15 +202,17 @@ async def _version(args: argparse.Namespace) -> int:
     return 0 if len(told) == len(names) else _FAILED
 
 
-def _remembered(runtime: CniRuntime, container: str) -> list[CachedResult]:
-    return [each for each in runtime.cache.entries() if each.attachment.container_id == container]
+def _remembered(runtime: CniRuntime, attachment: Attachment) -> list[CachedResult]:
+    entries = runtime.cache.entries_of(attachment.container_id)
+    return [each for each in entries if each.attachment.ifname == attachment.ifname]
 
 
-def _attachment(args: argparse.Namespace, network: NetworkConfig, remembered: Sequence[CachedResult]) -> Attachment:
+def _attachment(runtime: CniRuntime, args: argparse.Namespace, network: NetworkConfig) -> Attachment:
     """The attachment that the arguments mean: what they leave open is as it was when it was made."""
-    ifname = args.ifname or DEFAULT_IFNAME
-    known = [each.attachment for each in remembered if each.network == network.name]
-    found = next((each for each in known if each.ifname == ifname), Attachment(args.container, "", ifname))
+    found = Attachment(args.container, "", args.ifname or DEFAULT_IFNAME)
+    for each in _remembered(runtime, found):
+        if each.network == network.name:
+            found = each.attachment
     if args.netns is not None:
         found = replace(found, netns=arguments.namespace(args.netns))
     if given := arguments.plugin_args(args):

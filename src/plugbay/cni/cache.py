@@ -82,6 +82,14 @@ class ResultCache:
         found = {name: entry for directory in (self._pending, self._results) for name, entry in _read(directory)}
         return [found[name] for name in sorted(found)]
 
+    def entries_of(self, container_id: str) -> list[CachedResult]:
+        """Those of one container, by network and interface.
+
+        Raises:
+            PathUnusable: a directory cannot be read.
+        """
+        return [each for each in self.entries() if each.attachment.container_id == container_id]
+
     def _put(self, directory: Path, entry: CachedResult) -> None:
         path = directory / _name(entry.network, entry.attachment)
         try:

@@ -79,19 +79,22 @@ class CniRuntime:
         async with self._exclusion.of_container(network.name, attachment.container_id):
             await self._detach(await self._negotiated(network), attachment)
 
-    async def detach_cached(self, container_id: str, *, netns: str | None = None) -> list[CachedResult]:
+    async def detach_cached(
+        self, container_id: str, *, netns: str | None = None, ifname: str | None = None
+    ) -> list[CachedResult]:
         """Undo every `attach` of a container that is remembered, with what it was given then; returns what it was.
 
-        This does not need today's configuration. Later attachments go first.
+        This does not need today's configuration.
 
         Args:
             netns: the container's namespace now; empty when it is gone, None to take the remembered one.
+            ifname: only this interface; None for all, the last by name first.
 
         Raises:
             As `detach`.
         """
-        entries = await asyncio.to_thread(self.cache.entries)
-        own = [each for each in entries if each.attachment.container_id == container_id]
+        entries = await asyncio.to_thread(self.cache.entries_of, container_id)
+        own = [each for each in entries if ifname in (None, each.attachment.ifname)]
         for entry in reversed(own):
             attachment = entry.attachment if netns is None else replace(entry.attachment, netns=netns)
             await self.detach(remembered_network(entry), attachment)

@@ -9,7 +9,7 @@ from typing import Final
 from plugbay.cni import documents, places
 from plugbay.cni.capabilities import WELL_KNOWN
 from plugbay.cni.config import LIST_EXTENSION, NetworkConfig, PluginConfig, parse_list, parse_single
-from plugbay.cni.documents import Object
+from plugbay.cni.documents import Object, member
 from plugbay.cni.findings import Finding, Report, Severity
 from plugbay.cni.known_plugins import CHAINED, COMMON, MEMBERS
 from plugbay.cni.places import Path, Place
@@ -113,7 +113,10 @@ def _check_capabilities(report: Report, path: Path, plugin: PluginConfig) -> Non
                 (*path, "capabilities", name), "is no capability that runtimes know", f'did you mean "{close}"?'
             )
     wanted = {"portmap": "portMappings", "bandwidth": "bandwidth"}.get(plugin.type)
-    if wanted and wanted not in plugin.capabilities and not (MEMBERS["bandwidth"] & plugin.document.keys()):
+    is_static = plugin.type == "bandwidth" and any(member(plugin.document, each) for each in MEMBERS["bandwidth"])
+    if is_static and wanted in plugin.capabilities:
+        report.warn(path, "the limits of pods are ignored, as this object has its own", "leave one of the two out")
+    elif wanted and wanted not in plugin.capabilities and not is_static:
         problem = f"{plugin.type} is never told anything, as its capability {wanted} is not switched on"
         report.warn(path, problem, f'add "capabilities": {{"{wanted}": true}}')
 

@@ -22,6 +22,7 @@ from plugbay.errors import (
     InvalidNetworkResult,
     NamespaceUnusable,
     NetworkNotFound,
+    NetworkPluginFailed,
     NetworkPluginMissing,
     PlugbayError,
 )
@@ -153,6 +154,14 @@ async def add_loopback(runtime: CniRuntime, pod: Attachment, *, proc_root: Path)
         return await runtime.attach(LOOPBACK, Attachment(pod.container_id, pod.netns, _LO))
     except NetworkPluginMissing:  # nothing was done
         return await asyncio.to_thread(bring_up_loopback, Path(pod.netns), proc_root=proc_root)
+
+
+async def remove_loopback(runtime: CniRuntime, pod: Attachment) -> None:
+    """Undo `add_loopback`; one that is built in leaves nothing that its namespace does not take along."""
+    try:
+        await runtime.detach(LOOPBACK, Attachment(pod.container_id, pod.netns, _LO))
+    except (NetworkPluginMissing, NetworkPluginFailed) as error:
+        _logger.info("container %s: %s", pod.container_id, error)
 
 
 def bring_up_loopback(netns: Path, *, proc_root: Path) -> Result:
