@@ -191,9 +191,10 @@ class Guests:
         """Who asked has hung up; there is nothing else it could say."""
         guest.is_left = True
         self._watched.unregister(guest.connection.fileno())
-        kill_guest(guest)
         if guest.has_ended:
             self._forget(guest)
+        else:
+            kill_guest(guest)  # and the rest of its session when its end is noted
 
     def _forget(self, guest: Guest) -> None:
         if guest.pid:

@@ -89,6 +89,10 @@ class ProcessRuntime:
         for instance in instances:
             if instance.id in self._starting:
                 continue
+            if instance.process is None and instance.exit is None:
+                # Its node was killed first, so its command never ran: as if it had never been made.
+                await asyncio.to_thread(self._directories.remove, instance.id)
+                continue
             try:
                 states.append(await self._settle(instance))
             except InstanceNotFound:

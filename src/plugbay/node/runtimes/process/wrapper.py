@@ -5,7 +5,8 @@ nothing of plugbay. Every step leaves what a later node can make sense of:
 
 1. The container's process is forked, opens its session, and waits.
 2. ``process.json`` says who both are, durably.
-3. The node is told. When it is gone the command never runs: a new node may have looked before step 2.
+3. The node is told. When it is gone the command never runs: a new node may have looked before step 2, and taken the
+   container for one that was never made.
 4. The process is let go, and becomes the command. When that fails, ``exit.json`` says at which step and why.
 5. Who connects to the socket that was passed on as descriptor 3 gets commands run beside the container (`guests`).
 6. At its end what is left of its session is killed, those commands too, and ``exit.json`` says how it ended, durably.
@@ -53,7 +54,11 @@ def main(directory: str, boot_id: str) -> None:
     # If anything fails here, this process ends, the gate closes, and the other one ends as well.
     members = f'"boot_id":"{boot_id}","wrapper":{identify(os.getpid())},"process":{identify(pid)}'
     write_durably(here, "process.json", f'{{{members},"started_at":{time.time():.6f}}}')
-    os.write(REPORT, b"recorded\n")
+    try:
+        os.write(REPORT, b"recorded\n")
+    except OSError:
+        os.unlink("process.json", dir_fd=here)  # the node is gone, and what never ran was never made
+        raise
     os.write(open_gate, b"1")
     reason = os.read(failure, 100).decode()
     if reason:

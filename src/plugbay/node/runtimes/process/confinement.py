@@ -1,0 +1,110 @@
+"""What stands between a wrapper and its container's command: nothing, or an engine that puts it into namespaces."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from plugbay.kernel.processes import ProcessIdentity, signal_group
+from plugbay.node.runtimes.exec_input import Console
+from plugbay.node.runtimes.port import ContainerId, ContainerSpec
+from plugbay.node.runtimes.process.launch import check_paths, container_environment
+from plugbay.node.runtimes.process.records import Instance, ProcessRecord, start_failure
+
+_PROC: Final = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What the wrapper of an instance runs, and what the instance's directory holds for it.
+
+    Attributes:
+        files: content of files, by their path in the directory; directories are made as needed.
+        links: symbolic links, by their path in the directory.
+        directories: those that would not be made otherwise.
+    """
+
+    argv: tuple[str, ...]
+    working_dir: str
+    env: Mapping[str, str]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    directories: tuple[str, ...] = ()
+
+
+class Confinement(Protocol):
+    """How containers are started, entered and ended. ``directory`` is always that of the instance."""
+
+    name: str
+
+    def launch(self, spec: ContainerSpec, container: ContainerId, directory: Path) -> Launch:
+        """Look at what the container counts on, and say how it is run; may wait for the disk. Changes nothing.
+
+        Raises:
+            ContainerStartError: it cannot be made as it is wanted.
+        """
+        ...
+
+    async def until_started(self, directory: Path, *, wrapper: ProcessIdentity) -> None:
+        """Return when the container's command runs, or the wrapper has ended."""
+        ...
+
+    def start_failure(self, instance: Instance, directory: Path) -> str:
+        """Why the command of an instance that has ended never ran; empty if it did. Reads a file at most."""
+        ...
+
+    def command(self, container: ContainerId, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
+        """What the wrapper has to run for ``argv`` to run beside the container."""
+        ...
+
+    def command_failure(self, exit_code: int, said: bytes) -> str:
+        """Why a command never ran, judging by how it ended and what its standard error ends with; empty if it did."""
+        ...
+
+    async def kill(self, container: ContainerId, record: ProcessRecord) -> None:
+        """End the container now."""
+        ...
+
+    async def clear(self, container: ContainerId) -> None:
+        """Have nothing left running of an instance whose wrapper has ended, in whatever way."""
+        ...
+
+
+class Unconfined:
+    """The command itself, on the host: for `Confinement`.
+
+    Args:
+        home: what ``HOME`` is in containers.
+    """
+
+    name = "process"
+
+    def __init__(self, *, home: str) -> None:
+        self._home = home
+
+    def launch(self, spec: ContainerSpec, container: ContainerId, directory: Path) -> Launch:
+        check_paths(spec)
+        return Launch(spec.argv, spec.working_dir or "/", container_environment(spec, home=self._home))
+
+    async def until_started(self, directory: Path, *, wrapper: ProcessIdentity) -> None:
+        """The wrapper has told already."""
+
+    def start_failure(self, instance: Instance, directory: Path) -> str:
+        if instance.exit is None or not instance.exit.failed_step:
+            return ""
+        return start_failure(instance.spec, instance.exit)
+
+    def command(self, container: ContainerId, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
+        return tuple(argv)
+
+    def command_failure(self, exit_code: int, said: bytes) -> str:
+        return ""  # the wrapper tells
+
+    async def kill(self, container: ContainerId, record: ProcessRecord) -> None:
+        signal_group(record.process, signal.SIGKILL, proc_root=_PROC)
+
+    async def clear(self, container: ContainerId) -> None:
+        """What was left of the session was killed with it."""
