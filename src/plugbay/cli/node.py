@@ -15,6 +15,7 @@ from plugbay.cli.parsing import (
     add_root,
     duration_s,
 )
+from plugbay.cli.release_options import add_release_options
 from plugbay.cli.topology_options import add_topology_options
 
 
@@ -96,6 +97,7 @@ def _add_up(commands: Subparsers) -> CommandParser:
         "is stopped (default: %(default)s)",
     )
     add_topology_options(parser)
+    add_release_options(parser)
     parser.add_argument(
         "--feature-gates",
         metavar="NAME=BOOL,...",

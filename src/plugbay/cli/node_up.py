@@ -11,6 +11,7 @@ from typing import Final
 
 from plugbay.cli.logs import configure_logs
 from plugbay.cli.output import show
+from plugbay.cli.release_options import release_limits
 from plugbay.cli.roots import chosen_root
 from plugbay.manager.config import ForeignCheckpoint
 from plugbay.manager.gates import parse_feature_gates
@@ -33,6 +34,7 @@ def run_node_up(args: argparse.Namespace) -> int:
         max_pods=args.max_pods,
         manifests=args.manifests.absolute() if args.manifests else None,
         gates=parse_feature_gates(args.feature_gates),
+        release=release_limits(args),
         topology=TopologySettings(
             args.topology_manager_policy,
             args.topology_manager_scope,

@@ -28,7 +28,7 @@ from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.ops.databases import open_database
 
-_MIGRATIONS: Final = (
+MIGRATIONS: Final = (
     """
 CREATE TABLE assignment (
     pod TEXT NOT NULL,
@@ -183,7 +183,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._connection = open_database(path, _MIGRATIONS)
+        self._connection = open_database(path, MIGRATIONS)
         self._waiting: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_until_closed, name="plugbay-store", daemon=True)
         self._thread.start()

@@ -1,14 +1,26 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from plugbay.errors import StoreUnusable
+from plugbay.manager.operations import Operation, OperationKind
 from plugbay.manager.state import Assignment
-from plugbay.manager.store import SaveAssignments, SaveResource, open_store
+from plugbay.manager.store import (
+    MIGRATIONS,
+    DeleteOperations,
+    DeletePod,
+    SaveAssignments,
+    SaveEnd,
+    SaveOperation,
+    SaveResource,
+    open_store,
+)
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.ops.databases import open_database
 
 NAME = ResourceName("example.com/r")
@@ -69,3 +81,50 @@ def test_migrations_are_run_once_each(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(StoreUnusable, match="newer"):
         open_database(path, first)
+
+
+def operation(id: str, *, attempts: int = 0, devices: tuple[str, ...] = ("a", "b")) -> Operation:
+    return Operation(
+        OperationId(id),
+        OperationKind.POST_STOP,
+        NAME,
+        tuple(map(DeviceId, devices)),
+        PodUid("p"),
+        datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC),
+        container=ContainerName("c"),
+        instance="c-1",
+        reason=ReleaseReason.ORPHANED,
+        attempts=attempts,
+    )
+
+
+async def test_operations_come_back_in_their_order_and_as_they_were_last(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "s.db") as store:
+        await store.commit(
+            [SaveOperation(operation("z")), SaveOperation(operation("a")), SaveOperation(operation("m"))]
+        )
+        await store.commit(
+            [SaveOperation(operation("z", attempts=3, devices=("a",))), DeleteOperations((OperationId("m"),))]
+        )
+        await store.commit(
+            [SaveEnd(PodUid("p"), ContainerName("c"), "c-1"), SaveEnd(PodUid("p"), ContainerName("c"), "c-2")]
+        )
+        await store.commit([SaveEnd(PodUid("q"), ContainerName("c"), "d-1")])
+        await store.commit([DeletePod(PodUid("q"))])
+    async with open_store(tmp_path / "s.db") as store:
+        stored = store.load()
+    assert stored.operations == (operation("z", attempts=3, devices=("a",)), operation("a"))
+    assert stored.ends == {("p", "c"): "c-2"}
+
+
+async def test_file_of_the_first_version_is_taken_up(tmp_path: Path) -> None:
+    """Made by the first migration alone, as a plugbay without these calls did."""
+    path = tmp_path / "s.db"
+    connection = open_database(path, MIGRATIONS[:1])
+    connection.execute("INSERT INTO resource VALUES (?)", (NAME,))
+    connection.close()
+    async with open_store(path) as store:
+        await store.commit([SaveOperation(operation("1"))])
+        stored = store.load()
+    assert stored.resources == (NAME,)
+    assert stored.operations == (operation("1"),)

@@ -1,0 +1,90 @@
+"""Limits and retries of PostStopContainer and Deallocate (spec 12.8)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import grpc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugbay.errors import RpcFailed
+from plugbay.manager.operations import Operation, OperationKind
+from plugbay.manager.release_rules import (
+    MAX_BACK_OFF_S,
+    ReleaseLimits,
+    Verdict,
+    back_off_s,
+    left_s,
+    may_have_happened,
+    verdict_of,
+)
+from plugbay.model.ids import DeviceId, PodUid, ResourceName
+from plugbay.model.releases import OperationId
+from plugbay.wire.status import go_name
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DONE = {"OK"}
+REFUSED = {"InvalidArgument", "NotFound", "FailedPrecondition", "PermissionDenied", "OutOfRange"}
+
+
+def operation(attempts: int = 0) -> Operation:
+    devices = (DeviceId("a"),)
+    return Operation(
+        OperationId("1"),
+        OperationKind.DEALLOCATE,
+        ResourceName("example.com/r"),
+        devices,
+        PodUid("p"),
+        NOW,
+        attempts=attempts,
+    )
+
+
+@pytest.mark.parametrize("code", grpc.StatusCode, ids=lambda code: code.name)
+def test_every_status_has_its_verdict(code: grpc.StatusCode) -> None:
+    name = go_name(code)
+    wanted = Verdict.RETRY
+    if name in DONE:
+        wanted = Verdict.DONE
+    elif name in REFUSED:
+        wanted = Verdict.REFUSED
+    elif name == "Unimplemented":
+        wanted = Verdict.UNSUPPORTED
+    assert verdict_of(name) is wanted
+
+
+def test_gaps_double_up_to_two_minutes() -> None:
+    gaps = [back_off_s(attempts) for attempts in range(1, 12)]
+    assert gaps == [0.5, 1, 2, 4, 8, 16, 32, 64, 122, 122, 122]
+
+
+@given(st.integers(1, 10_000))
+def test_gaps_never_shrink_and_never_pass_the_limit(attempts: int) -> None:
+    assert 0 < back_off_s(attempts) <= back_off_s(attempts + 1) <= MAX_BACK_OFF_S
+
+
+def test_patience_ends_by_age_and_by_attempts() -> None:
+    limits = ReleaseLimits(max_age_s=10, max_attempts=3)
+    assert left_s(operation(), limits, NOW) == 10
+    assert left_s(operation(2), limits, NOW + timedelta(seconds=4)) == 6
+    assert left_s(operation(3), limits, NOW) == 0
+    assert left_s(operation(), limits, NOW + timedelta(seconds=11)) == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "detail", "may_have"),
+    [
+        ("DeadlineExceeded", "context deadline exceeded", True),
+        ("Unavailable", "connection refused", True),
+        ("Canceled", "grpc: the client connection is closing", True),
+        ("Unknown", "Stream removed", True),
+        ("Internal", "grpc: failed to unmarshal the received message: x", True),
+        ("Unknown", "OSError: no such device", False),
+        ("Internal", "no power", False),
+        ("Unimplemented", "unknown method Allocate", False),
+    ],
+)
+def test_which_failed_calls_may_have_happened(code: str, detail: str, may_have: bool) -> None:
+    assert may_have_happened(RpcFailed(code, detail)) is may_have
