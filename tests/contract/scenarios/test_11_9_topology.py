@@ -292,6 +292,28 @@ async def test_unhealthy_devices_are_not_hinted_at_but_make_the_smallest_set(soc
         assert await admits(b, pod("p", gopher=2)) == MISALIGNED
 
 
+@pytest.mark.parametrize(
+    ("policy", "of_waiting", "of_later"), [("none", "y", "x"), *((each, "x", "y") for each in ALL[1:])]
+)
+async def test_pod_that_waits_for_a_stuck_plugin_keeps_its_turn_elsewhere_where_all_must_fit(
+    sockets: Path, policy: str, of_waiting: str, of_later: str
+) -> None:
+    """Without a policy the later pod is served at once; else it might take away what the first one is to lie beside."""
+    async with bench(sockets, topology=settings(policy), numa=pretended_nodes(1)) as b:
+        stuck = await b.plugin(*placed(a=[0]))
+        await b.plugin(*placed(x=[0], y=[0]), resource=OTHER)
+        stuck.allocate_answer = call = Gate(stuck.allocate_answer)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(b.manager.admit(pod("waiting", container("app", gopher=1, other=1))))
+            await call.entered.wait()
+            later = tasks.create_task(b.manager.admit(pod("later", container("app", other=1))))
+            if policy == "none":
+                await later
+            call.open.set()
+        assert b.held("waiting") == {"app": {GOPHER: ("a",), OTHER: (of_waiting,)}}
+        assert b.held("later") == {"app": {OTHER: (of_later,)}}
+
+
 async def test_pods_that_want_the_same_resources_in_any_order_take_turns(sockets: Path) -> None:
     """Each wants both for several containers, and there is enough for one of them only."""
     async with bench(sockets, topology=settings("best-effort"), numa=TWO_NODES) as b:

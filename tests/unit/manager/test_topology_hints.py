@@ -143,6 +143,12 @@ def test_reusable_devices_come_first_and_count() -> None:
     assert hints_for(state, 2, reusable=["a"]) == (hint(0, preferred=True), hint(0, 1, preferred=False))
 
 
+def test_reusable_devices_make_up_for_those_in_use() -> None:
+    state = state_of(placed(a=(0,), b=(0,), c=(1,)), [(UID, "init", ["a"]), ("uid-other", "c", ["c"])])
+    assert hints_for(state, 2, reusable=["a"]) == (hint(0, preferred=True), hint(0, 1, preferred=False))
+    assert hints_for(state, 3, reusable=["a"]) == ()
+
+
 def test_reusable_device_without_topology_neither_counts_nor_stands_in_the_way() -> None:
     state = state_of(placed(a=None, b=(0,), c=(1,)), [(UID, "init", ["a"])])
     assert hints_for(state, 2, reusable=["a"]) == (hint(0, 1, preferred=True),)

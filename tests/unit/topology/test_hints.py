@@ -35,6 +35,11 @@ def test_s102_one_in_use_on_each_node_leaves_what_nobody_would_prefer() -> None:
     assert generate_hints(TWO_EACH, [0, 1], required=2, available=0b1010) == hints((0, 1), preferred=0)
 
 
+def test_smallest_sets_that_would_do_are_preferred() -> None:
+    found = generate_hints({0: 0b001, 1: 0b010, 2: 0b100}, [0, 1, 2], required=2, available=0b111)
+    assert found == hints((0, 1), (0, 2), (1, 2), (0, 1, 2), preferred=3)
+
+
 def test_reusable_units_must_be_covered_and_count() -> None:
     found = generate_hints(TWO_EACH, [0, 1], required=2, available=0b1010, reusable=0b0001)
     assert found == hints((0,), (0, 1), preferred=1)
