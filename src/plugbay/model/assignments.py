@@ -9,6 +9,7 @@ Source: the device plugins' share of the model that Dynamic Resource Allocation 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, NewType
 
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
@@ -18,6 +19,15 @@ AssignmentKey = NewType("AssignmentKey", str)
 
 _ANY_CONTAINER: Final = ContainerName("")
 _UNKNOWN: Final = PodUid("")
+
+
+class Origin(Enum):
+    """Who said that a use of devices is over."""
+
+    KUBELET = "kubelet"
+    """It called PostStopContainer or Deallocate, which kubelets of today never do."""
+    SYNTHESISED = "synthesised"
+    """Nobody: it was concluded, from a kubelet's checkpoint or from a reboot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +69,7 @@ class Assignment:
         devices: as the plugin named them, each once; of replicas, the devices behind.
         units: as the kubelet names them: replicas one by one. The same as ``devices`` when nothing is said.
         owners: empty while nobody knows, which it is at Allocate. More than one when a pod's containers share them.
+        origin: who said that the use is over; None as long as it is not.
 
     Raises:
         ValueError: no key, no devices, or one of them twice.
@@ -69,6 +80,7 @@ class Assignment:
     devices: tuple[DeviceId, ...]
     units: tuple[DeviceId, ...] = ()
     owners: tuple[Owner, ...] = ()
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         if not self.units:

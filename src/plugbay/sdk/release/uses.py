@@ -1,0 +1,224 @@
+"""Uses of devices, and what a kubelet's checkpoint proves about them: pure.
+
+A use is over when no checkpoint lists its devices any more: kubelets drop a pod's assignments only after its containers
+have stopped. Two things break that rule, and both come with a restart of the kubelet:
+
+* Its checkpoint may be lost or removed. Then containers run on with devices that the kubelet knows nothing of. So what
+  began in an earlier life of the kubelet counts as absent only if it was listed in this life too, or if this kubelet
+  is known to have read the file of the one before, or if the kubelet's directory of the pod is gone.
+* It may refuse a pod that ran (spec 4.7), and drops its assignments seconds before it stops the containers.
+  So for `SETTLE_S` after its start nothing from an earlier life counts as absent.
+
+Source: spec 4.7, 4.8, 4.12, 7.1; ``HandlePodAdditions`` and ``filterOutInactivePods`` of kubelet 1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from plugbay.model.assignments import Assignment, AssignmentKey, Origin, Owner
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+
+SETTLE_S: Final = 60.0
+"""A refused pod's containers are stopped after some 2 s, and have 30 s by default to end."""
+GRACE_S: Final = 10.0
+"""A kubelet stores an assignment milliseconds after our answer."""
+ENOUGH_ABSENCES: Final = 2
+"""Writers of a checkpoint can overtake each other (spec 7.1): one reading may be older than it looks."""
+_NO_POD: Final = PodUid("")
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One life of a kubelet.
+
+    Attributes:
+        id: changes with every start.
+        since: when it was first seen, in seconds since the machine started.
+        has_continued: whether it is known to have read the checkpoint of the life before.
+    """
+
+    id: str
+    since: float
+    has_continued: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A checkpoint that was written after it was asked for.
+
+    Attributes:
+        at: when, in seconds since the machine started.
+        listed: who holds the devices of one resource.
+        gone: pods known to be gone because the kubelet has no directory for them any more.
+    """
+
+    at: float
+    life: Life
+    listed: Mapping[DeviceId, frozenset[tuple[PodUid, ContainerName]]]
+    gone: frozenset[PodUid] = frozenset()
+
+
+class Phase(Enum):
+    """How far a use has come."""
+
+    ALLOCATING = "allocating"
+    """Nobody was told yet that the devices were allocated; if nobody ever is, nobody uses them."""
+    OPEN = "open"
+    RELEASING = "releasing"
+    """It is over, which is never taken back."""
+
+
+class Finding(Enum):
+    """What a reading says about a use."""
+
+    LISTED = "listed"
+    ABSENT = "absent"
+    UNPROVEN = "unproven"
+    """It is not listed, which may have other reasons than its end."""
+    CONTRADICTORY = "contradictory"
+    """Some of its devices are listed, and just the wanted ones are not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """Devices from the Allocate that gave them to their release.
+
+    Attributes:
+        units: as the kubelet names them, each with the device behind it.
+        since: when they were given, in seconds since the machine started.
+        life: of the kubelet they were given to.
+        seen_in: the life in which a reading listed them last; empty if none ever has.
+        pod: whose they were in that reading.
+        started: those that a container has which was started and not post-stopped.
+        absences: so many readings in a row had them absent.
+        origin: who said that it is over.
+    """
+
+    key: AssignmentKey
+    resource: ResourceName
+    units: Mapping[DeviceId, DeviceId]
+    since: float
+    life: str
+    phase: Phase = Phase.ALLOCATING
+    seen_in: str = ""
+    pod: PodUid = _NO_POD
+    owners: tuple[Owner, ...] = ()
+    started: frozenset[DeviceId] = frozenset()
+    absences: int = 0
+    origin: Origin | None = None
+
+    def assignment(self, units: Collection[DeviceId] | None = None) -> Assignment:
+        """For the author; of some of the ``units`` only, if given."""
+        chosen = tuple(unit for unit in self.units if units is None or unit in units)
+        return Assignment(
+            key=self.key,
+            resource=self.resource,
+            devices=tuple(dict.fromkeys(self.units[unit] for unit in chosen)),
+            units=chosen,
+            owners=self.owners,
+            origin=self.origin,
+        )
+
+    def without(self, units: Collection[DeviceId]) -> Use | None:
+        """What is left of it when others have taken ``units``; None for nothing."""
+        left = {unit: device for unit, device in self.units.items() if unit not in units}
+        return replace(self, units=left, started=self.started.difference(units)) if left else None
+
+
+def find(use: Use, reading: Reading, wanted: Collection[DeviceId] | None = None) -> Finding:
+    """What ``reading`` says about ``use``, or about the ``wanted`` ones of its devices: over is only all of it."""
+    listed = use.units.keys() & reading.listed.keys()
+    if listed:
+        asked = listed if wanted is None else use.units.keys() & set(wanted)
+        return Finding.LISTED if listed >= asked else Finding.CONTRADICTORY
+    return Finding.UNPROVEN if doubt(use, reading) else Finding.ABSENT
+
+
+def doubt(use: Use, reading: Reading) -> str:
+    """Why ``use``, which ``reading`` does not list, may be going on nevertheless; empty if it cannot."""
+    life = reading.life
+    if use.life == life.id or (use.pod and use.pod in reading.gone):
+        return ""
+    if (age_s := reading.at - life.since) < SETTLE_S:
+        return (
+            f"the kubelet started {age_s:.0f} s ago, and containers of pods that it refused may still be stopping; "
+            f"that is over after {SETTLE_S:.0f} s"
+        )
+    if use.seen_in == life.id or life.has_continued:
+        return ""
+    return "the kubelet has restarted since the devices were given, and nothing shows that its checkpoint survived"
+
+
+def after(use: Use, reading: Reading) -> Use:
+    """``use`` with what ``reading`` says of it."""
+    match find(use, reading):
+        case Finding.LISTED | Finding.CONTRADICTORY:
+            holders = sorted(set().union(*(reading.listed.get(unit, ()) for unit in use.units)))
+            pods = {pod for pod, _ in holders}
+            pod = use.pod if use.pod in pods or not pods else min(pods)
+            owners = use.owners if _are_of(use.owners, pod) else _owners(holders)
+            return replace(use, seen_in=reading.life.id, pod=pod, owners=owners, absences=0)
+        case Finding.ABSENT if use.seen_in or reading.at - use.since >= GRACE_S:
+            return replace(use, absences=use.absences + 1)
+        case _:
+            return use if not use.absences else replace(use, absences=0)
+
+
+def is_over(use: Use) -> bool:
+    """Whether enough readings said so."""
+    return use.phase is Phase.OPEN and use.absences >= ENOUGH_ABSENCES
+
+
+def _are_of(owners: tuple[Owner, ...], pod: PodUid) -> bool:
+    """Whether ``owners`` are known already, with their names, as far as anybody can see."""
+    return bool(owners) and all(owner.uid in ("", pod) for owner in owners)
+
+
+def _owners(holders: Iterable[tuple[PodUid, ContainerName]]) -> tuple[Owner, ...]:
+    return tuple(Owner(uid=pod, container=container) for pod, container in holders if pod)
+
+
+class Ledger:
+    """The uses that are not over and done with. A unit is part of one of them at most."""
+
+    def __init__(self, uses: Iterable[Use] = ()) -> None:
+        self._uses: dict[AssignmentKey, Use] = {}
+        self._by_unit: dict[DeviceId, AssignmentKey] = {}
+        for use in uses:
+            self.put(use)
+
+    def __iter__(self) -> Iterator[Use]:
+        return iter(tuple(self._uses.values()))
+
+    def __len__(self) -> int:
+        return len(self._uses)
+
+    def get(self, key: AssignmentKey) -> Use | None:
+        return self._uses.get(key)
+
+    def of_units(self, units: Iterable[DeviceId]) -> list[Use]:
+        """The uses that have one of ``units``, each once."""
+        keys = dict.fromkeys(self._by_unit[unit] for unit in units if unit in self._by_unit)
+        return [self._uses[key] for key in keys]
+
+    def put(self, use: Use) -> None:
+        """Add ``use``, or what has become of it.
+
+        Raises:
+            ValueError: one of its units is another use's.
+        """
+        if any(self._by_unit.get(unit, use.key) != use.key for unit in use.units):
+            raise ValueError(f"{use.assignment()} overlaps with another use")
+        self.remove(use.key)
+        self._uses[use.key] = use
+        self._by_unit.update(dict.fromkeys(use.units, use.key))
+
+    def remove(self, key: AssignmentKey) -> None:
+        """It does no harm to say so twice."""
+        if (gone := self._uses.pop(key, None)) is not None:
+            for unit in gone.units:
+                del self._by_unit[unit]
