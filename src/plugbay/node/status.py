@@ -104,7 +104,8 @@ def is_initialized(record: PodRecord) -> bool:
 
 
 def _verdict(record: PodRecord) -> Phase:
-    if record.rejection is not None or record.failure is not None:
+    """Also of a rejected pod: one from before a restart of the node may have run, and its containers ended well."""
+    if record.failure is not None:
         return Phase.FAILED
     ends = [each.state for each in record.containers.values() if each.kind is not ContainerKind.SIDECAR]
     well = all(isinstance(end, Terminated) and end.exit_code == 0 for end in ends)

@@ -221,7 +221,19 @@ LIVES = [
             ("create", "Running c:+"),
             ("stop node", "Running c:+"),
             ("refuse", "Running c:+"),
-            ("start node", "Failed c:0 [UnexpectedAdmissionError]"),
+            ("start node", "Succeeded c:0"),
+        ),
+    ),
+    Life(
+        "is refused by a restarted node and ends badly",
+        pod(termination_grace_period_s=5),
+        (
+            ("create", "Running c:+"),
+            ("deaf", "Running c:+"),
+            ("stop node", "Running c:+"),
+            ("refuse", "Running c:+"),
+            ("start node", "Running c:+"),
+            ("advance 5", "Failed c:137 [UnexpectedAdmissionError]"),
         ),
     ),
     Life(

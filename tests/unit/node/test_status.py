@@ -67,6 +67,8 @@ REJECTED = Rejection("UnexpectedAdmissionError", "no")
         pytest.param(record(Stage.ENDED, (SIDECAR, FAILED), (APP, DONE)), Phase.SUCCEEDED, id="sidecars do not count"),
         pytest.param(record(Stage.ENDED, (APP, WAITS), rejection=REJECTED), Phase.FAILED, id="rejected"),
         pytest.param(record(Stage.ACTIVE, (APP, RUNS), rejection=REJECTED), Phase.RUNNING, id="rejected at restart"),
+        pytest.param(record(Stage.ENDED, (APP, DONE), rejection=REJECTED), Phase.SUCCEEDED, id="stopped well then"),
+        pytest.param(record(Stage.ENDED, (APP, FAILED), rejection=REJECTED), Phase.FAILED, id="not so well"),
         pytest.param(record(Stage.TERMINATING, (APP, RUNS)), Phase.RUNNING, id="being stopped"),
         pytest.param(record(Stage.TERMINATING, (APP, DONE)), Phase.SUCCEEDED, id="stopped"),
         pytest.param(record(Stage.TERMINATING, (APP, WAITS)), Phase.PENDING, id="deleted before it began"),
@@ -104,6 +106,13 @@ def test_a_running_pod_is_ready_since_its_last_start() -> None:
     status: Any = pod_status(record(Stage.ACTIVE, (APP, RUNS), (APP, later)), runtime="process")
     (ready,) = [each for each in status["conditions"] if each["type"] == "Ready"]
     assert ready == {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:01:00Z"}
+
+
+def test_a_rejected_pod_that_ended_well_does_not_tell_why() -> None:
+    """Spec 4.7: only the event does."""
+    status = pod_status(record(Stage.ENDED, (APP, DONE), rejection=REJECTED), runtime="process")
+    assert status["phase"] == "Succeeded"
+    assert not status.keys() & {"reason", "message"}
 
 
 def test_a_rejected_pod_has_no_container_statuses() -> None:
