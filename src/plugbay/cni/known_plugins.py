@@ -43,6 +43,25 @@ MEMBERS: Final = {
 }
 """What the official plugins read beside `COMMON`; they ignore everything else without a word."""
 
+BOOLEANS: Final = frozenset(
+    {
+        *(
+            "ipMasq",
+            "isGateway",
+            "isDefaultGateway",
+            "forceAddress",
+            "hairpinMode",
+            "promiscMode",
+            "preserveDefaultVlan",
+        ),
+        *("macspoofchk", "enabledad", "disableContainerInterface", "portIsolation", "snat", "masqAll"),
+    }
+)
+INTEGERS: Final = frozenset({"mtu", "vlan", "markMasqBit", "ingressRate", "ingressBurst", "egressRate", "egressBurst"})
+TEXTS: Final = frozenset({"bridge", "ipMasqBackend", "externalSetMarkChain", "backend"})
+LISTS: Final = frozenset({"vlanTrunk", "conditionsV4", "conditionsV6"})
+"""Of which kind members of the official plugins are; another one is an error to them."""
+
 HOST_LOCAL: Final = frozenset(
     {"type", "subnet", "rangeStart", "rangeEnd", "gateway", "ranges", "routes", "dataDir", "resolvConf", "name"}
 )

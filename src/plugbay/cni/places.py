@@ -39,6 +39,12 @@ class Places:
             path = path[:-1]
         return self.by_path.get(path)
 
+    def forget(self, path: Path) -> None:
+        """Drop ``path`` and what is inside: its name comes again, and the later one counts."""
+        inside = [each for each in self.by_path if each[: len(path)] == path]
+        for each in inside:
+            del self.by_path[each]
+
 
 def scan(content: bytes) -> Places:
     """The places in ``content``, which must be JSON that `documents.parse` accepts."""
@@ -73,6 +79,7 @@ def _members(tokens: Iterator[re.Match[str]], places: Places, path: Path) -> Non
         member, place = (*path, name), _place(token)
         if member in places.by_path:
             places.repeated.append((member, place))
+            places.forget(member)
         places.by_path[member] = place
         next(tokens)  # the colon
         _inside(next(tokens), tokens, places, member)

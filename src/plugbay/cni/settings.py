@@ -10,14 +10,22 @@ from typing import Final
 
 from plugbay.cni.addresses import Interface4Or6, cidr, plain_address
 from plugbay.cni.config import PluginConfig
-from plugbay.cni.documents import Json, Object, member
+from plugbay.cni.documents import Json, Object, kind, member
 from plugbay.cni.findings import Report
-from plugbay.cni.known_plugins import HOST_LOCAL, OFFICIAL
+from plugbay.cni.known_plugins import BOOLEANS, HOST_LOCAL, INTEGERS, LISTS, OFFICIAL, TEXTS
 from plugbay.cni.places import Path
 
+_RANGES: Final = 'such as "ranges": [[{"subnet": "10.22.0.0/16"}]]'
 _MAX_BURST_BYTES: Final = 2**32 - 1
 _MAX_MARK_BIT: Final = 31
 _MAX_VLAN: Final = 4094
+_KINDS: Final[tuple[tuple[frozenset[str], type, str], ...]] = (
+    (BOOLEANS, bool, "true or false"),
+    (INTEGERS, int, "an integer"),
+    (TEXTS, str, "a text"),
+    (LISTS, list, "a list"),
+    (frozenset({"ipam", "dns"}), dict, "an object"),
+)
 
 
 def check_settings(report: Report, path: Path, plugin: PluginConfig) -> None:
@@ -33,6 +41,14 @@ def check_settings(report: Report, path: Path, plugin: PluginConfig) -> None:
             report.error(path, "ptp needs ipam", 'add "ipam": {"type": "host-local", "ranges": …}')
         case _:
             pass
+
+
+def check_kinds(report: Report, path: Path, plugin: PluginConfig) -> None:
+    """Report members of an official plugin that are of another kind than it can read."""
+    for name, value in plugin.document.items():
+        for names, kinds, article in _KINDS:
+            if name in names and value is not None and (not isinstance(value, kinds) or _is_misplaced(value, kinds)):
+                report.error((*path, name), f"is {kind(value)}, not {article}")
 
 
 def check_ipam(report: Report, path: Path, plugin: PluginConfig) -> None:
@@ -51,9 +67,10 @@ def check_ipam(report: Report, path: Path, plugin: PluginConfig) -> None:
     for name in ipam:
         if name not in HOST_LOCAL:
             report.warn((*path, name), "is not known to host-local, and ignored")
+    _check_ranges(report, path, ipam)
     ranges = list(host_local_ranges(ipam, path))
-    if not ranges:
-        report.error(path, "no IP ranges specified", 'add "ranges": [[{"subnet": "10.22.0.0/16"}]]')
+    if not ranges and not member(ipam, "ranges"):
+        report.error(path, "no IP ranges specified", _RANGES)
     for where, entry in ranges:
         _check_range(report, where, entry)
 
@@ -101,8 +118,8 @@ def _check_range(report: Report, path: Path, entry: Object) -> None:
 def _check_bridge(report: Report, path: Path, document: Object) -> None:
     if member(document, "hairpinMode") and member(document, "promiscMode"):
         report.error(path, "cannot set hairpin mode and promiscuous mode at the same time")
-    vlan = member(document, "vlan")
-    if isinstance(vlan, int) and not 0 <= vlan <= _MAX_VLAN:
+    vlan = _number(member(document, "vlan"))
+    if not 0 <= vlan <= _MAX_VLAN:
         report.error((*path, "vlan"), f"invalid VLAN ID {vlan} (must be between 0 and {_MAX_VLAN})")
 
 
@@ -127,5 +144,20 @@ def _check_bandwidth(report: Report, path: Path, document: Object) -> None:
             report.error((*path, f"{direction}Burst"), "cannot be more than 4 GB")
 
 
+def _is_misplaced(value: Json, wanted: type) -> bool:
+    return isinstance(value, bool) and wanted is int  # which Python would let pass
+
+
+def _check_ranges(report: Report, path: Path, ipam: Object) -> None:
+    """Host-local takes a list of sets, each of which is a list of ranges."""
+    sets = member(ipam, "ranges")
+    if sets is not None and not isinstance(sets, list):
+        report.error((*path, "ranges"), f"is {kind(sets)}, not a list of lists", _RANGES)
+    for index, each in enumerate(sets if isinstance(sets, list) else []):
+        if not isinstance(each, list):
+            report.error((*path, "ranges", index), f"is {kind(each)}, not a list of ranges", _RANGES)
+
+
 def _number(value: Json) -> int:
-    return value if isinstance(value, int) else 0
+    """A number of the document; 0 where there is none, or something else, which `check_kinds` reports."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

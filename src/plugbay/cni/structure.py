@@ -13,7 +13,7 @@ from plugbay.cni.documents import Object, member
 from plugbay.cni.findings import Finding, Report, Severity
 from plugbay.cni.known_plugins import CHAINED, COMMON, MEMBERS
 from plugbay.cni.places import Path, Place
-from plugbay.cni.settings import check_ipam, check_settings
+from plugbay.cni.settings import check_ipam, check_kinds, check_settings
 from plugbay.cni.versions import SUPPORTED, is_at_least
 from plugbay.errors import InvalidNetworkConfig
 
@@ -94,13 +94,14 @@ def _check_engine(report: Report, written: str, chosen: str, engine: Engine | No
 
 
 def _check_plugin(report: Report, path: Path, plugin: PluginConfig, index: int) -> None:
-    if "/" in plugin.type:
+    if set("/\0") & set(plugin.type):
         report.error((*path, "type"), f"{plugin.type!r} is no file name", "only directories of --bin-dir are searched")
     if index == 0 and plugin.type in CHAINED:
         problem = f"{plugin.type} changes what another plugin made, and so cannot be the first"
         report.error((*path, "type"), problem, "put it behind the plugin that makes the interface")
     if plugin.type in MEMBERS:
         _check_members(report, path, plugin.document, COMMON | MEMBERS[plugin.type])
+        check_kinds(report, path, plugin)
     _check_capabilities(report, path, plugin)
     check_settings(report, path, plugin)
     check_ipam(report, path, plugin)

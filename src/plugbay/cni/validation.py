@@ -171,17 +171,17 @@ def _overlap(one: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network) -
 def _check_neighbours(
     report: Report, network: NetworkConfig, before: Sequence[Source], earlier: Sequence[NetworkConfig]
 ) -> None:
-    for other in earlier:
-        if other.name == network.name:
-            report.warn(("name",), f'another network is named "{network.name}" too', f"{other.source} is found first")
+    first = next((each for each in earlier if each.name == network.name), None)
+    if first is not None:
+        report.warn(("name",), f'another network is named "{network.name}" too', f"{first.source} is found first")
     own = _file_name(report.source)
     for source in before:
         name = _file_name(source.path)
         if _number(name) > _number(own) >= 0:
             report.warn((), f"comes after {name}: names are sorted as texts, not as numbers", "use as many digits")
     if before and own.endswith(LIST_EXTENSION) and not _file_name(before[0].path).endswith(LIST_EXTENSION):
-        first = _file_name(before[0].path)
-        report.warn((), f"pods get the single plugin of {first}, which comes first, and not this list")
+        single = _file_name(before[0].path)
+        report.warn((), f"pods get the single plugin of {single}, which comes first, and not this list")
 
 
 def _file_name(path: str) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plugbay.cni.places import Path, Place, path_text, scan
 
 TEXT = b"""{
-  "a": [1, {"b \\" c": null},
+  "A": [1, {"b \\" c": null},
     "x"], "a": {},
   "d": {"e": []}
 }"""
@@ -18,11 +18,17 @@ TEXT = b"""{
 
 def test_members_and_items_are_found() -> None:
     places = scan(TEXT)
-    assert places.by_path[("a", 0)] == Place(2, 9)
-    assert places.by_path[("a", 1, 'b " c')] == Place(2, 13)
-    assert places.by_path[("a", 2)] == Place(3, 5)
+    assert places.by_path[("A", 0)] == Place(2, 9)
+    assert places.by_path[("A", 1, 'b " c')] == Place(2, 13)
+    assert places.by_path[("A", 2)] == Place(3, 5)
     assert places.by_path["d", "e"] == Place(4, 9)
-    assert places.repeated == [(("a",), Place(3, 11))]
+    assert places.repeated == []
+
+
+def test_later_member_of_a_name_counts() -> None:
+    places = scan(b'{"a": {"b": 1}, "a": {"b": 2}}')
+    assert places.repeated == [(("a",), Place(1, 17))]
+    assert places.by_path == {("a",): Place(1, 17), ("a", "b"): Place(1, 23)}
 
 
 def test_what_is_missing_is_where_it_should_be() -> None:
