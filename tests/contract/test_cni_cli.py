@@ -305,6 +305,8 @@ async def test_what_a_pod_needs_has_to_be_there(cni: Cni, tmp_path: Path) -> Non
     needs = await cni("validate", "--annotation", "kubernetes.io/ingress-bandwidth=1M")
     assert needs.code == 1
     assert "error: plugins: the pod needs the capability bandwidth, which no plugin of the list has\n" in needs.out
+    cni.configure("20-next.conflist", {"cniVersion": "1.0.0", "name": "next", "plugins": [{"type": "first"}]})
+    assert (await cni("validate", "--port", "8080:80")).code == 0, "pods get the first"
     pod = tmp_path / "pod.yaml"
     pod.write_text(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {kubernetes.io/egress-bandwidth: 1M}}\n"

@@ -86,7 +86,8 @@ def validate(sources: Sequence[Source], around: Surroundings) -> list[Validated]
         if network is not None:
             report = Report(source.path, places.scan(source.content))
             _check_binaries(report, network, around)
-            _check_capabilities(report, network, around)
+            if not earlier:  # pods get the first
+                _check_capabilities(report, network, around)
             _check_subnets(report, network, earlier, around)
             _check_neighbours(report, network, sources[:index], earlier)
             findings += report.findings
