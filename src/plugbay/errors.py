@@ -18,6 +18,7 @@
     │   ├── DuplicateResource
     │   ├── AllocationError
     │   │   ├── HardwareInUse
+    │   │   ├── DevicesNotReleased
     │   │   └── PartialAllocationError
     │   ├── CannotRelease
     │   ├── DiscoveryFailed
@@ -85,6 +86,7 @@
     │   └── HostPortConflict
     └── PeerError                   the program at the other end of a socket or a pipe
         ├── RpcFailed
+        ├── CheckpointUnread
         ├── RegistrationRefused
         ├── RequestRefused
         ├── InvalidNetworkResult
@@ -256,6 +258,19 @@ class HardwareInUse(AllocationError):
 
     def __str__(self) -> str:
         return f"cannot allocate {quote(self.device)}: {self.hardware} is in use as {self.resource}"
+
+
+class DevicesNotReleased(AllocationError):
+    """Devices cannot be given before they are released, and cannot be released now."""
+
+    def __init__(self, devices: Sequence[str], resource: str, problem: str) -> None:
+        super().__init__(tuple(devices), resource, problem)
+        self.devices = tuple(devices)
+        self.resource = resource
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"cannot allocate {', '.join(self.devices)} of {self.resource} before they are released: {self.problem}"
 
 
 class PartialAllocationError(AllocationError):
@@ -1032,6 +1047,21 @@ class RpcFailed(PeerError):
 
     def __str__(self) -> str:
         return f"rpc error: code = {self.code} desc = {self.detail}"
+
+
+class CheckpointUnread(PeerError):
+    """No checkpoint of the kubelet says what it holds now.
+
+    Attributes:
+        problem: a clause that says why.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"the kubelet's checkpoint does not tell who holds devices: {self.problem}"
 
 
 class RegistrationRefused(PeerError):

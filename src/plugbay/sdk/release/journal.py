@@ -1,0 +1,190 @@
+"""The journal of one resource: which devices are in use, kept across the ends of the process.
+
+A record is written before what it announces, so that a process killed at any point leaves one that says enough. It is
+on the disk a moment later: only a crash of the whole machine can lose it, and what was in use then is in use no more.
+
+Two processes of a plugin may overlap while one replaces the other. The one that came first keeps the journal: only it
+releases anything. The other adds the uses it begins, and takes over once the first has ended.
+
+Source: ``flock(2)``, ``open(2)`` on O_APPEND.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from plugbay.errors import LockHeld, PathUnusable
+from plugbay.kernel.files import FileLock, write_durably
+from plugbay.model.ids import ResourceName
+from plugbay.sdk.release import records
+from plugbay.sdk.release.records import Content, Header, Record
+
+logger = logging.getLogger(__name__)
+
+_COMPACT_BYTES: Final = 64 * 1024
+"""Some 300 uses; then what is over is left out."""
+
+
+class Journal:
+    """A file of records; use it as a context manager. Everything blocks for as long as the disk takes.
+
+    Args:
+        directory: made when it is missing.
+        boot: names this boot of the machine.
+
+    Attributes:
+        is_ours: whether this process keeps it.
+
+    Raises:
+        PathUnusable: when it is entered, and by `append`.
+    """
+
+    def __init__(self, directory: Path, resource: ResourceName, boot: str) -> None:
+        self.path = directory / f"{resource.replace('/', '_')}.journal"
+        self.is_ours = False
+        self._lock = FileLock(self.path.with_suffix(".lock"))
+        self._writing = self.path.with_suffix(".writing")
+        self._header = Header(boot, resource)
+        self._descriptor = -1
+        self._gate = -1
+        self._size = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._gate = os.open(self._writing, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            self.try_to_own()
+        except OSError as error:
+            self.__exit__(None, None, None)
+            raise PathUnusable(str(self.path), f"cannot keep which devices are in use: {error.strerror}") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for descriptor in (self._descriptor, self._gate):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._descriptor = self._gate = -1
+        if self.is_ours:
+            self._lock.__exit__(None, None, None)
+            self.is_ours = False
+
+    @property
+    def boot(self) -> str:
+        return self._header.boot
+
+    def try_to_own(self) -> bool:
+        """Become the one who keeps it, if nobody else does."""
+        with suppress(LockHeld):
+            if not self.is_ours:
+                self._lock.__enter__()
+                self.is_ours = True
+        return self.is_ours
+
+    def wait_to_own(self) -> None:
+        """Block until nobody else keeps it; it may be free again right after."""
+        descriptor = os.open(self._lock.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        finally:
+            os.close(descriptor)
+
+    def read(self) -> Content:
+        """What it says now, other processes' records included. Bad lines are told in the log.
+
+        Raises:
+            PathUnusable: it is there and cannot be read.
+        """
+        try:
+            content = records.read(self.path.read_bytes())
+        except FileNotFoundError:
+            return Content(self._header, None, (), ())
+        except OSError as error:
+            raise PathUnusable(str(self.path), f"cannot read which devices are in use: {error.strerror}") from error
+        for number in content.bad_lines:
+            logger.error("%s: line %d is damaged and skipped: a use of devices may be forgotten", self.path, number)
+        return content
+
+    def append(self, *written: Record) -> None:
+        """Write records; when it returns they survive this process.
+
+        Raises:
+            PathUnusable: the disk is full, for instance.
+        """
+        try:
+            self._locked(lambda: self._append(b"".join(map(records.encode, written))))
+        except OSError as error:
+            raise PathUnusable(str(self.path), f"cannot keep which devices are in use: {error.strerror}") from error
+
+    def sync(self) -> None:
+        """Have what was appended on the disk."""
+        if self._descriptor >= 0:
+            with suppress(OSError):
+                os.fdatasync(self._descriptor)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is time to `rewrite` it."""
+        return self.is_ours and self._size > _COMPACT_BYTES
+
+    def rewrite(self, kept: Callable[[Content], Iterable[Record]]) -> None:
+        """Put what ``kept`` makes of the content in place of all, at once; for its keeper.
+
+        Raises:
+            PathUnusable: it stays as it was.
+        """
+
+        def replace() -> None:
+            lines = b"".join(map(records.encode, [self._header, *kept(self.read())]))
+            write_durably(self.path, lines)
+            self._size = len(lines)
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+        try:
+            self._locked(replace)
+        except OSError as error:
+            raise PathUnusable(str(self.path), f"cannot keep which devices are in use: {error.strerror}") from error
+
+    def _append(self, lines: bytes) -> None:
+        """While nobody else writes, and nobody puts another file in the place of ours."""
+        if self._descriptor < 0 or not self._is_current():
+            self._open()
+        view = memoryview(lines)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+        self._size += len(lines)
+
+    def _is_current(self) -> bool:
+        """Its keeper may have rewritten it, and somebody removed it."""
+        with suppress(FileNotFoundError):
+            there, ours = os.stat(self.path), os.fstat(self._descriptor)
+            return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+        return False
+
+    def _open(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(self.path, flags, 0o600)
+        self._size = os.fstat(self._descriptor).st_size
+        if not self._size:
+            self._append(records.encode(self._header))
+        elif os.pread(self._descriptor, 1, self._size - 1) != b"\n":  # torn by whoever wrote it last
+            self._append(b"\n")
+
+    def _locked(self, write: Callable[[], None]) -> None:
+        fcntl.flock(self._gate, fcntl.LOCK_EX)
+        try:
+            write()
+        finally:
+            fcntl.flock(self._gate, fcntl.LOCK_UN)

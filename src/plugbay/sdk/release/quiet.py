@@ -1,0 +1,87 @@
+"""What all resources of a process share: when not to disturb a kubelet, and the list of its pods."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from plugbay.errors import RpcFailed
+
+if TYPE_CHECKING:
+    from plugbay.kubelet.paths import KubeletPaths
+    from plugbay.model.podresources import PodResources
+
+
+class Quiet:
+    """Knows whether a kubelet waits for an Allocate of this process.
+
+    Attributes:
+        begun: how many there were so far.
+    """
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def is_quiet(self) -> bool:
+        return self._idle.is_set()
+
+    @contextmanager
+    def allocating(self) -> Iterator[None]:
+        self.begun += 1
+        self._running += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def until_quiet(self) -> None:
+        await self._idle.wait()
+
+
+class PodLists:
+    """The pods of a kubelet with their devices, asked for as rarely as will do.
+
+    Asking makes a kubelet drop the assignments of pods that have ended, which is what shows that they have. While it
+    waits for somebody's Allocate this can make it give a device to a second pod as well (spec 4.9.2). Of our own calls
+    we know, so it is never asked then; of other plugins' nobody knows.
+    """
+
+    def __init__(self, paths: KubeletPaths, quiet: Quiet) -> None:
+        self._socket = paths.pod_resources_socket
+        self._quiet = quiet
+        self._lock = asyncio.Lock()
+        self._asked_at = float("-inf")
+        self._pods: Sequence[PodResources] = ()
+        self.problem = ""
+
+    async def pods(self, *, newer_than_s: float) -> Sequence[PodResources]:
+        """The pods as of the last ``newer_than_s`` seconds; none when the kubelet cannot be asked: see ``problem``."""
+        async with self._lock:
+            loop = asyncio.get_running_loop()
+            if loop.time() - self._asked_at >= newer_than_s and self._quiet.is_quiet:
+                self._asked_at = loop.time()
+                self._pods = await self._ask()
+            return self._pods
+
+    async def _ask(self) -> Sequence[PodResources]:
+        from plugbay.kubelet.podresources import PodResourcesClient  # imported here: needed once something is in use
+
+        self.problem = ""
+        if not await asyncio.to_thread(self._socket.exists):
+            self.problem = f"there is no {self._socket}"
+            return ()
+        try:
+            async with PodResourcesClient(self._socket) as client:
+                return await client.list()
+        except RpcFailed as error:
+            self.problem = f"PodResources does not answer: {error}"
+            return ()

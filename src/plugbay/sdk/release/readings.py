@@ -1,0 +1,156 @@
+"""Getting a checkpoint that is newer than the question.
+
+A kubelet writes its checkpoint after every list of devices that it reads, changed or not, also while it waits for an
+Allocate of ours, and then without the assignment that this call is for (spec 3.2, 4.10). So: send the list again, wait
+until another file has been renamed into place, read it.
+
+What was renamed may be another writer's, with a snapshot from before the question: see `uses.ENOUGH_ABSENCES`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from plugbay.errors import CheckpointUnread, CorruptCheckpoint
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.sdk.release.uses import Life, Reading
+from plugbay.sdk.sockets import identify
+
+if TYPE_CHECKING:
+    from plugbay.kubelet.checkpoint_data import CheckpointData
+    from plugbay.kubelet.paths import KubeletPaths
+    from plugbay.sdk.watching import Watches
+
+DEADLINE_S: Final = 2.0
+"""Kubelets have been seen to need 1 to 2 ms; a slow disk may take a thousand times that."""
+
+_FileId = tuple[int, int, int]
+
+
+class Readings:
+    """The checkpoint of the kubelet at ``paths``, as far as it concerns ``resource``.
+
+    Args:
+        resend: sends the list of devices again; returns to how many kubelets.
+
+    Attributes:
+        life: the one that was known last.
+    """
+
+    def __init__(
+        self, paths: KubeletPaths, resource: ResourceName, watches: Watches, *, resend: Callable[[], int]
+    ) -> None:
+        self._paths = paths
+        self._resource = resource
+        self._watches = watches
+        self._resend = resend
+        self.life: Life | None = None
+
+    async def look_at_kubelet(self) -> Life:
+        """Which life of the kubelet this is. A new one counts from here on.
+
+        Called before a kubelet gets a first list, it can see whether it has read the file of the one before: the file
+        on disk is older than the kubelet's socket then.
+
+        Raises:
+            CheckpointUnread: there is no kubelet.
+        """
+        self.life = await asyncio.to_thread(self._life_at, asyncio.get_running_loop().time())
+        return self.life
+
+    async def read(self, pods: Collection[PodUid] = ()) -> Reading:
+        """What the kubelet says now.
+
+        Args:
+            pods: of which to see whether they are gone.
+
+        Raises:
+            CheckpointUnread: nothing that could be relied on, in time.
+        """
+        loop = asyncio.get_running_loop()
+        life = await self.look_at_kubelet()
+        before = _identify(self._paths.checkpoint)
+        with self._watches.watch([self._paths.checkpoint]) as changes:
+            if not self._resend():
+                raise CheckpointUnread("no kubelet reads our list, so none can be made to write it")
+            try:
+                async with asyncio.timeout(DEADLINE_S):
+                    while _identify(self._paths.checkpoint) in (before, None):
+                        await anext(changes)
+            except TimeoutError:
+                raise CheckpointUnread(
+                    f"{self._paths.checkpoint} was not written within {DEADLINE_S:g} s of sending it our list"
+                ) from None
+        at = loop.time()
+        data, gone = await asyncio.to_thread(self._read, pods)
+        if self._resource not in (data.registered_devices or {}):
+            raise CheckpointUnread(f"it does not name {self._resource}, so another kubelet may have written it")
+        if await self.look_at_kubelet() != life:
+            raise CheckpointUnread("the kubelet has just restarted")
+        return Reading(at, life, holders(data, self._resource), gone)
+
+    def _life_at(self, now: float) -> Life:
+        socket = identify(self._paths.registration_socket)
+        if socket is None:
+            raise CheckpointUnread(f"there is no {self._paths.registration_socket}")
+        life_id = "-".join(map(str, socket))
+        if self.life is not None and self.life.id == life_id:
+            return self.life
+        return Life(life_id, now, self._is_from_before(socket[1]))
+
+    def _is_from_before(self, started_ns: int) -> bool:
+        try:
+            written_ns = self._paths.checkpoint.stat().st_mtime_ns
+            self._load()
+        except (OSError, CorruptCheckpoint):
+            return False  # then it has begun with nothing
+        return written_ns < started_ns
+
+    def _read(self, pods: Collection[PodUid]) -> tuple[CheckpointData, frozenset[PodUid]]:
+        try:
+            data = self._load()
+        except OSError as error:
+            raise CheckpointUnread(f"{self._paths.checkpoint}: {error.strerror}") from error
+        except CorruptCheckpoint as error:
+            raise CheckpointUnread(str(error)) from error
+        return data, frozenset(pod for pod in pods if pod and _is_gone(self._paths.root / "pods", pod))
+
+    def _load(self) -> CheckpointData:
+        # Imported here: it is needed once something is in use.
+        from plugbay.kubelet.checkpoint import load
+
+        return load(self._paths.checkpoint.read_bytes(), source=str(self._paths.checkpoint))
+
+
+def holders(data: CheckpointData, resource: ResourceName) -> dict[DeviceId, frozenset[tuple[PodUid, ContainerName]]]:
+    """Who holds each device of ``resource``. In a pod they may be several containers."""
+    found: dict[DeviceId, set[tuple[PodUid, ContainerName]]] = {}
+    for entry in data.pod_device_entries or ():
+        if entry.resource_name == resource:
+            holder = PodUid(entry.pod_uid), ContainerName(entry.container_name)
+            for on_node in (entry.device_ids or {}).values():
+                for device in on_node or ():
+                    found.setdefault(DeviceId(device), set()).add(holder)
+    return {device: frozenset(by) for device, by in found.items()}
+
+
+def _is_gone(pods: Path, uid: PodUid) -> bool:
+    """Whether the kubelet has removed what it keeps of a pod, which it does once all is stopped and unmounted.
+
+    Only where its directories are visible: that of another pod has to be.
+    """
+    try:
+        return "/" not in uid and not (pods / uid).is_dir() and any(pods.iterdir())
+    except OSError:
+        return False
+
+
+def _identify(path: Path) -> _FileId | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns

@@ -1,0 +1,189 @@
+"""Lines of a journal: a use as it is from here on, or the end of one. Pure.
+
+Compatibility: a line is the CRC-32 of a JSON object in eight hexadecimal digits, a space, the object. The first one
+names the format. A reader skips lines it cannot read, so that an older program loses only what a newer one has added.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, cast
+
+from plugbay.model.assignments import AssignmentKey, Origin, Owner
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.sdk.release.uses import Life, Phase, Use
+
+FORMAT: Final = 1
+_LINE: Final = re.compile(rb"([0-9a-f]{8}) (\{.*\})")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Attributes: ``boot`` names the boot of the machine that all times of the journal count from."""
+
+    boot: str
+    resource: ResourceName
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The kubelet is about to be told that the devices are its."""
+
+    key: AssignmentKey
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The use is over and done with, or never was one."""
+
+    key: AssignmentKey
+
+
+Record: TypeAlias = Header | Life | Use | Answered | Closed
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a journal says.
+
+    Attributes:
+        header: None if it has none that can be read.
+        uses: those that are not closed, in the order in which they began.
+        bad_lines: the numbers, from 1, of lines that are not as they were written; a torn last one is no such line.
+    """
+
+    header: Header | None
+    life: Life | None
+    uses: tuple[Use, ...]
+    bad_lines: tuple[int, ...]
+
+
+def encode(record: Record) -> bytes:
+    """One line."""
+    text = json.dumps(_as_json(record), separators=(",", ":")).encode()
+    return b"%08x %b\n" % (zlib.crc32(text), text)
+
+
+def read(content: bytes) -> Content:
+    """What the lines of a journal amount to, the later ones winning."""
+    header: Header | None = None
+    life: Life | None = None
+    uses: dict[AssignmentKey, Use] = {}
+    bad: list[int] = []
+    for number, record in _records(content):
+        match record:
+            case None:
+                bad.append(number)
+            case Header():
+                header = record
+            case Life():
+                life = record
+            case Use():
+                _drop_overlaps(uses, record)
+                uses[record.key] = record
+            case Answered():
+                if (use := uses.get(record.key)) is not None and use.phase is Phase.ALLOCATING:
+                    uses[record.key] = replace(use, phase=Phase.OPEN)
+            case Closed():
+                uses.pop(record.key, None)
+    return Content(header, life, tuple(uses.values()), tuple(bad))
+
+
+def _drop_overlaps(uses: dict[AssignmentKey, Use], fresh: Use) -> None:
+    """A unit is part of one use: after a lost line, of the one written last."""
+    for other in [use for use in uses.values() if use.key != fresh.key and use.units.keys() & fresh.units.keys()]:
+        left = other.without(fresh.units.keys())
+        if left is None:
+            del uses[other.key]
+        else:
+            uses[other.key] = left
+
+
+def _records(content: bytes) -> Iterator[tuple[int, Record | None]]:
+    lines = content.split(b"\n")
+    lines.pop()  # empty, or torn: whoever wrote it has died before anybody relied on it
+    for number, line in enumerate(lines, 1):
+        yield number, _decode(line)
+
+
+def _decode(line: bytes) -> Record | None:
+    found = _LINE.fullmatch(line)
+    if found is None or zlib.crc32(found[2]) != int(found[1], 16):
+        return None
+    try:
+        return _from_json(json.loads(found[2]))
+    except (ValueError, KeyError, TypeError, AttributeError):  # a newer program's, or somebody's with a right CRC
+        return None
+
+
+def _as_json(record: Record) -> dict[str, object]:
+    match record:
+        case Header():
+            return {"format": FORMAT, "boot": record.boot, "resource": record.resource}
+        case Life():
+            return {"life": record.id, "since": record.since, "continued": record.has_continued}
+        case Answered():
+            return {"answered": record.key}
+        case Closed():
+            return {"closed": record.key}
+        case Use():
+            return _use_as_json(record)
+
+
+def _use_as_json(use: Use) -> dict[str, object]:
+    """What is still as at the beginning is left out: the line is written while a kubelet waits."""
+    shown: dict[str, object] = {
+        "use": use.key,
+        "resource": use.resource,
+        "units": use.units,
+        "since": use.since,
+        "life": use.life,
+        "phase": use.phase.value,
+    }
+    if use.seen_in:
+        shown |= {"seenIn": use.seen_in, "pod": use.pod}
+    if use.owners:
+        shown["owners"] = [[owner.namespace, owner.pod, owner.container, owner.uid] for owner in use.owners]
+    if use.started:
+        shown["started"] = sorted(use.started)
+    if use.origin is not None:
+        shown["origin"] = use.origin.value
+    return shown
+
+
+def _from_json(value: dict[str, object]) -> Record:
+    match value:
+        case {"format": 1, "boot": str(boot), "resource": str(resource)}:
+            return Header(boot, ResourceName(resource))
+        case {"life": str(life), "since": float() | int() as since, "continued": bool(has_continued)} if "use" not in (
+            value
+        ):
+            return Life(life, float(since), has_continued)
+        case {"answered": str(key)}:
+            return Answered(AssignmentKey(key))
+        case {"closed": str(key)}:
+            return Closed(AssignmentKey(key))
+        case {"use": str(key), "units": dict(units), "since": float() | int() as since, "life": str(life)} if units:
+            return Use(
+                key=AssignmentKey(key),
+                resource=ResourceName(str(value["resource"])),
+                units={DeviceId(str(unit)): DeviceId(str(device)) for unit, device in units.items()},
+                since=float(since),
+                life=life,
+                phase=Phase(value["phase"]),
+                seen_in=str(value.get("seenIn", "")),
+                pod=PodUid(str(value.get("pod", ""))),
+                owners=tuple(map(_owner, cast("Iterable[list[str]]", value.get("owners", ())))),
+                started=frozenset(map(DeviceId, cast("Iterable[str]", value.get("started", ())))),
+                origin=Origin(value["origin"]) if "origin" in value else None,
+            )
+    raise ValueError("no record of ours")
+
+
+def _owner(parts: list[str]) -> Owner:
+    namespace, pod, container, uid = parts
+    return Owner(namespace=namespace, pod=pod, container=ContainerName(container), uid=PodUid(uid))
