@@ -21,7 +21,7 @@ from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import PodUid
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.sdk.plugin import options_of
-from plugbay.sdk.release import ReleaseHooks, assignment_of
+from plugbay.sdk.release.hooks import ReleaseHooks, assignment_of
 from plugbay.wire.plugin_client import PluginClient
 from tests.contract.bench_manager import DEADLINE_S, GOPHER, Bench, bench, pod
 from tests.contract.bench_release import gated

@@ -16,7 +16,7 @@ from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.sdk.calls import call
 from plugbay.sdk.plugin import DevicePlugin, offers, options_of, resource_of
-from plugbay.sdk.release import ReleaseHooks, assignment_of
+from plugbay.sdk.release.hooks import ReleaseHooks, assignment_of
 from plugbay.wire.device_list import encode_devices
 from plugbay.wire.plugin_server import PreferenceRequest
 from plugbay.wire.transport import MAX_MESSAGE_BYTES
