@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, cast
 
 from plugbay.model.assignments import AssignmentKey, Origin, Owner
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
-from plugbay.sdk.custody.uses import Life, Phase, Use
+from plugbay.sdk.release.uses import Life, Phase, Use
 
 FORMAT: Final = 1
 _LINE: Final = re.compile(rb"([0-9a-f]{8}) (\{.*\})")

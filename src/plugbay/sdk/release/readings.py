@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import CheckpointUnread, CorruptCheckpoint
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
-from plugbay.sdk.custody.uses import Life, Reading
+from plugbay.sdk.release.uses import Life, Reading
 from plugbay.sdk.sockets import identify
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from typing import Final, Self
 from plugbay.errors import LockHeld, PathUnusable
 from plugbay.kernel.files import FileLock, write_durably
 from plugbay.model.ids import ResourceName
-from plugbay.sdk.custody import records
-from plugbay.sdk.custody.records import Content, Header, Record
+from plugbay.sdk.release import records
+from plugbay.sdk.release.records import Content, Header, Record
 
 logger = logging.getLogger(__name__)
 
