@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import comb
 from typing import Final
 
 from plugbay.topology.masks import Mask, mask_of
 
-MOST_NODES: Final = 16
-"""On so many nodes a resource may lie to have hints: each node more doubles their number."""
+MOST_SETS: Final = 2**12
+"""More sets of nodes are not looked at, for a resource that lies on more than 12: each node more doubles their number.
+A kubelet looks at all, and has no time for anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ def generate_hints(
 ) -> tuple[Hint, ...]:
     """Every set of nodes on which a request can be met, the smallest first, then in the order of their nodes.
 
+    Of more than 12 nodes only the smaller sets, and that of all.
+
     The units of a resource are sets, a bit per unit.
 
     Args:
@@ -52,8 +56,6 @@ def generate_hints(
     """
     everywhere = by_node.keys() & set(machine)
     nodes = sorted(everywhere) if everywhere else list(machine)
-    if len(nodes) > MOST_NODES:
-        return (DONT_CARE,)
     smallest = len(nodes)
     masks: list[Mask] = []
     usable = available | reusable
@@ -66,10 +68,21 @@ def generate_hints(
 
 
 def _subsets(nodes: Sequence[int], by_node: Mapping[int, int]) -> Iterator[tuple[tuple[int, ...], int]]:
-    """The non-empty sets of nodes, each with the units that lie on any of them."""
-    for size in range(1, len(nodes) + 1):
+    """The sets of nodes to look at, each with the units that lie on any of them."""
+    for size in _sizes(len(nodes)):
         for subset in combinations(nodes, size):
             units = 0
             for node in subset:
                 units |= by_node.get(node, 0)
             yield subset, units
+
+
+def _sizes(count: int) -> Iterator[int]:
+    """All sizes of non-empty sets, or the smallest ones with that of the whole."""
+    sets = 0
+    for size in range(1, count):
+        sets += comb(count, size)
+        if sets >= MOST_SETS:
+            break
+        yield size
+    yield count

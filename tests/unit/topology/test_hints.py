@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.topology.hints import DONT_CARE, Hint, generate_hints
+from plugbay.topology.hints import Hint, generate_hints
 from plugbay.topology.masks import mask_of, nodes_of
 
 ONE_EACH: Mapping[int, int] = MappingProxyType({0: 0b01, 1: 0b10})
@@ -70,9 +70,22 @@ def test_devices_on_unknown_nodes_only_lie_on_none_of_the_machines() -> None:
     assert generate_hints({99: 0b1}, [1, 0], required=0, available=0b1) == hints((1,), (0,), (0, 1), preferred=2)
 
 
-def test_too_many_nodes_are_not_gone_through() -> None:
-    everywhere = dict.fromkeys(range(17), 0b1)
-    assert generate_hints(everywhere, range(17), required=1, available=0b1) == (DONT_CARE,)
+def test_of_many_nodes_small_sets_and_the_whole_are_gone_through() -> None:
+    one_each = {node: 1 << node for node in range(34)}
+    everything = (1 << 34) - 1
+
+    def found(required: int) -> tuple[Hint, ...]:
+        return generate_hints(one_each, range(34), required=required, available=everything)
+
+    assert [hint for hint in found(1) if hint.preferred] == [Hint(1 << node, True) for node in range(34)]
+    assert {hint.mask.bit_count() for hint in found(2) if hint.mask} == {2, 34}
+    assert found(10) == (Hint(everything, True),)
+    assert found(35) == ()
+
+
+def test_twelve_nodes_are_gone_through_in_every_way() -> None:
+    one_each = {node: 1 << node for node in range(12)}
+    assert len(generate_hints(one_each, range(12), required=1, available=2**12 - 1)) == 2**12 - 1
 
 
 @given(
