@@ -7,6 +7,7 @@ from plugbay.model.edits import ContainerEdits, DeviceNode, Mount, merge_devices
 from plugbay.model.health import HEALTHY, Health, HealthState, unhealthy, unknown
 from plugbay.model.semver import SemVer
 from plugbay.model.sharing import EXCLUSIVE, Exclusive, Replicas
+from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.checks import health
 from plugbay.sdk.entry import run
 from plugbay.sdk.modes import Modes
@@ -19,6 +20,7 @@ __all__ = [
     "AllocationError",
     "Assignment",
     "CannotRelease",
+    "CdiAnswer",
     "ContainerEdits",
     "Device",
     "DeviceNode",

@@ -64,6 +64,12 @@ def add_parser(subparsers: Subparsers) -> None:
         help="with --dry-run: show what differs from another config file; exit code 0 means nothing, 1 something, "
         "2 that a file is wrong",
     )
+    parser.add_argument(
+        "--cdi-directory",
+        metavar="DIR",
+        type=Path,
+        help="where CDI specs of plugins that have a CDI kind go (default: /var/run/cdi, where engines look)",
+    )
     add_directory_options(parser)
 
 
@@ -79,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
     from plugbay.kernel.heaps import share_one_heap
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.ops.listening import parse_address
+    from plugbay.sdk.cdi.answers import CDI_DIRECTORY
     from plugbay.sdk.endings import Endings, IfNone, OnRefusal
     from plugbay.sdk.routes import Route
     from plugbay.sdk.runner import serve
@@ -95,7 +102,10 @@ def run(args: argparse.Namespace) -> int:
         IfNone.EXIT if args.exit_if_none else IfNone.WAIT,
     )
     paths = KubeletPaths(chosen_kubelet_root(args))
-    serving = partial(serve, members, paths=paths, endings=endings, route=Route(args.route))
+    cdi_directory = CDI_DIRECTORY if args.cdi_directory is None else args.cdi_directory.absolute()
+    serving = partial(
+        serve, members, paths=paths, endings=endings, route=Route(args.route), cdi_directory=cdi_directory
+    )
     share_one_heap()  # before there are threads
     asyncio.run(serving() if address is None else _serve_with_pages(address, serving))
     return 0

@@ -7,9 +7,9 @@ import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from plugbay.errors import DiscoveryEnded, PlugbayError
+from plugbay.errors import DiscoveryEnded, PathUnusable, PlugbayError
 from plugbay.kernel.uevent import Uevent, open_uevents
 from plugbay.model.devices import Device
 from plugbay.sdk.backoff import Backoff
@@ -21,6 +21,9 @@ from plugbay.sdk.reasons import Reasons
 from plugbay.sdk.uevent_patterns import matches, patterns_of
 from plugbay.sdk.waiting import wait_first
 from plugbay.sdk.watching import Changes, Watches
+
+if TYPE_CHECKING:
+    from plugbay.sdk.cdi.publication import CdiPublication
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +41,7 @@ class Discovery:
 
     Args:
         listing: is told what was found.
+        cdi: describes what was found to engines, before it is listed.
 
     Attributes:
         found: set once there is a list. Before that a plugin must not register: its empty list would be a claim.
@@ -47,11 +51,12 @@ class Discovery:
         InvalidWatch: what the plugin watches cannot be watched.
     """
 
-    def __init__(self, plugin: DevicePlugin, listing: Listing) -> None:
+    def __init__(self, plugin: DevicePlugin, listing: Listing, cdi: CdiPublication | None = None) -> None:
         self.found = asyncio.Event()
         self.looks = Looks()
         self._plugin = plugin
         self._listing = listing
+        self._cdi = cdi
         self._paths = watched_paths(plugin)
         self._uevents = patterns_of(plugin.resource_name, plugin.watch_uevents)
         self._is_blind = False
@@ -119,11 +124,11 @@ class Discovery:
         moment = self._listing.moment()
         try:
             async with self.looks.timed(looking(self._plugin)) as look:
-                self._take(look.devices, moment, why)
+                await self._take(look.devices, moment, why)
                 if look.later is not None:
                     return await self._follow_lists(look.later)
         except Exception as error:  # an author's code may raise anything, and must not end the plugin
-            return self._failed(error, why)
+            return await self._failed(error, why)
         self._works()
         self._backoff.reset()
         return self._every_s()
@@ -132,9 +137,13 @@ class Discovery:
         every = self._plugin.every
         return min(BLIND_EVERY_S, every or BLIND_EVERY_S) if self._is_blind else every
 
-    def _take(self, devices: list[Device], moment: int, why: str) -> None:
+    async def _take(self, devices: list[Device], moment: int, why: str) -> None:
+        if self._cdi is not None:
+            devices = await self._cdi.prepare(devices)
         self._listing.found(devices, moment=moment, why=why)
         self.found.set()
+        if self._cdi is not None:
+            await self._cdi.tidy()
 
     async def _follow_lists(self, lists: AsyncIterator[list[Device]]) -> float | None:
         """Take the lists of a generator that goes on, until there is a reason to start it anew; returns as `_look`."""
@@ -147,7 +156,7 @@ class Discovery:
             if loop.time() - started >= STEADY_S:
                 self._backoff.reset()
                 self._last_problem = ""
-            delay_s = self._failed(problem, "discover() ended")
+            delay_s = await self._failed(problem, "discover() ended")
 
         await wait_first(follow, self._reasons.wait)
         return delay_s
@@ -158,20 +167,24 @@ class Discovery:
             moment = self._listing.moment()
             try:
                 devices = await anext(lists)
-                self._take(devices, moment, "discover() says so")
+                await self._take(devices, moment, "discover() says so")
             except StopAsyncIteration:
                 return DiscoveryEnded()
             except Exception as error:  # an author's code may raise anything
                 return error
             self._works()
 
-    def _failed(self, error: Exception, why: str) -> float | None:
+    async def _failed(self, error: Exception, why: str) -> float | None:
         """Say that looking failed; returns the seconds until it is tried again."""
         if is_path_missing(self._plugin, error):
-            self._take([], self._listing.moment(), why)
-            self._works()
-            self._backoff.reset()
-            return self._every_s()
+            try:
+                await self._take([], self._listing.moment(), why)
+            except PathUnusable as unusable:  # of the CDI spec
+                error = unusable
+            else:
+                self._works()
+                self._backoff.reset()
+                return self._every_s()
         self._report(error)
         return self._backoff.next_delay_s()
 

@@ -6,11 +6,16 @@ from pathlib import Path
 
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.kubelet.roots import STOCK_ROOT
+from plugbay.sdk.cdi.answers import CDI_DIRECTORY
 from plugbay.sdk.plugin import DevicePlugin
 from plugbay.sdk.resources import PluginSource
 
 
-def run(*plugins: DevicePlugin | PluginSource, kubelet_root: str | Path = STOCK_ROOT) -> None:
+def run(
+    *plugins: DevicePlugin | PluginSource,
+    kubelet_root: str | Path = STOCK_ROOT,
+    cdi_directory: str | Path = CDI_DIRECTORY,
+) -> None:
     """Serve ``plugins`` to the kubelet of this machine until SIGTERM or SIGINT; SIGHUP looks and registers again.
 
     For ``if __name__ == "__main__"`` in a plugin's own file. Logging is yours to set up; ``plugbay serve`` does that,
@@ -23,4 +28,5 @@ def run(*plugins: DevicePlugin | PluginSource, kubelet_root: str | Path = STOCK_
 
     from plugbay.sdk.runner import serve
 
-    asyncio.run(serve(plugins, paths=KubeletPaths(Path(kubelet_root).absolute())))
+    paths = KubeletPaths(Path(kubelet_root).absolute())
+    asyncio.run(serve(plugins, paths=paths, cdi_directory=Path(cdi_directory).absolute()))

@@ -11,6 +11,7 @@ from plugbay.model.assignments import Assignment
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits, merge_devices
 from plugbay.model.ids import ResourceName, parse_resource_name
+from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.checks import HealthCheck, checks_of
 from plugbay.sdk.modes import Modes
 
@@ -34,6 +35,9 @@ class DevicePlugin:
         modes: what this resource shares its hardware with, of which one uses it at a time.
         join_env: what joins the values of one variable when a container gets several devices; None takes equal
             values once and makes differing ones an error.
+        cdi_kind: ``vendor/class``, to have the devices described in a CDI spec of that kind and given by name; they
+            can have everything but annotations then.
+        cdi_answer: how Allocate tells of devices that have a CDI kind.
     """
 
     resource_name: str = ""
@@ -42,6 +46,8 @@ class DevicePlugin:
     every: float | None = None
     modes: Modes | None = None
     join_env: str | None = ","
+    cdi_kind: str | None = None
+    cdi_answer: CdiAnswer = CdiAnswer.NAMES
 
     def set_up(self) -> Awaitable[None] | None:
         """Called before anything else, once for each time the plugin is served: load firmware, open a library.
@@ -119,6 +125,8 @@ def plugin(
     join_env: str | None = ",",
     health: Callable[..., Any] | Sequence[Callable[..., Any]] = (),
     preferred_allocation: Callable[[Sequence[Device], Sequence[Device], int], Sequence[Device]] | None = None,
+    cdi_kind: str | None = None,
+    cdi_answer: CdiAnswer = CdiAnswer.NAMES,
 ) -> Callable[[Callable[..., Any]], DevicePlugin]:
     """Make a plugin of a function that returns or yields devices.
 
@@ -138,6 +146,7 @@ def plugin(
     def decorate(function: Callable[..., Any]) -> DevicePlugin:
         made = _FunctionPlugin(function, resource_name, watch=watch, every=every, join_env=join_env, checks=checks)
         made.watch_uevents = watch_uevents
+        made.cdi_kind, made.cdi_answer = cdi_kind, cdi_answer
         if preferred_allocation is not None:
             made.preferred_allocation = preferred_allocation  # type: ignore[assignment]  # `offers` looks for it
         health_checks(made)  # to be refused here, where they are written

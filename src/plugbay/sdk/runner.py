@@ -7,9 +7,11 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
 from plugbay.errors import DuplicateResource
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.sdk.cdi.answers import CDI_DIRECTORY
 from plugbay.sdk.endings import STAY, Endings, until_over
 from plugbay.sdk.roster import Roster
 from plugbay.sdk.routes import Route
@@ -26,6 +28,7 @@ async def serve(
     paths: KubeletPaths,
     endings: Endings = STAY,
     route: Route = Route.KUBELET,
+    cdi_directory: Path = CDI_DIRECTORY,
     onlooker: Callable[[Roster], object] = lambda _: None,
 ) -> None:
     """Serve ``members`` to the kubelet at ``paths`` until SIGTERM or SIGINT; a second one ends the process at once.
@@ -37,6 +40,7 @@ async def serve(
         members: plugins, and sources of plugins that come and go.
         endings: what else ends it.
         route: how the plugins get registered.
+        cdi_directory: where specs of plugins with a CDI kind go.
         onlooker: given what is served, before it is.
 
     Raises:
@@ -52,7 +56,7 @@ async def serve(
 
     check(members, paths, route)
     async with watching() as watches:
-        roster = Roster(lambda plugin: PluginServer(plugin, paths, route), watches)
+        roster = Roster(lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory), watches)
         onlooker(roster)
         handlers: dict[signal.Signals, Callable[[], None]] = {
             signal.SIGTERM: lambda: ask_to_stop(signal.SIGTERM),
@@ -68,19 +72,23 @@ async def serve(
 
 @asynccontextmanager
 async def serving(
-    members: Sequence[Member], *, paths: KubeletPaths, route: Route = Route.KUBELET
+    members: Sequence[Member],
+    *,
+    paths: KubeletPaths,
+    route: Route = Route.KUBELET,
+    cdi_directory: Path = CDI_DIRECTORY,
 ) -> AsyncIterator[Callable[[], None]]:
     """Serve ``members`` until the block ends, then drain; gives a function that does what SIGHUP does.
 
     A plugin that fails is started again with back-off and disturbs no other.
 
     Raises:
-        InvalidResourceName, DuplicateResource: nothing was served.
+        InvalidResourceName, DuplicateResource, InvalidCdiName: nothing was served.
         PathTooLong, PathUnusable: a directory for sockets can never be used, for instance because it is a file.
     """
     check(members, paths, route)
     async with watching() as watches:
-        roster = Roster(lambda plugin: PluginServer(plugin, paths, route), watches)
+        roster = Roster(lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory), watches)
         async with roster.serving(members):
             yield roster.reload
 

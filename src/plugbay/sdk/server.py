@@ -11,13 +11,14 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import PathUnusable, RegistrationRefused
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
 from plugbay.sdk.assigned import restore_modes
 from plugbay.sdk.backoff import Backoff
+from plugbay.sdk.cdi.answers import CDI_DIRECTORY
 from plugbay.sdk.counting import CountedService
 from plugbay.sdk.discovery import Discovery
 from plugbay.sdk.health import HealthMonitor
@@ -39,6 +40,9 @@ from plugbay.wire.plugin_versions import device_plugin_handlers
 from plugbay.wire.pluginregistration import plugin_registration_handler
 from plugbay.wire.transport import serve_grpc
 
+if TYPE_CHECKING:
+    from plugbay.sdk.cdi.publication import CdiPublication
+
 logger = logging.getLogger(__name__)
 
 SLOW_DISCOVERY_S: Final = 10.0
@@ -55,7 +59,14 @@ class PluginServer:
         counted: what the kubelet asked.
     """
 
-    def __init__(self, plugin: DevicePlugin, paths: KubeletPaths, route: Route = Route.KUBELET) -> None:
+    def __init__(
+        self,
+        plugin: DevicePlugin,
+        paths: KubeletPaths,
+        route: Route = Route.KUBELET,
+        *,
+        cdi_directory: Path = CDI_DIRECTORY,
+    ) -> None:
         self.resource = resource_of(plugin)
         self.stopping = asyncio.Event()
         self.on_refusal: Callable[[RegistrationRefused], None] | None = None
@@ -66,9 +77,10 @@ class PluginServer:
         self.history = DeviceHistory()
         self._listing = Listing(self._publish)
         self._life = Life(self.resource)
-        self._service = PluginService(plugin, self._streams_changed, self._listing.allocation_failed)
+        self._cdi = _cdi_publication(plugin, cdi_directory, paths)
+        self._service = PluginService(plugin, self._streams_changed, self._listing.allocation_failed, self._cdi)
         self.counted = CountedService(self._service)
-        self._discovery = Discovery(plugin, self._listing)
+        self._discovery = Discovery(plugin, self._listing, self._cdi)
         self._monitors = tuple(HealthMonitor(check, self._listing) for check in health_checks(plugin))
         self._keeper = Keeper(
             self._life,
@@ -145,6 +157,8 @@ class PluginServer:
                 working = [tasks.create_task(self._discovery.run(watches), name=f"discover {self.resource}")]
                 working += [tasks.create_task(each.run(), name=f"check {self.resource}") for each in self._monitors]
                 working.append(tasks.create_task(self._service.releasing.run(), name=f"release {self.resource}"))
+                if self._cdi is not None:
+                    working.append(tasks.create_task(self._cdi.run(watches), name=f"CDI spec of {self.resource}"))
                 await self._wait_for_devices()
                 while not self.stopping.is_set():
                     await self._serve_incarnation(watches)
@@ -153,6 +167,8 @@ class PluginServer:
         finally:
             self._listing.close()
             bind_refresh(self.plugin, None)
+            if self._cdi is not None:
+                await self._cdi.close()
         if self.state is not State.DRAINING:  # there was no socket
             self._life.move(Event.STOP_REQUESTED)
         self._life.move(Event.DRAINED)
@@ -224,3 +240,19 @@ class PluginServer:
             up.push_async_callback(self._service.drain, DRAIN_S)
             if await self._keeper.keep(sockets, changes) is Event.SOCKET_LOST:
                 logger.info("%s: our socket vanished; making a new one", self.resource)
+
+
+def _cdi_publication(plugin: DevicePlugin, directory: Path, paths: KubeletPaths) -> CdiPublication | None:
+    if plugin.cdi_kind is None:
+        return None
+    # Imported here: it reads YAML, for which most plugins have no use.
+    from plugbay.sdk.cdi.publication import CdiPublication
+
+    return CdiPublication(
+        resource_of(plugin),
+        kind=plugin.cdi_kind,
+        how=plugin.cdi_answer,
+        join_env=plugin.join_env,
+        directory=directory,
+        paths=paths,
+    )

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from plugbay.errors import DeviceListTooLarge, InvalidPreference, PartialAllocationError, RpcFailed, UnknownDevice
 from plugbay.model.assignments import Assignment
@@ -20,6 +21,9 @@ from plugbay.sdk.release.hooks import ReleaseHooks, assignment_of
 from plugbay.wire.device_list import encode_devices
 from plugbay.wire.plugin_server import PreferenceRequest
 from plugbay.wire.transport import MAX_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from plugbay.sdk.cdi.publication import CdiPublication
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +47,7 @@ class PluginService:
     Args:
         streams_changed: called when a stream opens or ends.
         allocation_failed: told which devices could not be given, and why.
+        cdi: makes the answer of devices that have a CDI kind.
 
     Attributes:
         releasing: calls the hooks at the end of a use, while its `run` runs.
@@ -53,10 +58,12 @@ class PluginService:
         plugin: DevicePlugin,
         streams_changed: Callable[[], None],
         allocation_failed: Callable[[Mapping[DeviceId, Health]], None],
+        cdi: CdiPublication | None = None,
     ) -> None:
         self._plugin = plugin
         self._streams_changed = streams_changed
         self._allocation_failed = allocation_failed
+        self._cdi = cdi
         self._mode = None if plugin.modes is None else plugin.modes.mode(plugin.resource_name)
         self._devices: Mapping[DeviceId, Device] = {}
         self._behind: Mapping[DeviceId, Device] = {}  # each listed device to the one it is, or is a replica of
@@ -152,12 +159,14 @@ class PluginService:
 
     async def _edits_for(self, chosen: list[Device]) -> ContainerEdits:
         if type(self._plugin).allocate is DevicePlugin.allocate:
+            if self._cdi is not None:
+                return self._cdi.answer(chosen)
             edits = DevicePlugin.allocate(self._plugin, chosen)  # nothing in it blocks: no thread
         else:
             edits = await self._ask_for_edits(chosen)
         if not isinstance(edits, ContainerEdits):
             raise TypeError(f"allocate() gave {edits!r} instead of ContainerEdits")
-        return edits
+        return edits if self._cdi is None else self._cdi.answer(chosen, edits)
 
     async def _ask_for_edits(self, chosen: list[Device]) -> ContainerEdits:
         try:

@@ -1,0 +1,24 @@
+"""What an author says about CDI on a plugin."""
+
+from __future__ import annotations
+
+from enum import Flag, auto
+from pathlib import Path
+from typing import Final
+
+CDI_DIRECTORY: Final = Path("/var/run/cdi")
+"""Where engines look for generated specs, unless they are told otherwise."""
+
+
+class CdiAnswer(Flag):
+    """How Allocate tells which devices a container gets; ``CdiAnswer.NAMES | CdiAnswer.EDITS`` is both at once.
+
+    An engine that gets more than one of these injects each device once.
+    """
+
+    NAMES = auto()
+    """Qualified CDI names, passed on by kubelets since 1.28 (by default 1.29); older ones drop them in silence."""
+    EDITS = auto()
+    """The edits themselves, for engines without CDI."""
+    ANNOTATIONS = auto()
+    """Names in a ``cdi.k8s.io/`` annotation, for kubelets before 1.28 with an engine that knows CDI."""

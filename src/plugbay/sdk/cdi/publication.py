@@ -1,0 +1,210 @@
+"""Keeps the spec of one resource true: a device is in the file before it is offered, and as long as somebody has it.
+
+A kubelet keeps what Allocate answered as long as the pod lives, and an engine looks names up at each start of a
+container. So devices that are gone from the list stay in the file while the kubelet says that they are assigned, after
+the plugin's end too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+from plugbay.cdi.directories import scan
+from plugbay.cdi.names import parse_kind
+from plugbay.cdi.spec import Device as Entry
+from plugbay.errors import InvalidDevice, PathUnusable
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.model.devices import Device
+from plugbay.model.edits import NO_EDITS, ContainerEdits, merge_devices
+from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.model.replicas import physical_id
+from plugbay.sdk.assigned import assigned_devices
+from plugbay.sdk.cdi.answers import CdiAnswer
+from plugbay.sdk.cdi.entries import WITHOUT_ENV, answer, entries_of, entry_name, spec_of
+from plugbay.sdk.cdi.spec_file import SpecFile, left_files
+from plugbay.sdk.watching import Watches
+
+logger = logging.getLogger(__name__)
+
+ADMISSION_S: Final = 600.0
+"""So long after Allocate a device counts as assigned although no checkpoint has it: the pod may wait for others."""
+
+
+class CdiPublication:
+    """The CDI side of one served plugin.
+
+    Args:
+        kind: ``vendor/class`` of its devices.
+
+    Raises:
+        InvalidCdiName: the kind is none.
+    """
+
+    def __init__(
+        self,
+        resource: ResourceName,
+        *,
+        kind: str,
+        how: CdiAnswer,
+        join_env: str | None,
+        directory: Path,
+        paths: KubeletPaths,
+    ) -> None:
+        self._resource = resource
+        self._kind = parse_kind(kind)
+        self._how = how
+        self._join_env = join_env
+        self._paths = paths
+        self._file = SpecFile(directory, self._kind, resource)
+        self._lock = asyncio.Lock()
+        self._is_started = False
+        self._found: Mapping[str, Sequence[Entry]] = {}
+        self._kept: Mapping[str, Sequence[Entry]] = {}
+        self._given: dict[str, float] = {}
+        self._refused: Mapping[DeviceId, str] = {}
+        self._told: frozenset[str] = frozenset()
+
+    def answer(self, devices: Sequence[Device], given: ContainerEdits = NO_EDITS) -> ContainerEdits:
+        """What Allocate answers for ``devices``; ``given`` is what the author's ``allocate`` says.
+
+        Raises:
+            ConflictingEdits: the devices do not go together.
+        """
+        merged = merge_devices((device.edits for device in devices), join_env=self._join_env)
+        now = asyncio.get_running_loop().time()
+        self._given.update({entry_name(device.id): now for device in devices})
+        return answer(devices, kind=self._kind, resource=self._resource, how=self._how, merged=merged, given=given)
+
+    async def prepare(self, devices: Sequence[Device]) -> list[Device]:
+        """Have the file hold ``devices`` besides those of before; returns those that CDI can express.
+
+        Raises:
+            PathUnusable: the file cannot be written.
+        """
+        async with self._lock:
+            if not self._is_started:
+                await self._start()
+            offered, entries = self._checked(devices)
+            gone = {name: each for name, each in {**self._kept, **self._found}.items() if name not in entries}
+            self._found, self._kept = entries, gone
+            await self._write()
+        return offered
+
+    async def tidy(self) -> None:
+        """Take out what nobody is offered and nobody has any more; after a new list."""
+        async with self._lock:
+            if self._kept:
+                held = await self._held()
+                self._kept = {name: each for name, each in self._kept.items() if name in held}
+                await self._write()
+
+    async def run(self, watches: Watches) -> NoReturn:
+        """Write the file again when somebody removes or changes it, and tell of conflicts, until cancelled."""
+        directory = self._file.path.parent
+        with watches.watch([directory, self._file.path, self._paths.checkpoint]) as changes:
+            while True:
+                try:
+                    if not await changes.__anext__() <= {self._paths.checkpoint}:
+                        await self._restore()
+                    await self.tidy()
+                except PathUnusable as error:
+                    logger.error("%s: %s", self._resource, error)
+
+    async def close(self) -> None:
+        """The resource is served no longer: only what is assigned stays."""
+        async with self._lock:
+            if not self._is_started:
+                return
+            self._is_started = False
+            if await asyncio.to_thread(self._file.is_another_process):
+                self._file.close()
+                return
+            held = await self._held()
+            every = {**self._kept, **self._found}
+            self._found, self._kept = {}, {name: each for name, each in every.items() if name in held}
+            try:
+                await self._write()
+            except PathUnusable as error:
+                logger.error("%s: %s", self._resource, error)
+            if self._kept:
+                logger.info(
+                    "%s: %s stays, for containers that have %s", self._resource, self._file.path, ", ".join(self._kept)
+                )
+            self._file.close()
+
+    # --- with the lock held -----------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        """Take over what an earlier run has left, and remove what nobody needs."""
+        before = await asyncio.to_thread(self._file.load)
+        if before is not None and before.kind == str(self._kind):
+            kept: dict[str, list[Entry]] = {}
+            for entry in before.devices:
+                kept.setdefault(entry.name.removesuffix(WITHOUT_ENV), []).append(entry)
+            self._kept = kept
+        left = await asyncio.to_thread(lambda: [*left_files(self._file.path.parent)])
+        left = [(path, resource) for path, resource in left if path != self._file.path]
+        assigned = await assigned_devices(self._paths) if left else {}
+        for path, resource in left:
+            if not assigned.get(resource):
+                await asyncio.to_thread(path.unlink, missing_ok=True)
+                logger.info("removed %s: %s is served no longer, and nobody has a device of it", path, resource)
+        self._is_started = True
+
+    def _checked(self, devices: Sequence[Device]) -> tuple[list[Device], dict[str, Sequence[Entry]]]:
+        offered: list[Device] = []
+        entries: dict[str, Sequence[Entry]] = {}
+        refused: dict[DeviceId, str] = {}
+        for device in devices:
+            try:
+                entries[entry_name(device.id)] = entries_of(device)
+                offered.append(device)
+            except InvalidDevice as error:
+                refused[device.id] = str(error)
+                if self._refused.get(device.id) != str(error):  # the same one over and over is one line in the log
+                    logger.error("%s: not offered: %s", self._resource, error)
+        self._refused = refused
+        return offered, entries
+
+    async def _held(self) -> Collection[str]:
+        """The names of the devices that somebody has, as far as can be known."""
+        ids = (await assigned_devices(self._paths)).get(self._resource, ())
+        assigned = {entry_name(each) for each in (*ids, *map(physical_id, ids))}
+        latest = asyncio.get_running_loop().time() - ADMISSION_S
+        self._given = {name: at for name, at in self._given.items() if name not in assigned and at > latest}
+        return assigned | self._given.keys()
+
+    async def _write(self) -> None:
+        every = {**self._kept, **self._found}
+        if not every:
+            if await asyncio.to_thread(self._file.remove):
+                logger.info("%s: removed %s", self._resource, self._file.path)
+            return
+        if await asyncio.to_thread(self._file.write, spec_of(self._kind, every)):
+            logger.info("%s: wrote %s", self._resource, self._file.path)
+            await self._warn_of_conflicts()
+
+    async def _restore(self) -> None:
+        async with self._lock:
+            if not self._is_started:
+                return
+            if await asyncio.to_thread(self._file.is_another_process):
+                self._tell(f"{self._file.path} is another process's now, which serves {self._resource} too")
+                return
+            await self._write()
+            await self._warn_of_conflicts()
+
+    async def _warn_of_conflicts(self) -> None:
+        registry = await asyncio.to_thread(scan, [self._file.path.parent])
+        problems = registry.problems.get(str(self._file.path), ())
+        self._tell(*(f"of no use to any container: {error}" for error in problems))
+
+    def _tell(self, *problems: str) -> None:
+        for problem in problems:
+            if problem not in self._told:
+                logger.warning("%s: %s", self._resource, problem)
+        self._told = frozenset(problems)

@@ -1,0 +1,142 @@
+"""The spec file of one resource. Its name says whose it is, and a lock on it that its process lives.
+
+A file of ours that nobody holds is an earlier run's. Files of others are never touched. All of it blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from plugbay.cdi.directories import read_file, spec_name, spec_paths
+from plugbay.cdi.names import Kind
+from plugbay.cdi.spec import Spec
+from plugbay.cdi.text import Format, write_spec
+from plugbay.errors import InvalidCdiSpec, PathUnusable
+from plugbay.model.ids import ResourceName, is_extended_resource
+
+_OURS: Final = re.compile(r".+_plugbay\.(?P<domain>[^_]+)_(?P<type>.+)\.json")
+
+
+class SpecFile:
+    """One process's file in ``directory``; it need not exist yet.
+
+    Attributes:
+        path: ``VENDOR-CLASS_plugbay.DOMAIN_TYPE.json``.
+    """
+
+    def __init__(self, directory: Path, kind: Kind, resource: ResourceName) -> None:
+        name = spec_name(kind.vendor, kind.device_class, transient_id=f"plugbay.{resource}")
+        self.path = directory / f"{name}{Format.JSON.value}"
+        self._held = -1
+        self._text = ""
+
+    def load(self) -> Spec | None:
+        """What an earlier run, or another process, has left there; None if it is of no use."""
+        try:
+            return read_file(self.path)
+        except InvalidCdiSpec:
+            return None
+
+    def write(self, spec: Spec) -> bool:
+        """Have the file hold ``spec``; returns whether it had to be written.
+
+        Whoever reads sees the old file or the new one, whole.
+
+        Raises:
+            PathUnusable: it cannot be written; nothing was changed.
+        """
+        text = write_spec(spec, Format.JSON)
+        if text == self._text and self.is_intact():
+            return False
+        try:
+            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._replace(text)
+        except OSError as error:
+            raise PathUnusable(str(self.path), f"cannot be written: {error.strerror}") from error
+        self._text = text
+        return True
+
+    def is_intact(self) -> bool:
+        """Whether the file is there as we wrote it."""
+        if not self._is_ours():
+            return False
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            return self.path.read_text(encoding="utf-8") == self._text
+        return False
+
+    def is_another_process(self) -> bool:
+        """Whether somebody else who lives has taken the file over, as in a rolling update."""
+        return not self._is_ours() and _is_held(self.path)
+
+    def remove(self) -> bool:
+        """Remove it, unless another process has taken it over; returns whether it was there, and ours."""
+        is_ours = self._is_ours()
+        with contextlib.suppress(FileNotFoundError):
+            if is_ours:
+                self.path.unlink()
+        self.close()
+        self._text = ""
+        return is_ours
+
+    def close(self) -> None:
+        """Leave the file as it is, held by nobody."""
+        if self._held >= 0:
+            os.close(self._held)
+        self._held = -1
+
+    def _replace(self, text: str) -> None:
+        descriptor, temporary = tempfile.mkstemp(prefix="spec.", suffix=".tmp", dir=self.path.parent)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # before it has its name: nobody ever finds ours unheld
+            os.fchmod(descriptor, 0o644)
+            with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
+                file.write(text)
+            os.replace(temporary, self.path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            os.close(descriptor)
+            raise
+        self.close()
+        self._held = descriptor
+
+    def _is_ours(self) -> bool:
+        if self._held < 0:
+            return False
+        with contextlib.suppress(OSError):
+            return os.path.samestat(os.fstat(self._held), os.stat(self.path, follow_symlinks=False))
+        return False
+
+
+def left_files(directory: Path) -> Iterator[tuple[Path, ResourceName]]:
+    """Files of processes of ours that have ended, each with its resource.
+
+    Raises:
+        PathUnusable: the directory cannot be listed.
+    """
+    for path in spec_paths(directory):
+        match = _OURS.fullmatch(path.name)
+        resource = f"{match['domain']}/{match['type']}" if match else ""
+        if is_extended_resource(resource) and path.is_file() and not path.is_symlink() and not _is_held(path):
+            yield path, ResourceName(resource)
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
