@@ -82,6 +82,8 @@ class Resource:
     table: DeviceTable | None = None
     """The last list, without healthy devices once the plugin is gone. None before the first list and after expiry:
     pods that ask for the resource are then refused as asking for an unregistered one."""
+    expired_table: DeviceTable = NO_DEVICES
+    """The last list of a plugin that did not come back, for where the devices lie that somebody still holds."""
     claims: Counter[DeviceId] = field(default_factory=Counter)
     """How many assignments and picks in flight name a device; reuse inside a pod makes it more than one."""
     claimed: int = 0
@@ -173,6 +175,7 @@ class Resource:
     def expire(self) -> None:
         """The plugin did not come back: the resource counts nothing; claims stay."""
         self.endpoint = Expired()
+        self.expired_table = self.listed
         self.table = None
         self.claimed = 0
 

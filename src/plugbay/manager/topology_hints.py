@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from plugbay.allocation.table import NO_DEVICES
 from plugbay.manager.state import ManagerState, Resource
 from plugbay.model.ids import DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerRequest, PodRequest
@@ -55,7 +56,7 @@ def _hints(
     held: Collection[DeviceId],
     reusable: Collection[DeviceId] = _NOTHING,
 ) -> Hints:
-    table = resource.listed
+    table = resource.table or (resource.expired_table if resource.claims else NO_DEVICES)
     if not table.by_node:
         return None
     if held:

@@ -178,6 +178,10 @@ def test_gone_plugin_makes_everything_impossible_and_forgotten_one_does_not_care
     resource.expire()
     assert isinstance(resource.endpoint, Expired)
     assert hints_for(state, 1) is None
+    state.restore(Assignment(PodUid("uid-other"), APP, NAME, {0: (DeviceId("a"),)}, b""))
+    assert hints_for(state, 1) == (), "somebody holds one, and so the resource is not forgotten"
+    state.restore(Assignment(UID, APP, NAME, {1: (DeviceId("b"),)}, b""))
+    assert hints_for(state, 1) == (hint(1, preferred=True), hint(0, 1, preferred=False))
     other = ResourceName("example.com/other")
     assert container_hints(state, UID, container("app", "app", 1), other, reusable=(), machine=[0]) is None
     assert pod_hints(state, pod_of(), other, machine=[0]) is None
