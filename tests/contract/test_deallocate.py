@@ -6,18 +6,21 @@ The manager's part of it, without pods around, is in ``test_releases.py``; crash
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plugbay.cli.client import DRAIN_PATH, NodeClient
+from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.release_rules import ReleaseLimits
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.releases import ReleaseReason
-from plugbay.testing.fake_plugin import FakePlugin, refusing
+from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
 from tests.contract.bench_manager import Gate, never
 from tests.contract.bench_release import ALL, BOTH, ON, WITHOUT, operations, recorded
+from tests.contract.conftest import Plugbay
 from tests.contract.scenarios.bench_node import PODS, RESOURCE, Node, node, plugin, pod
 
 DEADLINE_S = 30
@@ -60,6 +63,18 @@ async def life(at: Node, options: PluginOptions) -> list[tuple[str, bytes]]:
         await at.in_phase("p", "Succeeded")
         await at.delete("p")
         return recording.requests
+
+
+async def test_nodes_options(plugbay: Plugbay) -> None:
+    options = ("--feature-gates", "DeviceManagerDeallocate=true", "--release-wait", "30s")
+    async with plugbay.node_up(*options):
+        paths = KubeletPaths(plugbay.root)
+        socket = paths.device_plugins / "gopher.sock"
+        async with fake_plugin(RESOURCE, socket, [Device("g1")], options=BOTH) as gopher:
+            await gopher.register(paths.registration_socket)
+            given = json.dumps(one_run("p"))
+            assert (await plugbay("pod", "apply", "-f", "-", given=given)).code == 0
+            await gopher.until_called("Allocate", "PostStopContainer", "Deallocate")
 
 
 # --- 1 and 2: as it was ---------------------------------------------------------------------------------------------
