@@ -19,7 +19,7 @@ from plugbay.ops.metrics import Histogram
 from plugbay.topology.hints import Hints
 from plugbay.topology.masks import Mask, nodes_of
 from plugbay.topology.policies import Kind, Scope, TopologyPolicy
-from plugbay.topology.settings import USUAL_MAX_NODES, TopologySettings, make_policy
+from plugbay.topology.settings import USUAL_MAX_NODES, TopologySettings, make_policy, parse_options
 
 logger = logging.getLogger(__name__)
 
@@ -72,10 +72,11 @@ def topology_manager(settings: TopologySettings, machine: NumaTopology, *, clock
         UnusableTopology: with the kubelet's text.
     """
     policy = make_policy(settings, machine)
-    if len(machine.nodes) > USUAL_MAX_NODES and policy.kind is not Kind.NONE:
+    if policy.kind is not Kind.NONE and (allowed := parse_options(settings.options).max_nodes) > USUAL_MAX_NODES:
         logger.warning(
-            "with %d NUMA nodes admission can take long: each node on which a resource lies doubles the hints for it",
-            len(machine.nodes),
+            "%d NUMA nodes are allowed, and %d recommended: with each on which a resource lies its hints double",
+            allowed,
+            USUAL_MAX_NODES,
         )
     return TopologyManager(policy, clock=clock)
 
