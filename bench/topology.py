@@ -1,4 +1,5 @@
-"""What alignment costs: the merge of many hints, and admission under a policy beside admission without one."""
+"""What alignment costs: the merge of many hints, admission under a policy beside admission without one; and how long
+a device is out of use once its pod has ended."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Final
 
 from bench.admission import p50, peer
 from bench.figures import Figure, Pace
+from bench.releasing import releases
 from plugbay.topology.hints import Hint
 from plugbay.topology.masks import mask_of, narrowness
 from plugbay.topology.merge import merge
@@ -39,6 +41,8 @@ async def measure(pace: Pace) -> AsyncIterator[Figure]:
     for policy, values in taken.items():
         yield Figure(f"admission_two_resources_p50_ms_{policy}", p50(values), "ms", None)
     yield Figure("admission_restricted_p50_ratio_to_none", p50(taken["restricted"]) / p50(taken["none"]), "ratio", 1.6)
+    async for figure in releases(pace):
+        yield figure
 
 
 def merge_ms(smallest: Iterable[int], repetitions: int) -> float:

@@ -1,8 +1,8 @@
 """A plugin process with many devices on two NUMA nodes: ``python -m bench.peers.plugin KIND COUNT ROOT``.
 
-``plain``, ``pair`` (the same devices under two resource names) and ``preferring`` are made with our SDK and serve until
-SIGTERM. ``flipping`` turns one device unhealthy or healthy again for each line of input, and prints the moment at which
-it sent its list.
+``plain``, ``pair`` (the same devices under two resource names), ``preferring``, ``releasing`` and ``cleaning`` (which
+want Deallocate, and PostStopContainer too) are made with our SDK and serve until SIGTERM. ``flipping`` turns one device
+unhealthy or healthy again for each line of input, and prints the moment at which it sent its list.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.model.assignments import Assignment
 from plugbay.model.devices import Device
 from plugbay.model.health import HEALTHY, unhealthy
 from plugbay.sdk.plugin import DevicePlugin
@@ -54,6 +55,18 @@ class Preferring(Plain):
         return available[-size:]
 
 
+class Releasing(Plain):
+    """Clean at once."""
+
+    async def release(self, assignment: Assignment) -> None:
+        return None
+
+
+class Cleaning(Releasing):
+    async def post_stop(self, assignment: Assignment) -> None:
+        return None
+
+
 def devices(count: int) -> list[Device]:
     return [device(number) for number in range(count)]
 
@@ -89,6 +102,10 @@ async def main(kind: str, count: int, root: Path) -> None:
             await serve([Plain(count), Other(count)], paths=paths)
         case "preferring":
             await serve([Preferring(count)], paths=paths)
+        case "releasing":
+            await serve([Releasing(count)], paths=paths)
+        case "cleaning":
+            await serve([Cleaning(count)], paths=paths)
         case "flipping":
             await flip(count, paths)
         case _:
