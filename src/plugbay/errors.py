@@ -44,6 +44,7 @@
     │   ├── InvalidCdiSpec
     │   ├── UnresolvableCdiDevices
     │   ├── CdiInjectionFailed
+    │   ├── EngineUnusable
     │   ├── UnusableTopology
     │   ├── InvalidNetworkConfig
     │   ├── NetworkNotFound
@@ -96,7 +97,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 _CONTROL: Final = re.compile(r"\\u00([0-9a-f]{2})")
@@ -547,6 +548,22 @@ class CdiInjectionFailed(OperatorError):
 
     def __str__(self) -> str:
         return self.problem
+
+
+class EngineUnusable(OperatorError):
+    """No OCI engine runs containers on this machine.
+
+    Attributes:
+        refusals: each one that was tried, and why it is of no use.
+    """
+
+    def __init__(self, refusals: Mapping[str, str]) -> None:
+        super().__init__(refusals)
+        self.refusals = dict(refusals)
+
+    def __str__(self) -> str:
+        tried = "; ".join(f"{name}: {problem}" for name, problem in self.refusals.items())
+        return f"no OCI engine runs containers here: {tried}"
 
 
 class UnusableTopology(OperatorError):

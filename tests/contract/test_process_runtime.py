@@ -31,8 +31,9 @@ from plugbay.node.runtimes.port import (
     ExecStream,
     RunState,
 )
+from plugbay.node.runtimes.process.confinement import Launch
 from plugbay.node.runtimes.process.directories import InstanceDirectories
-from plugbay.node.runtimes.process.launch import encode_launch, spawn_wrapper
+from plugbay.node.runtimes.process.launch import spawn_wrapper
 from plugbay.node.runtimes.process.records import SpecRecord
 from plugbay.node.runtimes.process.runtime import ProcessRuntime
 
@@ -625,7 +626,7 @@ async def test_an_end_while_no_node_runs_is_known_later(state_dir: Path, spec: C
 
 async def test_what_a_node_could_not_start_before_it_died_was_never_made(state_dir: Path, spec: ContainerSpec) -> None:
     record = SpecRecord(spec, env={}, working_dir="/", created_at=datetime.now(UTC))
-    launch = encode_launch(spec.argv, working_dir="/", env={})
+    launch = Launch(spec.argv, working_dir="/", env={})
     await asyncio.to_thread(InstanceDirectories(state_dir).create, record, launch)
     async with runtime_on(state_dir) as runtime:
         assert await runtime.list() == []
@@ -637,7 +638,7 @@ async def test_a_command_never_runs_without_its_node(state_dir: Path, spec: Cont
     record = SpecRecord(replace(spec, argv=argv), env={}, working_dir="/", created_at=datetime.now(UTC))
     directories = InstanceDirectories(state_dir)
     env = {"PATH": os.environ["PATH"]}
-    launch = encode_launch(argv, working_dir="/", env=env)
+    launch = Launch(argv, working_dir="/", env=env)
     container = await asyncio.to_thread(directories.create, record, launch)
     report, reported = os.pipe()
     os.close(report)  # as when the node is killed

@@ -10,6 +10,8 @@ from typing import NewType, Protocol
 
 from plugbay.model.edits import ContainerEdits, Mount
 from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.limits import DEFAULT_LIMITS, CgroupLimits
+from plugbay.model.security import DEFAULT_SECURITY, Security
 from plugbay.node.runtimes.exec_input import ExecInput
 
 ContainerId = NewType("ContainerId", str)
@@ -25,6 +27,8 @@ class ContainerSpec:
         env: the complete environment the pod asks for, without the devices' part.
         mounts: volume mounts; ``host_path`` is where the volume lies.
         edits: what the devices give; its env stands before ``env``, which wins.
+        hostname: empty is the pod's name.
+        runtime_class: the pod's ``runtimeClassName``.
     """
 
     pod_uid: PodUid
@@ -38,6 +42,10 @@ class ContainerSpec:
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]
     edits: ContainerEdits
+    hostname: str = ""
+    security: Security = DEFAULT_SECURITY
+    limits: CgroupLimits = DEFAULT_LIMITS
+    runtime_class: str = ""
 
 
 class RunState(Enum):

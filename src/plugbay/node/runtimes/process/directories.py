@@ -20,6 +20,8 @@ import msgspec
 from plugbay.errors import ContainerStartError, InstanceNotFound, PathUnusable
 from plugbay.kernel.processes import ProcessIdentity
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
+from plugbay.node.runtimes.process.confinement import Launch
+from plugbay.node.runtimes.process.launch import encode_launch
 from plugbay.node.runtimes.process.records import ExitRecord, Instance, ProcessRecord, SpecRecord
 
 logger = logging.getLogger(__name__)
@@ -52,18 +54,20 @@ class InstanceDirectories:
             raise InstanceNotFound(container)
         return self._state_dir / container
 
-    def create(self, record: SpecRecord, launch: bytes) -> ContainerId:
-        """Make an instance with its ``spec.json``, durably.
+    def create(self, record: SpecRecord, launch: Launch) -> ContainerId:
+        """Make an instance with its ``spec.json``, durably, and what it is launched with.
 
         Raises:
             ContainerStartError: it exists, or cannot be written.
         """
         container = container_id(record.spec)
+        encoded = encode_launch(launch.argv, working_dir=launch.working_dir, env=launch.env)
         making = self._state_dir / f"{self._mark}new-{container}"
         try:
             self._state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             making.mkdir(mode=0o700)
-            (making / "launch").write_bytes(launch)
+            (making / "launch").write_bytes(encoded)
+            _furnish(making, launch)
             (making / "log").touch(mode=0o640)
             _write_durably(making / "spec.json", msgspec.json.encode(record))
             _rename(making, self.path(container))
@@ -138,6 +142,17 @@ class InstanceDirectories:
         except FileNotFoundError:
             return
         shutil.rmtree(leaving, ignore_errors=True)
+
+
+def _furnish(making: Path, launch: Launch) -> None:
+    for name in launch.directories:
+        (making / name).mkdir(parents=True, exist_ok=True)
+    for name, content in launch.files.items():
+        (making / name).parent.mkdir(parents=True, exist_ok=True)
+        (making / name).write_bytes(content)
+    for name, target in launch.links.items():
+        (making / name).parent.mkdir(parents=True, exist_ok=True)
+        (making / name).symlink_to(target)
 
 
 def _escape(text: str) -> str:

@@ -26,9 +26,9 @@ else:
     import _signal  # `signal` would import enum
 
 if TYPE_CHECKING or __package__:
-    from plugbay.node.runtimes.process.wrapper import START_FAILED, execute, kill_session, start_ticks
+    from plugbay.node.runtimes.process.wrapper import START_FAILED, children, execute, kill_session, start_ticks
 else:  # loaded by the wrapper's program, which knows no packages; it lends its functions
-    from wrapper import START_FAILED, execute, kill_session, start_ticks
+    from wrapper import START_FAILED, children, execute, kill_session, start_ticks
 
 _AT_ONCE = 100
 """More wait in the socket's backlog, so that descriptors never run out."""
@@ -223,7 +223,13 @@ class Guests:
 
 
 def kill_guest(guest: Guest) -> None:
-    """Kill its session; it is our child, so nobody else can have its number."""
+    """Kill its session; it is our child, so nobody else can have its number.
+
+    With it go the sessions of its children: an engine's command in the container leads one of its own.
+    """
+    os.kill(guest.pid, _signal.SIGSTOP)  # so that it has no more of them
+    for child in children(guest.pid):
+        kill_session(child)
     os.kill(guest.pid, _signal.SIGKILL)  # it may not have opened its session yet
     kill_session(guest.pid)
 

@@ -10,12 +10,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
 from plugbay.errors import quote
 from plugbay.kernel.processes import ProcessIdentity
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec, ContainerState, RunState
+
+START_FAILED: Final = 128
+"""Exit code of a container whose command could not be run, as with containerd."""
 
 
 class SpecRecord(msgspec.Struct, frozen=True):
@@ -76,17 +80,15 @@ class Instance:
         )
         return self._state(RunState.LOST, reason="ContainerStatusUnknown", message=message)
 
-    def exited(self, ended: ExitRecord) -> ContainerState:
-        reason = "Completed" if ended.exit_code == 0 else "Error"
-        message = ""
-        if ended.failed_step:
-            reason, message = "StartError", start_failure(self.spec, ended)
+    def exited(self, ended: ExitRecord, *, start_failure: str = "") -> ContainerState:
+        """``start_failure`` is why its command never ran."""
+        reason = "StartError" if start_failure else "Completed" if ended.exit_code == 0 else "Error"
         return self._state(
             RunState.EXITED,
             finished_at=_time(ended.finished_at),
-            exit_code=ended.exit_code,
+            exit_code=START_FAILED if start_failure else ended.exit_code,
             reason=reason,
-            message=message,
+            message=start_failure,
         )
 
     def _state(

@@ -21,23 +21,26 @@ from plugbay.kernel.processes import (
     signal_group,
     wait_end,
 )
-from plugbay.node.runtimes.exec_input import ExecInput
+from plugbay.node.runtimes.exec_input import Console, ExecInput
 from plugbay.node.runtimes.port import (
     ContainerId,
     ContainerSpec,
     ContainerState,
     ExecExit,
     ExecOutput,
+    ExecStream,
 )
 from plugbay.node.runtimes.process.commands import Command, run_command
+from plugbay.node.runtimes.process.confinement import Confinement, Unconfined
 from plugbay.node.runtimes.process.directories import InstanceDirectories, container_id
-from plugbay.node.runtimes.process.launch import check_paths, container_environment, encode_launch, spawn_wrapper
+from plugbay.node.runtimes.process.launch import spawn_wrapper
 from plugbay.node.runtimes.process.logs import follow_log, read_log
-from plugbay.node.runtimes.process.records import Instance, ProcessRecord, SpecRecord, start_failure
+from plugbay.node.runtimes.process.records import Instance, ProcessRecord, SpecRecord
 
 _PROC: Final = Path("/proc")
 _STARTS_AT_ONCE: Final = 4
 """Starting is mostly the CPU time of one interpreter; more at a time only makes each start later."""
+_LAST_WORDS_BYTES: Final = 4096
 _RECORDED: Final = "recorded\n"
 """What a wrapper says when nothing went wrong."""
 
@@ -52,11 +55,19 @@ class ProcessRuntime:
         state_dir: one directory per instance is made here; the node's own.
         environ: what wrappers run with, and where the containers' HOME comes from.
         clock: the time, with a time zone.
+        confinement: what containers are put into; nothing by default.
     """
 
-    name = "process"
-
-    def __init__(self, state_dir: Path, *, environ: Mapping[str, str], clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        environ: Mapping[str, str],
+        clock: Callable[[], datetime],
+        confinement: Confinement | None = None,
+    ) -> None:
+        self._confinement: Confinement = confinement or Unconfined(home=environ.get("HOME", "/"))
+        self.name = self._confinement.name
         self._directories = InstanceDirectories(state_dir)
         self._environ = environ
         self._clock = clock
@@ -68,12 +79,11 @@ class ProcessRuntime:
 
     async def start(self, spec: ContainerSpec) -> ContainerState:
         """See `ContainerRuntime`. When cancelled, the instance may or may not run; `list` tells."""
-        env = container_environment(spec, home=self._environ.get("HOME", "/"))
-        record = SpecRecord(spec, env=env, working_dir=spec.working_dir or "/", created_at=self._clock())
-        launch = encode_launch(spec.argv, working_dir=record.working_dir, env=env)
         container = container_id(spec)
+        directory = self._directories.path(container)
         async with self._slots:
-            await asyncio.to_thread(check_paths, spec)
+            launch = await asyncio.to_thread(self._confinement.launch, spec, container, directory)
+            record = SpecRecord(spec, env=launch.env, working_dir=launch.working_dir, created_at=self._clock())
             self._starting.add(container)
             try:
                 await asyncio.to_thread(self._directories.create, record, launch)
@@ -118,7 +128,7 @@ class ProcessRuntime:
             except TimeoutError:
                 pass
         if runs:
-            signal_group(runs.process, signal.SIGKILL, proc_root=_PROC)
+            await self._confinement.kill(container, runs)
         return await self.wait(container)
 
     async def remove(self, container: ContainerId) -> None:
@@ -136,9 +146,18 @@ class ProcessRuntime:
         if self._runs(instance) is None:
             raise ExecFailed(container, "it is not running")
         directory = self._directories.path(container)
-        command = Command(container, directory, tuple(argv), instance.spec.working_dir, given)
+        confined = self._confinement.command(container, argv, given.console if given else None)
+        command = Command(container, directory, confined, instance.spec.working_dir, given)
         async with aclosing(run_command(command, proc_root=_PROC)) as items:
+            has_terminal = given is not None and given.console is Console.TERMINAL
+            last_words_on = ExecStream.STDOUT if has_terminal else ExecStream.STDERR
+            said = b""
             async for item in items:
+                if isinstance(item, ExecExit):
+                    if problem := self._confinement.command_failure(item.exit_code, said):
+                        raise ExecFailed(container, problem)
+                elif item.stream is last_words_on:
+                    said = (said + item.chunk)[-_LAST_WORDS_BYTES:]
                 yield item
 
     async def log(
@@ -165,15 +184,21 @@ class ProcessRuntime:
         finally:
             os.close(reported)
         said = await _read_to_end(report)
+        directory = self._directories.path(container)
+        if said == _RECORDED:
+            await self._confinement.until_started(directory, wrapper=wrapper)
         instance = await self._read(container)
-        failed = instance.exit is not None and bool(instance.exit.failed_step)
-        if said == _RECORDED and not failed:
+        failure = ""
+        if instance.exit is not None:
+            failure = await asyncio.to_thread(self._confinement.start_failure, instance, directory)
+        if said == _RECORDED and not failure:
             return instance.running()
         await wait_end(wrapper, proc_root=_PROC)
         self._reap(wrapper.pid)
+        await self._confinement.clear(container)
         await asyncio.to_thread(self._directories.remove, container)
-        if instance.exit is not None and failed:
-            raise ContainerStartError("StartError", start_failure(instance.spec, instance.exit))
+        if failure:
+            raise ContainerStartError("StartError", failure)
         raise ContainerStartError("RunContainerError", f"the container's wrapper failed: {said.strip() or 'killed'}")
 
     def _spawn(self, container: ContainerId, reported: int) -> ProcessIdentity:
@@ -205,12 +230,16 @@ class ProcessRuntime:
             # Read again: the wrapper may have written how it ended since the first reading.
             instance = await self._read(instance.id)
         if instance.exit is not None:
-            return instance.exited(instance.exit)
+            await self._confinement.clear(instance.id)
+            directory = self._directories.path(instance.id)
+            failure = await asyncio.to_thread(self._confinement.start_failure, instance, directory)
+            return instance.exited(instance.exit, start_failure=failure)
         if instance.process is not None and instance.process.boot_id == self._boot_id:
             guests = await asyncio.to_thread(self._directories.guests, instance.id)
             for leader in (instance.process.process, *guests):
                 for process in await asyncio.to_thread(kill_session, leader, proc_root=_PROC):
                     await wait_end(process, proc_root=_PROC)
+            await self._confinement.clear(instance.id)
         return instance.lost()
 
     def _reap(self, pid: int) -> None:

@@ -180,6 +180,18 @@ def kill_session(leader: int) -> None:
             kill_group(int(group))
 
 
+def children(parent: int) -> list[int]:
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                if read_stat(entry)[1] == str(parent):
+                    found.append(int(entry))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found
+
+
 def kill_group(group: int) -> None:
     try:
         os.killpg(group, _signal.SIGKILL)

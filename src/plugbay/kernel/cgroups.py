@@ -1,0 +1,67 @@
+"""Control groups: where their hierarchies are mounted, and taking one away that is not used any more.
+
+Source: Linux ``cgroups(7)``, ``proc_pid_mountinfo(5)``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+_KINDS: Final = frozenset({"cgroup", "cgroup2"})
+_ESCAPES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
+
+
+def hierarchies(*, proc_root: Path) -> list[Path]:
+    """Where each hierarchy is mounted, of version 1 and 2; more than once if it is.
+
+    Raises:
+        OSError: ``proc_root`` is no proc file system.
+    """
+    found = []
+    for line in (proc_root / "self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        if after.split(" ", 1)[0] in _KINDS:
+            found.append(Path(_unescaped(before.split(" ")[4])))
+    return found
+
+
+def remove_cgroup(name: str, *, proc_root: Path) -> list[Path]:
+    """Remove the cgroup ``name``, right below the roots, with all below it; one that is gone is no error.
+
+    Never below a mount point's own directory: ``name`` is one word, and what is in it are cgroups only.
+
+    Returns:
+        Those that stay, as processes are in them.
+    """
+    if not name or "/" in name or name in (".", ".."):
+        raise ValueError(f"{name!r} is no name of a cgroup")
+    return [each for each in _subtrees(name, hierarchies(proc_root=proc_root)) if not _remove(each)]
+
+
+def _subtrees(name: str, roots: Iterable[Path]) -> Iterable[Path]:
+    """Deepest first."""
+    for root in roots:
+        for directory, _, _ in os.walk(root / name, topdown=False):
+            yield Path(directory)
+
+
+def _remove(cgroup: Path) -> bool:
+    try:
+        cgroup.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno in (errno.EBUSY, errno.ENOTEMPTY):
+            return False
+        raise
+    return True
+
+
+def _unescaped(field: str) -> str:
+    for escape, character in _ESCAPES:
+        field = field.replace(escape, character)
+    return field

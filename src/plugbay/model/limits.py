@@ -1,0 +1,59 @@
+"""CPU and memory that a container's cgroup is told of, as a kubelet computes it: pure.
+
+Source: kubelet 1.36 ``cm/helpers_linux.go``, ``kuberuntime_container_linux.go``, ``qos/policy.go``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from plugbay.model.quantity import Quantity
+
+MIN_SHARES: Final = 2
+MAX_SHARES: Final = 262144
+PERIOD_US: Final = 100_000
+MIN_QUOTA_US: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupLimits:
+    """
+    Attributes:
+        cpu_shares: weight among all that want the processor.
+        cpu_quota_us: time in each period of 100 ms; 0 is without limit.
+        memory_bytes: 0 is without limit.
+    """
+
+    cpu_shares: int = MIN_SHARES
+    cpu_quota_us: int = 0
+    memory_bytes: int = 0
+
+    def linux_resources(self) -> dict[str, Any]:
+        """As the OCI runtime spec has it."""
+        cpu: dict[str, int] = {"shares": self.cpu_shares}
+        if self.cpu_quota_us:
+            cpu |= {"quota": self.cpu_quota_us, "period": PERIOD_US}
+        return {"cpu": cpu, **({"memory": {"limit": self.memory_bytes}} if self.memory_bytes else {})}
+
+
+DEFAULT_LIMITS: Final = CgroupLimits()
+
+
+def cgroup_limits(requests: Mapping[str, Quantity], limits: Mapping[str, Quantity]) -> CgroupLimits:
+    """What a container's requests and limits of ``cpu`` and ``memory`` come to."""
+    request = requests["cpu"] if "cpu" in requests else limits.get("cpu")
+    shares = MIN_SHARES
+    if request is not None:
+        shares = min(max(_milli(request) * 1024 // 1000, MIN_SHARES), MAX_SHARES)
+    quota = 0
+    if "cpu" in limits and (milli := _milli(limits["cpu"])) > 0:
+        quota = max(milli * PERIOD_US // 1000, MIN_QUOTA_US)
+    memory = limits["memory"].to_int_ceil() if "memory" in limits else 0
+    return CgroupLimits(shares, quota, memory)
+
+
+def _milli(amount: Quantity) -> int:
+    return math.ceil(amount.value * 1000)

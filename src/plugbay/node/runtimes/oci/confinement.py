@@ -1,0 +1,181 @@
+"""Containers that an engine runs: for `plugbay.node.runtimes.process.confinement`."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import re
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import ContainerStartError
+from plugbay.kernel.inotify import Inotify, Mask
+from plugbay.kernel.processes import ProcessIdentity, signal_group, watch_end
+from plugbay.model.ids import PodUid
+from plugbay.node.runtimes.exec_input import Console
+from plugbay.node.runtimes.oci.devices import find_devices, host_devices
+from plugbay.node.runtimes.oci.engines import Engine, last_line
+from plugbay.node.runtimes.oci.rootfs import RootFs, read_root
+from plugbay.node.runtimes.oci.spec import Surroundings, oci_spec
+from plugbay.node.runtimes.port import ContainerId, ContainerSpec
+from plugbay.node.runtimes.process.confinement import Launch
+from plugbay.node.runtimes.process.launch import DEFAULT_PATH
+from plugbay.node.runtimes.process.records import Instance, ProcessRecord, start_failure
+
+logger = logging.getLogger(__name__)
+
+_PROC: Final = Path("/proc")
+_ENGINE_ID: Final = re.compile(r"[A-Za-z0-9_+.-]+")
+_ROOTFS: Final = "rootfs"
+_PID_FILE: Final = "pid"
+"""Written by the engine once the container's command runs."""
+_ENGINE_LOG: Final = "engine.log"
+_RUN_FAILED: Final = re.compile(r"^(?:runc|crun) (?:run|create) failed: ")
+_EXEC_FAILED: Final = re.compile(r"^(?:exec failed: (?:unable to start container process: )?)(.*)")
+_EXEC_FAILED_CODES: Final = frozenset({1, 126, 127, 255})
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What all containers of one node stand on.
+
+    Attributes:
+        rootfs: the directory whose entries make up their root file systems.
+        cgroup_parent: begins the name of every pod's cgroup.
+        capabilities: what this process could give at most, without ``CAP_``.
+        network_of: the path of a pod's network namespace; None is the host's.
+    """
+
+    rootfs: Path
+    cgroup_parent: str
+    capabilities: tuple[str, ...]
+    network_of: Callable[[PodUid], str | None]
+
+
+class OciConfinement:
+    """Containers that ``engine`` runs."""
+
+    name = "oci"
+
+    def __init__(self, engine: Engine, grounds: Grounds) -> None:
+        self._engine = engine
+        self._grounds = grounds
+
+    def launch(self, spec: ContainerSpec, container: ContainerId, directory: Path) -> Launch:
+        _check_mounts(spec)
+        try:
+            root = read_root(self._grounds.rootfs)
+        except OSError as error:
+            problem = f"cannot read the root file system {self._grounds.rootfs}: {error.strerror}"
+            raise ContainerStartError("CreateContainerError", problem) from error
+        env = {"PATH": DEFAULT_PATH, "HOSTNAME": spec.hostname or spec.pod, **spec.edits.env, **spec.env}
+        devices = find_devices(spec.edits.device_nodes)
+        if spec.security.privileged:
+            devices += host_devices(Path("/dev"))
+        config = oci_spec(spec, env=env, around=self._surroundings(spec, container, root), devices=devices)
+        run = ("run", "--bundle", str(directory), "--pid-file", str(directory / _PID_FILE), engine_id(container))
+        log = ("--log", str(directory / _ENGINE_LOG), "--log-format", "json")
+        program, *words = self._engine.argv(*log, *run)
+        return Launch(
+            (program, *words),
+            "/",
+            {"PATH": DEFAULT_PATH},
+            files={"config.json": json.dumps(config, separators=(",", ":")).encode()},
+            links={f"{_ROOTFS}/{name}": target for name, target in root.links.items()},
+            directories=(_ROOTFS,),
+        )
+
+    async def until_started(self, directory: Path, *, wrapper: ProcessIdentity) -> None:
+        async with Inotify() as changes:
+            changes.add(directory, Mask.CLOSE_WRITE | Mask.MOVED_TO)
+            if (directory / _PID_FILE).exists():
+                return
+            with watch_end(wrapper, changes.close, proc_root=_PROC):
+                async for event in changes:
+                    if event.name == _PID_FILE:
+                        return
+
+    def start_failure(self, instance: Instance, directory: Path) -> str:
+        if instance.exit is None or (directory / _PID_FILE).exists():
+            return ""
+        if instance.exit.failed_step:
+            return start_failure(instance.spec, instance.exit)
+        return _RUN_FAILED.sub("", _last_error(directory / _ENGINE_LOG)) or "the engine ended before the container ran"
+
+    def command(self, container: ContainerId, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
+        terminal = ("--tty", "--env", "TERM=xterm") if console is Console.TERMINAL else ()
+        # With a log of its own the engine says what failed in plain words on standard error.
+        return self._engine.argv("--log", os.devnull, "exec", *terminal, engine_id(container), *argv)
+
+    def command_failure(self, exit_code: int, said: bytes) -> str:
+        failed = _EXEC_FAILED.match(last_line(said))
+        return failed[1] if failed and exit_code in _EXEC_FAILED_CODES else ""
+
+    async def kill(self, container: ContainerId, record: ProcessRecord) -> None:
+        """Through the engine, which then sees the end of the container and says its exit code."""
+        problem = await self._engine.call("kill", engine_id(container), "KILL")
+        if problem:  # it is being made, or has just ended; what is left of it `clear` removes
+            logger.info("container %s: %s", container, problem)
+            signal_group(record.process, signal.SIGKILL, proc_root=_PROC)
+
+    async def clear(self, container: ContainerId) -> None:
+        """Also what runs on when somebody killed the engine's ``run``: it is the container's parent, not its jailer."""
+        name = engine_id(container)
+        if not await asyncio.to_thread(self._engine.knows, name):
+            return
+        if problem := await self._engine.call("delete", "--force", name):
+            logger.warning("container %s cannot be cleared away: %s", container, problem)
+
+    def _surroundings(self, spec: ContainerSpec, container: ContainerId, root: RootFs) -> Surroundings:
+        return Surroundings(
+            _ROOTFS,
+            root.mounts,
+            self._grounds.network_of(spec.pod_uid),
+            f"/{pod_cgroup(self._grounds.cgroup_parent, spec.pod_uid)}/{engine_id(container)}",
+            self._grounds.capabilities,
+        )
+
+
+def engine_id(container: ContainerId) -> str:
+    """What the engine calls an instance: the same, unless it holds characters that runc does not allow."""
+    if _ENGINE_ID.fullmatch(container):
+        return container
+    return hashlib.sha256(container.encode()).hexdigest()
+
+
+def pod_cgroup(parent: str, pod: PodUid) -> str:
+    """The name of a pod's cgroup, right below the root of every hierarchy: no two pods share a directory."""
+    name = pod if _ENGINE_ID.fullmatch(pod) else hashlib.sha256(pod.encode()).hexdigest()
+    return f"{parent}-{name}"
+
+
+def _check_mounts(spec: ContainerSpec) -> None:
+    """Unlike containerd, which makes a directory of it, a missing mount is refused: on the host that would stay."""
+    for mount in (*spec.edits.mounts, *spec.mounts):
+        try:
+            Path(mount.host_path).stat()
+        except OSError as error:
+            problem = f"failed to generate container spec: lstat {mount.host_path}: {(error.strerror or '').lower()}"
+            raise ContainerStartError("CreateContainerError", problem) from error
+
+
+def _last_error(log: Path) -> str:
+    """The last error among an engine's log lines, which are JSON objects."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    for line in reversed(lines):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and entry.get("level") == "error":
+            return str(entry.get("msg", ""))
+    return ""

@@ -1,0 +1,135 @@
+"""The engines: which one is here and works, and its calls besides ``run``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import EngineUnusable
+
+KNOWN: Final = ("crun", "runc")
+"""In the order in which they are tried: crun starts containers faster."""
+CALL_S: Final = 30.0
+"""Of calls that take milliseconds, unless the machine is drowning."""
+
+_ABSENT_PROGRAM: Final = "plugbay-probe"
+_NOT_FOUND: Final = re.compile(r"executable file .*not found", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine that works here.
+
+    Attributes:
+        version: its name and version: ``runc 1.1.5``.
+        state_dir: where it keeps what it knows of containers, a directory each.
+        passed_over: those that were tried first, and why they do not work.
+    """
+
+    program: str
+    version: str
+    state_dir: Path
+    passed_over: Mapping[str, str]
+
+    def argv(self, *words: str) -> tuple[str, ...]:
+        return (self.program, "--root", str(self.state_dir), *words)
+
+    def knows(self, container: str) -> bool:
+        """Whether anything is left of a container; one that ended in order leaves nothing."""
+        return (self.state_dir / container).exists()
+
+    async def call(self, *words: str) -> str:
+        """Why a call failed; empty when it did not."""
+        process = await asyncio.create_subprocess_exec(
+            *self.argv(*words), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        try:
+            async with asyncio.timeout(CALL_S):
+                _, said = await process.communicate()
+        except TimeoutError:
+            return f"{self.program} {words[0]} did not end within {CALL_S:.0f} s"
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return "" if process.returncode == 0 else last_line(said) or f"exit code {process.returncode}"
+
+
+def choose_engine(wanted: str | None, *, search_path: str, state_dir: Path) -> Engine:
+    """The engine ``wanted`` by name or path, or the first of `KNOWN` that runs containers here. Takes some 0.1 s.
+
+    Raises:
+        EngineUnusable: there is none.
+    """
+    refusals: dict[str, str] = {}
+    for name in (wanted,) if wanted else KNOWN:
+        program = shutil.which(name, path=search_path)
+        if program is None:
+            refusals[name] = "not found"
+        elif problem := probe(program):
+            refusals[name] = problem
+        else:
+            return Engine(program, _version(program), state_dir, refusals)
+    raise EngineUnusable(refusals)
+
+
+def probe(program: str) -> str:
+    """Why an engine cannot run containers here; empty when it can.
+
+    It is asked to run a program that no root file system has: an engine that says so has made everything else.
+    """
+    with tempfile.TemporaryDirectory(prefix="plugbay-probe-") as made:
+        bundle = Path(made)
+        (bundle / "rootfs").mkdir()
+        name = f"plugbay-probe-{secrets.token_hex(4)}"
+        (bundle / "config.json").write_text(json.dumps(_probe_spec(name)))
+        argv = [program, "--root", str(bundle / "state"), "run", "--bundle", made, name]
+        try:
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_S, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        said = last_line(done.stderr) or last_line(done.stdout)
+        if _NOT_FOUND.search(said):
+            return ""
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            delete = [*argv[:3], "delete", "--force", name]
+            subprocess.run(delete, stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_S, check=False)
+        return said or f"it ended with exit code {done.returncode} and no word"
+
+
+def last_line(said: bytes) -> str:
+    lines = said.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _probe_spec(name: str) -> dict[str, object]:
+    proc = {"destination": "/proc", "type": "proc", "source": "proc"}
+    return {
+        "ociVersion": "1.0.2",
+        "process": {"user": {"uid": 0, "gid": 0}, "args": [_ABSENT_PROGRAM], "env": ["PATH=/"], "cwd": "/"},
+        "root": {"path": "rootfs", "readonly": True},
+        "mounts": [proc],
+        "linux": {
+            "cgroupsPath": f"/{name}",
+            "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")],
+            "resources": {"devices": [{"allow": False, "access": "rwm"}]},
+        },
+    }
+
+
+def _version(program: str) -> str:
+    argv = [program, "--version"]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_S, check=False)
+    first: Iterable[str] = done.stdout.decode(errors="replace").splitlines()[:1]
+    return next((line.replace(" version ", " ") for line in first), os.path.basename(program))

@@ -1,0 +1,185 @@
+"""The OCI runtime spec of a container, from what the pod asks for and what its devices give: pure.
+
+Source: containerd 2.1.9 ``internal/cri/server/container_create.go``, ``pkg/oci``; kubelet 1.36 ``kuberuntime``.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from plugbay.cdi.inject import OciSpec
+from plugbay.model.edits import Mount
+from plugbay.model.security import Security
+from plugbay.node.runtimes.oci.devices import FoundDevice
+from plugbay.node.runtimes.port import ContainerSpec
+
+OCI_VERSION: Final = "1.0.2"
+"""Understood by every crun and runc that is still about."""
+
+_DEFAULT_CAPABILITIES: Final = (
+    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW"),
+    *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+)
+"""What containerd gives a container that asks for nothing."""
+_ALL: Final = "ALL"
+
+_MASKED: Final = (
+    *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
+    *("/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats"),
+    *("/sys/devices/virtual/powercap", "/sys/firmware"),
+)
+_READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+_ANY_MKNOD: Final[tuple[OciSpec, ...]] = tuple({"allow": True, "type": kind, "access": "m"} for kind in ("c", "b"))
+_STANDARD_NODES: Final = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2), (10, 200))
+"""null, zero, full, random, urandom, tty, ptmx and tun: what runc lets every container open."""
+_PTS_MAJOR: Final = 136
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a container is put into.
+
+    Attributes:
+        rootfs: the directory that becomes ``/``.
+        root_mounts: what is mounted into it before all else.
+        network_namespace: path of the pod's, or None for the host's.
+        cgroup: path below every cgroup hierarchy; None to leave the container where the engine is.
+        capabilities: all that the engine itself can give, for ``ALL`` and for the privileged.
+    """
+
+    rootfs: str
+    root_mounts: Sequence[OciSpec] = ()
+    network_namespace: str | None = None
+    cgroup: str | None = None
+    capabilities: Sequence[str] = ()
+
+
+def oci_spec(
+    spec: ContainerSpec, *, env: Mapping[str, str], around: Surroundings, devices: Iterable[FoundDevice]
+) -> OciSpec:
+    """``config.json`` of one container instance, without what CDI adds.
+
+    Args:
+        env: the container's whole environment.
+        devices: those it is promised; of two at one place the first is the node, and the rules of both hold.
+    """
+    security = spec.security
+    devices = list(devices)
+    nodes = {each.path: each for each in reversed(devices)}
+    linux: OciSpec = {
+        "namespaces": _namespaces(around),
+        "devices": [_node(each) for each in nodes.values()][::-1],
+        "resources": {"devices": _device_rules(devices, security), **spec.limits.linux_resources()},
+    }
+    if not security.privileged:
+        linux |= {"maskedPaths": list(_MASKED), "readonlyPaths": list(_READ_ONLY)}
+    if around.cgroup is not None:
+        linux["cgroupsPath"] = around.cgroup
+    return {
+        "ociVersion": OCI_VERSION,
+        "process": {
+            "user": _user(security),
+            "args": list(spec.argv),
+            "env": [f"{name}={value}" for name, value in env.items()],
+            "cwd": spec.working_dir or "/",
+            "capabilities": _capabilities(security, around.capabilities),
+            "noNewPrivileges": security.forbids_escalation,
+        },
+        "root": {"path": around.rootfs, "readonly": True},
+        "hostname": spec.hostname or spec.pod[:63],
+        "mounts": _mounts(spec, around),
+        "annotations": dict(spec.edits.annotations),
+        "linux": linux,
+    }
+
+
+def _user(security: Security) -> OciSpec:
+    user: OciSpec = {"uid": security.run_as_user or 0, "gid": security.run_as_group or 0}
+    if security.supplemental_groups:
+        user["additionalGids"] = list(dict.fromkeys(security.supplemental_groups))
+    return user
+
+
+def _capabilities(security: Security, available: Sequence[str]) -> OciSpec:
+    if security.privileged:
+        names = tuple(available)
+    else:
+        start: Sequence[str] = _DEFAULT_CAPABILITIES
+        if _ALL in security.added_capabilities:
+            start = tuple(available)
+        if _ALL in security.dropped_capabilities:
+            start = ()
+        added = [each for each in security.added_capabilities if each != _ALL]
+        kept = [each for each in start if each not in security.dropped_capabilities or each in added]
+        names = tuple(dict.fromkeys((*kept, *added)))
+    given = [f"CAP_{name}" for name in names]
+    # A user other than root has none of them in effect, as with every engine.
+    held = given if not security.run_as_user else []
+    return {"bounding": given, "effective": held, "permitted": held}
+
+
+def _device_rules(devices: Sequence[FoundDevice], security: Security) -> list[OciSpec]:
+    if security.privileged:
+        return [{"allow": True, "access": "rwm"}]
+    standard = [
+        {"allow": True, "type": "c", "major": major, "minor": minor, "access": "rwm"}
+        for major, minor in _STANDARD_NODES
+    ]
+    pts = {"allow": True, "type": "c", "major": _PTS_MAJOR, "access": "rwm"}
+    own = [
+        {"allow": True, "type": each.type, "major": each.major, "minor": each.minor, "access": each.permissions}
+        for each in devices
+        if each.type != "p"
+    ]
+    return [{"allow": False, "access": "rwm"}, *_ANY_MKNOD, *standard, pts, *own]
+
+
+def _node(device: FoundDevice) -> OciSpec:
+    return {
+        "path": device.path,
+        "type": device.type,
+        "major": device.major,
+        "minor": device.minor,
+        "fileMode": device.mode,
+        "uid": device.uid,
+        "gid": device.gid,
+    }
+
+
+def _namespaces(around: Surroundings) -> list[OciSpec]:
+    namespaces: list[OciSpec] = [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")]
+    if around.network_namespace is not None:
+        namespaces.append({"type": "network", "path": around.network_namespace})
+    return namespaces
+
+
+def _mounts(spec: ContainerSpec, around: Surroundings) -> list[OciSpec]:
+    """By depth, so that none hides another; of two at one place the pod's own wins, as with containerd."""
+    access = "rw" if spec.security.privileged else "ro"
+    own = [
+        _own("/proc", "proc", "nosuid", "noexec", "nodev"),
+        _own("/dev", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
+        _own("/dev/pts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"),
+        _own("/dev/shm", "tmpfs", "nosuid", "noexec", "nodev", "mode=1777", "size=65536k"),
+        _own("/dev/mqueue", "mqueue", "nosuid", "noexec", "nodev"),
+        _own("/sys", "sysfs", "nosuid", "noexec", "nodev", access),
+        _own("/sys/fs/cgroup", "cgroup", "nosuid", "noexec", "nodev", "relatime", access),
+        _own("/run", "tmpfs", "nosuid", "nodev", "mode=755", "size=65536k"),
+        _own("/tmp", "tmpfs", "nosuid", "nodev", "mode=1777"),
+    ]
+    placed = {posixpath.normpath(each["destination"]): each for each in (*around.root_mounts, *own)}
+    for mount in (*spec.edits.mounts, *spec.mounts):
+        placed[posixpath.normpath(mount.container_path)] = _bind(mount)
+    return sorted(placed.values(), key=lambda each: posixpath.normpath(each["destination"]).count("/"))
+
+
+def _own(destination: str, kind: str, *options: str) -> OciSpec:
+    return {"destination": destination, "type": kind, "source": kind, "options": list(options)}
+
+
+def _bind(mount: Mount) -> OciSpec:
+    options = ["rbind", "rprivate", "ro" if mount.read_only else "rw"]
+    return {"destination": mount.container_path, "type": "bind", "source": mount.host_path, "options": options}
