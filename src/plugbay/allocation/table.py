@@ -82,5 +82,9 @@ NO_DEVICES = DeviceTable((), (), {}, 0, {})
 
 
 def _by_node(devices: Sequence[ListedDevice]) -> Mapping[int, int]:
-    nodes = {node for device in devices for node in device.numa_nodes or ()}
-    return {node: bitsets.from_flags(node in (device.numa_nodes or ()) for device in devices) for node in sorted(nodes)}
+    """In one pass: a plugin may name as many nodes as devices."""
+    ranks: dict[int, list[int]] = {}
+    for rank, device in enumerate(devices):
+        for node in device.numa_nodes or ():
+            ranks.setdefault(node, []).append(rank)
+    return {node: bitsets.from_ranks(ranks[node]) for node in sorted(ranks)}

@@ -26,3 +26,9 @@ def test_from_flags_is_the_set_of_true_positions(flags: list[bool]) -> None:
 def test_take_lowest_takes_the_lowest_and_no_more_than_asked(chosen: set[int], count: int) -> None:
     taken = bitsets.take_lowest(bitsets.from_ranks(chosen), count)
     assert list(bitsets.members(taken)) == sorted(chosen)[: max(count, 0)]
+
+
+def test_many_ranks_are_the_same_set_in_any_order() -> None:
+    chosen = [*range(999, 0, -3), 999]
+    assert bitsets.from_ranks(chosen) == sum(1 << rank for rank in set(chosen))
+    assert bitsets.from_ranks([]) == 0

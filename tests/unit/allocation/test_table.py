@@ -1,3 +1,5 @@
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,3 +45,11 @@ def test_device_that_left_the_list_has_no_numa_nodes() -> None:
     table = DeviceTable.of([ListedDevice(DeviceId("a"), "Healthy", (1,))])
     assert table.numa_nodes(DeviceId("a")) == (1,)
     assert table.numa_nodes(DeviceId("gone")) == ()
+
+
+def test_list_that_names_a_node_for_each_device_is_no_burden() -> None:
+    devices = [ListedDevice(DeviceId(f"d{number:05}"), "Healthy", (number, number)) for number in range(10_000)]
+    began = time.process_time()
+    table = DeviceTable.of(devices)
+    assert time.process_time() - began < 1
+    assert all(table.by_node[number] == 1 << number for number in range(10_000))
