@@ -15,8 +15,8 @@ import pytest
 from plugbay.errors import PostStopUnconfirmed
 from plugbay.kubelet.checkpoint import load
 from plugbay.manager.operations import OperationKind
+from plugbay.manager.release_notices import ReleaseNotice
 from plugbay.manager.release_rules import Exhaustion, ReleaseLimits, Unconfirmed
-from plugbay.manager.releases import ReleaseNotice
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import unhealthy

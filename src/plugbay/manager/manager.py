@@ -38,7 +38,8 @@ from plugbay.manager.operations import Operation
 from plugbay.manager.podresources import AdmittedPods
 from plugbay.manager.podresources_reader import PodResourcesReader
 from plugbay.manager.registration import prepare_directory
-from plugbay.manager.releases import ReleaseNotice, Releases
+from plugbay.manager.release_notices import ReleaseNotice
+from plugbay.manager.releases import Releases
 from plugbay.manager.rendering import Holdings
 from plugbay.manager.snapshot import ResourceCount, Snapshot
 from plugbay.manager.state import Assignment, Expired, ManagerState, Restored, Stopped

@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from dataclasses import dataclass, replace
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 
 from plugbay.errors import PostStopUnconfirmed, StoreUnusable
 from plugbay.manager.config import ManagerConfig
@@ -22,6 +21,7 @@ from plugbay.manager.gates import Gate
 from plugbay.manager.operations import NO_CONTAINER, Operation, OperationKind, is_asked_for
 from plugbay.manager.quarantine import Quarantine
 from plugbay.manager.release_counts import ReleaseCounts
+from plugbay.manager.release_notices import ReleaseNotice, ReleaseNotices
 from plugbay.manager.release_queue import Outcome, Pending, ReleaseQueue
 from plugbay.manager.release_rules import Exhaustion, Unconfirmed
 from plugbay.manager.state import Live, ManagerState, Resource, Stopped
@@ -32,42 +32,6 @@ from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
 
 logger = logging.getLogger(__name__)
-
-MAX_NOTICES: Final = 1000
-"""Of failed calls that nobody has read; the oldest are forgotten."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseNotice:
-    """A call failed; for an event on the pod.
-
-    Attributes:
-        container: empty when it is about the whole pod.
-    """
-
-    pod: PodUid
-    container: ContainerName
-    kind: OperationKind
-    message: str
-
-
-class ReleaseNotices:
-    """The newest notices, for one reader."""
-
-    def __init__(self) -> None:
-        self._notices: deque[ReleaseNotice] = deque(maxlen=MAX_NOTICES)
-        self._filled = asyncio.Event()
-
-    def put(self, notice: ReleaseNotice) -> None:
-        self._notices.append(notice)
-        self._filled.set()
-
-    async def __aiter__(self) -> AsyncIterator[ReleaseNotice]:
-        while True:
-            await self._filled.wait()
-            while self._notices:
-                yield self._notices.popleft()
-            self._filled.clear()
 
 
 class Releases:

@@ -106,6 +106,8 @@ class ContainerWorker:
 
     async def _start(self) -> None:
         """One attempt; the record tells what came of it."""
+        if (end := self._record.newest_end()) is not None:
+            self._report_end(end)
         try:
             edits = await self._parts.devices.prepare_container(self._uid, self._container.name)
             spec = await asyncio.to_thread(self._spec, self._pod, edits)

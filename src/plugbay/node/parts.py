@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from plugbay.manager.health import DevicesHealth
-from plugbay.manager.releases import ReleaseNotice
+from plugbay.manager.release_notices import ReleaseNotice
 from plugbay.manager.snapshot import ResourceCount
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName

@@ -11,7 +11,7 @@ from typing import Final
 
 from plugbay.errors import AdmissionError
 from plugbay.manager.health import DevicesHealth, HealthNotices
-from plugbay.manager.releases import ReleaseNotice, ReleaseNotices
+from plugbay.manager.release_notices import ReleaseNotice, ReleaseNotices
 from plugbay.manager.snapshot import ResourceCount
 from plugbay.model.edits import NO_EDITS, ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
