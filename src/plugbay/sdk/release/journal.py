@@ -14,8 +14,9 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -41,9 +42,10 @@ class Journal:
 
     Attributes:
         is_ours: whether this process keeps it.
+        boot: as given.
 
     Raises:
-        PathUnusable: when it is entered, and by `append`.
+        PathUnusable: when it is entered.
     """
 
     def __init__(self, directory: Path, resource: ResourceName, boot: str) -> None:
@@ -51,16 +53,17 @@ class Journal:
         self.is_ours = False
         self._lock = FileLock(self.path.with_suffix(".lock"))
         self._writing = self.path.with_suffix(".writing")
+        self.boot = boot
         self._header = Header(boot, resource)
         self._descriptor = -1
         self._gate = -1
         self._size = 0
+        self._thread = threading.Lock()  # flock(2) keeps processes apart, not the threads of one
 
     def __enter__(self) -> Self:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._gate = os.open(self._writing, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            self.try_to_own()
         except OSError as error:
             self.__exit__(None, None, None)
             raise PathUnusable(str(self.path), f"cannot keep which devices are in use: {error.strerror}") from error
@@ -77,9 +80,30 @@ class Journal:
             self._lock.__exit__(None, None, None)
             self.is_ours = False
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else writes during the block, and nothing but this journal may be waited for in it.
+
+        Raises:
+            PathUnusable: for every OSError of the block.
+        """
+        try:
+            with self._thread:
+                fcntl.flock(self._gate, fcntl.LOCK_EX)
+                try:
+                    yield
+                finally:
+                    fcntl.flock(self._gate, fcntl.LOCK_UN)
+        except OSError as error:
+            raise PathUnusable(str(self.path), f"cannot keep which devices are in use: {error.strerror}") from error
+
     @property
-    def boot(self) -> str:
-        return self._header.boot
+    def has_news(self) -> bool:
+        """Whether another process has written since we read or wrote last."""
+        try:
+            return os.stat(self.path).st_size != self._size
+        except FileNotFoundError:
+            return False
 
     def try_to_own(self) -> bool:
         """Become the one who keeps it, if nobody else does."""
@@ -104,25 +128,22 @@ class Journal:
             PathUnusable: it is there and cannot be read.
         """
         try:
-            content = records.read(self.path.read_bytes())
+            lines = self.path.read_bytes()
         except FileNotFoundError:
             return Content(self._header, None, (), ())
         except OSError as error:
             raise PathUnusable(str(self.path), f"cannot read which devices are in use: {error.strerror}") from error
+        self._size = len(lines)
+        content = records.read(lines)
         for number in content.bad_lines:
             logger.error("%s: line %d is damaged and skipped: a use of devices may be forgotten", self.path, number)
         return content
 
     def append(self, *written: Record) -> None:
-        """Write records; when it returns they survive this process.
-
-        Raises:
-            PathUnusable: the disk is full, for instance.
-        """
-        try:
-            self._locked(lambda: self._append(b"".join(map(records.encode, written))))
-        except OSError as error:
-            raise PathUnusable(str(self.path), f"cannot keep which devices are in use: {error.strerror}") from error
+        """Write records, `alone`; when it returns they survive this process."""
+        if self._descriptor < 0 or not self._is_current():
+            self._open()
+        self._write(b"".join(map(records.encode, written)))
 
     def sync(self) -> None:
         """Have what was appended on the disk."""
@@ -136,29 +157,12 @@ class Journal:
         return self.is_ours and self._size > _COMPACT_BYTES
 
     def rewrite(self, kept: Callable[[Content], Iterable[Record]]) -> None:
-        """Put what ``kept`` makes of the content in place of all, at once; for its keeper.
+        """Put what ``kept`` makes of the content in place of all, `alone`; for its keeper."""
+        lines = b"".join(map(records.encode, [self._header, *kept(self.read())]))
+        write_durably(self.path, lines)
+        self._open()
 
-        Raises:
-            PathUnusable: it stays as it was.
-        """
-
-        def replace() -> None:
-            lines = b"".join(map(records.encode, [self._header, *kept(self.read())]))
-            write_durably(self.path, lines)
-            self._size = len(lines)
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-                self._descriptor = -1
-
-        try:
-            self._locked(replace)
-        except OSError as error:
-            raise PathUnusable(str(self.path), f"cannot keep which devices are in use: {error.strerror}") from error
-
-    def _append(self, lines: bytes) -> None:
-        """While nobody else writes, and nobody puts another file in the place of ours."""
-        if self._descriptor < 0 or not self._is_current():
-            self._open()
+    def _write(self, lines: bytes) -> None:
         view = memoryview(lines)
         while view:
             view = view[os.write(self._descriptor, view) :]
@@ -178,13 +182,6 @@ class Journal:
         self._descriptor = os.open(self.path, flags, 0o600)
         self._size = os.fstat(self._descriptor).st_size
         if not self._size:
-            self._append(records.encode(self._header))
+            self._write(records.encode(self._header))
         elif os.pread(self._descriptor, 1, self._size - 1) != b"\n":  # torn by whoever wrote it last
-            self._append(b"\n")
-
-    def _locked(self, write: Callable[[], None]) -> None:
-        fcntl.flock(self._gate, fcntl.LOCK_EX)
-        try:
-            write()
-        finally:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
+            self._write(b"\n")

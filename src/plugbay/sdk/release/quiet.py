@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from plugbay.errors import RpcFailed
+from plugbay.sdk.release.settings import ReleaseSettings
 
 if TYPE_CHECKING:
     from plugbay.kubelet.paths import KubeletPaths
@@ -45,6 +46,20 @@ class Quiet:
 
     async def until_quiet(self) -> None:
         await self._idle.wait()
+
+
+class Shared:
+    """What the plugins of a process that are served to one kubelet share.
+
+    Attributes:
+        boot: names this boot of the machine.
+    """
+
+    def __init__(self, settings: ReleaseSettings, paths: KubeletPaths, *, boot: str) -> None:
+        self.settings = settings
+        self.boot = boot
+        self.quiet = Quiet()
+        self.pod_lists = PodLists(paths, self.quiet)
 
 
 class PodLists:

@@ -49,16 +49,24 @@ class Readings:
         self._resend = resend
         self.life: Life | None = None
 
-    async def look_at_kubelet(self) -> Life:
+    async def look_at_kubelet(self, *, is_first_look: bool = False) -> Life:
         """Which life of the kubelet this is. A new one counts from here on.
 
-        Called before a kubelet gets a first list, it can see whether it has read the file of the one before: the file
-        on disk is older than the kubelet's socket then.
+        Args:
+            is_first_look: there was something in use when this kubelet began, and it has not got our list yet: a file
+                on disk that is older than the kubelet's socket is what it has begun with.
 
         Raises:
             CheckpointUnread: there is no kubelet.
         """
-        self.life = await asyncio.to_thread(self._life_at, asyncio.get_running_loop().time())
+        socket = identify(self._paths.registration_socket)
+        if socket is None:
+            raise CheckpointUnread(f"there is no {self._paths.registration_socket}")
+        life_id = "-".join(map(str, socket))
+        if self.life is None or self.life.id != life_id:
+            since = asyncio.get_running_loop().time()
+            has_continued = is_first_look and await asyncio.to_thread(self._is_from_before, socket[1])
+            self.life = Life(life_id, since, has_continued)
         return self.life
 
     async def read(self, pods: Collection[PodUid] = ()) -> Reading:
@@ -92,19 +100,10 @@ class Readings:
             raise CheckpointUnread("the kubelet has just restarted")
         return Reading(at, life, holders(data, self._resource), gone)
 
-    def _life_at(self, now: float) -> Life:
-        socket = identify(self._paths.registration_socket)
-        if socket is None:
-            raise CheckpointUnread(f"there is no {self._paths.registration_socket}")
-        life_id = "-".join(map(str, socket))
-        if self.life is not None and self.life.id == life_id:
-            return self.life
-        return Life(life_id, now, self._is_from_before(socket[1]))
-
     def _is_from_before(self, started_ns: int) -> bool:
         try:
             written_ns = self._paths.checkpoint.stat().st_mtime_ns
-            self._load()
+            self._load()  # what is no checkpoint is not taken over
         except (OSError, CorruptCheckpoint):
             return False  # then it has begun with nothing
         return written_ns < started_ns

@@ -1,0 +1,249 @@
+"""The uses of one resource, in memory and in the journal alike: nothing changes in one that is not in the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from plugbay.model.assignments import AssignmentKey, Origin
+from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.records import Answered, Closed, Content, Record
+from plugbay.sdk.release.uses import Ledger, Life, Phase, Use
+
+logger = logging.getLogger(__name__)
+
+_TO_DISK_S: Final = 0.05
+"""Records that come this close together are put on the disk at once."""
+
+
+class Book:
+    """What is in use, for the event loop's thread.
+
+    Attributes:
+        is_ours: whether this process is the one that releases; another one of the same plugin may be.
+        life: of the kubelet, as it was written down last.
+    """
+
+    def __init__(self, journal: Journal, resource: ResourceName) -> None:
+        self._journal = journal
+        self._resource = resource
+        self._ledger = Ledger()
+        self._timer: asyncio.TimerHandle | None = None
+        self.life: Life | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        return self._journal.is_ours
+
+    def open(self) -> None:
+        """Take over what is written; blocks.
+
+        Raises:
+            PathUnusable: nothing can be kept there.
+        """
+        self._journal.__enter__()
+        self.take_over(())
+
+    def wait_to_take_over(self) -> None:
+        """Block until the process that releases has ended."""
+        self._journal.wait_to_own()
+
+    def take_over(self, allocating: Collection[AssignmentKey]) -> None:
+        """Read all; who has become its keeper also ends what nobody can use any more.
+
+        Args:
+            allocating: calls of this process that are being answered.
+
+        Raises:
+            PathUnusable: nothing can be kept there.
+        """
+        with self._journal.alone():
+            self._journal.try_to_own()
+            content = self._journal.read()
+            if self.is_ours:
+                content = _as_found(content, self._journal.boot, allocating)
+                self._journal.rewrite(lambda _: _records(content))
+            self._learn(content)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._journal.__exit__(None, None, None)
+
+    # --- what is in use ---------------------------------------------------------------------------------------------
+
+    def uses(self) -> list[Use]:
+        return list(self._ledger)
+
+    def get(self, key: AssignmentKey) -> Use | None:
+        return self._ledger.get(key)
+
+    def of_units(self, units: Collection[DeviceId]) -> list[Use]:
+        """The uses that have one of ``units``, another process's included."""
+        if self._journal.has_news:
+            with self._journal.alone():
+                self._learn(self._journal.read())
+        return self._ledger.of_units(units)
+
+    # --- changes: each takes in first what another process has written, so that none undoes the other's ------------
+
+    def begin(self, units: Mapping[DeviceId, DeviceId], life: str) -> Use:
+        """A use of ``units``, none of which may be another's."""
+        use = Use(
+            key=AssignmentKey(str(uuid.uuid4())),
+            resource=self._resource,
+            units=units,
+            since=asyncio.get_running_loop().time(),
+            life=life,
+        )
+        with self._writing():
+            self._journal.append(use)
+            self._ledger.put(use)
+        return use
+
+    def answered(self, key: AssignmentKey) -> None:
+        """The kubelet is about to learn that the devices are its."""
+        with self._writing():
+            self._journal.append(Answered(key))
+            if (use := self._ledger.get(key)) is not None and use.phase is Phase.ALLOCATING:
+                self._ledger.put(replace(use, phase=Phase.OPEN))
+
+    def change(self, use: Use) -> None:
+        """This is known of a use now; it changes nothing in what it has and how far it has come."""
+        now = self._ledger.get(use.key)
+        if now is None or now == use:
+            return
+        if replace(now, absences=use.absences) == use:  # what comes with every reading is kept in memory only
+            self._ledger.put(use)
+            return
+        with self._writing():
+            if (now := self._ledger.get(use.key)) is not None:
+                changed = replace(
+                    use,
+                    phase=now.phase,
+                    origin=now.origin,
+                    units=now.units,
+                    started=use.started.intersection(now.units),
+                )
+                self._journal.append(changed)
+                self._ledger.put(changed)
+
+    def end(self, key: AssignmentKey, origin: Origin) -> Use | None:
+        """The use is over, for good; None when there is no such use any more."""
+        with self._writing():
+            use = self._ledger.get(key)
+            if use is not None and use.phase is not Phase.RELEASING:
+                use = replace(use, phase=Phase.RELEASING, origin=origin)
+                self._journal.append(use)
+                self._ledger.put(use)
+        return use
+
+    def lose(self, key: AssignmentKey, units: Collection[DeviceId]) -> bool:
+        """``units`` get into other hands, unreleased: the use goes on without them.
+
+        Returns:
+            False when another process has begun to release them.
+        """
+        with self._writing():
+            use = self._ledger.get(key)
+            if use is None:
+                return True
+            if use.phase is Phase.RELEASING and not self.is_ours:
+                return False
+            left = use.without(units)
+            self._journal.append(Closed(key) if left is None else left)
+            if left is None:
+                self._ledger.remove(key)
+            else:
+                self._ledger.put(left)
+        return True
+
+    def split(self, use: Use, units: Collection[DeviceId]) -> Use:
+        """Make ``units`` of a use one of their own; not all of them."""
+        part = replace(
+            use,
+            key=AssignmentKey(str(uuid.uuid4())),
+            units={unit: device for unit, device in use.units.items() if unit in units},
+            started=use.started.intersection(units),
+        )
+        left = use.without(units)
+        assert left is not None
+        with self._writing():
+            self._journal.append(left, part)
+            self._ledger.put(left)
+            self._ledger.put(part)
+        return part
+
+    def close_use(self, key: AssignmentKey) -> None:
+        """It is over and done with, or never was one."""
+        with self._writing():
+            self._journal.append(Closed(key))
+            self._ledger.remove(key)
+
+    def note(self, life: Life) -> None:
+        """The kubelet lives this life."""
+        if life != self.life:
+            with self._writing():
+                self._journal.append(life)
+                self.life = life
+
+    async def compact(self) -> None:
+        """Leave out what is over, if that is much by now."""
+        if self._journal.is_long:
+            await asyncio.to_thread(self._rewrite)
+
+    def _rewrite(self) -> None:
+        with self._journal.alone():
+            self._journal.rewrite(_records)
+
+    def _learn(self, content: Content) -> None:
+        absences = {(use.key, *use.units): use.absences for use in self._ledger}
+        self._ledger = Ledger(replace(use, absences=absences.get((use.key, *use.units), 0)) for use in content.uses)
+        self.life = content.life
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._journal.alone():
+            if self._journal.has_news:
+                self._learn(self._journal.read())
+            yield
+        self._sync_soon()
+
+    def _sync_soon(self) -> None:
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(_TO_DISK_S, self._sync)
+
+    def _sync(self) -> None:
+        self._timer = None
+        asyncio.get_running_loop().run_in_executor(None, self._journal.sync)
+
+
+def _records(content: Content) -> list[Record]:
+    return [*([] if content.life is None else [content.life]), *content.uses]
+
+
+def _as_found(content: Content, boot: str, allocating: Collection[AssignmentKey]) -> Content:
+    """``content`` after the process that wrote it has ended.
+
+    A machine that was started anew has no containers, so all is over. Of an Allocate that was never answered no kubelet
+    has made an assignment.
+    """
+    is_rebooted = content.header is not None and content.header.boot != boot
+    if is_rebooted and content.uses:
+        logger.info("the machine was rebooted: %d uses of devices are over", len(content.uses))
+    uses = [
+        _over(use) if is_rebooted or (use.phase is Phase.ALLOCATING and use.key not in allocating) else use
+        for use in content.uses
+    ]
+    return replace(content, life=None if is_rebooted else content.life, uses=tuple(uses))
+
+
+def _over(use: Use) -> Use:
+    return use if use.phase is Phase.RELEASING else replace(use, phase=Phase.RELEASING, origin=Origin.SYNTHESISED)

@@ -1,0 +1,174 @@
+"""Looks for uses that are over while nobody asks, as long as there are any; without them it sleeps.
+
+It asks a kubelet for its pods, so that it drops the assignments of those that have ended, has it write its checkpoint,
+and reads that: `uses` tells what it proves. What an Allocate of ours may have changed meanwhile does not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from plugbay.errors import CheckpointUnread
+from plugbay.model.assignments import AssignmentKey, Origin
+from plugbay.sdk.backoff import Backoff
+from plugbay.sdk.release.custody import Custody
+from plugbay.sdk.release.owners import with_owners
+from plugbay.sdk.release.uses import GRACE_S, SETTLE_S, Finding, Phase, Reading, Use, after, find, is_over
+from plugbay.sdk.waiting import wait_first
+
+if TYPE_CHECKING:
+    from plugbay.model.podresources import PodResources
+
+logger = logging.getLogger(__name__)
+
+CONFIRM_S: Final = 1.0
+"""From a reading that had a device absent to the one that makes sure."""
+_SOONEST: Final = 0.8
+"""Nodes that were started together should not look together: the jitter, downwards, so that no look comes late."""
+
+
+class Sweep:
+    """The looks for one resource; `run` them."""
+
+    def __init__(self, custody: Custody) -> None:
+        self._custody = custody
+        self._interval_s = custody.shared.settings.interval_s
+        self._retries: dict[AssignmentKey, tuple[Backoff, float]] = {}
+        self._ending: set[AssignmentKey] = set()
+        self._ready_life = ""
+        self._problem = ""
+
+    async def run(self) -> NoReturn:
+        """Look now and then, until cancelled."""
+        custody = self._custody
+        if not custody.book.is_ours:
+            await self._take_over()
+        custody.is_urgent = True  # what was found in the journal is not known to go on
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                custody.stirred.clear()
+                if not self._has_work():
+                    await custody.stirred.wait()
+                    continue
+                await self._rest()
+                custody.is_urgent = False
+                await self._look(tasks)
+
+    async def _take_over(self) -> None:
+        """Wait until the process that releases has ended."""
+        from plugbay.sdk.calls import in_thread
+
+        custody = self._custody
+        logger.info("%s: another process of this plugin releases its devices, until it ends", custody.resource)
+        while not custody.book.is_ours:
+            await in_thread(custody.book.wait_to_take_over)
+            custody.book.take_over(custody.allocating)
+        logger.info("%s: this process releases devices from now on", custody.resource)
+
+    def _has_work(self) -> bool:
+        uses = self._custody.book.uses()
+        return any(self._custody.synthesises or use.phase is not Phase.OPEN for use in uses)
+
+    async def _rest(self) -> None:
+        """Until it is time to look."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self._interval_s * random.uniform(_SOONEST, 1.0)
+        while not self._custody.is_urgent:
+            times = [due, *(self._due(use) for use in self._custody.book.uses() if use.phase is Phase.RELEASING)]
+            if (left_s := min(times) - loop.time()) <= 0:
+                return
+            await wait_first(self._custody.stirred.wait, timeout_s=left_s)
+            self._custody.stirred.clear()
+
+    # --- one look ---------------------------------------------------------------------------------------------------
+
+    async def _look(self, tasks: asyncio.TaskGroup) -> None:
+        custody = self._custody
+        await custody.shared.quiet.until_quiet()
+        if custody.synthesises and any(use.phase is Phase.OPEN for use in custody.book.uses()):
+            await self._read_until_clear()
+        now = asyncio.get_running_loop().time()
+        for use in custody.book.uses():
+            if self._is_to_end(use, now):
+                self._ending.add(use.key)
+                tasks.create_task(self._end(use), name=f"release {use.key}")  # it may take long
+        await custody.book.compact()
+
+    async def _read_until_clear(self) -> None:
+        pods = await self._custody.shared.pod_lists.pods(newer_than_s=self._interval_s / 2)
+        if await self._read(pods) and any(use.absences == 1 for use in self._custody.book.uses()):
+            await asyncio.sleep(min(CONFIRM_S, self._interval_s / 4))
+            await self._custody.shared.quiet.until_quiet()
+            await self._read(pods)
+
+    async def _read(self, pods: Sequence[PodResources]) -> bool:
+        """Take in one reading; whether there was one."""
+        custody = self._custody
+        allocations = custody.shared.quiet.begun
+        uses = [use for use in custody.book.uses() if use.phase is Phase.OPEN]
+        try:
+            reading = await custody.read(uses)
+        except CheckpointUnread as error:
+            if error.problem != self._problem:
+                logger.warning("%s: nothing is released before it can be: %s", custody.resource, error)
+            self._problem = error.problem
+            return False
+        self._problem = ""
+        if custody.shared.quiet.begun != allocations or not custody.shared.quiet.is_quiet:
+            custody.look_soon()
+            return False
+        if pods or reading.at - reading.life.since >= SETTLE_S:
+            self._ready_life = reading.life.id
+        for use in custody.book.uses():  # as they are by now
+            if use.phase is Phase.OPEN and use.since < reading.at:
+                self._learn(use, reading, pods)
+        return True
+
+    def _learn(self, use: Use, reading: Reading, pods: Sequence[PodResources]) -> None:
+        learned = after(use, reading)
+        match find(use, reading):
+            case Finding.LISTED | Finding.CONTRADICTORY:
+                learned = with_owners(learned, pods)
+            case Finding.ABSENT if self._ready_life != reading.life.id:
+                return  # the kubelet may not know yet which pods there are
+        with self._custody.keeping():
+            self._custody.book.change(learned)
+
+    # --- ends -------------------------------------------------------------------------------------------------------
+
+    def _is_to_end(self, use: Use, now: float) -> bool:
+        if use.key in self._ending:
+            return False
+        match use.phase:
+            case Phase.RELEASING:
+                return self._due(use) <= now
+            case Phase.ALLOCATING:
+                return use.key not in self._custody.allocating and now - use.since >= GRACE_S
+            case Phase.OPEN:
+                return is_over(use)
+
+    async def _end(self, use: Use) -> None:
+        backoff = self._retries.pop(use.key, (Backoff(), 0.0))[0]
+        try:
+            await self._custody.end(use.key, Origin.SYNTHESISED)
+        except Exception as error:  # an author's code may raise anything
+            self._retries[use.key] = backoff, asyncio.get_running_loop().time() + backoff.next_delay_s()
+            logger.error(
+                "%s: release() of %s failed and is tried again: %s",
+                self._custody.resource,
+                ", ".join(use.units),
+                str(error) or type(error).__name__,
+            )
+        finally:
+            self._ending.discard(use.key)
+            self._custody.stirred.set()
+
+    def _due(self, use: Use) -> float:
+        """When to try again; at once what nobody has tried, never while it runs."""
+        if use.key in self._ending:
+            return float("inf")
+        return self._retries[use.key][1] if use.key in self._retries else 0.0
