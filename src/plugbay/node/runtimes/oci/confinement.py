@@ -21,6 +21,8 @@ from plugbay.model.ids import PodUid
 from plugbay.node.runtimes.exec_input import Console
 from plugbay.node.runtimes.oci.devices import find_devices, host_devices
 from plugbay.node.runtimes.oci.engines import Engine, last_line
+from plugbay.node.runtimes.oci.handlers import handler_of
+from plugbay.node.runtimes.oci.injection import inject_cdi
 from plugbay.node.runtimes.oci.rootfs import RootFs, read_root
 from plugbay.node.runtimes.oci.spec import Surroundings, oci_spec
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
@@ -49,12 +51,14 @@ class Grounds:
         rootfs: the directory whose entries make up their root file systems.
         cgroup_parent: begins the name of every pod's cgroup.
         capabilities: what this process could give at most, without ``CAP_``.
+        cdi_directories: of CDI spec files, weakest first.
         network_of: the path of a pod's network namespace; None is the host's.
     """
 
     rootfs: Path
     cgroup_parent: str
     capabilities: tuple[str, ...]
+    cdi_directories: tuple[Path, ...]
     network_of: Callable[[PodUid], str | None]
 
 
@@ -79,6 +83,11 @@ class OciConfinement:
         if spec.security.privileged:
             devices += host_devices(Path("/dev"))
         config = oci_spec(spec, env=env, around=self._surroundings(spec, container, root), devices=devices)
+        handler = handler_of(spec.runtime_class, engine=self._engine.kind)
+        if handler is None:
+            problem = f'no runtime for "{spec.runtime_class}" is configured'
+            raise ContainerStartError("CreateContainerError", problem)
+        config = inject_cdi(config, spec, env=env, handler=handler, directories=self._grounds.cdi_directories)
         run = ("run", "--bundle", str(directory), "--pid-file", str(directory / _PID_FILE), engine_id(container))
         log = ("--log", str(directory / _ENGINE_LOG), "--log-format", "json")
         program, *words = self._engine.argv(*log, *run)

@@ -42,6 +42,11 @@ class Engine:
     state_dir: Path
     passed_over: Mapping[str, str]
 
+    @property
+    def kind(self) -> str:
+        """``runc`` or ``crun``, or whatever it calls itself."""
+        return self.version.split(" ")[0]
+
     def argv(self, *words: str) -> tuple[str, ...]:
         return (self.program, "--root", str(self.state_dir), *words)
 
