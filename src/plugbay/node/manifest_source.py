@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,7 @@ class ManifestSource:
         self._made: dict[Path, tuple[Pod, ...]] = {}
         """Of each file that is there, what it said when it was last usable."""
         self._reported: dict[Path, str] = {}
+        self._unusable: frozenset[Path] = frozenset()
         self._foreign: set[str] = set()
         self._seen: set[PodUid] = set()
 
@@ -68,10 +70,12 @@ class ManifestSource:
 
     def _take(self, files: ManifestFiles) -> None:
         self._made = {path: pods for path, pods in self._made.items() if path in files.problems} | dict(files.pods)
-        for path, problem in files.problems.items():
+        problems = {**doubles(self._made), **files.problems}
+        for path, problem in problems.items():
             if self._reported.get(path) != problem:
                 self._report(problem)
-        self._reported = dict(files.problems)
+        self._reported = problems
+        self._unusable = frozenset(files.problems)
 
     def _report(self, problem: str) -> None:
         logger.warning("a manifest makes no pod: %s", problem)
@@ -89,7 +93,7 @@ class ManifestSource:
 
     def _may_delete(self, uid: PodUid) -> bool:
         """One from before a restart of the node may belong to a file that cannot be used now."""
-        return uid in self._seen or not (self._reported.keys() - self._made.keys())
+        return uid in self._seen or not (self._unusable - self._made.keys())
 
     async def _create(self, pod: Pod) -> None:
         try:
@@ -107,3 +111,17 @@ class ManifestSource:
             await self._engine.delete(pod.namespace, pod.name)
         except (PodNotFound, StoreUnusable) as error:
             logger.warning("pod %s/%s, whose manifest is gone: %s", pod.namespace, pod.name, error)
+
+
+def doubles(made: Mapping[Path, tuple[Pod, ...]]) -> dict[Path, str]:
+    """Of each file with a pod whose name is taken by a pod before it, what is wrong; that pod waits for its turn."""
+    takers: dict[tuple[str, str], Path] = {}
+    problems = {}
+    for path, pods in made.items():
+        for pod in pods:
+            full_name = (pod.namespace, pod.name)
+            if full_name in takers:
+                taker = takers[full_name]
+                problems[path] = f"{path}: pod {pod.namespace}/{pod.name} is there twice; {taker} has the first one"
+            takers.setdefault(full_name, path)
+    return problems

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +22,8 @@ from plugbay.node.manifest import Strictness, load_pods, pod_to_v1
 SOURCE_ANNOTATION: Final = "kubernetes.io/config.source"
 HASH_ANNOTATION: Final = "kubernetes.io/config.hash"
 FILE: Final = "file"
+MAX_BYTES: Final = 10 * 1024 * 1024
+"""A kubelet reads as much of a manifest; nobody writes so long a one."""
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 
@@ -75,7 +79,7 @@ def read_manifests(directory: Path, *, node: str) -> ManifestFiles:
     problems: dict[Path, str] = {}
     for path in sorted(manifest_paths(directory)):
         try:
-            found, _ = load_pods(path.read_text(encoding="utf-8"), source=str(path), mode=Strictness.STRICT)
+            found, _ = load_pods(_content(path), source=str(path), mode=Strictness.STRICT)
             pods[path] = tuple(static_pod(_named(pod, path), path=path, node=node) for pod in found)
         except InvalidManifest as error:
             problems[path] = str(error)
@@ -84,6 +88,17 @@ def read_manifests(directory: Path, *, node: str) -> ManifestFiles:
         except (OSError, UnicodeDecodeError) as error:
             problems[path] = f"{path}: {getattr(error, 'strerror', None) or error}"
     return ManifestFiles(pods, problems)
+
+
+def _content(path: Path) -> str:
+    # Nonblocking: a pipe would wait for its writer, and with it all manifests and the end of the node.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise InvalidManifest("not a regular file", source=str(path))
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise InvalidManifest(f"larger than {MAX_BYTES} bytes", source=str(path))
+    return content.decode()
 
 
 def _named(pod: Pod, path: Path) -> Pod:

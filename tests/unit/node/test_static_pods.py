@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from plugbay.node.events import ObjectRef
 from plugbay.node.manifest_source import ManifestSource
 from plugbay.node.parts import background
 from plugbay.node.records import PodRecord
-from plugbay.node.static_pods import is_static, read_manifests, static_pod
+from plugbay.node.static_pods import MAX_BYTES, is_static, read_manifests, static_pod
 from plugbay.node.status import Phase
 from plugbay.testing.fake_node import FakeNode
 from plugbay.testing.pod_values import is_in, pod
@@ -103,6 +104,34 @@ def test_files_are_read_by_their_suffix_and_bad_ones_named_with_their_line(manif
     assert files.problems[bad].startswith(f"{bad}:3: metadata.name: Invalid value")
     assert "needs a name" in files.problems[nameless]
     assert manifests / "text.yaml" in files.problems
+
+
+def test_only_regular_files_of_a_sensible_size_are_read(manifests: Path) -> None:
+    write(manifests / "good.yaml")
+    os.mkfifo(manifests / "fifo.yaml")  # nobody writes to it
+    (manifests / "directory.yaml").mkdir()
+    (manifests / "zero.yaml").symlink_to("/dev/zero")
+    with (manifests / "large.yaml").open("wb") as large:
+        large.truncate(MAX_BYTES + 1)
+    files = read_manifests(manifests, node="n1")
+    assert [path.name for path in files.pods] == ["good.yaml"]
+    assert {path.name: problem.removeprefix(f"{path}: ") for path, problem in files.problems.items()} == {
+        "directory.yaml": "Is a directory",
+        "fifo.yaml": "not a regular file",
+        "large.yaml": f"larger than {MAX_BYTES} bytes",
+        "zero.yaml": "not a regular file",
+    }
+
+
+async def test_the_second_pod_of_a_name_is_reported_and_waits_for_its_turn(node: FakeNode, manifests: Path) -> None:
+    first = write(manifests / "a.yaml", argument="1")
+    second = write(manifests / "b.yaml", argument="2")
+    async with following(node, manifests):
+        await node.until(runs_with("1"), "web-n1")
+        (event,) = [event for event in node.events if event.reason == "InvalidManifest"]
+        assert event.message == f"{second}: pod default/web-n1 is there twice; {first} has the first one"
+        first.unlink()
+        await node.until(runs_with("2"), "web-n1")
 
 
 async def test_a_manifest_becomes_a_pod_and_ends_it(node: FakeNode, manifests: Path) -> None:
