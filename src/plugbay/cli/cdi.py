@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from plugbay.cli.parsing import CommandParser, Subparsers, add_commands
-from plugbay.cli.targets import DESCRIPTION, add_directory_options, add_targets
+from plugbay.cli.ready_made import add_ready_made_options
+from plugbay.cli.targets import DESCRIPTION, add_targets
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -98,7 +99,7 @@ def _add_generate(commands: Subparsers) -> None:
     parser.add_argument("--kind", required=True, metavar="VENDOR/CLASS", help="the kind of the spec")
     parser.add_argument("-o", "--output", choices=("json", "yaml"), default="yaml", help="(default: %(default)s)")
     parser.add_argument("--write", metavar="DIR", help="replace VENDOR-CLASS.yaml or .json in this directory instead")
-    add_directory_options(parser)
+    add_ready_made_options(parser)
 
 
 def _add_names(parser: CommandParser) -> None:

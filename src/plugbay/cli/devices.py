@@ -6,7 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from plugbay.cli.parsing import Subparsers
-from plugbay.cli.targets import DESCRIPTION, add_directory_options, add_targets, load_targets
+from plugbay.cli.ready_made import add_ready_made_options
+from plugbay.cli.targets import DESCRIPTION, add_targets, load_targets
 
 if TYPE_CHECKING:
     from plugbay.cli import v1
@@ -34,7 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "-o", "--output", choices=("yaml", "json"), default="", help="all that is known of each device, in another form"
     )
-    add_directory_options(parser)
+    add_ready_made_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:

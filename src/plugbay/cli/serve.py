@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from plugbay.cli import dry_run
 from plugbay.cli.parsing import Subparsers, add_kubelet_root, add_log_options, add_metrics_address
-from plugbay.cli.targets import DESCRIPTION, add_directory_options, add_targets, load_targets
+from plugbay.cli.ready_made import add_ready_made_options
+from plugbay.cli.targets import DESCRIPTION, add_targets, load_targets
 
 if TYPE_CHECKING:
     from plugbay.ops.listening import Address
@@ -31,6 +32,7 @@ def add_parser(subparsers: Subparsers) -> None:
             "plugbay serve my_package.plugins:gophers",
             "plugbay serve --config plugins.yaml",
             "plugbay serve directory --resource example.com/gopher --path /etc/gophers --env Gopher",
+            "plugbay serve scratch --resource example.com/scratch --directory /srv/scratch --size 10Gi --count 4",
         ),
     )
     add_targets(parser, help="what to serve")
@@ -70,7 +72,7 @@ def add_parser(subparsers: Subparsers) -> None:
         type=Path,
         help="where CDI specs of plugins that have a CDI kind go (default: /var/run/cdi, where engines look)",
     )
-    add_directory_options(parser)
+    add_ready_made_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,0 +1,192 @@
+"""Loop devices: parts of files as block devices. All of it blocks, and needs root.
+
+No device here clears itself when its last user closes it: it has to be there for users that come later, and go when
+it is told to.
+
+Source: Linux 6.18 ``include/uapi/linux/loop.h``, ``drivers/block/loop.c``; LOOP_CONFIGURE needs 5.8.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+LOOP_CLR_FD: Final = 0x4C01
+LOOP_GET_STATUS64: Final = 0x4C05
+LOOP_CONFIGURE: Final = 0x4C0A
+LOOP_CTL_GET_FREE: Final = 0x4C82
+
+_INFO64: Final = struct.Struct("=5Q4I64s64s32s2Q")
+_CONFIG_HEAD: Final = struct.Struct("=2I")
+_RESERVED: Final = bytes(64)
+_NAME_BYTES: Final = 63
+_ATTEMPTS: Final = 32
+"""Others may take the device that was free a moment ago."""
+CLEAR_S: Final = 2.0
+"""How long `LoopDevices.detach` waits for others, such as udev, that look at the device just then."""
+_LOOK_EVERY_S: Final = 0.01
+_DELETED: Final = " (deleted)"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Part of a file, in bytes."""
+
+    file: Path
+    offset: int
+    size: int
+
+    def overlaps(self, other: Slice) -> bool:
+        """Whether they have bytes in common, as parts of the same file."""
+        return self.offset < other.offset + other.size and other.offset < self.offset + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDevice:
+    """An attached loop device.
+
+    Attributes:
+        node: its device node.
+        numbers: major and minor.
+        name: what it was called when it was attached.
+        part: of which file; its size is 0 when it has no limit but the file's end.
+    """
+
+    node: Path
+    numbers: tuple[int, int]
+    name: str
+    part: Slice
+
+
+class LoopDevices:
+    """The loop devices of a machine.
+
+    Args:
+        dev: ``/dev``, in which nodes of new devices appear.
+        sys: ``/sys``.
+    """
+
+    def __init__(self, dev: Path, sys: Path) -> None:
+        self._dev = dev
+        self._sys = sys
+
+    @property
+    def control(self) -> Path:
+        return self._dev / "loop-control"
+
+    def check(self) -> None:
+        """Raises OSError when this process cannot make loop devices."""
+        os.close(os.open(self.control, os.O_RDWR | os.O_CLOEXEC))
+
+    def of(self, file: Path) -> list[LoopDevice]:
+        """The devices attached to ``file``, by the file's identity: its path may be another one where they were made.
+
+        Those of a file that was removed since are found by its path.
+        """
+        try:
+            status = os.stat(file)
+        except FileNotFoundError:
+            identity = None
+        else:
+            identity = (os.major(status.st_dev), os.minor(status.st_dev), status.st_ino)
+        found = self._attached(file)
+        return [each for each, backing, path in found if backing == identity or path == f"{file}{_DELETED}"]
+
+    def attach(self, part: Slice, *, name: str) -> LoopDevice:
+        """A new device on ``part``, with 512-byte blocks.
+
+        Args:
+            name: the kernel keeps its first 63 bytes with the device.
+
+        Raises:
+            OSError: the kernel has none to give, or the file cannot be used.
+        """
+        with _opened(part.file, os.O_RDWR) as file:
+            for _ in range(_ATTEMPTS):
+                number = self._free_number()
+                node = self._dev / f"loop{number}"
+                try:
+                    with _opened(node, os.O_RDWR) as loop:
+                        fcntl.ioctl(loop, LOOP_CONFIGURE, _config(file, part, name))
+                        numbers = os.fstat(loop).st_rdev
+                except OSError as error:
+                    if error.errno != errno.EBUSY:
+                        raise OSError(error.errno, os.strerror(error.errno or 0), str(node)) from error
+                else:
+                    return LoopDevice(node, (os.major(numbers), os.minor(numbers)), name, part)
+        raise OSError(errno.EBUSY, "others take every free loop device", str(self.control))
+
+    def detach(self, device: LoopDevice) -> None:
+        """Have ``device`` hold no file any more; it does no harm to ask twice.
+
+        What was written to it is in the file then.
+
+        Raises:
+            OSError: somebody has it open still. It goes when they close it.
+        """
+        attached = self._sys / "block" / device.node.name / "loop"
+        latest = time.monotonic() + CLEAR_S
+        while True:
+            with contextlib.suppress(FileNotFoundError), _opened(device.node, os.O_RDONLY) as loop:
+                try:
+                    fcntl.ioctl(loop, LOOP_CLR_FD)
+                except OSError as error:
+                    if error.errno != errno.ENXIO:  # it holds none
+                        raise OSError(error.errno, os.strerror(error.errno or 0), str(device.node)) from error
+            if not attached.exists():
+                return
+            if time.monotonic() > latest:
+                raise OSError(errno.EBUSY, "somebody has it open", str(device.node))
+            time.sleep(_LOOK_EVERY_S)  # no file tells when the last one has closed it
+
+    def _attached(self, file: Path) -> Iterator[tuple[LoopDevice, tuple[int, int, int], str]]:
+        """Each as if of ``file``, with device and inode of its own file, and that one's path as the kernel tells it."""
+        for entry in sorted((self._sys / "block").glob("loop*/loop/backing_file")):
+            node = self._dev / entry.parents[1].name
+            try:
+                path = entry.read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
+                with _opened(node, os.O_RDONLY) as loop:
+                    status = fcntl.ioctl(loop, LOOP_GET_STATUS64, bytes(_INFO64.size))
+                    numbers = os.fstat(loop).st_rdev
+            except OSError:  # it has just gone
+                continue
+            on, inode, _, offset, size, _, _, _, _, name, *_ = _INFO64.unpack(status)
+            called = os.fsdecode(name.rstrip(b"\0"))
+            part = Slice(file, offset, size)
+            yield (
+                LoopDevice(node, (os.major(numbers), os.minor(numbers)), called, part),
+                (*_numbers_of(on), inode),
+                path,
+            )
+
+    def _free_number(self) -> int:
+        with _opened(self.control, os.O_RDWR) as control:
+            return fcntl.ioctl(control, LOOP_CTL_GET_FREE)
+
+
+def _config(file: int, part: Slice, name: str) -> bytes:
+    kept = os.fsencode(name)[:_NAME_BYTES]
+    info = _INFO64.pack(0, 0, 0, part.offset, part.size, 0, 0, 0, 0, kept, b"", b"", 0, 0)
+    return _CONFIG_HEAD.pack(file, 0) + info + _RESERVED
+
+
+def _numbers_of(device: int) -> tuple[int, int]:
+    """Major and minor, as the kernel packs them into 64 bits."""
+    return (device & 0xFFF00) >> 8, (device & 0xFF) | ((device >> 12) & 0xFFF00)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

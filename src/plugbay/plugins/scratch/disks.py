@@ -1,0 +1,169 @@
+"""Disks as files in a directory, and what becomes of them. All of it blocks.
+
+Nothing is remembered but what the kernel and the directory show, so that a crash between any two steps is found:
+
+- a slice that is attached is somebody's, or was clean when it was attached;
+- a slice that is not attached may be dirty, and is looked at before it is attached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import AllocationError, PathUnusable
+from plugbay.kernel.loop import LoopDevice, LoopDevices, Slice
+from plugbay.kernel.sparse import clear, is_zero
+
+logger = logging.getLogger(__name__)
+
+MARK: Final = "plugbay-scratch"
+"""A file that says whose directory it is: nobody else's files are ever wiped."""
+_NODES: Final = "nodes"
+_NODE_MODE: Final = stat.S_IFBLK | 0o666
+"""For any user of the container that gets it; on the host the directory is closed to others."""
+
+
+class Disks:
+    """The disks in ``directory``, which need not exist yet.
+
+    Args:
+        owner: resource name; a directory is of one resource for ever.
+        size: of a disk, in bytes.
+    """
+
+    def __init__(self, directory: Path, *, owner: str, size: int, loops: LoopDevices) -> None:
+        self._directory = directory
+        self._owner = owner
+        self._size = size
+        self._loops = loops
+
+    def check(self) -> None:
+        """Raises `PathUnusable` when this process cannot make loop devices, or the directory is somebody else's."""
+        try:
+            self._loops.check()
+        except OSError as error:
+            raise PathUnusable(
+                str(self._loops.control), f"scratch disks need it, and root: {error.strerror}"
+            ) from error
+        self._check_directory()
+
+    def file(self, disk: str) -> Path:
+        return self._directory / disk
+
+    def node(self, device: str) -> Path:
+        """The device node of a disk or partition, the same at all times; there while it is attached."""
+        return self._directory / _NODES / device
+
+    def attach(self, device: str, part: Slice) -> None:
+        """Make ``part`` usable at the node of ``device``, empty unless it was attached already.
+
+        Raises:
+            AllocationError: something that overlaps is in use.
+            PathUnusable, OSError: it cannot be done.
+        """
+        self._prepare(part)
+        loops = self._loops.of(part.file)
+        if not any(loop.name == device for loop in loops):
+            if taken := [loop.name for loop in loops if loop.part.overlaps(part)]:
+                raise AllocationError(f"{taken[0]}, which overlaps, is in use")
+            if not is_zero(part.file, part.offset, part.size):
+                logger.warning("%s was not empty, though nobody has it; wiping it", device)
+                self._wipe(part)
+        self.restore(device, part)
+
+    def restore(self, device: str, part: Slice) -> None:
+        """As `attach`, with what is in it: its user goes on, perhaps after a reboot."""
+        self._prepare(part)
+        attached = [loop for loop in self._loops.of(part.file) if loop.name == device]
+        self._put_node(self.node(device), attached[0] if attached else self._loops.attach(part, name=device))
+
+    def release(self, device: str, file: Path, part: Slice | None) -> None:
+        """Nobody uses ``device`` any more: detach it, and leave nothing in it. It does no harm to do so twice.
+
+        Args:
+            file: its disk.
+            part: as it would be attached today; None when there is no such device any more.
+
+        Raises:
+            PathUnusable: somebody has it open still, or it could not be emptied.
+        """
+        loops = self._loops.of(file)
+        ours = [loop for loop in loops if loop.name == device]
+        for loop in ours:
+            self._detach(loop)
+        used = [loop.part for loop in ours] or ([part] if part else [])  # it may be detached and not wiped yet
+        others = [loop.part for loop in loops if loop.name != device]
+        for each in used:
+            # What overlaps was attached under other settings; the rest is wiped before it is attached.
+            if file.exists() and not any(each.overlaps(other) for other in others):
+                self._wipe(each)
+        self.node(device).unlink(missing_ok=True)
+
+    def _detach(self, loop: LoopDevice) -> None:
+        try:
+            self._loops.detach(loop)  # before it is wiped: what waits in caches is written then
+        except OSError as error:
+            raise PathUnusable(str(loop.node), f"cannot be detached: {error.strerror}") from error
+
+    def _wipe(self, part: Slice) -> None:
+        try:
+            clear(part.file, part.offset, part.size)
+            is_clean = is_zero(part.file, part.offset, part.size)
+        except OSError as error:
+            raise PathUnusable(str(part.file), f"cannot be wiped: {error.strerror}") from error
+        if not is_clean:
+            raise PathUnusable(str(part.file), "is not empty after it was wiped")
+
+    def _put_node(self, node: Path, loop: LoopDevice) -> None:
+        wanted = os.makedev(*loop.numbers)
+        with contextlib.suppress(FileNotFoundError):
+            status = node.lstat()
+            if stat.S_ISBLK(status.st_mode) and status.st_rdev == wanted:
+                return
+        fresh = node.with_name(f".{node.name}")
+        fresh.unlink(missing_ok=True)
+        os.mknod(fresh, _NODE_MODE, wanted)
+        fresh.chmod(0o666)  # whatever the umask
+        fresh.replace(node)
+
+    def _prepare(self, part: Slice) -> None:
+        """Have the directory and the disk's file there."""
+        self._check_directory()
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self._directory / MARK).write_text(f"{self._owner}\n", encoding="utf-8")
+            self._directory.chmod(0o700)
+            self.node("").mkdir(exist_ok=True)
+            self._have_file(part.file)
+        except OSError as error:
+            raise PathUnusable(str(self._directory), f"cannot hold scratch disks: {error.strerror}") from error
+
+    def _have_file(self, file: Path) -> None:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            if os.fstat(descriptor).st_size != self._size and not self._loops.of(file):
+                os.ftruncate(descriptor, 0)  # of another size, from before: nobody uses it
+                os.ftruncate(descriptor, self._size)
+        finally:
+            os.close(descriptor)
+
+    def _check_directory(self) -> None:
+        try:
+            owner = (self._directory / MARK).read_text(encoding="utf-8").strip()
+            entries = []
+        except FileNotFoundError:
+            owner = self._owner
+            entries = sorted(each.name for each in self._directory.iterdir()) if self._directory.exists() else []
+        except (OSError, UnicodeDecodeError) as error:
+            raise PathUnusable(str(self._directory), f"cannot hold scratch disks: {error}") from error
+        if entries:
+            raise PathUnusable(
+                str(self._directory), f"holds {entries[0]!r}; scratch disks need a directory of their own"
+            )
+        if owner != self._owner:
+            raise PathUnusable(str(self._directory), f"holds the scratch disks of {owner}")

@@ -1,0 +1,92 @@
+"""The scratch plugins: whole disks, and their partitions, of which a disk is used one way at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import AllocationError, PathUnusable
+from plugbay.kernel.loop import LoopDevices, Slice
+from plugbay.model.assignments import Assignment
+from plugbay.model.devices import Device
+from plugbay.model.edits import ContainerEdits, DeviceNode, merge_devices
+from plugbay.plugins.scratch.config import PARTITION, Layout
+from plugbay.plugins.scratch.disks import Disks
+from plugbay.sdk.modes import Modes
+from plugbay.sdk.plugin import DevicePlugin
+
+_DISK: Final = "disk"
+_ID: Final = re.compile(r"(disk[0-9]+)(?:-p[0-9]+)?")
+
+
+class ScratchPlugin(DevicePlugin):
+    """Some slices of some disks. A container finds its devices in ``/dev/TYPE/``; the variable TYPE has their paths.
+
+    Args:
+        slices: by device ID.
+    """
+
+    def __init__(self, resource: str, disks: Disks, slices: Mapping[str, Slice], modes: Modes | None) -> None:
+        self.resource_name = resource
+        self.modes = modes
+        self._disks = disks
+        self._slices = slices
+
+    def set_up(self) -> None:
+        self._disks.check()
+
+    def discover(self) -> Iterator[Device]:
+        kind = self.resource_name.partition("/")[2]
+        for name, part in self._slices.items():
+            path = f"/dev/{kind}/{name}"
+            yield Device(
+                name,
+                env={re.sub(r"\W", "_", kind).upper(): path},
+                device_nodes=[DeviceNode(path, str(self._disks.node(name)), "rw")],
+                attributes={_DISK: part.file.name},
+                capacity={"storage": part.size},
+            )
+
+    def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
+        for device in devices:
+            try:
+                self._disks.attach(device.id, self._slices[device.id])
+            except (OSError, PathUnusable) as error:
+                raise AllocationError(f"scratch {device.id}: {error}") from error
+        return merge_devices(device.edits for device in devices)
+
+    def pre_start_container(self, devices: Sequence[Device]) -> None:
+        for device in devices:
+            self._disks.restore(device.id, self._slices[device.id])
+
+    def release(self, assignment: Assignment) -> None:
+        for name in assignment.devices:
+            if match := _ID.fullmatch(name):  # perhaps of before, when there were more of them
+                self._disks.release(name, self._disks.file(match[1]), self._slices.get(name))
+
+
+def scratch_plugins(layout: Layout, directory: Path, loops: LoopDevices) -> list[ScratchPlugin]:
+    """The plugin of whole disks, and that of their partitions if there are any.
+
+    Raises:
+        PathUnusable: this process cannot make loop devices, or the directory is somebody else's.
+    """
+    disks = Disks(directory, owner=layout.resource, size=layout.size, loops=loops)
+    disks.check()
+    names = [f"{_DISK}{number}" for number in range(layout.count)]
+    whole = {name: Slice(disks.file(name), 0, layout.size) for name in names}
+    if not layout.partitions:
+        return [ScratchPlugin(layout.resource, disks, whole, None)]
+    size = layout.partition_size
+    parts = {
+        f"{name}-p{number}": Slice(disks.file(name), number * size, size)
+        for name in names
+        for number in range(layout.partitions)
+    }
+    modes = Modes(hardware_of=lambda device: str(device.attributes[_DISK]))
+    return [
+        ScratchPlugin(layout.resource, disks, whole, modes),
+        ScratchPlugin(layout.resource + PARTITION, disks, parts, modes),
+    ]
