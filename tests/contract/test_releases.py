@@ -17,6 +17,7 @@ from plugbay.kubelet.checkpoint import load
 from plugbay.manager.operations import OperationKind
 from plugbay.manager.release_notices import ReleaseNotice
 from plugbay.manager.release_rules import Exhaustion, ReleaseLimits, Unconfirmed
+from plugbay.manager.store import open_store
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import unhealthy
@@ -498,3 +499,13 @@ async def test_restart_goes_on_with_the_same_operation(sockets: Path) -> None:
         await gopher.until_called("Deallocate")
         assert operations(gopher) == operations(before)
         await b.counts(2, 2)
+
+
+async def test_admitted_pod_leaves_no_intent(sockets: Path) -> None:
+    async with gated(sockets) as b:
+        gopher = await b.plugin("a", options=BOTH)
+        gopher.allocate_answer = Sequenced(INTERNAL, some_edits)
+        await rejection(b.manager, pod("refused"))
+        await b.manager.admit(pod("p"))
+    async with open_store(sockets / "state" / "manager.db") as store:
+        assert store.load().operations == ()

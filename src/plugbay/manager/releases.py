@@ -201,11 +201,12 @@ class Releases:
         Raises:
             PostStopUnconfirmed: one is late, and the start shall fail then. It goes on.
         """
+        under_way = self._queue.of_pod(pod, OperationKind.POST_STOP)
+        if not under_way:
+            return
         wanted = {(item.resource, id) for item in self._state.of_container(pod, container) for id in item.devices}
         awaited = [
-            each
-            for each in self._queue.of_pod(pod, OperationKind.POST_STOP)
-            if any((each.operation.resource, id) in wanted for id in each.operation.devices)
+            each for each in under_way if any((each.operation.resource, id) in wanted for id in each.operation.devices)
         ]
         late = await self._wait([(each, each.over) for each in awaited])
         if late and self._limits.on_unconfirmed is Unconfirmed.FAIL:
