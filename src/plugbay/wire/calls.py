@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, Message
 
 from plugbay.errors import RpcFailed
 from plugbay.wire.status import translate
-from plugbay.wire.transport import open_channel, wait_connected
+from plugbay.wire.transport import MAX_MESSAGE_BYTES, open_channel, wait_connected
 
 _Answer = TypeVar("_Answer", bound=Message)
 _CLOSING: Final = ("Canceled", "grpc: the client connection is closing")
@@ -26,8 +26,8 @@ class Connection:
     It connects when first used. The calls are known here because not every grpcio ends them with their channel.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._channel = open_channel(path)
+    def __init__(self, path: Path, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._channel = open_channel(path, max_message_bytes=max_message_bytes)
         self._calls: set[grpc.aio.Call] = set()
 
     async def connect(self, timeout_s: float) -> None:

@@ -24,7 +24,6 @@ MAX_SOCKET_PATH_BYTES: Final = 107
 """``sun_path`` holds 108 bytes, the last one is NUL."""
 _CHANNEL_OPTIONS: Final = (
     ("grpc.default_authority", "localhost"),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.enable_http_proxy", 0),
     # Without it every channel to one path shares a connection, and closing one says nothing about the other.
     ("grpc.use_local_subchannel_pool", 1),
@@ -48,13 +47,17 @@ def check_socket_path(path: Path) -> Path:
     return path
 
 
-def open_channel(path: Path) -> grpc.aio.Channel:
+def open_channel(path: Path, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> grpc.aio.Channel:
     """A channel to the server at the unix socket ``path``; it connects when first used.
+
+    Args:
+        max_message_bytes: of what is received.
 
     Raises:
         PathTooLong: grpcio would make a channel that never connects, and then keep the process from ending.
     """
-    return grpc.aio.insecure_channel(_target(check_socket_path(path)), options=_CHANNEL_OPTIONS)
+    options = (*_CHANNEL_OPTIONS, ("grpc.max_receive_message_length", max_message_bytes))
+    return grpc.aio.insecure_channel(_target(check_socket_path(path)), options=options)
 
 
 async def wait_connected(channel: grpc.aio.Channel, timeout_s: float) -> None:
