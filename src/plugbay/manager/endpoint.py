@@ -132,5 +132,7 @@ def _next_table(before: DeviceTable | None, update: NewList | ChangedDevices) ->
     match update:
         case NewList(devices):
             return DeviceTable.of(devices)
+        case ChangedDevices(devices) if not devices and before is not None:
+            return before  # it is the list of before, and what compares them by identity sees that
         case ChangedDevices(devices):
             return (before or DeviceTable.of(())).with_changes(devices)

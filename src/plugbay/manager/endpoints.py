@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class Endpoints:
     (#121994); here each connection answers for itself, and if the active one ends, an older live one takes over.
 
     Attributes:
+        on_repeated_list: called when a plugin sent the list that it had sent before.
         health_notices: pods told of a change by the list of a plugin.
         registrations: calls of Register by resource name, refused ones too.
         allocations: how long calls of Allocate took, failed ones too.
@@ -59,6 +60,7 @@ class Endpoints:
         self._releases = releases
         self._connected: dict[ResourceName, list[Endpoint]] = {}
         self._waiting: set[asyncio.Task[None]] = set()
+        self.on_repeated_list: Callable[[], object] = lambda: None
         self.health_notices = HealthNotices()
         self.registrations: Counter[str] = Counter()
         self.allocations: dict[ResourceName, Histogram] = {}
@@ -133,6 +135,8 @@ class Endpoints:
                 if self.active(endpoint.resource) is endpoint:
                     resource = self._state.resource(endpoint.resource)
                     is_first = resource.table is None
+                    if table is resource.table:
+                        self.on_repeated_list()
                     self._replace_table(resource, table)
                     self._changes.notify()
                     if is_first:

@@ -115,6 +115,7 @@ async def run_manager(
         )
         # Only now: a manager that could not start must leave the file as it was.
         stack.callback(view.start(manager.changes(), tasks).cancel)
+        manager.endpoints.on_repeated_list = view.hurry
         yield manager
 
 
@@ -322,7 +323,9 @@ class DeviceManager:
         except BaseException:
             transaction.roll_back()
             raise
-        if transaction.assignments:
+        if not transaction.assignments:
+            transaction.apply()
+        else:
             # a task of its own: once it is handed to the store, it takes effect even if the caller is cancelled
             problem = await asyncio.shield(self._tasks.create_task(self._commit(transaction)))
             if problem is not None:

@@ -184,10 +184,16 @@ ByResource = dict[ResourceName, Assignment]
 
 
 class ManagerState:
-    """All resources and assignments. Owned by one event loop; methods never wait."""
+    """All resources and assignments. Owned by one event loop; methods never wait.
+
+    Attributes:
+        granted: what plugins have answered for pods that are being admitted. Nothing is theirs before all of it is;
+            but a kubelet's checkpoint has it, and plugins go by that.
+    """
 
     def __init__(self) -> None:
         self.resources: dict[ResourceName, Resource] = {}
+        self.granted: list[list[Assignment]] = []
         self._pods: dict[PodUid, dict[ContainerName, ByResource]] = {}
 
     def resource(self, name: ResourceName) -> Resource:

@@ -19,6 +19,7 @@ class PodTransaction:
         self.intents = intents
         self._claims: list[tuple[Resource, tuple[DeviceId, ...]]] = []
         self.assignments: list[Assignment] = []
+        state.granted.append(self.assignments)
 
     def claim(self, resource: Resource, devices: tuple[DeviceId, ...]) -> None:
         """Nobody else gets ``devices`` from now on."""
@@ -31,8 +32,13 @@ class PodTransaction:
         for resource, devices in self._claims:
             resource.unclaim(devices)
         self._claims.clear()
+        self._settled()
 
     def apply(self) -> None:
         """The claims become those of the assignments."""
         for assignment in self.assignments:
             self._state.assign(assignment)
+        self._settled()
+
+    def _settled(self) -> None:
+        self._state.granted[:] = [each for each in self._state.granted if each is not self.assignments]

@@ -50,6 +50,7 @@ class CheckpointView:
         self._possible = frozenset(known)
         self._is_started = False
         self._is_failing = False
+        self._is_urgent = asyncio.Event()
         # One thread, so that an earlier view never overwrites a later one.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="plugbay-view")
 
@@ -60,6 +61,10 @@ class CheckpointView:
         """
         self._is_started = True
         return tasks.create_task(self._follow(changes), name="checkpoint view")
+
+    def hurry(self) -> None:
+        """Write the next view without a delay: a plugin sent a list that says nothing new, to see what it holds."""
+        self._is_urgent.set()
 
     async def write(self) -> bool:
         """Write the present state; whether that went well. The first failure of several is logged."""
@@ -92,12 +97,24 @@ class CheckpointView:
 
     async def _follow(self, changes: AsyncIterable[None]) -> None:
         async for _ in changes:
-            await self._clock.sleep(DEBOUNCE_S)
+            await self._rest(DEBOUNCE_S)
+            self._is_urgent.clear()
             started = self._clock.monotonic()
             while not await self.write():
                 await self._clock.sleep(RETRY_S)
             took_s = self._clock.monotonic() - started
-            await self._clock.sleep(min(_REST_FACTOR * took_s, _MAX_REST_S))
+            await self._rest(min(_REST_FACTOR * took_s, _MAX_REST_S))
+
+    async def _rest(self, seconds: float) -> None:
+        """Until ``seconds`` have passed, or somebody is in a hurry."""
+        async with asyncio.TaskGroup() as tasks:
+            waits = {tasks.create_task(self._clock.sleep(seconds)), tasks.create_task(self._until_urgent())}
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+
+    async def _until_urgent(self) -> None:
+        await self._is_urgent.wait()
 
 
 @asynccontextmanager
@@ -120,7 +137,7 @@ async def open_view(
 def holdings_of(state: ManagerState) -> Holdings:
     """What a checkpoint says of ``state``: a resource is registered until it expires, once there was a list."""
     return Holdings(
-        list(state.assignments()),
+        [*state.assignments(), *(assignment for granted in state.granted for assignment in granted)],
         {name: resource.table for name, resource in state.resources.items() if resource.table is not None},
     )
 
