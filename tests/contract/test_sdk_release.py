@@ -114,7 +114,9 @@ async def test_nothing_is_called_with_the_gate_off(sockets: Path) -> None:
 
 def test_only_what_the_author_wrote_is_asked_for() -> None:
     assert options_of(Plain()) == PluginOptions()
-    assert options_of(Cleaning()) == PluginOptions(post_stop_required=True, deallocate_required=True)
+    assert options_of(Cleaning()) == PluginOptions(
+        pre_start_required=True, post_stop_required=True, deallocate_required=True
+    )
     assert options_of(Blocked()) == PluginOptions(deallocate_required=True)
 
 

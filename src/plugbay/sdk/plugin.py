@@ -14,6 +14,7 @@ from plugbay.model.ids import ResourceName, parse_resource_name
 from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.checks import HealthCheck, checks_of
 from plugbay.sdk.modes import Modes
+from plugbay.sdk.release.settings import ReleasePolicy, ReleaseSource
 
 Discovered = Iterable[Device] | AsyncIterable[Device] | AsyncIterable[Iterable[Device]] | Awaitable[Iterable[Device]]
 """Devices, however they come: a list, a generator, an async generator of devices or of whole lists, or a coroutine."""
@@ -35,6 +36,8 @@ class DevicePlugin:
         modes: what this resource shares its hardware with, of which one uses it at a time.
         join_env: what joins the values of one variable when a container gets several devices; None takes equal
             values once and makes differing ones an error.
+        release_policy: for a plugin with `release`: what to do with an Allocate while nobody can tell whether the
+            devices' last user is gone.
         cdi_kind: ``vendor/class``, to have the devices described in a CDI spec of that kind and given by name; they
             can have everything but annotations then.
         cdi_answer: how Allocate tells of devices that have a CDI kind.
@@ -46,6 +49,7 @@ class DevicePlugin:
     every: float | None = None
     modes: Modes | None = None
     join_env: str | None = ","
+    release_policy: ReleasePolicy = ReleasePolicy.LAZY
     cdi_kind: str | None = None
     cdi_answer: CdiAnswer = CdiAnswer.NAMES
 
@@ -187,14 +191,21 @@ def offers(plugin: DevicePlugin, hook: str) -> bool:
     return hook in vars(plugin) or getattr(type(plugin), hook) is not getattr(DevicePlugin, hook)
 
 
-def options_of(plugin: DevicePlugin) -> PluginOptions:
-    """What the plugin wants to be called for."""
+def options_of(plugin: DevicePlugin, source: ReleaseSource = ReleaseSource.AUTO) -> PluginOptions:
+    """What the plugin wants to be called for, if ``source`` is who says that a use is over."""
+    # A kubelet that never calls PostStopContainer tells by PreStartContainer that an earlier container has ended.
+    wants_starts = offers(plugin, "post_stop") and source.reads_checkpoints
     return PluginOptions(
-        pre_start_required=offers(plugin, "pre_start_container"),
+        pre_start_required=offers(plugin, "pre_start_container") or wants_starts,
         get_preferred_allocation_available=offers(plugin, "preferred_allocation"),
-        post_stop_required=offers(plugin, "post_stop"),
-        deallocate_required=plugin.modes is not None or offers(plugin, "release"),
+        post_stop_required=source.takes_calls and offers(plugin, "post_stop"),
+        deallocate_required=source.takes_calls and gives_back(plugin),
     )
+
+
+def gives_back(plugin: DevicePlugin) -> bool:
+    """Whether there is something to do when devices are in use no longer."""
+    return plugin.modes is not None or offers(plugin, "release")
 
 
 def health_checks(plugin: DevicePlugin) -> tuple[HealthCheck, ...]:

@@ -13,6 +13,8 @@ from plugbay.errors import DuplicateResource
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.cdi.answers import CDI_DIRECTORY
 from plugbay.sdk.endings import STAY, Endings, until_over
+from plugbay.sdk.release.quiet import Shared
+from plugbay.sdk.release.settings import DEFAULT_RELEASE, ReleaseSettings
 from plugbay.sdk.roster import Roster
 from plugbay.sdk.routes import Route
 from plugbay.sdk.server import PluginServer
@@ -29,6 +31,7 @@ async def serve(
     endings: Endings = STAY,
     route: Route = Route.KUBELET,
     cdi_directory: Path = CDI_DIRECTORY,
+    release: ReleaseSettings = DEFAULT_RELEASE,
     onlooker: Callable[[Roster], object] = lambda _: None,
 ) -> None:
     """Serve ``members`` to the kubelet at ``paths`` until SIGTERM or SIGINT; a second one ends the process at once.
@@ -41,6 +44,7 @@ async def serve(
         endings: what else ends it.
         route: how the plugins get registered.
         cdi_directory: where specs of plugins with a CDI kind go.
+        release: how uses of devices come to their end.
         onlooker: given what is served, before it is.
 
     Raises:
@@ -55,8 +59,11 @@ async def serve(
         stop.set()
 
     check(members, paths, route)
+    shared = Shared(release, paths)
     async with watching() as watches:
-        roster = Roster(lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory), watches)
+        roster = Roster(
+            lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared), watches
+        )
         onlooker(roster)
         handlers: dict[signal.Signals, Callable[[], None]] = {
             signal.SIGTERM: lambda: ask_to_stop(signal.SIGTERM),
@@ -77,6 +84,7 @@ async def serving(
     paths: KubeletPaths,
     route: Route = Route.KUBELET,
     cdi_directory: Path = CDI_DIRECTORY,
+    release: ReleaseSettings = DEFAULT_RELEASE,
 ) -> AsyncIterator[Callable[[], None]]:
     """Serve ``members`` until the block ends, then drain; gives a function that does what SIGHUP does.
 
@@ -87,8 +95,11 @@ async def serving(
         PathTooLong, PathUnusable: a directory for sockets can never be used, for instance because it is a file.
     """
     check(members, paths, route)
+    shared = Shared(release, paths)
     async with watching() as watches:
-        roster = Roster(lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory), watches)
+        roster = Roster(
+            lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared), watches
+        )
         async with roster.serving(members):
             yield roster.reload
 

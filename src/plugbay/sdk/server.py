@@ -26,9 +26,11 @@ from plugbay.sdk.history import DeviceHistory, Looks
 from plugbay.sdk.keeper import DRAIN_S, Keeper
 from plugbay.sdk.life import Life
 from plugbay.sdk.listing import Listing
-from plugbay.sdk.plugin import DevicePlugin, bind_refresh, health_checks, options_of, resource_of
+from plugbay.sdk.plugin import DevicePlugin, bind_refresh, gives_back, health_checks, offers, options_of, resource_of
 from plugbay.sdk.preparation import set_up, tear_down
 from plugbay.sdk.registration import FoundRegistration, Registrar
+from plugbay.sdk.release.quiet import Shared
+from plugbay.sdk.release.settings import DEFAULT_RELEASE, ReleaseSource
 from plugbay.sdk.reporting import Report
 from plugbay.sdk.routes import Route
 from plugbay.sdk.service import PluginService
@@ -42,6 +44,7 @@ from plugbay.wire.transport import serve_grpc
 
 if TYPE_CHECKING:
     from plugbay.sdk.cdi.publication import CdiPublication
+    from plugbay.sdk.release.custody import Custody
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +60,7 @@ class PluginServer:
         sockets: those made last.
         history: what became of the devices.
         counted: what the kubelet asked.
+        custody: who has the devices; None for a plugin with nothing to do when a use is over.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class PluginServer:
         route: Route = Route.KUBELET,
         *,
         cdi_directory: Path = CDI_DIRECTORY,
+        shared: Shared | None = None,
     ) -> None:
         self.resource = resource_of(plugin)
         self.stopping = asyncio.Event()
@@ -78,14 +83,19 @@ class PluginServer:
         self._listing = Listing(self._publish)
         self._life = Life(self.resource)
         self._cdi = _cdi_publication(plugin, cdi_directory, paths)
-        self._service = PluginService(plugin, self._streams_changed, self._listing.allocation_failed, self._cdi)
+        shared = shared or Shared(DEFAULT_RELEASE, paths)
+        source = shared.settings.source
+        self._service = PluginService(
+            plugin, self._streams_changed, self._listing.allocation_failed, self._cdi, source=source
+        )
+        self.custody = _custody(plugin, paths, shared, self._service)
         self.counted = CountedService(self._service)
         self._discovery = Discovery(plugin, self._listing, self._cdi)
         self._monitors = tuple(HealthMonitor(check, self._listing) for check in health_checks(plugin))
         self._keeper = Keeper(
             self._life,
             self._service,
-            Registrar(paths.registration_socket, self._life, options_of(plugin), self._refused),
+            Registrar(paths.registration_socket, self._life, options_of(plugin, source), self._refused),
             kubelet=paths.registration_socket,
             route=route,
             stopping=self.stopping,
@@ -153,12 +163,16 @@ class PluginServer:
         loop = asyncio.get_running_loop()
         bind_refresh(self.plugin, lambda: loop.call_soon_threadsafe(self._discovery.refresh))
         try:
+            if self.custody is not None:
+                await self.custody.open(watches, self.stopping)
             async with asyncio.TaskGroup() as tasks:
                 working = [tasks.create_task(self._discovery.run(watches), name=f"discover {self.resource}")]
                 working += [tasks.create_task(each.run(), name=f"check {self.resource}") for each in self._monitors]
                 working.append(tasks.create_task(self._service.releasing.run(), name=f"release {self.resource}"))
                 if self._cdi is not None:
                     working.append(tasks.create_task(self._cdi.run(watches), name=f"CDI spec of {self.resource}"))
+                if self.custody is not None:
+                    working.append(tasks.create_task(self.custody.run(), name=f"ends of uses of {self.resource}"))
                 await self._wait_for_devices()
                 while not self.stopping.is_set():
                     await self._serve_incarnation(watches)
@@ -169,6 +183,8 @@ class PluginServer:
             bind_refresh(self.plugin, None)
             if self._cdi is not None:
                 await self._cdi.close()
+            if self.custody is not None:
+                self.custody.close()
         if self.state is not State.DRAINING:  # there was no socket
             self._life.move(Event.STOP_REQUESTED)
         self._life.move(Event.DRAINED)
@@ -256,3 +272,12 @@ def _cdi_publication(plugin: DevicePlugin, directory: Path, paths: KubeletPaths)
         directory=directory,
         paths=paths,
     )
+
+
+def _custody(plugin: DevicePlugin, paths: KubeletPaths, shared: Shared, service: PluginService) -> Custody | None:
+    if shared.settings.source is ReleaseSource.OFF or not (gives_back(plugin) or offers(plugin, "post_stop")):
+        return None
+    from plugbay.sdk.release.custody import Custody  # imported here: few plugins need it
+
+    service.custody = Custody(plugin, paths, shared, service.releasing, service.send_again)
+    return service.custody

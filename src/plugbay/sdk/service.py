@@ -9,21 +9,22 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from plugbay.errors import DeviceListTooLarge, InvalidPreference, PartialAllocationError, RpcFailed, UnknownDevice
-from plugbay.model.assignments import Assignment
 from plugbay.model.devices import Device, PluginOptions, index_devices
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.sdk.calls import call
-from plugbay.sdk.plugin import DevicePlugin, offers, options_of, resource_of
-from plugbay.sdk.release.hooks import ReleaseHooks, assignment_of
+from plugbay.sdk.plugin import DevicePlugin, gives_back, offers, options_of
+from plugbay.sdk.release.hooks import ReleaseHooks
+from plugbay.sdk.release.settings import ReleaseSource
 from plugbay.wire.device_list import encode_devices
 from plugbay.wire.plugin_server import PreferenceRequest
 from plugbay.wire.transport import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from plugbay.sdk.cdi.publication import CdiPublication
+    from plugbay.sdk.release.custody import Custody
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class PluginService:
 
     Attributes:
         releasing: calls the hooks at the end of a use, while its `run` runs.
+        custody: keeps who has the devices; None for a plugin with nothing to do when a use is over.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class PluginService:
         streams_changed: Callable[[], None],
         allocation_failed: Callable[[Mapping[DeviceId, Health]], None],
         cdi: CdiPublication | None = None,
+        source: ReleaseSource = ReleaseSource.AUTO,
     ) -> None:
         self._plugin = plugin
         self._streams_changed = streams_changed
@@ -70,6 +73,8 @@ class PluginService:
         self._message = encode_devices(())
         self._streams: set[_Stream] = set()
         self.releasing = ReleaseHooks()
+        self.custody: Custody | None = None
+        self._source = source
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_draining = False
@@ -99,6 +104,12 @@ class PluginService:
         for stream in self._streams:
             stream.news.set()
 
+    def send_again(self) -> int:
+        """Send the list as it is to every kubelet that reads it; returns how many do."""
+        for stream in self._streams:
+            stream.news.set()
+        return len(self._streams)
+
     def accept_streams(self) -> None:
         """From now on streams stay open, until `drain`."""
         self._is_draining = False
@@ -122,11 +133,13 @@ class PluginService:
     # --- calls of the kubelet ---------------------------------------------------------------------------------------
 
     async def options(self) -> PluginOptions:
-        return options_of(self._plugin)
+        return options_of(self._plugin, self._source)
 
     async def lists(self) -> AsyncIterator[bytes]:
         if self._is_draining:
             return
+        if self.custody is not None:
+            await self.custody.stream_opened()
         stream = _Stream()
         self._streams.add(stream)
         self._idle.clear()
@@ -152,8 +165,9 @@ class PluginService:
         for device in chosen:
             if not device.health.is_healthy:
                 raise UnknownDevice(self._plugin.resource_name, device.id, f"is {device.health}")
-        with contextlib.nullcontext() if mode is None else mode.using(devices):
-            edits = await self._edits_for(chosen)
+        async with contextlib.nullcontext() if self.custody is None else self.custody.allocate(self._units(devices)):
+            with contextlib.nullcontext() if mode is None else mode.using(devices):
+                edits = await self._edits_for(chosen)
         logger.info("allocated %s of %s", ", ".join(device.id for device in chosen), self._plugin.resource_name)
         return edits
 
@@ -183,29 +197,27 @@ class PluginService:
         return _check_preference(self._plugin.resource_name, request, [device.id for device in preferred])
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
-        await call(self._plugin.pre_start_container, self._physical(devices))
+        if self.custody is not None:
+            await self.custody.pre_start(devices)
+        if offers(self._plugin, "pre_start_container"):
+            await call(self._plugin.pre_start_container, self._physical(devices))
+        if self.custody is not None:
+            await self.custody.pre_started(devices)
 
     async def post_stop_container(self, devices: Sequence[DeviceId], operation: OperationId) -> None:
-        if not offers(self._plugin, "post_stop"):
+        if self.custody is None or not offers(self._plugin, "post_stop"):
             raise RpcFailed("Unimplemented", "method PostStopContainer not implemented")
-        await self.releasing.once(operation, self._plugin.post_stop, self._assignment(devices, operation))
+        await self.custody.post_stopped(_named(devices), operation)
 
     async def deallocate(self, devices: Sequence[DeviceId], operation: OperationId, reason: ReleaseReason) -> None:
-        has_hook = offers(self._plugin, "release")
-        if not has_hook and self._mode is None:
+        if self.custody is None or not gives_back(self._plugin):
             raise RpcFailed("Unimplemented", "method Deallocate not implemented")
-        if has_hook:
-            await self.releasing.once(operation, self._plugin.release, self._assignment(devices, operation))
-        if self._mode is not None:
-            self._mode.release(devices)
+        await self.custody.deallocated(_named(devices), operation)
         logger.info("released %s of %s: %s", ", ".join(devices), self._plugin.resource_name, reason.value)
 
-    def _assignment(self, units: Sequence[DeviceId], operation: OperationId) -> Assignment:
-        """Also of devices that are gone; they are named as the manager does."""
-        if not units:
-            raise RpcFailed("InvalidArgument", "no devices named")
-        behind = [self._behind[unit].id if unit in self._behind else unit for unit in units]
-        return assignment_of(operation, resource_of(self._plugin), devices=behind, units=units)
+    def _units(self, ids: Sequence[DeviceId]) -> dict[DeviceId, DeviceId]:
+        """Each of ``ids``, which are known, with the device behind it."""
+        return {unit: self._behind[unit].id for unit in sorted(dict.fromkeys(ids))}
 
     def _physical(self, ids: Sequence[DeviceId]) -> list[Device]:
         """As `_known`, with the devices behind replicas, each once."""
@@ -222,6 +234,12 @@ class PluginService:
             return [self._devices[device_id] for device_id in sorted(dict.fromkeys(ids))]
         except KeyError as error:
             raise UnknownDevice(self._plugin.resource_name, error.args[0], "is not in the list any more") from None
+
+
+def _named(devices: Sequence[DeviceId]) -> Sequence[DeviceId]:
+    if not devices:
+        raise RpcFailed("InvalidArgument", "no devices named")
+    return devices
 
 
 def _check_preference(resource: str, request: PreferenceRequest, preferred: list[DeviceId]) -> list[DeviceId]:

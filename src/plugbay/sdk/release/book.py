@@ -38,6 +38,11 @@ class Book:
         self.life: Life | None = None
 
     @property
+    def is_open(self) -> bool:
+        """Whether anything is kept."""
+        return self._journal.is_open
+
+    @property
     def is_ours(self) -> bool:
         return self._journal.is_ours
 
@@ -74,6 +79,7 @@ class Book:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         self._journal.__exit__(None, None, None)
 
     # --- what is in use ---------------------------------------------------------------------------------------------

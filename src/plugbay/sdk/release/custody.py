@@ -8,15 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from plugbay.errors import CannotRelease, CheckpointUnread, DevicesNotReleased, PathUnusable
 from plugbay.model.assignments import Assignment, AssignmentKey, Origin
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.releases import OperationId
+from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.calls import call
 from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
 from plugbay.sdk.release.book import Book
@@ -25,7 +27,9 @@ from plugbay.sdk.release.journal import Journal
 from plugbay.sdk.release.owners import with_owners
 from plugbay.sdk.release.readings import Readings
 from plugbay.sdk.release.settings import DIRECTORY_NAME, ReleasePolicy
+from plugbay.sdk.release.sweep import Sweep
 from plugbay.sdk.release.uses import Finding, Phase, Reading, Use, after, doubt, find
+from plugbay.sdk.waiting import wait_first
 
 if TYPE_CHECKING:
     from plugbay.kubelet.paths import KubeletPaths
@@ -78,10 +82,33 @@ class Custody:
         self._cleans = offers(plugin, "release")
         self._is_strict = plugin.release_policy is ReleasePolicy.STRICT and self._cleans
 
-    def watch(self, watches: Watches) -> None:
-        """Where to learn of new checkpoints."""
+    async def open(self, watches: Watches, stopping: asyncio.Event) -> None:
+        """Take over what earlier processes have left; waits until it can, or is to stop, if the plugin insists on it.
+
+        Args:
+            watches: where to learn of new checkpoints.
+        """
         self._readings = Readings(self._paths, self.resource, watches, resend=self._resend)
+        backoff = Backoff()
+        while not stopping.is_set():
+            try:
+                await asyncio.to_thread(self.book.open)
+                break
+            except PathUnusable as error:
+                logger.error("%s: %s", self.resource, error)
+                if not self._is_strict:
+                    return
+            await wait_first(stopping.wait, timeout_s=backoff.next_delay_s())
         self._readings.life = self.book.life
+
+    async def run(self) -> None:
+        """Look for uses that are over, until cancelled."""
+        if self.book.is_open:
+            await Sweep(self).run()
+
+    def close(self) -> None:
+        self._readings = None
+        self.book.close()
 
     @property
     def allocating(self) -> Collection[AssignmentKey]:
@@ -110,7 +137,7 @@ class Custody:
             return
         if before is None or life.id != before.id:
             self.has_calls = False
-            with self.keeping():
+            with suppress(PathUnusable):  # said when something is given
                 self.book.note(life)
             self.look_soon()
 
@@ -282,7 +309,7 @@ class Custody:
         if use is None:
             return
         if use.started and offers(self._plugin, "post_stop"):
-            await self._stop(use, use.started, Origin.SYNTHESISED)
+            await self._stop(use, use.started)
         try:
             if self._cleans:
                 await call(self._plugin.release, assignment)
@@ -300,9 +327,9 @@ class Custody:
         if self._mode is not None:
             self._mode.release(use.units)
 
-    async def _stop(self, use: Use, units: Collection[DeviceId], origin: Origin) -> None:
+    async def _stop(self, use: Use, units: Collection[DeviceId]) -> None:
         try:
-            await call(self._plugin.post_stop, replace(use.assignment(units), origin=origin))
+            await call(self._plugin.post_stop, use.stop_of(units, Origin.SYNTHESISED))
         except CannotRelease as error:
             logger.warning("%s: post_stop() of %s: %s", self.resource, ", ".join(sorted(units)), error)
         self._stopped(use.key, units)
@@ -310,7 +337,7 @@ class Custody:
     def _stopped(self, key: AssignmentKey, units: Collection[DeviceId]) -> None:
         if (now := self.book.get(key)) is not None and now.started:
             with self.keeping():
-                self.book.change(replace(now, started=now.started.difference(units)))
+                self.book.change(replace(now, started=now.started.difference(units), stops=now.stops + 1))
 
     # --- other calls of a kubelet -----------------------------------------------------------------------------------
 
@@ -318,7 +345,7 @@ class Custody:
         """A container with ``units`` is about to be created: an earlier one that had them has ended."""
         for use in self.book.of_units(units):
             if self.synthesises and offers(self._plugin, "post_stop") and (before := use.started.intersection(units)):
-                await self._stop(use, before, Origin.SYNTHESISED)
+                await self._stop(use, before)
 
     async def pre_started(self, units: Collection[DeviceId]) -> None:
         """The kubelet is about to learn that the container can be created."""
@@ -340,7 +367,7 @@ class Custody:
         self.has_calls = True
         uses = self.book.of_units(units)
         if len(uses) == 1 and uses[0].units.keys() >= set(units):
-            assignment = replace(uses[0].assignment(units), origin=Origin.KUBELET)
+            assignment = replace(uses[0].stop_of(units, Origin.KUBELET), key=AssignmentKey(operation or uuid4().hex))
         else:
             assignment = self._unknown(units, operation)
         await self._hooks.once(operation, self._plugin.post_stop, assignment)
@@ -359,7 +386,6 @@ class Custody:
         unknown = [unit for unit in dict.fromkeys(units) if unit not in known and unit not in self._released]
         if unknown and self._cleans:  # given before there was a journal, or before it was lost
             await self._hooks.once(operation, self._plugin.release, self._unknown(unknown, operation))
-            self._released.update(unknown)
         if self._mode is not None:
             self._mode.release(units)
 

@@ -80,6 +80,10 @@ class Journal:
             self._lock.__exit__(None, None, None)
             self.is_ours = False
 
+    @property
+    def is_open(self) -> bool:
+        return self._gate >= 0
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Nobody else writes during the block, and nothing but this journal may be waited for in it.
@@ -87,6 +91,8 @@ class Journal:
         Raises:
             PathUnusable: for every OSError of the block.
         """
+        if self._gate < 0:
+            raise PathUnusable(str(self.path), "which devices are in use is not kept")
         try:
             with self._thread:
                 fcntl.flock(self._gate, fcntl.LOCK_EX)
@@ -102,7 +108,7 @@ class Journal:
         """Whether another process has written since we read or wrote last."""
         try:
             return os.stat(self.path).st_size != self._size
-        except FileNotFoundError:
+        except OSError:
             return False
 
     def try_to_own(self) -> bool:

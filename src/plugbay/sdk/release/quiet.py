@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from plugbay.errors import RpcFailed
+from plugbay.kernel.boot import boot_id
 from plugbay.sdk.release.settings import ReleaseSettings
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ class Shared:
         boot: names this boot of the machine.
     """
 
-    def __init__(self, settings: ReleaseSettings, paths: KubeletPaths, *, boot: str) -> None:
+    def __init__(self, settings: ReleaseSettings, paths: KubeletPaths) -> None:
         self.settings = settings
-        self.boot = boot
+        self.boot = boot_id()
         self.quiet = Quiet()
         self.pod_lists = PodLists(paths, self.quiet)
 

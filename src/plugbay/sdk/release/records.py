@@ -150,6 +150,8 @@ def _use_as_json(use: Use) -> dict[str, object]:
         shown["owners"] = [[owner.namespace, owner.pod, owner.container, owner.uid] for owner in use.owners]
     if use.started:
         shown["started"] = sorted(use.started)
+    if use.stops:
+        shown["stops"] = use.stops
     if use.origin is not None:
         shown["origin"] = use.origin.value
     return shown
@@ -179,6 +181,7 @@ def _from_json(value: dict[str, object]) -> Record:
                 pod=PodUid(str(value.get("pod", ""))),
                 owners=tuple(map(_owner, cast("Iterable[list[str]]", value.get("owners", ())))),
                 started=frozenset(map(DeviceId, cast("Iterable[str]", value.get("started", ())))),
+                stops=int(cast("int", value.get("stops", 0))),
                 origin=Origin(value["origin"]) if "origin" in value else None,
             )
     raise ValueError("no record of ours")

@@ -55,3 +55,6 @@ class ReleaseSettings:
     source: ReleaseSource = ReleaseSource.AUTO
     interval_s: float = INTERVAL_S
     directory: Path | None = None
+
+
+DEFAULT_RELEASE: Final = ReleaseSettings()

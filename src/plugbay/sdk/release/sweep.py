@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from plugbay.errors import CheckpointUnread
 from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.sdk.backoff import Backoff
-from plugbay.sdk.release.custody import Custody
 from plugbay.sdk.release.owners import with_owners
 from plugbay.sdk.release.uses import GRACE_S, SETTLE_S, Finding, Phase, Reading, Use, after, find, is_over
 from plugbay.sdk.waiting import wait_first
 
 if TYPE_CHECKING:
     from plugbay.model.podresources import PodResources
+    from plugbay.sdk.release.custody import Custody
 
 logger = logging.getLogger(__name__)
 

@@ -94,6 +94,7 @@ class Use:
         seen_in: the life in which a reading listed them last; empty if none ever has.
         pod: whose they were in that reading.
         started: those that a container has which was started and not post-stopped.
+        stops: so many containers that had them were post-stopped.
         absences: so many readings in a row had them absent.
         origin: who said that it is over.
     """
@@ -108,6 +109,7 @@ class Use:
     pod: PodUid = _NO_POD
     owners: tuple[Owner, ...] = ()
     started: frozenset[DeviceId] = frozenset()
+    stops: int = 0
     absences: int = 0
     origin: Origin | None = None
 
@@ -122,6 +124,11 @@ class Use:
             owners=self.owners,
             origin=self.origin,
         )
+
+    def stop_of(self, units: Collection[DeviceId], origin: Origin) -> Assignment:
+        """For `post_stop`: a container that had ``units`` has ended. Each such end has a key of its own."""
+        key = AssignmentKey(f"{self.key}.{self.stops + 1}")
+        return replace(self.assignment(units), key=key, origin=origin)
 
     def without(self, units: Collection[DeviceId]) -> Use | None:
         """What is left of it when others have taken ``units``; None for nothing."""
