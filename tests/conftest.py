@@ -37,6 +37,9 @@ def sockets() -> Iterator[Path]:
     """A new directory whose path is short enough (under 60 bytes) for sockets some levels below it."""
     with tempfile.TemporaryDirectory(prefix="pb", dir="/tmp") as directory:
         yield Path(directory)
+        left = {pid for pid in _running_on(directory) if not _ends(pid)}
+        if left:
+            pytest.fail(f"left running: {', '.join(f'{pid} ({_command(pid)})' for pid in sorted(left))}")
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +58,16 @@ def _children() -> set[int]:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
             children.update(map(int, listing.read_text().split()))
     return children
+
+
+def _running_on(directory: str) -> set[int]:
+    """Also who is no child of ours any more: a container's wrapper names its directory, and lives as long as it."""
+    running: set[int] = set()
+    for commandline in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if directory.encode() in commandline.read_bytes():
+                running.add(int(commandline.parent.name))
+    return running
 
 
 def _ends(pid: int) -> bool:
