@@ -97,7 +97,9 @@ async def node_with_pod(root: Path) -> AsyncIterator[Path]:
 
     stop, ready = asyncio.Event(), asyncio.Event()
     async with asyncio.timeout(3 * DEADLINE_S), asyncio.TaskGroup() as tasks:
-        tasks.create_task(run_node(config, environ=os.environ, clock=SystemClock(), stop=stop, ready=ready.set))
+        tasks.create_task(
+            run_node(config, environ=os.environ, clock=SystemClock(), stop=stop, ready=lambda *_: ready.set())
+        )
         await ready.wait()
         try:
             await asyncio.to_thread(create)
