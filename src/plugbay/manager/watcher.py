@@ -176,7 +176,8 @@ class PluginWatcher:
             socket.changed.clear()
             match next_step(socket.desired, socket.actual):
                 case Step.REGISTER:
-                    await _until(socket.changed, self._register(socket))
+                    assert socket.desired is not None
+                    await _until(socket.changed, self._register(socket, socket.desired))
                 case Step.DEREGISTER:
                     await self._deregister(socket)
                 case Step.REST:
@@ -185,11 +186,11 @@ class PluginWatcher:
                     del self._sockets[socket.path]
                     return
 
-    async def _register(self, socket: _Socket) -> None:
-        """Attempts until one succeeds."""
+    async def _register(self, socket: _Socket, incarnation: int) -> None:
+        """Attempts until one succeeds, for the socket that is there now; meanwhile it may vanish or be another one."""
         for delay_s in retry_delays_s():
             try:
-                await self._attempt(socket)
+                await self._attempt(socket, incarnation)
                 return
             except (TimeoutError, RpcFailed) as error:
                 logger.warning("plugin at %s does not answer: %s", socket.path, str(error) or "nobody listens")
@@ -200,12 +201,12 @@ class PluginWatcher:
             await self._deregister(socket)
             await self._clock.sleep(delay_s)
 
-    async def _attempt(self, socket: _Socket) -> None:
+    async def _attempt(self, socket: _Socket, incarnation: int) -> None:
         client = PluginRegistrationClient(socket.path)
         try:
             await client.connect(DIAL_TIMEOUT_S)
             try:
-                await self._connect(socket, client)
+                await self._connect(socket, incarnation, client)
             except RegistrationRefused as error:
                 refusal = RegistrationStatus(False, f"RegisterPlugin error -- {error}")
                 with suppress(RpcFailed):  # the refusal is what the log should tell
@@ -215,7 +216,7 @@ class PluginWatcher:
         finally:
             await client.close()
 
-    async def _connect(self, socket: _Socket, client: PluginRegistrationClient) -> None:
+    async def _connect(self, socket: _Socket, incarnation: int, client: PluginRegistrationClient) -> None:
         info = await client.info(timeout_s=INFO_TIMEOUT_S)
         if info.type != DEVICE_PLUGIN:
             raise RegistrationRefused(f"no handler registered for plugin type: {info.type} at socket {socket.path}")
@@ -223,9 +224,8 @@ class PluginWatcher:
             resource, endpoint = check_plugin_info(info, socket.path)
         except RegistrationRefused as error:
             raise RegistrationRefused(f"plugin validation failed with err: {error}") from error
-        assert socket.desired is not None
         # Known as registered before it is, so that whatever interrupts us leads to a de-registration.
-        socket.actual = Actual(socket.desired, resource, endpoint)
+        socket.actual = Actual(incarnation, resource, endpoint)
         try:
             await self._endpoints.connect(resource, endpoint)
         except RegistrationRefused as error:

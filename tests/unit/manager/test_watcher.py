@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.manager.watcher import Actual, Step, next_step, retry_delays_s
+from plugbay.manager.endpoints import Endpoints
+from plugbay.manager.watcher import Actual, PluginWatcher, Step, _Socket, next_step, retry_delays_s
 from plugbay.model.ids import ResourceName
+from plugbay.testing.clock import ManualClock
+from plugbay.wire.pluginregistration import DEVICE_PLUGIN, PluginInfo, PluginRegistrationClient
 
 
 def actual(incarnation: int) -> Actual:
@@ -44,6 +47,38 @@ def test_steps_settle_on_the_last_wish(wishes: list[int | None]) -> None:
                     assert step is (Step.FORGET if desired is None else Step.REST)
                     break
         assert (known.incarnation if known else None) == desired
+
+
+class Connecting(Endpoints):
+    """Connects to whatever it is told."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def connect(self, resource: ResourceName, socket: Path) -> None:
+        pass
+
+
+class Replaced(PluginRegistrationClient):
+    """Its socket is another one, or gone, by the time it answers."""
+
+    def __init__(self, socket: _Socket, then: int | None) -> None:
+        super().__init__(socket.path)
+        self.socket = socket
+        self.then = then
+
+    async def info(self, *, timeout_s: float) -> PluginInfo:
+        self.socket.desired = self.then
+        return PluginInfo(DEVICE_PLUGIN, "example.com/r", versions=("v1beta1",))
+
+
+@pytest.mark.parametrize("then", [None, 2])
+async def test_socket_that_changes_while_its_plugin_answers_is_dropped(then: int | None) -> None:
+    """Changes are acted on a moment later, and an answer may come in between."""
+    socket = _Socket(Path("/p.sock"), desired=1)
+    watcher = PluginWatcher(socket.path.parent, Connecting(), ManualClock())
+    await watcher._connect(socket, 1, Replaced(socket, then))
+    assert next_step(socket.desired, socket.actual) is Step.DEREGISTER
 
 
 def test_delays_double_up_to_two_minutes_and_two_seconds() -> None:
