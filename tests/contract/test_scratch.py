@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from plugbay.kernel.loop import LoopDevices
+from plugbay.kernel.loop import LoopDevices, Slice
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay
@@ -69,18 +68,12 @@ def scratch(tmp_path: Path) -> Iterator[Scratch]:
 
 @asynccontextmanager
 async def serving(plugbay: Plugbay, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    async with plugbay.start("serve", *options, stderr=asyncio.subprocess.PIPE) as plugin:
-        assert plugin.stderr is not None
-        async with asyncio.timeout(DEADLINE_S):
-            while b"registered" not in (line := await plugin.stderr.readline()):
-                assert line, "it ended"
-            drained = asyncio.ensure_future(plugin.stderr.read())
+    async with plugbay.start("serve", *options, stderr=asyncio.subprocess.DEVNULL) as plugin:
         yield plugin
         if plugin.returncode is None:
             plugin.terminate()
         async with asyncio.timeout(DEADLINE_S):
             assert await plugin.wait() in (0, -signal.SIGKILL)
-            await drained
 
 
 def pod(name: str, script: str, *, resource: str = "scratch", count: int = 1) -> str:
@@ -103,7 +96,7 @@ OPEN = (
     "import json, os; moved = json.loads(os.environ['PLUGBAY_MOUNTS']); "
     "disk = open(moved[os.environ['SCRATCH']], 'rb+', buffering=0); "
 )
-WRITE = OPEN + "disk.write(b'secret'.ljust(4096)); print('written')"
+WRITE = OPEN + "disk.write(b'secret'.ljust(4096)); print('written', flush=True)"
 READ = OPEN + "print('dirty' if disk.read().strip(b'\\0') else 'clean')"
 
 
@@ -121,3 +114,110 @@ async def test_second_pod_cannot_read_what_the_first_one_wrote(plugbay: Plugbay,
         assert await run(plugbay, pod("two", READ), "two") == ["clean"]
     assert scratch.attached() == []
     assert scratch.content() == bytes(SIZE)
+
+
+async def test_partitions_and_the_whole_disk_exclude_each_other(plugbay: Plugbay, scratch: Scratch) -> None:
+    write = WRITE.replace("SCRATCH", "SCRATCH_PARTITION") + "; import time; time.sleep(1000)"
+    async with plugbay.node_up(*ON), serving(plugbay, *scratch.options(partitions=2)):
+        held = pod("part", write, resource="scratch-partition")
+        assert (await plugbay("pod", "apply", "-f", "-", given=held)).code == 0
+        assert (await plugbay("pod", "wait", READY, "part")).code == 0
+        assert scratch.attached() == ["disk0-p0"]
+        assert (await plugbay("pod", "apply", "-f", "-", given=pod("whole", READ))).code == 0
+        async with plugbay.start("events", "--for", "pod/whole", "-w") as events:
+            await plugbay.line_with(events, "1 Insufficient example.com/scratch")
+        assert (await plugbay("pod", "delete", "part")).code == 0
+        assert (await plugbay("pod", "wait", SUCCEEDED, "whole")).code == 0
+        assert (await plugbay("pod", "logs", "whole")).out == "clean\n"
+
+
+async def test_plugin_that_is_killed_loses_nothing(plugbay: Plugbay, scratch: Scratch) -> None:
+    """The pod goes on with what it wrote; when it ends, the next plugin process wipes and detaches."""
+    stay = WRITE + "; import time; time.sleep(1000)"
+    async with plugbay.node_up(*ON):
+        async with serving(plugbay, *scratch.options()) as plugin:
+            assert (await plugbay("pod", "apply", "-f", "-", given=pod("one", stay))).code == 0
+            assert (await plugbay("pod", "wait", READY, "one")).code == 0
+            async with plugbay.start("pod", "logs", "-f", "one") as follow:
+                await plugbay.line_with(follow, "written")
+            plugin.kill()
+            await plugin.wait()
+        assert (await plugbay("pod", "delete", "one", "--wait=false")).code == 0
+        assert scratch.attached() == ["disk0"]
+        assert b"secret" in scratch.content()
+        async with serving(plugbay, *scratch.options()):
+            assert await run(plugbay, pod("two", READ), "two") == ["clean"]
+    assert scratch.attached() == []
+
+
+async def test_container_that_starts_again_finds_its_disk_wherever_it_is(
+    plugbay: Plugbay, scratch: Scratch, tmp_path: Path
+) -> None:
+    """As after a reboot, when no loop device is left, and another file may get the number."""
+    go, other = tmp_path / "go", tmp_path / "other"
+    other.write_bytes(bytes(SIZE))
+    script = "was = disk.read(6); disk.seek(0); disk.write(b'secret'.ljust(4096)); os.fsync(disk); disk.close(); "
+    script += f"print('wrote', flush=True); import sys, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.05)\n"
+    script += "sys.exit(0 if was == b'secret' else 1)"
+    manifest = pod("one", OPEN + script).replace("Never", "OnFailure")
+    async with plugbay.node_up(*ON), serving(plugbay, *scratch.options()):
+        assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
+        assert (await plugbay("pod", "wait", READY, "one")).code == 0
+        async with plugbay.start("pod", "logs", "-f", "one") as follow:
+            await plugbay.line_with(follow, "wrote")
+        [loop] = LOOPS.of(scratch.directory / "disk0")
+        LOOPS.detach(loop)
+        taken = LOOPS.attach(Slice(other, 0, SIZE), name="other")
+        try:
+            go.touch()
+            assert (await plugbay("pod", "wait", SUCCEEDED, "one")).code == 0
+        finally:
+            LOOPS.detach(taken)
+    assert other.read_bytes() == bytes(SIZE)
+
+
+async def test_config_file_serves_scratch_too(plugbay: Plugbay, scratch: Scratch, tmp_path: Path) -> None:
+    config = tmp_path / "plugins.yaml"
+    settings = "{resource: example.com/scratch, directory: disks, size: 1Mi, count: 2, partitions: 4}"
+    config.write_text(f"plugins:\n- {{target: scratch, settings: {settings}}}\n")
+    done = await plugbay("devices", "--config", str(config))
+    assert done.code == 0, done
+    assert [row[:2] for row in done.rows][:3] == [
+        ["example.com/scratch", "disk0"],
+        ["example.com/scratch", "disk1"],
+        ["example.com/scratch-partition", "disk0-p0"],
+    ]
+    assert len(done.rows) == 10
+    assert not scratch.directory.exists()  # who only looks makes nothing
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        pytest.param(("--size", "5"), "size: 5 is no multiple of 4096 bytes, such as 64Mi", id="size"),
+        pytest.param(("--size", "x"), "size: ", id="no-size"),
+        pytest.param(("--count", "0"), "count: 0 is not between 1 and 1000", id="count"),
+        pytest.param(("--partitions", "129"), "partitions: 129 is not between 0 and 128", id="partitions"),
+        pytest.param(("--resource", "scratch"), "the ResourceName", id="resource"),
+        pytest.param(("--env", "X"), "only `serve directory` takes --env", id="option-of-another"),
+        pytest.param(("directory",), "give `scratch` and `directory` in a config file", id="two-targets"),
+    ],
+)
+async def test_bad_options_are_one_sentence(
+    plugbay: Plugbay, scratch: Scratch, options: tuple[str, ...], problem: str
+) -> None:
+    done = await plugbay("serve", *scratch.options(), *options)
+    assert done.code != 0
+    assert problem in done.err
+    assert len(done.err.splitlines()) == 1, done.err
+    assert not scratch.directory.exists()
+
+
+async def test_directory_of_others_is_left_alone(plugbay: Plugbay, scratch: Scratch) -> None:
+    scratch.directory.mkdir()
+    (scratch.directory / "disk0").write_bytes(b"somebody's")
+    done = await plugbay("serve", *scratch.options())
+    assert (done.code, done.err) == (
+        1, f"plugbay: error: {scratch.directory}: holds 'disk0'; scratch disks need a directory of their own\n"
+    )  # fmt: skip
+    assert scratch.content() == b"somebody's"
