@@ -1,0 +1,237 @@
+"""What a container engine is asked for and tells through CRI, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from plugbay.model.edits import DeviceNode, Mount
+from plugbay.model.ports import ContainerPort
+
+
+class NamespaceMode(Enum):
+    """Whose namespace a container is in."""
+
+    POD = "pod"
+    CONTAINER = "container"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceModes:
+    """The process namespace is each container's own unless the pod says otherwise, as with a kubelet."""
+
+    network: NamespaceMode = NamespaceMode.POD
+    pid: NamespaceMode = NamespaceMode.CONTAINER
+    ipc: NamespaceMode = NamespaceMode.POD
+
+
+@dataclass(frozen=True, slots=True)
+class DnsConfig:
+    """What becomes of a container's ``resolv.conf``."""
+
+    servers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LinuxResources:
+    """CPU in microseconds and shares, memory in bytes; 0 is without limit."""
+
+    cpu_period: int = 0
+    cpu_quota: int = 0
+    cpu_shares: int = 0
+    memory_limit: int = 0
+    oom_score_adj: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxConfig:
+    """A pod as an engine is told of it.
+
+    Attributes:
+        attempt: one more for each sandbox of the pod.
+        hostname: empty for a pod on the host's network.
+        dns: None lets the engine copy the host's ``resolv.conf``.
+    """
+
+    name: str
+    uid: str
+    namespace: str
+    attempt: int
+    hostname: str
+    log_directory: str
+    cgroup_parent: str
+    dns: DnsConfig | None = None
+    ports: tuple[ContainerPort, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    namespaces: NamespaceModes = NamespaceModes()
+    privileged: bool = False
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    supplemental_groups: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSecurity:
+    """What a container may do. There is no seccomp filter unless a pod asks for one, which ours cannot yet."""
+
+    privileged: bool = False
+    namespaces: NamespaceModes = NamespaceModes()
+    added_capabilities: tuple[str, ...] = ()
+    dropped_capabilities: tuple[str, ...] = ()
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    supplemental_groups: tuple[int, ...] = ()
+    read_only_root: bool = False
+    no_new_privileges: bool = False
+    masked_paths: tuple[str, ...] = ()
+    read_only_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerConfig:
+    """One container instance.
+
+    Attributes:
+        image: what the engine called the image when asked for it.
+        asked_image: what the pod calls it.
+        command: replaces the image's entrypoint; empty leaves it.
+        args: replace the image's command; empty leaves it, unless there is a command.
+        env: in order, later ones of a name win.
+        log_path: relative to the sandbox's log directory.
+    """
+
+    name: str
+    attempt: int
+    image: str
+    asked_image: str
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+    working_dir: str
+    env: tuple[tuple[str, str], ...]
+    mounts: tuple[Mount, ...]
+    devices: tuple[DeviceNode, ...]
+    cdi_devices: tuple[str, ...]
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    log_path: str
+    resources: LinuxResources
+    security: ContainerSecurity
+
+
+class SandboxState(Enum):
+    READY = "ready"
+    NOT_READY = "not ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """``created_at`` is in nanoseconds since 1970."""
+
+    id: str
+    uid: str
+    attempt: int
+    state: SandboxState
+    created_at: int
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxStatus:
+    """``ips``: the pod's addresses, the first one its ``podIP``; none on the host's network."""
+
+    id: str
+    state: SandboxState
+    network: NamespaceMode
+    ips: tuple[str, ...]
+
+
+class ContainerPhase(Enum):
+    CREATED = "created"
+    RUNNING = "running"
+    EXITED = "exited"
+    UNKNOWN = "unknown"
+    """The engine lost sight of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedContainer:
+    id: str
+    sandbox: str
+    name: str
+    attempt: int
+    phase: ContainerPhase
+    created_at: int
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStatus:
+    """
+    Attributes:
+        started_at, finished_at: None when it has not.
+        log_path: where its log is, absolute.
+        pid: of its first process as the engine sees it; None when the engine does not tell.
+    """
+
+    id: str
+    name: str
+    attempt: int
+    phase: ContainerPhase
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    exit_code: int
+    reason: str
+    message: str
+    labels: Mapping[str, str]
+    log_path: str
+    pid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """``user`` is the number its config names, None when it names none or a user's name."""
+
+    id: str
+    user: int | None = None
+    user_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineVersion:
+    """``name`` is the scheme of container IDs: ``containerd``, ``cri-o``."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """
+    Attributes:
+        problems: why it is not ready to run pods, or has no pod network; by condition.
+        config: the engine's own settings as JSON, where it tells them.
+    """
+
+    problems: Mapping[str, str]
+    config: str = ""
+
+
+class CgroupDriver(Enum):
+    """Who makes control groups, and so how they are named."""
+
+    CGROUPFS = "cgroupfs"
+    SYSTEMD = "systemd"
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    stdout: bytes
+    stderr: bytes
+    exit_code: int

@@ -1,0 +1,188 @@
+"""``runtime.v1.RuntimeService`` and ``runtime.v1.ImageService``: our calls of a container engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from google.protobuf.message import Message
+
+from plugbay.errors import RpcFailed
+from plugbay.model.cri import (
+    CgroupDriver,
+    ContainerConfig,
+    ContainerStatus,
+    EngineStatus,
+    EngineVersion,
+    ExecResult,
+    Image,
+    ListedContainer,
+    NamespaceMode,
+    Sandbox,
+    SandboxConfig,
+    SandboxStatus,
+)
+from plugbay.wire.calls import Connection
+from plugbay.wire.cri_messages import (
+    container_to_v1,
+    engine_status_from_v1,
+    image_from_v1,
+    listed_from_v1,
+    sandbox_from_v1,
+    sandbox_status_from_v1,
+    sandbox_to_v1,
+    status_from_v1,
+)
+from plugbay.wire.generated import cri_v1_pb2 as v1
+
+RUNTIME: Final = "runtime.v1.RuntimeService"
+IMAGES: Final = "runtime.v1.ImageService"
+MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
+"""As a kubelet's: an engine cuts the output of a command there."""
+CALL_S: Final = 120.0
+"""As a kubelet's; making a sandbox gets twice as long, and pulling an image takes as long as it takes."""
+
+_Answer = TypeVar("_Answer", bound=Message)
+_NOT_YET: Final = "server is not initialized yet"
+"""What containerd says with the code Unknown while it looks for what ran before it was started."""
+
+
+class CriClient:
+    """A connection to an engine's socket. It connects when first used, and again after the engine was restarted.
+
+    Calls raise `RpcFailed`; see `is_away`.
+    """
+
+    def __init__(self, socket: Path) -> None:
+        self._connection = Connection(socket, max_message_bytes=MAX_ANSWER_BYTES)
+
+    async def connect(self, timeout_s: float) -> None:
+        """Connect now, trying again while nobody listens yet.
+
+        Raises:
+            TimeoutError: nobody answered in time.
+        """
+        await self._connection.connect(timeout_s)
+
+    async def close(self) -> None:
+        """Close the connection; calls under way fail."""
+        await self._connection.close()
+
+    # --- the engine -------------------------------------------------------------------------------------------------
+
+    async def version(self) -> EngineVersion:
+        answer = await self._runtime("Version", v1.VersionRequest(), v1.VersionResponse)
+        return EngineVersion(answer.runtime_name, answer.runtime_version)
+
+    async def status(self) -> EngineStatus:
+        return engine_status_from_v1(await self._runtime("Status", v1.StatusRequest(verbose=True), v1.StatusResponse))
+
+    async def cgroup_driver(self) -> CgroupDriver | None:
+        """None when the engine is too old to tell."""
+        try:
+            answer = await self._runtime("RuntimeConfig", v1.RuntimeConfigRequest(), v1.RuntimeConfigResponse)
+        except RpcFailed as error:
+            if error.code == "Unimplemented":
+                return None
+            raise
+        return CgroupDriver.SYSTEMD if answer.linux.cgroup_driver == v1.SYSTEMD else CgroupDriver.CGROUPFS
+
+    # --- sandboxes --------------------------------------------------------------------------------------------------
+
+    async def run_sandbox(self, config: SandboxConfig, *, handler: str) -> str:
+        """The ID of a new sandbox. ``handler`` is empty for the engine's default."""
+        request = v1.RunPodSandboxRequest(config=sandbox_to_v1(config), runtime_handler=handler)
+        answer = await self._runtime("RunPodSandbox", request, v1.RunPodSandboxResponse, timeout_s=2 * CALL_S)
+        return answer.pod_sandbox_id
+
+    async def stop_sandbox(self, sandbox: str) -> None:
+        """Kill what runs in it and take its network away; nothing happens when it is not known."""
+        request = v1.StopPodSandboxRequest(pod_sandbox_id=sandbox)
+        try:
+            await self._runtime("StopPodSandbox", request, v1.StopPodSandboxResponse)
+        except RpcFailed as error:
+            if error.code != "NotFound":
+                raise
+
+    async def remove_sandbox(self, sandbox: str) -> None:
+        """Remove it with its containers; nothing happens when it is not known."""
+        request = v1.RemovePodSandboxRequest(pod_sandbox_id=sandbox)
+        await self._runtime("RemovePodSandbox", request, v1.RemovePodSandboxResponse)
+
+    async def sandbox_status(self, sandbox: str, *, mode: NamespaceMode) -> SandboxStatus:
+        """``mode``: whose network it was put on, as some engines tell the host's addresses for their own."""
+        request = v1.PodSandboxStatusRequest(pod_sandbox_id=sandbox)
+        answer = await self._runtime("PodSandboxStatus", request, v1.PodSandboxStatusResponse)
+        return sandbox_status_from_v1(answer.status, mode=mode)
+
+    async def sandboxes(self, labels: Mapping[str, str]) -> list[Sandbox]:
+        """Those that carry ``labels``, oldest first."""
+        request = v1.ListPodSandboxRequest(filter=v1.PodSandboxFilter(label_selector=labels))
+        answer = await self._runtime("ListPodSandbox", request, v1.ListPodSandboxResponse)
+        return sorted(map(sandbox_from_v1, answer.items), key=lambda each: (each.created_at, each.attempt))
+
+    # --- containers -------------------------------------------------------------------------------------------------
+
+    async def create_container(self, sandbox: str, config: ContainerConfig, sandbox_config: SandboxConfig) -> str:
+        """The ID of a new container, which does not run yet."""
+        request = v1.CreateContainerRequest(
+            pod_sandbox_id=sandbox, config=container_to_v1(config), sandbox_config=sandbox_to_v1(sandbox_config)
+        )
+        return (await self._runtime("CreateContainer", request, v1.CreateContainerResponse)).container_id
+
+    async def start_container(self, container: str) -> None:
+        request = v1.StartContainerRequest(container_id=container)
+        await self._runtime("StartContainer", request, v1.StartContainerResponse)
+
+    async def stop_container(self, container: str, *, grace_s: int) -> None:
+        """Returns when it has ended; a grace of 0 kills it."""
+        request = v1.StopContainerRequest(container_id=container, timeout=grace_s)
+        await self._runtime("StopContainer", request, v1.StopContainerResponse, timeout_s=CALL_S + grace_s)
+
+    async def remove_container(self, container: str) -> None:
+        """Nothing happens when it is not known."""
+        request = v1.RemoveContainerRequest(container_id=container)
+        await self._runtime("RemoveContainer", request, v1.RemoveContainerResponse)
+
+    async def containers(self, labels: Mapping[str, str]) -> list[ListedContainer]:
+        """Those that carry ``labels``, oldest first."""
+        request = v1.ListContainersRequest(filter=v1.ContainerFilter(label_selector=labels))
+        answer = await self._runtime("ListContainers", request, v1.ListContainersResponse)
+        return sorted(map(listed_from_v1, answer.containers), key=lambda each: (each.created_at, each.attempt))
+
+    async def container_status(self, container: str) -> ContainerStatus:
+        request = v1.ContainerStatusRequest(container_id=container, verbose=True)
+        answer = await self._runtime("ContainerStatus", request, v1.ContainerStatusResponse)
+        return status_from_v1(answer.status, info=answer.info)
+
+    async def exec_sync(self, container: str, command: Sequence[str]) -> ExecResult:
+        """Run a command to its end, however long that takes; giving up the call kills it."""
+        request = v1.ExecSyncRequest(container_id=container, cmd=command)
+        answer = await self._connection.unary(f"/{RUNTIME}/ExecSync", request, v1.ExecSyncResponse)
+        return ExecResult(answer.stdout, answer.stderr, answer.exit_code)
+
+    # --- images -----------------------------------------------------------------------------------------------------
+
+    async def image(self, name: str) -> Image | None:
+        """None when it is not on the machine."""
+        request = v1.ImageStatusRequest(image=v1.ImageSpec(image=name))
+        answer = await self._connection.unary(
+            f"/{IMAGES}/ImageStatus", request, v1.ImageStatusResponse, timeout_s=CALL_S
+        )
+        return image_from_v1(answer.image) if answer.HasField("image") and answer.image.id else None
+
+    async def pull_image(self, name: str, sandbox: SandboxConfig) -> str:
+        """The ID of the image that ``name`` is now."""
+        request = v1.PullImageRequest(image=v1.ImageSpec(image=name), sandbox_config=sandbox_to_v1(sandbox))
+        return (await self._connection.unary(f"/{IMAGES}/PullImage", request, v1.PullImageResponse)).image_ref
+
+    async def _runtime(
+        self, method: str, request: Message, answer: type[_Answer], *, timeout_s: float = CALL_S
+    ) -> _Answer:
+        return await self._connection.unary(f"/{RUNTIME}/{method}", request, answer, timeout_s=timeout_s)
+
+
+def is_away(error: RpcFailed) -> bool:
+    """Whether the engine does not run, or not yet: what was asked of it may have been done or not."""
+    return error.code == "Unavailable" or _NOT_YET in error.detail
