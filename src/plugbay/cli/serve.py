@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plugbay.cli import dry_run
-from plugbay.cli.parsing import Subparsers, add_kubelet_root, add_log_options, add_metrics_address
+from plugbay.cli.parsing import Subparsers, add_kubelet_root, add_log_options, add_metrics_address, duration_s
 from plugbay.cli.ready_made import add_ready_made_options
 from plugbay.cli.targets import DESCRIPTION, add_targets, load_targets
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _ROUTES = ("kubelet", "watcher", "both")
 """As `plugbay.sdk.routes.Route`, which the command's help can do without."""
+_RELEASES = ("auto", "kubelet", "synthesised", "off")
+"""As `plugbay.sdk.release.settings.ReleaseSource`."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -72,6 +74,26 @@ def add_parser(subparsers: Subparsers) -> None:
         type=Path,
         help="where CDI specs of plugins that have a CDI kind go (default: /var/run/cdi, where engines look)",
     )
+    parser.add_argument(
+        "--release",
+        choices=_RELEASES,
+        default="auto",
+        help="who says that a container's use of devices is over: the kubelet by Deallocate, which stock ones never "
+        "call, or its checkpoint, or whichever does, or nobody (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--release-interval",
+        metavar="TIME",
+        type=duration_s,
+        default=30.0,
+        help="how often to look at the checkpoint while devices are in use (default: 30s)",
+    )
+    parser.add_argument(
+        "--state-directory",
+        metavar="DIR",
+        type=Path,
+        help="where to keep which devices are in use (default: .plugbay in the kubelet's directory for plugins)",
+    )
     add_ready_made_options(parser)
 
 
@@ -89,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
     from plugbay.ops.listening import parse_address
     from plugbay.sdk.cdi.answers import CDI_DIRECTORY
     from plugbay.sdk.endings import Endings, IfNone, OnRefusal
+    from plugbay.sdk.release.settings import ReleaseSettings, ReleaseSource
     from plugbay.sdk.routes import Route
     from plugbay.sdk.runner import serve
 
@@ -105,8 +128,19 @@ def run(args: argparse.Namespace) -> int:
     )
     paths = KubeletPaths(chosen_kubelet_root(args))
     cdi_directory = CDI_DIRECTORY if args.cdi_directory is None else args.cdi_directory.absolute()
+    release = ReleaseSettings(
+        source=ReleaseSource(args.release),
+        interval_s=args.release_interval,
+        directory=None if args.state_directory is None else args.state_directory.absolute(),
+    )
     serving = partial(
-        serve, members, paths=paths, endings=endings, route=Route(args.route), cdi_directory=cdi_directory
+        serve,
+        members,
+        paths=paths,
+        endings=endings,
+        route=Route(args.route),
+        cdi_directory=cdi_directory,
+        release=release,
     )
     share_one_heap()  # before there are threads
     asyncio.run(serving() if address is None else _serve_with_pages(address, serving))

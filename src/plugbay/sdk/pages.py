@@ -15,6 +15,7 @@ from plugbay.ops.process import process_metrics
 from plugbay.sdk.checks import HealthCheck, Isolation
 from plugbay.sdk.metrics import plugin_metrics
 from plugbay.sdk.plugin import health_checks
+from plugbay.sdk.release.report import release_status
 from plugbay.sdk.server import PluginServer
 
 Json = dict[str, object]
@@ -90,6 +91,7 @@ class PluginPages:
             },
             "discovery": self._discovery(server),
             "checks": [_check(check) for check in health_checks(server.plugin)],
+            "release": None if server.custody is None else release_status(server.custody, self._time),
         }
 
     def _device(self, device: Device, since: float) -> Json:

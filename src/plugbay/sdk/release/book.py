@@ -8,8 +8,11 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from enum import Enum, auto
+from pathlib import Path
 from typing import Final
 
+from plugbay.errors import PathUnusable
 from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.journal import Journal
@@ -22,6 +25,14 @@ _TO_DISK_S: Final = 0.05
 """Records that come this close together are put on the disk at once."""
 
 
+class Trouble(Enum):
+    """What to do when nothing can be kept, because the disk is full for instance."""
+
+    RAISED = auto()
+    """For who insists that devices are released."""
+    LOGGED = auto()
+
+
 class Book:
     """What is in use, for the event loop's thread.
 
@@ -30,12 +41,18 @@ class Book:
         life: of the kubelet, as it was written down last.
     """
 
-    def __init__(self, journal: Journal, resource: ResourceName) -> None:
+    def __init__(self, journal: Journal, resource: ResourceName, trouble: Trouble) -> None:
         self._journal = journal
+        self._trouble = trouble
         self._resource = resource
         self._ledger = Ledger()
         self._timer: asyncio.TimerHandle | None = None
         self.life: Life | None = None
+
+    @property
+    def path(self) -> Path:
+        """The journal."""
+        return self._journal.path
 
     @property
     def is_open(self) -> bool:
@@ -81,6 +98,20 @@ class Book:
             self._timer.cancel()
             self._timer = None
         self._journal.__exit__(None, None, None)
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """For whatever writes in the block; `Trouble.LOGGED` lets it end there.
+
+        Raises:
+            PathUnusable: it could not be written.
+        """
+        try:
+            yield
+        except PathUnusable as error:
+            if self._trouble is Trouble.RAISED:
+                raise
+            logger.error("%s: %s; what is in use now may never be released", self._resource, error)
 
     # --- what is in use ---------------------------------------------------------------------------------------------
 

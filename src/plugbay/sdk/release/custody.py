@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
-from plugbay.errors import CannotRelease, CheckpointUnread, DevicesNotReleased, PathUnusable
-from plugbay.model.assignments import Assignment, AssignmentKey, Origin
-from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.errors import CheckpointUnread, DevicesNotReleased, PathUnusable
+from plugbay.model.assignments import AssignmentKey, Origin
+from plugbay.model.ids import DeviceId, PodUid, ResourceName
 from plugbay.model.releases import OperationId
 from plugbay.sdk.backoff import Backoff
-from plugbay.sdk.calls import call
 from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
-from plugbay.sdk.release.book import Book
-from plugbay.sdk.release.hooks import ReleaseHooks, assignment_of
+from plugbay.sdk.release.book import Book, Trouble
+from plugbay.sdk.release.ends import Ends
+from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.journal import Journal
 from plugbay.sdk.release.owners import with_owners
 from plugbay.sdk.release.readings import Readings
@@ -56,7 +55,9 @@ class Custody:
         last: the last reading or why there was none, and when that was, in the event loop's time.
         stirred: set when there may be something in use that was not before, or something to look at soon.
         is_urgent: whether to look soon: a kubelet has restarted, or a release has to be tried again.
-        failures: why releases failed, by the use.
+        ends: calls the author's hooks.
+        policy: what the plugin insists on.
+        doubts: why uses that are not listed may go on nevertheless, by the use.
     """
 
     def __init__(
@@ -64,23 +65,23 @@ class Custody:
     ) -> None:
         self.resource: ResourceName = resource_of(plugin)
         directory = shared.settings.directory or paths.device_plugins / DIRECTORY_NAME
-        self.book = Book(Journal(Path(directory), self.resource, shared.boot), self.resource)
+        self._cleans = offers(plugin, "release")
+        self.policy = plugin.release_policy
+        self.doubts: dict[AssignmentKey, str] = {}
+        self._hears_stops = offers(plugin, "post_stop")
+        self._is_strict = self.policy is ReleasePolicy.STRICT and self._cleans
+        trouble = Trouble.RAISED if self._is_strict else Trouble.LOGGED
+        self.book = Book(Journal(Path(directory), self.resource, shared.boot), self.resource, trouble)
         self.shared = shared
         self.has_calls = False
         self.last: tuple[str, float] | None = None
         self.stirred = asyncio.Event()
         self.is_urgent = False
-        self.failures: dict[AssignmentKey, str] = {}
-        self._plugin = plugin
+        self.ends = Ends(plugin, self.book, hooks)
         self._paths = paths
-        self._hooks = hooks
         self._resend = resend
         self._readings: Readings | None = None
         self._allocating: set[AssignmentKey] = set()
-        self._released: set[DeviceId] = set()
-        self._mode = None if plugin.modes is None else plugin.modes.mode(plugin.resource_name)
-        self._cleans = offers(plugin, "release")
-        self._is_strict = plugin.release_policy is ReleasePolicy.STRICT and self._cleans
 
     async def open(self, watches: Watches, stopping: asyncio.Event) -> None:
         """Take over what earlier processes have left; waits until it can, or is to stop, if the plugin insists on it.
@@ -100,6 +101,20 @@ class Custody:
                     return
             await wait_first(stopping.wait, timeout_s=backoff.next_delay_s())
         self._readings.life = self.book.life
+        if self.book.is_ours:
+            await self._adopt(self._readings)
+
+    async def _adopt(self, readings: Readings) -> None:
+        """Take what the kubelet has given away and the journal does not know for in use: that of an older version."""
+        known = {unit for use in self.book.uses() for unit in use.units}
+        by_pod: dict[PodUid, list[DeviceId]] = {}
+        for unit, held_by in (await asyncio.to_thread(readings.on_disk)).items():
+            if unit not in known:
+                by_pod.setdefault(min(held_by)[0], []).append(unit)
+        for units in by_pod.values():
+            logger.info("%s: %s were given by a process that kept no journal", self.resource, ", ".join(units))
+            with self.book.keeping():
+                self.book.answered(self.book.begin({unit: unit for unit in units}, life="").key)
 
     async def run(self) -> None:
         """Look for uses that are over, until cancelled."""
@@ -132,7 +147,7 @@ class Custody:
             return
         before = self.book.life
         try:
-            life = await self._readings.look_at_kubelet(is_first_look=bool(self.book.uses()))
+            life = await self._readings.meet(was_something_in_use=bool(self.book.uses()))
         except CheckpointUnread:
             return
         if before is None or life.id != before.id:
@@ -156,8 +171,6 @@ class Custody:
             self.last = error.problem, loop.time()
             raise
         self.last = "", loop.time()
-        with self.keeping():
-            self.book.note(reading.life)
         return reading
 
     # --- Allocate ---------------------------------------------------------------------------------------------------
@@ -184,12 +197,12 @@ class Custody:
                 raise
             finally:
                 # Cancelled: no kubelet gets an answer, so none assigns them; what the hook has begun is to be undone.
-                self._released.difference_update(units)
+                self.ends.given(units)
                 self.stirred.set()
                 if use is not None:
                     self._allocating.discard(use.key)
             if use is not None:
-                with self.keeping():
+                with self.book.keeping():
                     self.book.answered(use.key)
 
     def _begin(self, units: Mapping[DeviceId, DeviceId]) -> Use | None:
@@ -199,7 +212,7 @@ class Custody:
         if not fresh:
             return None
         life = "" if self.book.life is None else self.book.life.id
-        with self.keeping():
+        with self.book.keeping():
             use = self.book.begin(fresh, life)
             self._allocating.add(use.key)
             return use
@@ -207,7 +220,7 @@ class Custody:
 
     def _forget(self, use: Use | None) -> None:
         if use is not None:
-            with self.keeping():
+            with self.book.keeping():
                 self.book.close_use(use.key)
 
     async def _clear(self, stale: list[Use], units: Collection[DeviceId]) -> None:
@@ -250,7 +263,7 @@ class Custody:
             findings = {use.key: find(use, reading, wanted) for use in uses}
             for use in uses:
                 if findings[use.key] is Finding.LISTED:
-                    with self.keeping():
+                    with self.book.keeping():
                         self.book.change(after(use, reading))
             if all(
                 before.get(use.key) is findings[use.key] or (findings[use.key] is Finding.ABSENT and use.seen_in)
@@ -264,7 +277,7 @@ class Custody:
         wanted = [unit for unit in use.units if unit in units]
         if self._is_strict:
             raise DevicesNotReleased(wanted, self.resource, problem)
-        with self.keeping():
+        with self.book.keeping():
             if not self.book.lose(use.key, wanted):
                 raise DevicesNotReleased(wanted, self.resource, "another process of this plugin releases them")
         logger.warning("%s: %s given without being released: %s", self.resource, ", ".join(wanted), problem)
@@ -275,88 +288,31 @@ class Custody:
             return
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await self.end(use.key, Origin.SYNTHESISED)
+                await self.ends.end(use.key, Origin.SYNTHESISED)
         except TimeoutError:
             problem = f"release() takes longer than {PATIENCE_S:g} s; it goes on"
             raise DevicesNotReleased([unit for unit in use.units if unit in units], self.resource, problem) from None
         except Exception as error:  # an author's code may raise anything
             self._cannot_clear(use, units, f"release() failed: {error}")
 
-    # --- the end of a use -------------------------------------------------------------------------------------------
-
-    async def end(self, key: AssignmentKey, origin: Origin) -> None:
-        """Have the use released, which is over; returns when it is, and whoever asks meanwhile waits too.
-
-        Raises:
-            Exception: what the author's hook raised; it is not released.
-        """
-        over = self.book.end(key, origin)
-        if over is None:
-            return
-        try:
-            await self._hooks.once(OperationId(f"release {key}"), self._release, over.assignment())
-        except Exception as error:
-            if self.book.get(key) is None:  # for good: it will never work
-                logger.warning("%s: %s is not released: %s", self.resource, ", ".join(over.units), error)
-                if origin is Origin.KUBELET:
-                    raise
-                return
-            self.failures[key] = str(error)
-            raise
-
-    async def _release(self, assignment: Assignment) -> None:
-        use = self.book.get(assignment.key)
-        if use is None:
-            return
-        if use.started and offers(self._plugin, "post_stop"):
-            await self._stop(use, use.started)
-        try:
-            if self._cleans:
-                await call(self._plugin.release, assignment)
-        except CannotRelease:
-            self._close(use)
-            raise
-        self._close(use)
-        logger.info("released %s: %s", assignment, "the kubelet says so" if use.origin is Origin.KUBELET else "gone")
-
-    def _close(self, use: Use) -> None:
-        self.failures.pop(use.key, None)
-        self._released.update(use.units)
-        with self.keeping():
-            self.book.close_use(use.key)
-        if self._mode is not None:
-            self._mode.release(use.units)
-
-    async def _stop(self, use: Use, units: Collection[DeviceId]) -> None:
-        try:
-            await call(self._plugin.post_stop, use.stop_of(units, Origin.SYNTHESISED))
-        except CannotRelease as error:
-            logger.warning("%s: post_stop() of %s: %s", self.resource, ", ".join(sorted(units)), error)
-        self._stopped(use.key, units)
-
-    def _stopped(self, key: AssignmentKey, units: Collection[DeviceId]) -> None:
-        if (now := self.book.get(key)) is not None and now.started:
-            with self.keeping():
-                self.book.change(replace(now, started=now.started.difference(units), stops=now.stops + 1))
-
     # --- other calls of a kubelet -----------------------------------------------------------------------------------
 
     async def pre_start(self, units: Collection[DeviceId]) -> None:
         """A container with ``units`` is about to be created: an earlier one that had them has ended."""
         for use in self.book.of_units(units):
-            if self.synthesises and offers(self._plugin, "post_stop") and (before := use.started.intersection(units)):
-                await self._stop(use, before)
+            if self.synthesises and self._hears_stops and (before := use.started.intersection(units)):
+                await self.ends.stop(use, before)
 
     async def pre_started(self, units: Collection[DeviceId]) -> None:
         """The kubelet is about to learn that the container can be created."""
         for use in self.book.of_units(units):
             started = use.started.union(unit for unit in use.units if unit in units)
-            with self.keeping():
+            with self.book.keeping():
                 self.book.change(replace(use, started=started))
         if self.synthesises and self.shared.quiet.is_quiet and self._nameless(units):
             pods = await self.shared.pod_lists.pods(newer_than_s=0)
             for use in self._nameless(units):
-                with self.keeping():
+                with self.book.keeping():
                     self.book.change(with_owners(use, pods))
 
     def _nameless(self, units: Collection[DeviceId]) -> list[Use]:
@@ -365,49 +321,9 @@ class Custody:
     async def post_stopped(self, units: Collection[DeviceId], operation: OperationId) -> None:
         """The kubelet called PostStopContainer."""
         self.has_calls = True
-        uses = self.book.of_units(units)
-        if len(uses) == 1 and uses[0].units.keys() >= set(units):
-            assignment = replace(uses[0].stop_of(units, Origin.KUBELET), key=AssignmentKey(operation or uuid4().hex))
-        else:
-            assignment = self._unknown(units, operation)
-        await self._hooks.once(operation, self._plugin.post_stop, assignment)
-        for use in uses:
-            self._stopped(use.key, units)
+        await self.ends.post_stopped(units, operation)
 
     async def deallocated(self, units: Collection[DeviceId], operation: OperationId) -> None:
         """The kubelet called Deallocate: what is in use of ``units`` is over."""
         self.has_calls = True
-        uses = self.book.of_units(units)
-        for use in uses:
-            is_part = not use.units.keys() <= set(units) and use.phase is not Phase.RELEASING
-            over = self.book.split(use, units) if is_part else use
-            await self.end(over.key, Origin.KUBELET)
-        known = {unit for use in uses for unit in use.units}
-        unknown = [unit for unit in dict.fromkeys(units) if unit not in known and unit not in self._released]
-        if unknown and self._cleans:  # given before there was a journal, or before it was lost
-            await self._hooks.once(operation, self._plugin.release, self._unknown(unknown, operation))
-        if self._mode is not None:
-            self._mode.release(units)
-
-    def _unknown(self, units: Collection[DeviceId], operation: OperationId) -> Assignment:
-        behind = {unit: device for use in self.book.of_units(units) for unit, device in use.units.items()}
-        made = assignment_of(
-            operation, self.resource, devices=[behind.get(unit, unit) for unit in units], units=list(units)
-        )
-        return replace(made, origin=Origin.KUBELET)
-
-    # --- keeping ----------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def keeping(self) -> Iterator[None]:
-        """Write something down; a plugin that does not insist on clean devices goes on if that is not possible.
-
-        Raises:
-            PathUnusable: it insists.
-        """
-        try:
-            yield
-        except PathUnusable as error:
-            if self._is_strict:
-                raise
-            logger.error("%s: %s; what is in use now may never be released", self.resource, error)
+        await self.ends.deallocated(units, operation)

@@ -10,7 +10,7 @@ What was renamed may be another writer's, with a snapshot from before the questi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -49,25 +49,29 @@ class Readings:
         self._resend = resend
         self.life: Life | None = None
 
-    async def look_at_kubelet(self, *, is_first_look: bool = False) -> Life:
-        """Which life of the kubelet this is. A new one counts from here on.
+    async def meet(self, *, was_something_in_use: bool) -> Life:
+        """Which life of the kubelet this is, when it asks for our list and has not got it yet.
 
-        Args:
-            is_first_look: there was something in use when this kubelet began, and it has not got our list yet: a file
-                on disk that is older than the kubelet's socket is what it has begun with.
+        A new life counts from here on. If ``was_something_in_use`` as it began, it is also seen whether it has begun
+        with the checkpoint of the one before: a file older than its socket has not been written by it.
 
         Raises:
             CheckpointUnread: there is no kubelet.
         """
-        socket = identify(self._paths.registration_socket)
-        if socket is None:
-            raise CheckpointUnread(f"there is no {self._paths.registration_socket}")
-        life_id = "-".join(map(str, socket))
+        life_id = self._life_id()
         if self.life is None or self.life.id != life_id:
             since = asyncio.get_running_loop().time()
-            has_continued = is_first_look and await asyncio.to_thread(self._is_from_before, socket[1])
+            started_ns = int(life_id.partition("-")[2])
+            has_continued = was_something_in_use and await asyncio.to_thread(self._is_from_before, started_ns)
             self.life = Life(life_id, since, has_continued)
         return self.life
+
+    def on_disk(self) -> Mapping[DeviceId, frozenset[tuple[PodUid, ContainerName]]]:
+        """Who holds devices by the file that is there, however old; nobody when it cannot be read. Blocks."""
+        try:
+            return holders(self._load(), self._resource)
+        except (OSError, CorruptCheckpoint):
+            return {}
 
     async def read(self, pods: Collection[PodUid] = ()) -> Reading:
         """What the kubelet says now.
@@ -79,7 +83,7 @@ class Readings:
             CheckpointUnread: nothing that could be relied on, in time.
         """
         loop = asyncio.get_running_loop()
-        life = await self.look_at_kubelet()
+        life = self._present_life()
         before = _identify(self._paths.checkpoint)
         with self._watches.watch([self._paths.checkpoint]) as changes:
             if not self._resend():
@@ -96,9 +100,20 @@ class Readings:
         data, gone = await asyncio.to_thread(self._read, pods)
         if self._resource not in (data.registered_devices or {}):
             raise CheckpointUnread(f"it does not name {self._resource}, so another kubelet may have written it")
-        if await self.look_at_kubelet() != life:
+        if self._present_life() is not life:
             raise CheckpointUnread("the kubelet has just restarted")
         return Reading(at, life, holders(data, self._resource), gone)
+
+    def _present_life(self) -> Life:
+        if self.life is None or self.life.id != self._life_id():
+            raise CheckpointUnread("the kubelet has just restarted")
+        return self.life
+
+    def _life_id(self) -> str:
+        socket = identify(self._paths.registration_socket)
+        if socket is None:
+            raise CheckpointUnread(f"there is no {self._paths.registration_socket}")
+        return "-".join(map(str, socket))
 
     def _is_from_before(self, started_ns: int) -> bool:
         try:

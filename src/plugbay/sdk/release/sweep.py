@@ -16,7 +16,7 @@ from plugbay.errors import CheckpointUnread
 from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.release.owners import with_owners
-from plugbay.sdk.release.uses import GRACE_S, SETTLE_S, Finding, Phase, Reading, Use, after, find, is_over
+from plugbay.sdk.release.uses import GRACE_S, SETTLE_S, Finding, Phase, Reading, Use, after, doubt, find, is_over
 from plugbay.sdk.waiting import wait_first
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ class Sweep:
         now = asyncio.get_running_loop().time()
         for use in custody.book.uses():
             if self._is_to_end(use, now):
+                with custody.book.keeping():
+                    custody.book.end(use.key, Origin.SYNTHESISED)  # at once: no Allocate comes in between
                 self._ending.add(use.key)
                 tasks.create_task(self._end(use), name=f"release {use.key}")  # it may take long
         await custody.book.compact()
@@ -130,12 +132,16 @@ class Sweep:
 
     def _learn(self, use: Use, reading: Reading, pods: Sequence[PodResources]) -> None:
         learned = after(use, reading)
+        self._custody.doubts.pop(use.key, None)
         match find(use, reading):
             case Finding.LISTED | Finding.CONTRADICTORY:
                 learned = with_owners(learned, pods)
             case Finding.ABSENT if self._ready_life != reading.life.id:
-                return  # the kubelet may not know yet which pods there are
-        with self._custody.keeping():
+                self._custody.doubts[use.key] = "the kubelet to tell of a pod, or to have run for a minute"
+                return  # it may not know yet which pods there are
+            case Finding.UNPROVEN:
+                self._custody.doubts[use.key] = doubt(use, reading)
+        with self._custody.book.keeping():
             self._custody.book.change(learned)
 
     # --- ends -------------------------------------------------------------------------------------------------------
@@ -154,7 +160,7 @@ class Sweep:
     async def _end(self, use: Use) -> None:
         backoff = self._retries.pop(use.key, (Backoff(), 0.0))[0]
         try:
-            await self._custody.end(use.key, Origin.SYNTHESISED)
+            await self._custody.ends.end(use.key, Origin.SYNTHESISED)
         except Exception as error:  # an author's code may raise anything
             self._retries[use.key] = backoff, asyncio.get_running_loop().time() + backoff.next_delay_s()
             logger.error(

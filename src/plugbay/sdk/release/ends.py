@@ -1,0 +1,136 @@
+"""How a use ends: the author's hooks, in order, and what is known of it afterwards.
+
+Whoever finds that a use is over comes here: a look at the checkpoint, an Allocate, or a kubelet that calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import replace
+from uuid import uuid4
+
+from plugbay.errors import CannotRelease
+from plugbay.model.assignments import Assignment, AssignmentKey, Origin
+from plugbay.model.ids import DeviceId
+from plugbay.model.releases import OperationId
+from plugbay.sdk.calls import call
+from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
+from plugbay.sdk.release.book import Book
+from plugbay.sdk.release.hooks import ReleaseHooks, assignment_of
+from plugbay.sdk.release.uses import Phase, Use
+
+logger = logging.getLogger(__name__)
+
+
+class Ends:
+    """
+    Args:
+        hooks: calls the author's hooks, one at a time for each use.
+
+    Attributes:
+        failures: why releases failed, by the use.
+    """
+
+    def __init__(self, plugin: DevicePlugin, book: Book, hooks: ReleaseHooks) -> None:
+        self.failures: dict[AssignmentKey, str] = {}
+        self._plugin = plugin
+        self._resource = resource_of(plugin)
+        self._book = book
+        self._hooks = hooks
+        self._mode = None if plugin.modes is None else plugin.modes.mode(plugin.resource_name)
+        self._released: set[DeviceId] = set()
+
+    def given(self, units: Collection[DeviceId]) -> None:
+        """``units`` are in use again."""
+        self._released.difference_update(units)
+
+    async def end(self, key: AssignmentKey, origin: Origin) -> None:
+        """Have the use released, which is over; returns when it is, and whoever asks meanwhile waits too.
+
+        Raises:
+            Exception: what the author's hook raised; it is not released.
+        """
+        over = self._book.end(key, origin)
+        if over is None:
+            return
+        try:
+            await self._hooks.once(OperationId(f"release {key}"), self._release, over.assignment())
+        except Exception as error:
+            if self._book.get(key) is None:  # for good: it will never work
+                logger.warning("%s: %s is not released: %s", self._resource, ", ".join(over.units), error)
+                if origin is Origin.KUBELET:
+                    raise
+                return
+            self.failures[key] = str(error)
+            raise
+
+    async def _release(self, assignment: Assignment) -> None:
+        use = self._book.get(assignment.key)
+        if use is None:
+            return
+        if use.started and offers(self._plugin, "post_stop"):
+            await self.stop(use, use.started)
+        try:
+            if offers(self._plugin, "release"):
+                await call(self._plugin.release, assignment)
+        except CannotRelease:
+            self._close(use)
+            raise
+        self._close(use)
+        logger.info("released %s: %s", assignment, "the kubelet says so" if use.origin is Origin.KUBELET else "gone")
+
+    def _close(self, use: Use) -> None:
+        self.failures.pop(use.key, None)
+        self._released.update(use.units)
+        with self._book.keeping():
+            self._book.close_use(use.key)
+        if self._mode is not None:
+            self._mode.release(use.units)
+
+    async def stop(self, use: Use, units: Collection[DeviceId]) -> None:
+        """A container that had ``units`` has ended, and nobody has told."""
+        try:
+            await call(self._plugin.post_stop, use.stop_of(units, Origin.SYNTHESISED))
+        except CannotRelease as error:
+            logger.warning("%s: post_stop() of %s: %s", self._resource, ", ".join(sorted(units)), error)
+        self._stopped(use.key, units)
+
+    def _stopped(self, key: AssignmentKey, units: Collection[DeviceId]) -> None:
+        if (now := self._book.get(key)) is not None and now.started:
+            with self._book.keeping():
+                self._book.change(replace(now, started=now.started.difference(units), stops=now.stops + 1))
+
+    # --- calls of a kubelet that knows them -------------------------------------------------------------------------
+
+    async def post_stopped(self, units: Collection[DeviceId], operation: OperationId) -> None:
+        """The kubelet called PostStopContainer."""
+        uses = self._book.of_units(units)
+        if len(uses) == 1 and uses[0].units.keys() >= set(units):
+            assignment = replace(uses[0].stop_of(units, Origin.KUBELET), key=AssignmentKey(operation or uuid4().hex))
+        else:
+            assignment = self._unknown(units, operation)
+        await self._hooks.once(operation, self._plugin.post_stop, assignment)
+        for use in uses:
+            self._stopped(use.key, units)
+
+    async def deallocated(self, units: Collection[DeviceId], operation: OperationId) -> None:
+        """The kubelet called Deallocate: what is in use of ``units`` is over."""
+        uses = self._book.of_units(units)
+        for use in uses:
+            is_part = not use.units.keys() <= set(units) and use.phase is not Phase.RELEASING
+            over = self._book.split(use, units) if is_part else use
+            await self.end(over.key, Origin.KUBELET)
+        known = {unit for use in uses for unit in use.units}
+        unknown = [unit for unit in dict.fromkeys(units) if unit not in known and unit not in self._released]
+        if unknown and offers(self._plugin, "release"):  # given before there was a journal, or before it was lost
+            await self._hooks.once(operation, self._plugin.release, self._unknown(unknown, operation))
+        if self._mode is not None:
+            self._mode.release(units)
+
+    def _unknown(self, units: Collection[DeviceId], operation: OperationId) -> Assignment:
+        behind = {unit: device for use in self._book.of_units(units) for unit, device in use.units.items()}
+        made = assignment_of(
+            operation, self._resource, devices=[behind.get(unit, unit) for unit in units], units=list(units)
+        )
+        return replace(made, origin=Origin.KUBELET)
