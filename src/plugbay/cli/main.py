@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from plugbay.cli import cdi, checkpoint, cni, devices, events, node, pod, podresources, serve
+from plugbay.cli import cdi, checkpoint, cni, devices, events, new, node, pod, podresources, serve
 from plugbay.cli.output import PROGRAM, show_error
 from plugbay.cli.parsing import CommandParser, add_commands, add_root
 from plugbay.errors import InvalidManifest, PlugbayError, UsageError
@@ -16,6 +16,7 @@ from plugbay.errors import InvalidManifest, PlugbayError, UsageError
 _COMMANDS: Final = {
     "serve": serve,
     "devices": devices,
+    "new": new,
     "node": node,
     "pod": pod,
     "events": events,

@@ -1,0 +1,97 @@
+"""``plugbay new``: the files of a plugin to begin with, which work as they are."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Final
+
+from plugbay.cli.parsing import Subparsers
+
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+"""Good in a module's name, a path and a label of Kubernetes alike."""
+_DOMAIN: Final = "example.com"
+_FILES: Final = {
+    "plugin.py": "{module}.py",
+    "plugins.yaml": "plugins.yaml",
+    "test_plugin.py": "test_{module}.py",
+    "daemonset.yaml": "daemonset.yaml",
+    "README.md": "README.md",
+}
+"""Each template and what its file is called."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "new",
+        help="begin a plugin: code, config, test and manifest that work as they are",
+        description="Write a plugin to begin with: its code, a config file, a test that plays the kubelet, and a "
+        "DaemonSet. Files that exist are never touched.",
+        examples=("plugbay new gopher", "plugbay new gopher --resource example.com/gopher --directory plugins/gopher"),
+    )
+    parser.add_argument("name", metavar="NAME", help="of lower-case letters, digits and -, such as gopher")
+    parser.add_argument(
+        "--directory", metavar="DIR", type=Path, help="where the files go (default: a directory called NAME)"
+    )
+    parser.add_argument("--resource", metavar="R", help="resource name (default: example.com/NAME)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the files and say which; all of them or none."""
+    from plugbay.cli.output import show
+    from plugbay.errors import UsageError
+    from plugbay.model.ids import parse_resource_name
+
+    if not _NAME.fullmatch(args.name):
+        raise UsageError(
+            f"{args.name!r} cannot name a plugin: 1 to 40 lower-case letters, digits and - are wanted, a letter first, "
+            "such as gopher"
+        )
+    resource = parse_resource_name(args.resource or f"{_DOMAIN}/{args.name}")
+    directory = args.directory or Path(args.name)
+    files = _files(args.name, resource)
+    _write({directory / name: text for name, text in files.items()})
+    show("".join(f"{directory / name} created\n" for name in files))
+    return 0
+
+
+def _files(name: str, resource: str) -> dict[str, str]:
+    # Imported here: only this command has templates.
+    from importlib.resources import files
+    from string import Template
+
+    module = f"{name.replace('-', '_')}_plugin"
+    words = {
+        "name": name,
+        "label": name,
+        "module": module,
+        "class_name": "".join(part.capitalize() for part in name.split("-")),
+        "variable": name.replace("-", "_").upper(),
+        "resource": resource,
+    }
+    templates = files("plugbay.cli") / "templates"
+    return {
+        file.format(module=module): Template((templates / f"{template}.txt").read_text(encoding="utf-8")).substitute(
+            words
+        )
+        for template, file in _FILES.items()
+    }
+
+
+def _write(files: dict[Path, str]) -> None:
+    """Write new files; none is left when one cannot be written."""
+    from plugbay.errors import PathUnusable
+
+    written: list[Path] = []
+    try:
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "x", encoding="utf-8") as file:
+                written.append(path)
+                file.write(text)
+    except OSError as error:
+        for each in written:
+            each.unlink(missing_ok=True)
+        problem = "exists already" if isinstance(error, FileExistsError) else f"cannot be written: {error.strerror}"
+        raise PathUnusable(str(path), f"{problem}; nothing was written") from error

@@ -1,0 +1,117 @@
+"""``plugbay new``: what it writes works as it is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from plugbay.sdk.config import parse_config
+from tests.contract.conftest import DEADLINE_S, Plugbay
+
+FILES = ["README.md", "daemonset.yaml", "my_card_plugin.py", "plugins.yaml", "test_my_card_plugin.py"]
+
+
+async def made(plugbay: Plugbay, directory: Path, *options: str) -> None:
+    done = await plugbay("new", "my-card", "--directory", str(directory), *options)
+    assert done.code == 0, done
+    assert sorted(done.out.splitlines()) == [f"{directory / name} created" for name in FILES]
+
+
+async def output(*argv: str, cwd: Path) -> tuple[int | None, str]:
+    pipes = {"stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.STDOUT}
+    process = await asyncio.create_subprocess_exec(*argv, cwd=cwd, **pipes)  # type: ignore[arg-type]  # typeshed's overloads
+    async with asyncio.timeout(DEADLINE_S):
+        out, _ = await process.communicate()
+    return process.returncode, out.decode()
+
+
+async def test_its_own_test_passes_and_can_fail(plugbay: Plugbay, tmp_path: Path) -> None:
+    await made(plugbay, tmp_path / "new")
+    pytest_run = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    code, out = await output(*pytest_run, cwd=tmp_path / "new")
+    assert (code, "2 passed" in out) == (0, True), out
+    source = tmp_path / "new" / "my_card_plugin.py"
+    source.write_text(source.read_text().replace('"MY_CARD": node.name', '"MY_CARD": "x"'))
+    code, out = await output(*pytest_run, cwd=tmp_path / "new")
+    assert (code, "1 failed, 1 passed" in out) == (1, True), out
+
+
+async def test_what_it_writes_is_typed(plugbay: Plugbay, tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    await made(plugbay, tmp_path)
+    cache = f"--cache-dir={tmp_path / 'cache'}"
+    code, out = await output(
+        sys.executable, "-m", "mypy", "--strict", cache, "my_card_plugin.py", "test_my_card_plugin.py", cwd=tmp_path
+    )
+    assert code == 0, out
+
+
+async def test_config_and_resource(plugbay: Plugbay, tmp_path: Path) -> None:
+    await made(plugbay, tmp_path, "--resource", "vendor.example/card")
+    [entry] = parse_config((tmp_path / "plugins.yaml").read_text(), source="plugins.yaml").plugins
+    assert entry.target == "my_card_plugin.py:MyCard"
+    done = await plugbay("serve", "--dry-run", "--config", str(tmp_path / "plugins.yaml"))
+    assert done.rows == [["vendor.example/card", "my_card_plugin.py:MyCard"]]
+    for name in FILES:
+        assert "$" not in (tmp_path / name).read_text(), "a word of the template is left"
+
+
+async def test_manifest_is_a_daemon_set_that_reaches_the_kubelet(plugbay: Plugbay, tmp_path: Path) -> None:
+    await made(plugbay, tmp_path)
+    manifest: dict[str, Any] = yaml.safe_load((tmp_path / "daemonset.yaml").read_text())
+    assert (manifest["apiVersion"], manifest["kind"]) == ("apps/v1", "DaemonSet")
+    template = manifest["spec"]["template"]
+    assert manifest["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
+    pod = template["spec"]
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    [container] = pod["containers"]
+    places = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"]}
+    mounts = {each["mountPath"]: places[each["name"]] for each in container["volumeMounts"]}
+    assert mounts["/var/lib/kubelet/device-plugins"] == "/var/lib/kubelet/device-plugins"
+    [port] = container["ports"]
+    assert container["command"][-2:] == ["--metrics", f":{port['containerPort']}"]
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": port["name"]}
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": port["name"]}
+
+
+async def test_command_of_the_manifest_is_one_that_we_take(plugbay: Plugbay, tmp_path: Path) -> None:
+    await made(plugbay, tmp_path)
+    manifest: dict[str, Any] = yaml.safe_load((tmp_path / "daemonset.yaml").read_text())
+    [container] = manifest["spec"]["template"]["spec"]["containers"]
+    program, *argv = container["command"]
+    assert program == "plugbay"
+    argv = [each.replace("/plugin/", f"{tmp_path}/") for each in argv]
+    assert (await plugbay(*argv, "--dry-run")).code == 0
+
+
+@pytest.mark.parametrize("name", ["Card", "1card", "card_1", "card-", "", "a/b", "..", "x" * 41])
+async def test_bad_name_is_one_sentence(plugbay: Plugbay, tmp_path: Path, name: str) -> None:
+    done = await plugbay("new", "--directory", str(tmp_path / "new"), "--", name)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"plugbay: error: {name!r} cannot name a plugin: 1 to 40 lower-case letters, digits and - are wanted, a letter "
+        "first, such as gopher\n"
+    )
+    assert not (tmp_path / "new").exists()
+
+
+async def test_bad_resource_is_refused(plugbay: Plugbay, tmp_path: Path) -> None:
+    done = await plugbay("new", "card", "--directory", str(tmp_path / "new"), "--resource", "card")
+    assert done.code == 1
+    assert 'the ResourceName "card" is invalid' in done.err
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("there", FILES)
+async def test_existing_files_are_never_touched(plugbay: Plugbay, tmp_path: Path, there: str) -> None:
+    (tmp_path / there).write_text("mine")
+    done = await plugbay("new", "my-card", "--directory", str(tmp_path))
+    assert (done.code, done.out) == (1, "")
+    assert done.err == f"plugbay: error: {tmp_path / there}: exists already; nothing was written\n"
+    assert [path.name for path in tmp_path.iterdir()] == [there]
+    assert (tmp_path / there).read_text() == "mine"
