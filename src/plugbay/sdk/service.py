@@ -8,8 +8,16 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from plugbay.errors import DeviceListTooLarge, InvalidPreference, PartialAllocationError, RpcFailed, UnknownDevice
+from plugbay.errors import (
+    AllocationError,
+    DeviceListTooLarge,
+    InvalidPreference,
+    PartialAllocationError,
+    RpcFailed,
+    UnknownDevice,
+)
 from plugbay.model.devices import Device, PluginOptions, index_devices
+from plugbay.model.edit_checks import problem_of_edits
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId
@@ -178,28 +186,26 @@ class PluginService:
             edits = DevicePlugin.allocate(self._plugin, chosen)  # nothing in it blocks: no thread
         else:
             edits = await self._ask_for_edits(chosen)
-        if not isinstance(edits, ContainerEdits):
-            raise TypeError(f"allocate() gave {edits!r} instead of ContainerEdits")
         return edits if self._cdi is None else self._cdi.answer(chosen, edits)
 
     async def _ask_for_edits(self, chosen: list[Device]) -> ContainerEdits:
         try:
-            edits: ContainerEdits = await call(self._plugin.allocate, chosen)
+            edits = await call(self._plugin.allocate, chosen)
         except PartialAllocationError as error:
             failed = unhealthy("AllocationFailed", error.problem)
             self._allocation_failed({device.id: failed for device in chosen if device.id in error.failed})
             raise
-        return edits
+        return _checked_edits(self._plugin.resource_name, edits)
 
     async def preferred_allocation(self, request: PreferenceRequest) -> Sequence[DeviceId]:
         available, must_include = self._known(request.available), self._known(request.must_include)
         preferred = await call(self._plugin.preferred_allocation, available, must_include, request.size)
-        return _check_preference(self._plugin.resource_name, request, [device.id for device in preferred])
+        return _checked_preference(self._plugin.resource_name, request, preferred)
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
         if self.custody is not None:
             await self.custody.pre_start(devices)
-        if offers(self._plugin, "pre_start_container"):
+        if self.custody is None or offers(self._plugin, "pre_start_container"):
             await call(self._plugin.pre_start_container, self._physical(devices))
         if self.custody is not None:
             await self.custody.pre_started(devices)
@@ -242,7 +248,20 @@ def _named(devices: Sequence[DeviceId]) -> Sequence[DeviceId]:
     return devices
 
 
-def _check_preference(resource: str, request: PreferenceRequest, preferred: list[DeviceId]) -> list[DeviceId]:
+def _checked_edits(resource: str, edits: object) -> ContainerEdits:
+    """What ``allocate`` gave, checked before its devices count as used."""
+    if not isinstance(edits, ContainerEdits):
+        raise AllocationError(f"{resource}: allocate() gave {edits!r} instead of ContainerEdits")
+    if problem := problem_of_edits(edits):
+        raise AllocationError(f"{resource}: allocate() gave what no kubelet can pass on: {problem}")
+    return edits
+
+
+def _checked_preference(resource: str, request: PreferenceRequest, given: object) -> list[DeviceId]:
+    devices = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(device, Device) for device in devices):
+        raise InvalidPreference(resource, f"{given!r} instead of devices")
+    preferred = [device.id for device in devices]
     chosen = set(preferred)
     if len(chosen) != request.size or len(preferred) != request.size:
         raise InvalidPreference(resource, f"{len(chosen)} devices instead of {request.size}")
