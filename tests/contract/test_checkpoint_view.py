@@ -6,14 +6,14 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from plugbay.errors import CheckpointNotOurs, CorruptCheckpoint, PathUnusable
+from plugbay.errors import AllocateFailed, CheckpointNotOurs, CorruptCheckpoint, PathUnusable, RpcFailed
 from plugbay.kernel.watch import watch_paths
 from plugbay.kubelet.checkpoint import encode, load
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
@@ -23,6 +23,7 @@ from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.state import Assignment
 from plugbay.manager.store import SaveAssignments, SaveViewChecksums, open_store
 from plugbay.model.devices import Device
+from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import unhealthy
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
@@ -345,3 +346,30 @@ def test_half_a_file_of_ours_is_corrupt(config: ManagerConfig) -> None:
     for size in range(len(content)):
         with pytest.raises(CorruptCheckpoint):
             load(content[:size], source="half")
+
+
+async def test_what_a_refused_pod_was_given_meanwhile_leaves_the_view(config: ManagerConfig) -> None:
+    """The view is written while the second container's Allocate is under way, and then that is refused."""
+    second = asyncio.Event()
+    async with managed(config) as (manager, plugin), asyncio.TaskGroup() as tasks:
+        give = plugin.allocate_answer
+
+        async def allocate(devices: Sequence[DeviceId]) -> ContainerEdits | None:
+            if len(plugin.allocated) == 1:
+                return await give(devices)
+            plugin.send(DEVICES)  # after which there is a view for sure
+            await second.wait()
+            raise RpcFailed("Internal", "broken")
+
+        async def refused() -> None:
+            with pytest.raises(AllocateFailed):
+                await manager.admit(two_containers)
+
+        plugin.allocate_answer = allocate
+        [first] = pod("p").containers
+        two_containers = replace(pod("p"), containers=(first, replace(first, name=ContainerName("second"))))
+        refusal = tasks.create_task(refused())
+        await until_view(config, lambda data: pods(data) == ["p"])
+        second.set()
+        await refusal
+        await until_view(config, lambda data: pods(data) == [])

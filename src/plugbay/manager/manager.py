@@ -9,43 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
 from plugbay.allocation.table import NO_DEVICES
-from plugbay.errors import (
-    CheckpointNotWritten,
-    EndpointNotFound,
-    EndpointStopped,
-    PathUnusable,
-    PreStartFailed,
-    StoreUnusable,
-)
+from plugbay.errors import PathUnusable, StoreUnusable
 from plugbay.manager import snapshot
 from plugbay.manager.config import ManagerConfig
-from plugbay.manager.device_part import DevicePart
 from plugbay.manager.effects import Effect, passed
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.endpoints import Endpoints
 from plugbay.manager.foreign import settle_checkpoint
 from plugbay.manager.gates import Gate
 from plugbay.manager.health import DevicesHealth, health_of
-from plugbay.manager.intents import Intents
 from plugbay.manager.lanes import Lanes
 from plugbay.manager.operations import Operation
+from plugbay.manager.pod_allocation import PodAllocation
 from plugbay.manager.podresources import AdmittedPods
 from plugbay.manager.podresources_reader import PodResourcesReader
+from plugbay.manager.pre_start import pre_start
 from plugbay.manager.registration import prepare_directory
 from plugbay.manager.release_notices import ReleaseNotice
 from plugbay.manager.releases import Releases
 from plugbay.manager.rendering import Holdings
 from plugbay.manager.snapshot import ResourceCount, Snapshot
-from plugbay.manager.state import Assignment, Expired, ManagerState, Restored, Stopped
-from plugbay.manager.store import DeletePod, SaveAssignments, SaveOperation, Store, Stored, open_store
+from plugbay.manager.state import ManagerState
+from plugbay.manager.store import DeletePod, SaveOperation, Store, Stored, open_store
 from plugbay.manager.topology import HintProvider, TopologyManager, topology_manager
-from plugbay.manager.transaction import PodTransaction
 from plugbay.manager.view import holdings_of, open_view
 from plugbay.manager.watcher import PluginWatcher, make_directory, run_watcher
 from plugbay.model.edits import ContainerEdits, merge_resources
@@ -59,9 +51,6 @@ from plugbay.wire.registration import registration_handler
 from plugbay.wire.transport import check_socket_path, serve_grpc
 
 logger = logging.getLogger(__name__)
-
-Give = Callable[[Sequence[DevicePart]], Awaitable[None]]
-"""Takes a pod through the resources it asks for."""
 
 
 @asynccontextmanager
@@ -140,7 +129,6 @@ class DeviceManager:
         self.topology = topology
         self.watcher: PluginWatcher | None = None
         self._hint_providers = hint_providers
-        self._numa_nodes = config.numa.nodes
         self._state = ManagerState()
         self._store = store
         self._tasks = tasks
@@ -152,6 +140,15 @@ class DeviceManager:
             config, clock, store, tasks, self._state, changes=self._changes, active=self._active_endpoint
         )
         self.endpoints = Endpoints(config, clock, store, tasks, self._state, self._changes, self.releases)
+        self._allocation = PodAllocation(
+            state=self._state,
+            store=store,
+            tasks=tasks,
+            changes=self._changes,
+            endpoints=self.endpoints,
+            releases=self.releases,
+            numa_nodes=config.numa.nodes,
+        )
 
     # --- pods -------------------------------------------------------------------------------------------------------
 
@@ -167,7 +164,7 @@ class DeviceManager:
         async with self._lanes.enter(pod.uid):
             others = [part for provider in self._hint_providers for part in provider.parts(pod, running)]
             try:
-                await self._give_devices(
+                await self._allocation.allocate(
                     pod, frozenset(running), lambda devices: self.topology.admit(pod, [*devices, *others])
                 )
             except BaseException:
@@ -187,10 +184,10 @@ class DeviceManager:
         if self._lacking(pod, container) is not None:
             async with self._lanes.enter(pod):
                 if (request := self._lacking(pod, container)) is not None:
-                    await self._give_devices(request, frozenset(), partial(self.topology.supply, request))
+                    await self._allocation.allocate(request, frozenset(), partial(self.topology.supply, request))
         self.releases.container_not_started(pod, container)  # nothing came of what was prepared before
         await self.releases.before_start(pod, container)
-        await self._pre_start_all(pod, container)
+        await pre_start(pod, container, state=self._state, endpoints=self.endpoints, releases=self.releases)
         return self.edits(pod, container)
 
     def container_ended(self, pod: PodUid, container: ContainerName, instance: str) -> None:
@@ -313,31 +310,6 @@ class DeviceManager:
 
     # --- effects ----------------------------------------------------------------------------------------------------
 
-    async def _give_devices(self, pod: PodRequest, running: frozenset[ContainerName], give: Give) -> None:
-        """All of them, or none; the caller holds the pod's lane."""
-        await self.releases.first_attempts(pod.uid)  # of its own leftovers, from a crash in the middle of its admission
-        intents = Intents(pod.uid, state=self._state, store=self._store, releases=self.releases)
-        transaction = PodTransaction(self._state, intents)
-        try:
-            await give(self._parts(pod, running, transaction))
-        except BaseException:
-            transaction.roll_back()
-            raise
-        if not transaction.assignments:
-            transaction.apply()
-        else:
-            # a task of its own: once it is handed to the store, it takes effect even if the caller is cancelled
-            problem = await asyncio.shield(self._tasks.create_task(self._commit(transaction)))
-            if problem is not None:
-                raise CheckpointNotWritten(problem.problem) from problem
-
-    def _parts(
-        self, pod: PodRequest, running: frozenset[ContainerName], transaction: PodTransaction
-    ) -> list[DevicePart]:
-        resources = sorted({name for container in pod.containers for name in container.limits})
-        part = partial(DevicePart, state=self._state, endpoints=self.endpoints, numa_nodes=self._numa_nodes)
-        return [part(name, pod, running, transaction) for name in resources]
-
     def _forget(self, pod: PodUid) -> None:
         """Beside its devices."""
         self.topology.forget(pod)
@@ -356,45 +328,6 @@ class DeviceManager:
             if each.name == container and any(count and name not in held for name, count in each.limits.items())
         )
         return replace(request, containers=lacking) if lacking else None
-
-    async def _commit(self, transaction: PodTransaction) -> StoreUnusable | None:
-        passed(Effect.COMMITTING)
-        try:
-            await self._store.commit([SaveAssignments(tuple(transaction.assignments)), transaction.intents.committed()])
-        except StoreUnusable as error:
-            transaction.roll_back()
-            return error
-        transaction.apply()
-        passed(Effect.COMMITTED)
-        self._changes.notify()
-        return None
-
-    async def _pre_start_all(self, pod: PodUid, container: ContainerName) -> None:
-        called = []
-        try:
-            for assignment in self._state.of_container(pod, container):
-                endpoint = self._to_pre_start(assignment)
-                if endpoint is not None:
-                    await endpoint.pre_start_container(sorted(assignment.devices))
-                    called.append(assignment.resource)
-        except BaseException:
-            self.releases.prepared(pod, container, called)
-            self.releases.container_not_started(pod, container)
-            raise
-        self.releases.prepared(pod, container, called)
-
-    def _to_pre_start(self, assignment: Assignment) -> Endpoint | None:
-        """The plugin that wants PreStartContainer for it."""
-        resource = self._state.resource(assignment.resource)
-        match resource.endpoint:
-            case Restored():
-                return None  # options unknown until the plugin is back: skipped, as by a kubelet
-            case Expired():
-                raise EndpointNotFound(resource.name)
-            case Stopped(options=options, since=since) if options.pre_start_required:
-                raise PreStartFailed(resource.name, str(EndpointStopped(resource.name, since.isoformat())))
-        endpoint = self.endpoints.active(resource.name)
-        return endpoint if endpoint is not None and endpoint.options.pre_start_required else None
 
     def _active_endpoint(self, resource: ResourceName) -> Endpoint | None:
         return self.endpoints.active(resource)
