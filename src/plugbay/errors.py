@@ -61,6 +61,7 @@
     │   ├── ContainerNotFound
     │   ├── VolumeUnusable
     │   ├── ContainerStartError
+    │   ├── SandboxFailed
     │   ├── InstanceNotFound
     │   ├── ExecFailed
     │   ├── InvalidBandwidth
@@ -102,6 +103,7 @@ from typing import Final
 
 _CONTROL: Final = re.compile(r"\\u00([0-9a-f]{2})")
 _SHOWN_PROBLEMS: Final = 10
+_SHOWN_CHARACTERS: Final = 100
 
 
 class PlugbayError(Exception):
@@ -134,7 +136,7 @@ class InvalidDeviceId(AuthorError):
         self.problem = problem
 
     def __str__(self) -> str:
-        return f"device ID {self.device_id!r} {self.problem}"
+        return f"device ID {_shown(self.device_id)} {self.problem}"
 
 
 class InvalidDevice(AuthorError):
@@ -799,6 +801,17 @@ class ContainerStartError(PodError):
         return self.message
 
 
+class SandboxFailed(PodError):
+    """A runtime cannot make or remove what the containers of a pod share; it is tried again."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.problem
+
+
 class InstanceNotFound(PodError):
     """A runtime has no container instance with this ID."""
 
@@ -1141,3 +1154,9 @@ def quote(text: str) -> str:
 def _located(problem: str, *, field: str, line: int | None, source: str) -> str:
     where = source if line is None else f"{source}:{line}"
     return f"{where}: {field}: {problem}" if field else f"{where}: {problem}"
+
+
+def _shown(value: object) -> str:
+    """``value`` as it is written in Python, or its beginning: authors may hand us whole files."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay import ContainerEdits, Device, DevicePlugin
+from plugbay import ContainerEdits, Device, DevicePlugin, Modes, Mount
 from plugbay.errors import PathTooLong, PathUnusable, RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
@@ -160,16 +160,44 @@ async def test_live_socket_of_the_same_resource_is_left_alone(paths: KubeletPath
         alive.unlink()
 
 
-@pytest.mark.parametrize("answer", [None, {"ENV": "x"}])
-async def test_allocate_must_give_edits(paths: KubeletPaths, answer: object) -> None:
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (None, "None instead of ContainerEdits"),
+        ({"ENV": "x"}, ".* instead of ContainerEdits"),
+        (ContainerEdits(env={"ENV": 5}), "what no kubelet can pass on: 'ENV' is not usable"),  # type: ignore[dict-item]
+        (ContainerEdits(mounts=(Mount("/c", "h"),)), "what no kubelet can pass on: path 'h' is not absolute"),
+        (ContainerEdits(cdi_devices="a/b=c"), "what no kubelet can pass on: cdi_devices 'a/b=c' is no list"),  # type: ignore[arg-type]
+    ],
+)
+async def test_allocate_must_give_edits(paths: KubeletPaths, answer: object, problem: str) -> None:
+    """Else nothing is taken: a mode would be in use, of which no kubelet knows."""
+
     class Wrong(Things):
+        modes = Modes(hardware_of=lambda device: device.id)
+
         def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
             return answer  # type: ignore[return-value]  # as authors without a type checker do
 
     async with served(Wrong("a"), paths=paths) as kubelet:
         client = (await kubelet.next_registration()).client
-        with pytest.raises(RpcFailed, match=r"allocate\(\) gave .* instead of ContainerEdits"):
+        with pytest.raises(RpcFailed, match=rf"example.com/thing: allocate\(\) gave {problem}"):
             await client.allocate([DeviceId("a")])
+        assert not Wrong.modes.mode(Wrong.resource_name).used
+
+
+@pytest.mark.parametrize("answer", [None, ["a"]])
+async def test_preference_must_be_of_devices(paths: KubeletPaths, answer: object) -> None:
+    class Wrong(Things):
+        def preferred_allocation(
+            self, available: Sequence[Device], must_include: Sequence[Device], size: int
+        ) -> Sequence[Device]:
+            return answer  # type: ignore[return-value]  # as authors without a type checker do
+
+    async with served(Wrong("a"), paths=paths) as kubelet:
+        client = (await kubelet.next_registration()).client
+        with pytest.raises(RpcFailed, match=r"preferred_allocation\(\) gave .* instead of devices"):
+            await client.preferred_allocation([DeviceId("a")], [], 1)
 
 
 async def test_hook_that_exits_ends_its_call_only(paths: KubeletPaths) -> None:

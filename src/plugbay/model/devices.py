@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from plugbay.errors import DuplicateDevice, InvalidDevice
 from plugbay.model.attributes import AttributeValue, parse_capacity, problem_of
+from plugbay.model.edit_checks import problem_of_edits
 from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
 from plugbay.model.health import HEALTHY, Health
 from plugbay.model.ids import DeviceId, parse_device_id
 from plugbay.model.names import DeviceName, derive_name, parse_device_name
 from plugbay.model.replicas import replica_id
-from plugbay.model.sharing import EXCLUSIVE, MAX_REPLICAS, Replicas, Sharing
+from plugbay.model.sharing import EXCLUSIVE, MAX_REPLICAS, Exclusive, Replicas, Sharing
 
 if TYPE_CHECKING:
     from plugbay.model.quantity import Quantity
 
 MAX_NUMA_NODE = 63
 _NOTHING: Final[Mapping[str, Any]] = {}
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -71,19 +74,24 @@ class Device:
         sharing: Sharing = EXCLUSIVE,
         name: str | None = None,
     ) -> None:
-        edits = ContainerEdits(
-            dict(env or {}), tuple(mounts), tuple(device_nodes), dict(annotations or {}), tuple(cdi_devices)
-        )
         set_field = object.__setattr__
         set_field(self, "id", parse_device_id(id))
+        edits = ContainerEdits(
+            _mapping_of(id, "env", env),
+            _all_of(id, "mounts", mounts),
+            _all_of(id, "device_nodes", device_nodes),
+            _mapping_of(id, "annotations", annotations),
+            _all_of(id, "cdi_devices", cdi_devices),
+        )
         set_field(self, "health", health)
-        set_field(self, "numa_nodes", frozenset(numa_nodes))
+        set_field(self, "numa_nodes", frozenset(_all_of(id, "numa_nodes", numa_nodes)))
         set_field(self, "edits", edits if edits != ContainerEdits() else NO_EDITS)
-        set_field(self, "attributes", dict(attributes) if attributes else _NOTHING)
+        set_field(self, "attributes", _mapping_of(id, "attributes", attributes) or _NOTHING)
         set_field(self, "sharing", sharing)
         set_field(self, "given_name", None if name is None else parse_device_name(id, name))
         try:
-            set_field(self, "capacity", parse_capacity(capacity) if capacity else _NOTHING)
+            amounts = _mapping_of(id, "capacity", capacity)
+            set_field(self, "capacity", parse_capacity(amounts) if amounts else _NOTHING)
         except ValueError as error:
             raise InvalidDevice(id, str(error)) from error
         _check(self)
@@ -155,28 +163,34 @@ def _replace(device: Device, field: str, value: object) -> Device:
 
 
 def _check(device: Device) -> None:
-    if isinstance(device.sharing, Replicas):
-        if not 1 <= device.sharing.count <= MAX_REPLICAS:
-            raise InvalidDevice(device.id, f"{device.sharing.count} replicas are not between 1 and {MAX_REPLICAS}")
-        parse_device_id(replica_id(device.id, device.sharing.count - 1))
+    match device.sharing:
+        case Replicas(count):
+            if not isinstance(count, int) or not 1 <= count <= MAX_REPLICAS:
+                raise InvalidDevice(device.id, f"{count!r} replicas are not between 1 and {MAX_REPLICAS}")
+            parse_device_id(replica_id(device.id, count - 1))
+        case Exclusive():
+            pass
+        case other:
+            raise InvalidDevice(device.id, f"sharing {other!r} is neither EXCLUSIVE nor Replicas(...)")
+    if not isinstance(device.health, Health):
+        raise InvalidDevice(device.id, f"health {device.health!r} is no plugbay.Health, such as HEALTHY")
     if problem := problem_of(device.attributes, device.capacity):
         raise InvalidDevice(device.id, problem)
     for node in device.numa_nodes:
-        if not 0 <= node <= MAX_NUMA_NODE:
-            raise InvalidDevice(device.id, f"NUMA node {node} is not between 0 and {MAX_NUMA_NODE}")
-    for name, value in device.edits.env.items():
-        if not name or "=" in name or "\0" in name or "\0" in value:
-            raise InvalidDevice(device.id, f"{name!r} is not usable as an environment variable")
-    for node_edit in device.edits.device_nodes:
-        if not node_edit.permissions or set(node_edit.permissions) - set("rwm"):
-            raise InvalidDevice(
-                device.id,
-                f"permissions {node_edit.permissions!r} of {node_edit.host_path} are not made of r, w and m",
-            )
-    mounts, nodes = device.edits.mounts, device.edits.device_nodes
-    for pair in [(item.container_path, item.host_path) for item in mounts] + [
-        (item.container_path, item.host_path) for item in nodes
-    ]:
-        for path in pair:
-            if not path.startswith("/"):
-                raise InvalidDevice(device.id, f"path {path!r} is not absolute")
+        if not isinstance(node, int) or not 0 <= node <= MAX_NUMA_NODE:
+            raise InvalidDevice(device.id, f"NUMA node {node!r} is not between 0 and {MAX_NUMA_NODE}")
+    if problem := problem_of_edits(device.edits):
+        raise InvalidDevice(device.id, problem)
+
+
+def _all_of(device_id: str, name: str, values: Iterable[_Item]) -> tuple[_Item, ...]:
+    """``values``, which are several: a text would come apart into its characters."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidDevice(device_id, f"{name} {values!r} is no list")
+    return tuple(values)
+
+
+def _mapping_of(device_id: str, name: str, values: Mapping[str, _Item] | None) -> dict[str, _Item]:
+    if values is not None and not isinstance(values, Mapping):
+        raise InvalidDevice(device_id, f"{name} {values!r} is no mapping")
+    return dict(values or {})

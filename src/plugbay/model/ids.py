@@ -53,7 +53,7 @@ def parse_resource_name(text: str) -> ResourceName:
     Raises:
         InvalidResourceName: the kubelet would refuse the name.
     """
-    if not is_extended_resource(text):
+    if not isinstance(text, str) or not is_extended_resource(text):
         raise InvalidResourceName(text)
     return ResourceName(text)
 
@@ -66,6 +66,8 @@ def parse_device_id(text: str) -> DeviceId:
     Raises:
         InvalidDeviceId: empty, too long, or not printable.
     """
+    if not isinstance(text, str):
+        raise InvalidDeviceId(text, "is no text")
     try:
         size = len(text.encode())
     except UnicodeEncodeError:

@@ -184,6 +184,7 @@ class PluginService:
             if self._cdi is not None:
                 return self._cdi.answer(chosen)
             edits = DevicePlugin.allocate(self._plugin, chosen)  # nothing in it blocks: no thread
+            assert isinstance(edits, ContainerEdits)
         else:
             edits = await self._ask_for_edits(chosen)
         return edits if self._cdi is None else self._cdi.answer(chosen, edits)
@@ -258,10 +259,10 @@ def _checked_edits(resource: str, edits: object) -> ContainerEdits:
 
 
 def _checked_preference(resource: str, request: PreferenceRequest, given: object) -> list[DeviceId]:
-    devices = list(given) if isinstance(given, Iterable) else [given]
-    if not all(isinstance(device, Device) for device in devices):
+    answer = list(given) if isinstance(given, Iterable) else [given]
+    preferred = [device.id for device in answer if isinstance(device, Device)]
+    if len(preferred) < len(answer):
         raise InvalidPreference(resource, f"{given!r} instead of devices")
-    preferred = [device.id for device in devices]
     chosen = set(preferred)
     if len(chosen) != request.size or len(preferred) != request.size:
         raise InvalidPreference(resource, f"{len(chosen)} devices instead of {request.size}")

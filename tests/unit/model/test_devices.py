@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from plugbay.model.devices import Device, ListedDevice, index_devices
 from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
 from plugbay.model.health import HEALTHY, Health, HealthState, unhealthy, unknown
 from plugbay.model.ids import DeviceId
+from plugbay.model.sharing import Replicas
 
 
 def test_a_device_is_healthy_and_plain_unless_said_otherwise() -> None:
@@ -50,6 +52,8 @@ def test_a_device_keeps_what_it_is_given() -> None:
         pytest.param(
             lambda: Device("d", device_nodes=[DeviceNode("/c", "")]), "path '' is not absolute", id="node-path"
         ),
+        pytest.param(lambda: Device("d", mounts=[Mount("/c", "/h\0")]), r"'/h\x00' is no path", id="path-nul"),
+        pytest.param(lambda: Device("d", annotations={"a": "\udcff"}), r"annotation 'a': '\udcff'", id="not-utf-8"),
     ],
 )
 def test_edits_no_kubelet_could_pass_on(make: Callable[[], Device], sentence: str) -> None:
@@ -61,6 +65,46 @@ def test_edits_no_kubelet_could_pass_on(make: Callable[[], Device], sentence: st
 def test_an_id_is_checked() -> None:
     with pytest.raises(InvalidDeviceId):
         Device("x" * 64)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        pytest.param({"health": False}, "health False is no plugbay.Health, such as HEALTHY", id="health"),
+        pytest.param({"numa_nodes": 0}, "numa_nodes 0 is no list", id="numa"),
+        pytest.param({"numa_nodes": ["0"]}, "NUMA node '0' is not between 0 and 63", id="numa-text"),
+        pytest.param({"env": ["A"]}, "env ['A'] is no mapping", id="env"),
+        pytest.param(
+            {"env": {"A": 5}}, "'A' is not usable as an environment variable: its value is 5", id="env-number"
+        ),
+        pytest.param({"annotations": {"a": 5}}, "annotation 'a': 5 is not made of two texts", id="annotation"),
+        pytest.param({"mounts": [("/c", "/h")]}, "mount ('/c', '/h') is no plugbay.Mount", id="mount"),
+        pytest.param({"device_nodes": "/dev/x"}, "device_nodes '/dev/x' is no list", id="nodes"),
+        pytest.param({"device_nodes": ["/dev/x"]}, "device node '/dev/x' is no plugbay.DeviceNode", id="node"),
+        pytest.param({"cdi_devices": "a/b=c"}, "cdi_devices 'a/b=c' is no list", id="cdi-text"),
+        pytest.param({"cdi_devices": [5]}, "CDI device 5 is no text", id="cdi-number"),
+        pytest.param({"attributes": ["x"]}, "attributes ['x'] is no mapping", id="attributes"),
+        pytest.param({"capacity": 5}, "capacity 5 is no mapping", id="capacity"),
+        pytest.param({"sharing": 3}, "sharing 3 is neither EXCLUSIVE nor Replicas(...)", id="sharing"),
+        pytest.param({"sharing": Replicas("3")}, "'3' replicas are not between 1 and 10000", id="replicas"),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_of_other_types_are_one_sentence(wrong: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidDevice) as refusal:
+        Device("d", **wrong)
+    assert str(refusal.value) == f"device d: {sentence}"
+
+
+@pytest.mark.parametrize("wrong", [5, b"x", None])
+def test_an_id_is_a_text(wrong: Any) -> None:
+    with pytest.raises(InvalidDeviceId, match="is no text"):
+        Device(wrong)
+
+
+def test_a_long_id_is_not_repeated_in_full() -> None:
+    with pytest.raises(InvalidDeviceId) as refusal:
+        Device("x" * 5000)
+    assert str(refusal.value) == f"device ID '{'x' * 98}… has 5000 bytes; the device plugin API allows 63"
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), max_size=6))

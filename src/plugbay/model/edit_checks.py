@@ -1,0 +1,72 @@
+"""What is wrong with what an author wants a container to get; authors write all kinds of things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
+
+_PERMISSIONS: Final = frozenset("rwm")
+
+
+def problem_of_edits(edits: ContainerEdits) -> str:
+    """Why no kubelet could pass ``edits`` on; empty if it could."""
+    return next(_problems(edits), "")
+
+
+def _problems(edits: ContainerEdits) -> Iterator[str]:
+    for name in ("env", "annotations"):
+        if not isinstance(getattr(edits, name), Mapping):
+            yield f"{name} {getattr(edits, name)!r} is no mapping"
+    for name in ("mounts", "device_nodes", "cdi_devices"):
+        if isinstance(getattr(edits, name), str) or not isinstance(getattr(edits, name), Iterable):
+            yield f"{name} {getattr(edits, name)!r} is no list"
+    yield from _problems_of_env(edits.env)
+    yield from _problems_of_annotations(edits.annotations)
+    for mount in edits.mounts:
+        if not isinstance(mount, Mount):
+            yield f"mount {mount!r} is no plugbay.Mount"
+        yield from _problems_of_path(mount.container_path)
+        yield from _problems_of_path(mount.host_path)
+    for node in edits.device_nodes:
+        if not isinstance(node, DeviceNode):
+            yield f"device node {node!r} is no plugbay.DeviceNode"
+        yield from _problems_of_path(node.container_path)
+        yield from _problems_of_path(node.host_path)
+        if not node.permissions or not set(node.permissions) <= _PERMISSIONS:
+            yield f"permissions {node.permissions!r} of {node.host_path} are not made of r, w and m"
+    for name in edits.cdi_devices:
+        if not _is_text(name):
+            yield f"CDI device {name!r} is no text"
+
+
+def _problems_of_env(env: Mapping[str, str]) -> Iterator[str]:
+    for name, value in env.items():
+        if not _is_text(name) or not name or "=" in name or "\0" in name:
+            yield f"{name!r} is not usable as an environment variable"
+        elif not _is_text(value) or "\0" in value:
+            yield f"{name!r} is not usable as an environment variable: its value is {value!r}"
+
+
+def _problems_of_annotations(annotations: Mapping[str, str]) -> Iterator[str]:
+    for key, value in annotations.items():
+        if not _is_text(key) or not _is_text(value):
+            yield f"annotation {key!r}: {value!r} is not made of two texts"
+
+
+def _problems_of_path(path: str) -> Iterator[str]:
+    if not _is_text(path) or "\0" in path:
+        yield f"{path!r} is no path"
+    elif not path.startswith("/"):
+        yield f"path {path!r} is not absolute"
+
+
+def _is_text(value: object) -> bool:
+    """Whether protobuf takes it: file names that are no UTF-8 come as texts that cannot be encoded."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False
