@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plugbay.kernel.watch import watch_paths
+from tests.contract.fake_pci import OWN, VFIO, FakePci
 from tests.contract.private_machine import needs_private_machine, private_machine
 
 if TYPE_CHECKING:
@@ -196,3 +198,67 @@ spec:
     command: [sh, -c, "echo $FPGAS$FPGA_REGIONS; exec sleep 3600"]
     resources: {{limits: {{example.com/{resource}: {count}}}}}
 """
+
+
+GATE = ("--feature-gates", "DeviceManagerDeallocate=true")
+
+
+def one_device(name: str, resource: str, script: str) -> str:
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: main
+    image: busybox
+    command: [sh, -c, '{script}']
+    resources: {{limits: {{example.com/{resource}: 1}}}}
+"""
+
+
+async def test_vfio_rebind_gives_devices_back_to_their_driver(plugbay: Plugbay, tmp_path: Path) -> None:
+    fake = FakePci(tmp_path / "sys", "0000:3b:00.0")
+    dev = tmp_path / "dev"
+    (dev / "vfio").mkdir(parents=True)
+    for node in ("vfio", "7"):
+        (dev / "vfio" / node).symlink_to("/dev/null")
+    streams = {
+        "stderr": asyncio.subprocess.DEVNULL,
+        "env": {**os.environ, "SYSFS": str(tmp_path / "sys"), "DEV": str(dev)},
+    }
+    manifest = one_device("guest", "passthrough", "echo $PCI_ADDRESSES; readlink $DRIVER").replace(
+        "$DRIVER", str(fake.place / "driver")
+    )
+    async with (
+        fake.running(),
+        plugbay.node_up(*GATE),
+        plugbay.start("serve", str(EXAMPLES / "vfio_rebind.py"), **streams),
+    ):
+        for _ in range(2):
+            assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
+            done = await plugbay("pod", "wait", SUCCEEDED, "guest")
+            assert done.code == 0, await plugbay("pod", "describe", "guest")
+            assert await logs(plugbay, "guest") == ["0000:3b:00.0", str(fake.pci / "drivers" / VFIO)]
+            assert (await plugbay("pod", "delete", "guest")).code == 0
+        async with watch_paths([fake.place / "driver"]) as changes, asyncio.timeout(DEADLINE_S):
+            while fake.history != [OWN, *["", VFIO, "", OWN] * 2]:
+                await anext(changes)
+
+
+async def test_fpga_designs_are_gone_with_their_container(plugbay: Plugbay, tmp_path: Path) -> None:
+    board = tmp_path / "board0"
+    board.mkdir()
+    (board / "design").touch()
+    (board / "power").write_text("save")
+    streams = {"stderr": asyncio.subprocess.DEVNULL, "env": {**os.environ, "BOARDS": str(tmp_path)}}
+    manifest = one_device("blink", "fpga-blink", "cat $FPGA/design $FPGA/power")
+    async with plugbay.node_up(*GATE), plugbay.start("serve", str(EXAMPLES / "fpga_designs.py"), **streams):
+        assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
+        done = await plugbay("pod", "wait", SUCCEEDED, "blink")
+        assert done.code == 0, await plugbay("pod", "describe", "blink")
+        assert await logs(plugbay, "blink") == ["blinkon"]
+        async with watch_paths([board / "design", board / "power"]) as changes, asyncio.timeout(DEADLINE_S):
+            while ((board / "design").read_text(), (board / "power").read_text()) != ("", "save"):
+                await anext(changes)

@@ -1,0 +1,99 @@
+"""PCI devices for virtual machines: bound to vfio-pci when they are given away, and to their own driver afterwards.
+
+Serve it with ``plugbay serve examples/vfio_rebind.py``, as root, on a machine with an IOMMU and vfio-pci loaded. On
+kubelets, which tell nobody of the end of a pod, plugbay finds out by itself; ``--release`` says how.
+
+Every step looks at what is the case first: both hooks may be called again after a crash, whatever was done by then.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from plugbay import (
+    AllocationError,
+    Assignment,
+    ContainerEdits,
+    Device,
+    DeviceNode,
+    DevicePlugin,
+    merge_devices,
+    unhealthy,
+)
+
+SYSFS = Path(os.environ.get("SYSFS", "/sys"))
+DEV = Path(os.environ.get("DEV", "/dev"))
+MODEL = "0x8086", "0x1572"  # vendor and device: the ones to give away
+VFIO = "vfio-pci"
+BINDING_S = 10
+
+PCI = SYSFS / "bus/pci"
+
+
+class PassThrough(DevicePlugin):
+    resource_name = "example.com/passthrough"
+    watch_uevents = ({"SUBSYSTEM": "pci"},)
+
+    def discover(self) -> Iterator[Device]:
+        for place in sorted((PCI / "devices").iterdir()):
+            if (read(place / "vendor"), read(place / "device")) == MODEL:
+                yield self.device(place)
+
+    def device(self, place: Path) -> Device:
+        group = (place / "iommu_group").resolve()
+        nodes = [DEV / "vfio/vfio", DEV / "vfio" / group.name]
+        device = Device(
+            place.name,
+            env={"PCI_ADDRESSES": place.name},
+            device_nodes=[DeviceNode(str(node), str(node)) for node in nodes],
+        )
+        # VFIO hands out whole groups: the others of it would have to leave their drivers, too.
+        others = [each.name for each in sorted((group / "devices").iterdir()) if each.name != place.name]
+        return device.with_health(unhealthy("SharedGroup", f"with {', '.join(others)}")) if others else device
+
+    def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
+        for device in devices:
+            try:
+                rebind(device.id, override=VFIO)
+            except (OSError, TimeoutError) as error:
+                raise AllocationError(f"{device.id} cannot be bound to {VFIO}: {error}") from error
+        return merge_devices(device.edits for device in devices)
+
+    def release(self, assignment: Assignment) -> None:
+        for address in assignment.devices:
+            if driver_of(address) == VFIO:  # else it is unplugged, or back already
+                rebind(address, override="")
+
+
+def rebind(address: str, *, override: str) -> None:
+    """Have the driver ``override`` drive a device; without one, whichever the kernel finds for it."""
+    before = driver_of(address)
+    if before == override:
+        return
+    place = PCI / "devices" / address
+    (place / "driver_override").write_text(f"{override}\n")  # before it is free, or another driver takes it
+    if before:
+        (PCI / "drivers" / before / "unbind").write_text(address)
+        wait_until_driver(address, "")
+    (PCI / "drivers_probe").write_text(address)
+    if override:  # otherwise there may be no driver for it at all
+        wait_until_driver(address, override)
+
+
+def wait_until_driver(address: str, wanted: str) -> None:
+    """Drivers may take their time to let go of a device, and to probe one."""
+    latest = time.monotonic() + BINDING_S
+    while driver_of(address) != wanted:
+        if time.monotonic() > latest:
+            raise TimeoutError(f"its driver is still {driver_of(address) or 'none'}")
+        time.sleep(0.01)
+
+
+def driver_of(address: str) -> str:
+    link = PCI / "devices" / address / "driver"
+    return link.resolve().name if link.is_symlink() else ""
+
+
+def read(path: Path) -> str:
+    return path.read_text().strip()
