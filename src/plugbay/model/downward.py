@@ -6,6 +6,7 @@ Source: Kubernetes 1.36 ``pkg/fieldpath/fieldpath.go``, ``validation.go`` (``val
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -34,22 +35,24 @@ def is_field_path(path: str) -> bool:
     return path in FIELD_PATHS or _SUBSCRIPT.fullmatch(path) is not None
 
 
-def with_field_values(container: Container, pod: Pod, *, host_ip: str) -> Container:
+def with_field_values(container: Container, pod: Pod, *, host_ip: str, pod_ips: Sequence[str] = ()) -> Container:
     """``container`` with the values of its fields written out; they are never expanded.
 
     Args:
         host_ip: the address of the node, and of its pods as long as they share its network.
+        pod_ips: the pod's own; none when it shares the node's network.
     """
-    return replace(container, env=tuple(_written_out(variable, pod, host_ip) for variable in container.env))
+    ips = tuple(pod_ips) or (host_ip,)
+    return replace(container, env=tuple(_written_out(variable, pod, host_ip, ips) for variable in container.env))
 
 
-def _written_out(variable: EnvVar, pod: Pod, host_ip: str) -> EnvVar:
+def _written_out(variable: EnvVar, pod: Pod, host_ip: str, pod_ips: Sequence[str]) -> EnvVar:
     if not variable.field_path:
         return variable
-    return EnvVar(variable.name, _value(variable.field_path, pod, host_ip).replace("$", "$$"))
+    return EnvVar(variable.name, _value(variable.field_path, pod, host_ip, pod_ips).replace("$", "$$"))
 
 
-def _value(path: str, pod: Pod, host_ip: str) -> str:
+def _value(path: str, pod: Pod, host_ip: str, pod_ips: Sequence[str]) -> str:
     if match := _SUBSCRIPT.fullmatch(path):
         values = pod.labels if match["map"] == "labels" else pod.annotations
         return values.get(match["key"], "")
@@ -64,5 +67,9 @@ def _value(path: str, pod: Pod, host_ip: str) -> str:
             return pod.spec.node_name or ""
         case "spec.serviceAccountName":
             return str(pod.unused.get(_SERVICE_ACCOUNT) or _DEFAULT_ACCOUNT)
+        case "status.podIP":
+            return pod_ips[0]
+        case "status.podIPs":
+            return ",".join(pod_ips)
         case _:
             return host_ip

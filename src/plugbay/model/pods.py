@@ -9,8 +9,10 @@ from enum import Enum
 from typing import Final
 
 from plugbay.model.ids import ContainerName, PodUid, ResourceName, is_extended_resource
+from plugbay.model.ports import ContainerPort
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
+from plugbay.model.security import DEFAULT_SECURITY, Security
 
 FieldPath = tuple[str | int, ...]
 """Where a value stands in a v1 object: mapping keys and list indices."""
@@ -108,6 +110,7 @@ class Container:
         post_start: run as soon as the container has started, which it has only when this is done.
         pre_stop: run before the container is stopped, within the grace period.
         requests: every resource, with limits standing in where no request is written, as the API server fills in.
+        security: its own context, without the pod's.
     """
 
     name: ContainerName
@@ -122,6 +125,8 @@ class Container:
     kind: ContainerKind = ContainerKind.APP
     post_start: Hook | None = None
     pre_stop: Hook | None = None
+    ports: tuple[ContainerPort, ...] = ()
+    security: Security = DEFAULT_SECURITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,9 @@ class PodSpec:
 
     Attributes:
         active_deadline_s: how long the pod may run from the moment the node took it up; None is without end.
+        hostname: of its containers; empty is the pod's name.
+        runtime_class: chooses how the runtime makes its containers; empty is the usual way.
+        security: what holds for containers that say nothing else.
     """
 
     containers: tuple[Container, ...]
@@ -139,6 +147,10 @@ class PodSpec:
     termination_grace_period_s: int = DEFAULT_GRACE_PERIOD_S
     node_name: str | None = None
     active_deadline_s: int | None = None
+    host_network: bool = False
+    hostname: str = ""
+    runtime_class: str = ""
+    security: Security = DEFAULT_SECURITY
 
     def __post_init__(self) -> None:
         if any(container.kind is not ContainerKind.APP for container in self.containers):

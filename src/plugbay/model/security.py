@@ -2,40 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The part of a container's and its pod's ``securityContext`` that engines are told.
+    """The part of a ``securityContext`` that engines are told; of a container, of a pod, or of both together.
 
     Attributes:
         run_as_user, run_as_group: None where the manifest says nothing: then it is root, as there is no image to ask.
         run_as_non_root: whether a container that would be root must not start.
+        supplemental_groups: of pods only.
         added_capabilities: without ``CAP_``, perhaps ``ALL``.
         read_only_root: whether the root file system must not be writable.
-        allow_privilege_escalation: None where the manifest says nothing.
+        allow_privilege_escalation: whether what the container runs may gain rights, by set-user-ID programs for one.
     """
 
     run_as_user: int | None = None
     run_as_group: int | None = None
-    run_as_non_root: bool = False
+    run_as_non_root: bool | None = None
     supplemental_groups: tuple[int, ...] = ()
-    privileged: bool = False
+    privileged: bool | None = None
     added_capabilities: tuple[str, ...] = ()
     dropped_capabilities: tuple[str, ...] = ()
-    read_only_root: bool = False
+    read_only_root: bool | None = None
     allow_privilege_escalation: bool | None = None
 
     @property
     def forbids_escalation(self) -> bool:
-        """Whether nothing the container runs may gain rights it has not, by set-user-ID programs for one."""
         return self.allow_privilege_escalation is False
 
-    def confines(self) -> bool:
-        """Whether it asks for less than everything: what only an engine can honour."""
-        return self != Security(privileged=self.privileged, added_capabilities=self.added_capabilities)
+    def restrictions(self) -> Iterator[str]:
+        """The fields that ask for less than everything, which only an engine can honour."""
+        if self.run_as_user is not None:
+            yield "runAsUser"
+        if self.run_as_group is not None:
+            yield "runAsGroup"
+        if self.run_as_non_root:
+            yield "runAsNonRoot"
+        if self.supplemental_groups:
+            yield "supplementalGroups"
+        if self.dropped_capabilities:
+            yield "capabilities.drop"
+        if self.read_only_root:
+            yield "readOnlyRootFilesystem"
+        if self.forbids_escalation:
+            yield "allowPrivilegeEscalation"
 
 
 DEFAULT_SECURITY: Final = Security()
+
+
+def effective_security(*, pod: Security, container: Security) -> Security:
+    """What holds for a container: what its own context says, else its pod's."""
+
+    def own(of_container: int | None, of_pod: int | None) -> int | None:
+        return of_pod if of_container is None else of_container
+
+    return Security(
+        run_as_user=own(container.run_as_user, pod.run_as_user),
+        run_as_group=own(container.run_as_group, pod.run_as_group),
+        run_as_non_root=pod.run_as_non_root if container.run_as_non_root is None else container.run_as_non_root,
+        supplemental_groups=pod.supplemental_groups,
+        privileged=container.privileged,
+        added_capabilities=container.added_capabilities,
+        dropped_capabilities=container.dropped_capabilities,
+        read_only_root=container.read_only_root,
+        allow_privilege_escalation=container.allow_privilege_escalation,
+    )
+
+
+def non_root_violation(security: Security) -> str:
+    """Why a container that must not be root would be; empty if it is not, or may be.
+
+    Source: kubelet 1.36 ``kuberuntime/security_context.go``, ``verifyRunAsNonRoot``.
+    """
+    if not security.run_as_non_root or security.run_as_user:
+        return ""
+    if security.run_as_user == 0:
+        return "container's runAsUser breaks non-root policy"
+    return "container has runAsNonRoot and image will run as root"

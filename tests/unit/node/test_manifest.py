@@ -27,6 +27,7 @@ from plugbay.model.pods import (
     VolumeMount,
     pod_request,
 )
+from plugbay.model.ports import ContainerPort
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
 from plugbay.node.manifest import Strictness, load_pods, pod_from_v1, pod_to_v1, to_yaml
@@ -105,11 +106,11 @@ def test_everything_supported_becomes_values() -> None:
     assert watcher.pre_stop == SleepHook(1)
     assert main.env[1] == EnvVar("NODE", field_path="spec.nodeName")
     assert pod.spec.node_name == "node-1"
+    assert pod.spec.host_network
+    assert main.ports == (ContainerPort(8080, 8080),), "on the host's network every port is a host port"
     assert pod.unused_fields == (
-        "spec.hostNetwork",
         "spec.tolerations",
         "spec.containers[0].imagePullPolicy",
-        "spec.containers[0].ports",
         "spec.volumes[0].emptyDir.sizeLimit",
     )
 
@@ -171,7 +172,7 @@ kind: Pod
 metadata: {name: p}
 spec:
   colour: green
-  hostname: gopher
+  subdomain: gopher
   containers:
   - name: main
     livenessProbe: {tcpSocket: {port: 80}}
@@ -182,7 +183,7 @@ def test_lenient_drops_fields_with_a_warning() -> None:
     pods, warnings = load_pods(WARNED, source="pod.yaml", mode=Strictness.LENIENT)
     assert [str(warning) for warning in warnings] == [
         "pod.yaml:5: spec.colour: unknown field; ignored",
-        "pod.yaml:6: spec.hostname: not supported by plugbay's node yet; ignored",
+        "pod.yaml:6: spec.subdomain: not supported by plugbay's node yet; ignored",
         "pod.yaml:9: spec.containers[0].livenessProbe: not supported by plugbay's node yet; ignored",
     ]
     assert pods == [Pod(name="p", spec=PodSpec(containers=(Container(ContainerName("main")),)))]
@@ -209,9 +210,8 @@ def a_pod(**spec: object) -> dict[str, object]:
         ("os", {"name": "linux"}, {"name": "windows"}),
         ("setHostnameAsFQDN", False, True),
         ("ephemeralContainers", [], [{"name": "debug"}]),
-        ("securityContext", {"runAsNonRoot": False}, {"runAsNonRoot": True}),
         ("securityContext", {"seccompProfile": {"type": "Unconfined"}}, {"seccompProfile": {"type": "RuntimeDefault"}}),
-        ("securityContext", {"sysctls": None}, {"runAsUser": 0}),
+        ("securityContext", {"sysctls": None}, {"fsGroup": 0}),
         ("subdomain", "", "burrow"),
     ],
     ids=lambda value: json.dumps(value),
@@ -328,10 +328,10 @@ def containers(draw: st.DrawFn, *, name: str, kind: ContainerKind, volumes: list
 
 UNUSED: dict[FieldPath, object] = {
     ("spec", "tolerations"): [{"operator": "Exists"}],
-    ("spec", "hostNetwork"): True,
+    ("spec", "hostIPC"): True,
     ("spec", "priority"): 0,
     ("spec", "containers", 0, "imagePullPolicy"): "Never",
-    ("spec", "containers", 0, "ports"): [{"containerPort": 80}],
+    ("spec", "containers", 0, "resizePolicy"): [{"resourceName": "cpu"}],
 }
 
 

@@ -55,7 +55,10 @@ BASE: Final[dict[str, Any]] = {
 }
 ALTERNATIVES: Final = (("hostPath", "emptyDir"), ("value", "valueFrom"), ("exec", "sleep"))
 """Fields of which an object has one."""
-EXAMPLES: Final[dict[str | int, object]] = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
+EXAMPLES: Final[dict[str | int, object]] = {
+    "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}},
+    "ports": [{"containerPort": 80}],
+}
 """What is made of fields on the way that may not be empty."""
 
 WRONG: Final[dict[type, list[object]]] = {

@@ -33,7 +33,7 @@ def test_labels_and_annotations_are_replaced() -> None:
             pod(policy=RestartPolicy.NEVER, volumes=(Volume("v", EmptyDir()),)),
             ["spec.restartPolicy", "spec.volumes"],
         ),
-        (replace(pod(), unused={("spec", "hostNetwork"): True}), ["spec.hostNetwork"]),
+        (replace(pod(), unused={("spec", "hostIPC"): True}), ["spec.hostIPC"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from plugbay.model.pods import Container, FieldPath, HostPath, Pod, Volume, VolumeMount
 from plugbay.node.manifest.report import Report
 from plugbay.node.manifest.resource_checks import check_resources, invalid
+from plugbay.node.manifest.security import check_security
 
 MAX_NAME: Final = 253
 MAX_LABEL: Final = 63
@@ -63,6 +64,12 @@ def check_pod(pod: Pod, report: Report) -> None:
     for path, container in containers:
         _check_container(container, path, report)
         _check_volumes_exist(container, path, pod, report)
+        check_security(container.security, (*path, "securityContext"), report)
+    check_security(spec.security, ("spec", "securityContext"), report)
+    if spec.hostname:
+        _check_label(spec.hostname, ("spec", "hostname"), report)
+    if spec.runtime_class:
+        _check_subdomain(spec.runtime_class, ("spec", "runtimeClassName"), report)
 
 
 def _numbered(name: str, items: Iterable[_Item]) -> Iterator[tuple[FieldPath, _Item]]:

@@ -11,6 +11,7 @@ from plugbay.errors import InvalidDocument, InvalidManifest
 from plugbay.model.pods import FieldPath, Pod
 from plugbay.node.manifest.checks import check_pod
 from plugbay.node.manifest.lifecycle_checks import check_lifecycles
+from plugbay.node.manifest.ports import check_ports
 from plugbay.node.manifest.report import ManifestWarning, Report, Strictness, raise_problems
 from plugbay.node.manifest.schema import POD
 from plugbay.node.manifest.server_filled import without_token_volumes
@@ -106,9 +107,22 @@ def _read_pod(value: object, report: Report) -> Pod | None:
         if "hostPath" in volume and "emptyDir" in volume:
             report.problem(("spec", "volumes", index), "may not specify more than 1 volume type")
     check_lifecycles(v1.get("spec", {}), report)
+    _check_ports(v1, report)
     pod = pod_of(v1, unused=walk.unused)
     check_pod(pod, report)
     return pod
+
+
+def _check_ports(v1: V1Pod, report: Report) -> None:
+    spec = v1.get("spec", {})
+    on_host = spec.get("hostNetwork", False)
+    for name, containers in (
+        ("initContainers", spec.get("initContainers", [])),
+        ("containers", spec.get("containers", [])),
+    ):
+        for index, container in enumerate(containers):
+            path = ("spec", name, index, "ports")
+            check_ports(container.get("ports", []), path, report, host_network=on_host)
 
 
 def _is_pod(value: dict[str, object], report: Report) -> bool:

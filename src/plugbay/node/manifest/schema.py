@@ -66,19 +66,24 @@ _METADATA: Final = Table(
     | _unsupported("finalizers")
 )
 
-# The process runtime confines nothing: what asks for more rights than a plain process changes nothing either, what
-# asks for less cannot be honoured.
-_ANY_SECURITY: Final[Mapping[str, Field]] = _unsupported(
-    "runAsGroup", "runAsNonRoot", "runAsUser", "seLinuxOptions", "windowsOptions"
+# A runtime that confines nothing refuses containers that ask for fewer rights than a plain process has.
+_ANY_SECURITY: Final[Mapping[str, Field]] = (
+    _used(runAsGroup=Whole(), runAsNonRoot=Flag(), runAsUser=Whole()) | _unsupported("seLinuxOptions", "windowsOptions")
 ) | _unsupported_but(seccompProfile={"type": "Unconfined"}, appArmorProfile={"type": "Unconfined"})
 _CONTAINER_SECURITY: Final = Table(
     {**_ANY_SECURITY}
-    | _unsupported("capabilities", "privileged", "readOnlyRootFilesystem")
-    | _unsupported_but(allowPrivilegeEscalation=True, procMount="Default")
+    | _used(
+        allowPrivilegeEscalation=Flag(),
+        capabilities=Table(_used(add=ListOf(_TEXT), drop=ListOf(_TEXT))),
+        privileged=Flag(),
+        readOnlyRootFilesystem=Flag(),
+    )
+    | _unsupported_but(procMount="Default")
 )
 _POD_SECURITY: Final = Table(
     {**_ANY_SECURITY}
-    | _unsupported("fsGroup", "seLinuxChangePolicy", "supplementalGroups", "sysctls")
+    | _used(supplementalGroups=ListOf(Whole()))
+    | _unsupported("fsGroup", "seLinuxChangePolicy", "sysctls")
     | _unsupported_but(fsGroupChangePolicy="Always", supplementalGroupsPolicy="Merge")
 )
 
@@ -102,6 +107,10 @@ _VOLUME_MOUNT: Final = Table(
     | _unsupported_but(mountPropagation="None", recursiveReadOnly="Disabled")
 )
 
+_PORT: Final = Table(
+    _used(name=_TEXT, containerPort=Whole(), hostPort=Whole(), hostIP=_TEXT, protocol=Text(("TCP", "UDP", "SCTP")))
+)
+
 _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
     _used(
         name=_TEXT,
@@ -114,10 +123,10 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
         volumeMounts=ListOf(_VOLUME_MOUNT),
         lifecycle=_LIFECYCLE,
         securityContext=_CONTAINER_SECURITY,
+        ports=ListOf(_PORT),
     )
     | _unused(
         imagePullPolicy=Text(("Always", "IfNotPresent", "Never")),
-        ports=_LIST,
         resizePolicy=_LIST,
         terminationMessagePath=_TEXT,
         terminationMessagePolicy=Text(("File", "FallbackToLogsOnError")),
@@ -187,6 +196,9 @@ _SPEC: Final = Table(
         activeDeadlineSeconds=Whole(),
         nodeName=_TEXT,
         securityContext=_POD_SECURITY,
+        hostNetwork=Flag(),
+        hostname=_TEXT,
+        runtimeClassName=_TEXT,
     )
     # Placement: there is one node.
     | _unused(
@@ -207,12 +219,11 @@ _SPEC: Final = Table(
         serviceAccount=_TEXT,
         serviceAccountName=_TEXT,
     )
-    # Sharing with the host: processes share everything anyway. Without dnsConfig the policy picks between resolvers
-    # of a cluster we do not have and the host's.
+    # Sharing with the host, which the oci runtime refuses; plain processes share everything anyway. Without dnsConfig
+    # the policy picks between resolvers of a cluster we do not have and the host's.
     | _unused(
         dnsPolicy=Text(("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")),
         hostIPC=Flag(),
-        hostNetwork=Flag(),
         hostPID=Flag(),
         shareProcessNamespace=Flag(),
     )
@@ -220,13 +231,11 @@ _SPEC: Final = Table(
         "dnsConfig",
         "ephemeralContainers",
         "hostAliases",
-        "hostname",
         "hostnameOverride",
         "overhead",
         "readinessGates",
         "resourceClaims",
         "resources",
-        "runtimeClassName",
         "schedulingGates",
         "schedulingGroup",
         "setHostnameAsFQDN",

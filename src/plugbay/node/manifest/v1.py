@@ -26,6 +26,8 @@ from plugbay.model.pods import (
 )
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
+from plugbay.node.manifest.ports import V1Port, ports_of, ports_to_v1
+from plugbay.node.manifest.security import V1Security, security_of, security_to_v1
 
 
 class V1Metadata(TypedDict, total=False):
@@ -92,6 +94,8 @@ class V1Container(TypedDict, total=False):
     volumeMounts: list[V1VolumeMount]
     lifecycle: V1Lifecycle
     restartPolicy: str
+    ports: list[V1Port]
+    securityContext: V1Security
 
 
 class V1HostPath(TypedDict, total=False):
@@ -113,6 +117,10 @@ class V1Spec(TypedDict, total=False):
     terminationGracePeriodSeconds: int
     activeDeadlineSeconds: int
     nodeName: str
+    hostNetwork: bool
+    hostname: str
+    runtimeClassName: str
+    securityContext: V1Security
 
 
 class V1Pod(TypedDict, total=False):
@@ -128,6 +136,7 @@ def pod_of(v1: V1Pod, *, unused: Mapping[FieldPath, object]) -> Pod:
     """``v1`` as a value, defaults filled in like the API server; what must be there and is not becomes empty."""
     metadata = v1.get("metadata", {})
     spec = v1.get("spec", {})
+    on_host = spec.get("hostNetwork", False)
     return Pod(
         name=metadata.get("name", ""),
         namespace=metadata.get("namespace") or DEFAULT_NAMESPACE,
@@ -136,13 +145,21 @@ def pod_of(v1: V1Pod, *, unused: Mapping[FieldPath, object]) -> Pod:
         annotations=metadata.get("annotations", {}),
         generate_name=metadata.get("generateName", ""),
         spec=PodSpec(
-            init_containers=tuple(_container(each, _init_kind(each)) for each in spec.get("initContainers", [])),
-            containers=tuple(_container(each, ContainerKind.APP) for each in spec.get("containers", [])),
+            init_containers=tuple(
+                _container(each, _init_kind(each), on_host=on_host) for each in spec.get("initContainers", [])
+            ),
+            containers=tuple(
+                _container(each, ContainerKind.APP, on_host=on_host) for each in spec.get("containers", [])
+            ),
             volumes=tuple(_volume(each) for each in spec.get("volumes", [])),
             restart_policy=RestartPolicy(spec.get("restartPolicy", RestartPolicy.ALWAYS.value)),
             termination_grace_period_s=spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_PERIOD_S),
             node_name=spec.get("nodeName") or None,
             active_deadline_s=spec.get("activeDeadlineSeconds"),
+            host_network=on_host,
+            hostname=spec.get("hostname", ""),
+            runtime_class=spec.get("runtimeClassName", ""),
+            security=security_of(spec.get("securityContext", {})),
         ),
         unused=unused,
     )
@@ -152,7 +169,7 @@ def _init_kind(v1: V1Container) -> ContainerKind:
     return ContainerKind.SIDECAR if "restartPolicy" in v1 else ContainerKind.INIT
 
 
-def _container(v1: V1Container, kind: ContainerKind) -> Container:
+def _container(v1: V1Container, kind: ContainerKind, *, on_host: bool) -> Container:
     resources = v1.get("resources", {})
     limits = resources.get("limits", {})
     return Container(
@@ -168,6 +185,8 @@ def _container(v1: V1Container, kind: ContainerKind) -> Container:
         kind=kind,
         post_start=_hook(v1.get("lifecycle", {}).get("postStart")),
         pre_stop=_hook(v1.get("lifecycle", {}).get("preStop")),
+        ports=ports_of(v1.get("ports", []), host_network=on_host),
+        security=security_of(v1.get("securityContext", {})),
     )
 
 
@@ -229,7 +248,13 @@ def _spec_to_v1(spec: PodSpec) -> dict[str, object]:
         **_written(volumes=[_volume_to_v1(each) for each in spec.volumes], nodeName=spec.node_name),
         "restartPolicy": spec.restart_policy.value,
         "terminationGracePeriodSeconds": spec.termination_grace_period_s,
-        **_written(activeDeadlineSeconds=spec.active_deadline_s),
+        **_written(
+            activeDeadlineSeconds=spec.active_deadline_s,
+            hostNetwork=spec.host_network,
+            hostname=spec.hostname,
+            runtimeClassName=spec.runtime_class,
+            securityContext=security_to_v1(spec.security),
+        ),
     }
 
 
@@ -247,6 +272,8 @@ def _container_to_v1(container: Container) -> dict[str, object]:
             for each in container.volume_mounts
         ],
         lifecycle=_written(postStart=_hook_to_v1(container.post_start), preStop=_hook_to_v1(container.pre_stop)),
+        ports=ports_to_v1(container.ports),
+        securityContext=security_to_v1(container.security),
         restartPolicy=RestartPolicy.ALWAYS.value if container.kind is ContainerKind.SIDECAR else None,
     )
 
