@@ -7,7 +7,7 @@ import inspect
 import pickle
 import pkgutil
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_type_hints
 
 import pytest
@@ -23,6 +23,7 @@ SAMPLES: Final = {
     int: 404,
     int | None: None,
     Sequence[str]: ("main", "side"),
+    Mapping[str, str]: {"crun": "not found"},
     Sequence[InvalidManifest]: (InvalidManifest("is twice", field="spec", line=3, source="pod.yaml"),),
 }
 

@@ -16,6 +16,7 @@ from plugbay.cli.parsing import (
     duration_s,
 )
 from plugbay.cli.release_options import add_release_options
+from plugbay.cli.runtime_options import add_runtime_options
 from plugbay.cli.topology_options import add_topology_options
 
 
@@ -65,7 +66,8 @@ def _add_up(commands: Subparsers) -> CommandParser:
     parser = commands.add_parser(
         "up",
         help="run the node in the foreground until SIGTERM or Ctrl-C",
-        description="Run a node on a root of its own: a device manager for plugins, and pods as plain processes. "
+        description="Run a node on a root of its own: a device manager for plugins, and pods as plain processes "
+        "or as containers of crun or runc. "
         "SIGTERM or Ctrl-C stops the node and leaves its pods running; the next `node up` takes them over.",
     )
     parser.add_argument("--name", metavar="NAME", help="the node's name (default: the host name)")
@@ -96,6 +98,7 @@ def _add_up(commands: Subparsers) -> CommandParser:
         help="what becomes of a running pod when one of its devices turns unhealthy: its status tells, or it fails and "
         "is stopped (default: %(default)s)",
     )
+    add_runtime_options(parser)
     add_topology_options(parser)
     add_release_options(parser)
     parser.add_argument(

@@ -13,6 +13,7 @@ from plugbay.cli.logs import configure_logs
 from plugbay.cli.output import show
 from plugbay.cli.release_options import release_limits
 from plugbay.cli.roots import chosen_root
+from plugbay.cli.runtime_options import oci_config
 from plugbay.manager.config import ForeignCheckpoint
 from plugbay.manager.gates import parse_feature_gates
 from plugbay.node.config import DeviceFailure, NodeConfig
@@ -42,6 +43,7 @@ def run_node_up(args: argparse.Namespace) -> int:
         ),
         fake_numa_nodes=args.fake_numa_nodes,
         metrics=None if args.metrics is None else parse_address(args.metrics),
+        oci=oci_config(args),
     )
     asyncio.run(_serve(config))
     return 0
@@ -71,10 +73,14 @@ def _stop(stop: asyncio.Event) -> None:
 
 
 def _greeting(config: NodeConfig) -> str:
+    runtime = "process; it isolates nothing: containers are plain processes of this user on this host"
+    if config.oci is not None:
+        network = "the host's network" if config.oci.cni_configuration is None else "networks of their own"
+        runtime = f"oci; containers see {config.oci.rootfs} as their root, read-only, and pods have {network}"
     return (
         f"root:            {config.root}\n"
         f"control socket:  {config.control_socket}\n"
         f"kubelet socket:  {config.kubelet_paths.registration_socket}\n"
-        "runtime:         process; it isolates nothing: containers are plain processes of this user on this host\n"
+        f"runtime:         {runtime}\n"
         "SIGTERM or Ctrl-C stops the node and leaves its pods running.\n"
     )

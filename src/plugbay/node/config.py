@@ -25,6 +25,25 @@ class DeviceFailure(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class OciConfig:
+    """How the oci runtime runs containers.
+
+    Attributes:
+        engine: name or path of the engine; None is the first of crun and runc that works.
+        rootfs: the directory that root file systems are made of.
+        cdi_directories: of CDI spec files, weakest first.
+        cni_configuration: directory of network configurations; None puts all pods on the host's network.
+        cni_binaries: directories of network plugins.
+    """
+
+    engine: str | None
+    rootfs: Path
+    cdi_directories: tuple[Path, ...]
+    cni_configuration: Path | None
+    cni_binaries: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeConfig:
     """
     Attributes:
@@ -44,6 +63,7 @@ class NodeConfig:
         fake_numa_nodes: so many NUMA nodes the node pretends to have, for trying policies and plugins; None is for
             the machine's own.
         metrics: where metrics, probes and status are answered; None is nowhere.
+        oci: how containers are confined; None is the process runtime, which does not.
     """
 
     root: Path
@@ -61,6 +81,7 @@ class NodeConfig:
     topology: TopologySettings = DEFAULT_SETTINGS
     fake_numa_nodes: int | None = None
     metrics: Address | None = None
+    oci: OciConfig | None = None
 
     @property
     def kubelet_paths(self) -> KubeletPaths:
@@ -85,6 +106,11 @@ class NodeConfig:
     @property
     def containers(self) -> Path:
         return self.root / "containers"
+
+    @property
+    def oci_dir(self) -> Path:
+        """All of the oci runtime: containers, sandboxes, and what engine and network plugins keep."""
+        return self.root / "oci"
 
     @property
     def pods(self) -> Path:

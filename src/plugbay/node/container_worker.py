@@ -16,7 +16,9 @@ from plugbay.model.downward import with_field_values
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.expansion import container_argv, container_env
 from plugbay.model.ids import PodUid
+from plugbay.model.limits import cgroup_limits
 from plugbay.model.pods import Container
+from plugbay.model.security import effective_security, non_root_violation
 from plugbay.node.adoption import lost, terminated
 from plugbay.node.backoff import Backoff, go_duration
 from plugbay.node.events import ObjectRef, pod_ref
@@ -117,7 +119,7 @@ class ContainerWorker:
         await uninterrupted(self._parts.tasks, partial(self._start_instance, spec))
 
     def _spec(self, pod: PodRecord, edits: ContainerEdits) -> ContainerSpec:
-        container = with_field_values(self._container, pod.pod, host_ip=HOST_IP)
+        container = with_field_values(self._container, pod.pod, host_ip=HOST_IP, pod_ips=pod.ips)
         return ContainerSpec(
             pod_uid=pod.uid,
             namespace=pod.pod.namespace,
@@ -130,6 +132,10 @@ class ContainerWorker:
             env=container_env(container),
             mounts=container_mounts(container, self._volumes),
             edits=edits,
+            hostname=pod.pod.spec.hostname,
+            security=effective_security(pod=pod.pod.spec.security, container=container.security),
+            limits=cgroup_limits(container.requests, container.limits),
+            runtime_class=pod.pod.spec.runtime_class,
         )
 
     def _report_end(self, end: Terminated) -> None:
@@ -144,6 +150,10 @@ class ContainerWorker:
         """Start and record as one step: a process that nobody knows of could not be stopped."""
         if not spec.argv:
             self._fail("CreateContainerError", "no command specified: an image's own command is not known here")
+            return
+        if problem := non_root_violation(spec.security):
+            where = f'(pod: "{self._pod.full_name}", container: {self._container.name})'
+            self._fail("CreateContainerConfigError", f"{problem} {where}")
             return
         try:
             state = await self._parts.runtime.start(spec)

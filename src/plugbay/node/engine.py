@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from plugbay.errors import InstanceNotFound, InvalidManifest, StoreUnusable
+from plugbay.errors import InstanceNotFound, InvalidManifest, SandboxFailed, StoreUnusable
 from plugbay.manager.operations import OperationKind
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S, Pod, with_identity
@@ -193,7 +193,7 @@ class PodEngine:
                 self.binder.enqueue(adopted.uid)
             elif adopted.stage is not Stage.ENDED:
                 self._start_worker(adopted.uid)
-        self._clear_away(by_pod)
+        await self._clear_away(by_pod)
 
     # --- workers ----------------------------------------------------------------------------------------------------
 
@@ -262,11 +262,12 @@ class PodEngine:
 
     # --- what is left from before -----------------------------------------------------------------------------------
 
-    def _clear_away(self, by_pod: Mapping[PodUid, list[ContainerState]]) -> None:
+    async def _clear_away(self, by_pod: Mapping[PodUid, list[ContainerState]]) -> None:
         """Stop what belongs to no pod, and free what pods hold that are no more."""
         kept = {id for record in self._parts.pods for each in record.containers.values() for id in each.instances()}
         unknown = _by_pod(each for instances in by_pod.values() for each in instances if each.id not in kept)
-        for uid in unknown.keys() | self._parts.devices.assigned_pods():
+        sandboxes = await self._parts.sandboxes.pods()
+        for uid in unknown.keys() | self._parts.devices.assigned_pods() | sandboxes:
             self._spawn(partial(self._remove, uid, unknown.get(uid, ())))
 
     async def _remove(self, uid: PodUid, instances: Iterable[ContainerState]) -> None:
@@ -280,9 +281,21 @@ class PodEngine:
             except InstanceNotFound:
                 continue
         if uid not in self._parts.pods:
+            await self._remove_sandbox(uid)
             await self._parts.devices.release_pod(uid, reason=ReleaseReason.ORPHANED)
         elif self._parts.pods[uid].stage not in HOLDS_RESOURCES:
+            await self._remove_sandbox(uid)
             await self._parts.devices.release_pod(uid)
+
+    async def _remove_sandbox(self, uid: PodUid) -> None:
+        while True:
+            try:
+                await self._parts.sandboxes.remove(uid)
+            except SandboxFailed as error:
+                logger.warning("the sandbox of pod %s, which is no more, stays for now: %s", uid, error)
+                await self._parts.clock.sleep(RETRY_S)
+            else:
+                return
 
 
 @asynccontextmanager

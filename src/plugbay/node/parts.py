@@ -21,6 +21,7 @@ from plugbay.node.cordon import Cordon
 from plugbay.node.events import EventLog
 from plugbay.node.pods import PodTable
 from plugbay.node.runtimes.port import ContainerRuntime
+from plugbay.node.runtimes.sandboxes import HostSandboxes, Sandboxes
 from plugbay.node.volumes import Volumes
 from plugbay.ops.clock import Clock
 
@@ -65,6 +66,7 @@ class NodeParts:
     Attributes:
         tasks: lives as long as the engine.
         rejections: pods that were not admitted, by reason.
+        sandboxes: of the runtime.
     """
 
     name: str
@@ -78,6 +80,7 @@ class NodeParts:
     on_device_failure: DeviceFailure
     tasks: asyncio.TaskGroup
     rejections: Counter[str] = field(default_factory=Counter)
+    sandboxes: Sandboxes = field(default_factory=HostSandboxes)
 
 
 async def uninterrupted(tasks: asyncio.TaskGroup, work: Callable[[], Awaitable[Result]]) -> Result:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import VolumeUnusable
+from plugbay.errors import SandboxFailed, VolumeUnusable
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container
 from plugbay.model.releases import ReleaseReason
@@ -20,9 +21,10 @@ from plugbay.node.container_worker import ContainerWorker
 from plugbay.node.device_failure import device_failure
 from plugbay.node.events import EventType, pod_ref
 from plugbay.node.lifecycle import Stage, Step
-from plugbay.node.parts import NodeParts, run_until
+from plugbay.node.parts import NodeParts, run_until, uninterrupted
 from plugbay.node.records import Failure, PodRecord, Rejection
 from plugbay.node.restart_policy import is_over
+from plugbay.node.sandbox_request import sandbox_spec
 from plugbay.node.status import is_initialized
 from plugbay.node.stopping import PodStopper
 
@@ -111,7 +113,9 @@ class PodWorker:
         await self._finish()
 
     async def _run(self) -> None:
-        await self._run_containers(await self._prepare_volumes())
+        volumes = await self._prepare_volumes()
+        await self._prepare_sandbox()
+        await self._run_containers(volumes)
 
     async def _keep_deadline(self) -> None:
         """Fail a pod that is active for too long; a restart of the node does not start its time again."""
@@ -145,6 +149,34 @@ class PodWorker:
             except VolumeUnusable as error:
                 self._parts.events.warning(pod_ref(self._record.pod), "FailedMount", str(error))
                 await self._parts.clock.sleep(backoff.next_delay_s())
+
+    async def _prepare_sandbox(self) -> None:
+        """The recorded addresses are those of the sandbox that is there now."""
+        spec = sandbox_spec(self._record.pod)
+        backoff = Backoff()
+        while True:
+            try:
+                # As one step: what a cancelled thread makes later nobody would remove.
+                ips = await uninterrupted(self._parts.tasks, partial(self._parts.sandboxes.run, spec))
+            except SandboxFailed as error:
+                problem = f"Failed to create pod sandbox: {error}"
+                self._parts.events.warning(pod_ref(self._record.pod), "FailedCreatePodSandBox", problem)
+                await self._parts.clock.sleep(backoff.next_delay_s())
+            else:
+                self._parts.pods.put(replace(self._record, ips=ips))
+                return
+
+    async def _remove_sandbox(self) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                await uninterrupted(self._parts.tasks, partial(self._parts.sandboxes.remove, self._uid))
+            except SandboxFailed as error:
+                problem = f"error killing pod: failed to KillPodSandbox: {error}"
+                self._parts.events.warning(pod_ref(self._record.pod), "FailedKillPod", problem)
+                await self._parts.clock.sleep(backoff.next_delay_s())
+            else:
+                return
 
     async def _run_containers(self, volumes: Mapping[str, Path]) -> None:
         """Returns when every app container has ended for good, or an init container failed for good."""
@@ -196,6 +228,7 @@ class PodWorker:
         for name, container in self._record.containers.items():
             if (end := container.newest_end()) is not None and end.id is not None:
                 self._parts.devices.container_ended(self._uid, name, end.id)
+        await self._remove_sandbox()
         await asyncio.to_thread(self._parts.volumes.remove, self._uid)
         await self._parts.devices.release_pod(self._uid, reason=reason)
         await run_until(self._forced, self._parts.devices.until_deallocated(self._uid))

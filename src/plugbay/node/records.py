@@ -130,6 +130,7 @@ class PodRecord:
         unschedulable: the scheduler's words, while it has none.
         started_at: when the node took it up.
         health: of the devices it holds, as its status tells; not kept, but asked for again.
+        ips: the addresses of its sandbox, ``podIP`` first; not kept, but asked for again.
         version: grows with each change of any pod; v1's resource version.
     """
 
@@ -144,6 +145,7 @@ class PodRecord:
     rejection: Rejection | None = None
     failure: Failure | None = None
     health: DevicesHealth = field(default_factory=dict)
+    ips: tuple[str, ...] = ()
     version: int = field(default=0, compare=False)
 
     @property

@@ -35,7 +35,7 @@ from plugbay.node.pods import PodTable
 from plugbay.node.podstore import open_pod_store
 from plugbay.node.records import PodRecord
 from plugbay.node.root_guard import take_root
-from plugbay.node.runtimes.process.runtime import ProcessRuntime
+from plugbay.node.runtime_choice import open_runtime
 from plugbay.node.volumes import Volumes
 from plugbay.ops.clock import Clock
 from plugbay.ops.http import serve_http
@@ -62,8 +62,8 @@ async def run_node(
         ready: called once the control socket answers.
 
     Raises:
-        PathTooLong, PathUnusable, RootInUse, KubeletIsLive, StoreUnusable, UnusableTopology: it cannot start; nothing
-            was changed.
+        PathTooLong, PathUnusable, RootInUse, KubeletIsLive, StoreUnusable, UnusableTopology, EngineUnusable: it cannot
+            start; nothing was changed.
         OperatorError: something it needs was taken away.
     """
     try:
@@ -115,11 +115,13 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
                 gates=config.gates,
             )
         )
-        runtime = await asyncio.to_thread(ProcessRuntime, config.containers, environ=environ, clock=clock.now)
+        chosen = await asyncio.to_thread(open_runtime, config, environ=environ, clock=clock)
+        logger.info("containers are run by %s", chosen.about)
         parts = NodeParts(
             name=name,
             devices=manager,
-            runtime=runtime,
+            runtime=chosen.runtime,
+            sandboxes=chosen.sandboxes,
             pods=pods,
             events=EventLog(store, clock, stored=stored.events),
             volumes=Volumes(config.pods),

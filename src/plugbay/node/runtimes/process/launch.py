@@ -62,6 +62,8 @@ def check_paths(spec: ContainerSpec) -> None:
 
     Source: containerd 2.1.9 ``internal/cri``, ``pkg/oci``; ``device access at`` is runc 1.3's text.
     """
+    if restrictions := ", ".join(spec.security.restrictions()):
+        raise _refusal(f"the process runtime cannot confine a container, as {restrictions} of its pod would have it")
     if spec.edits.cdi_devices:
         names = ", ".join(spec.edits.cdi_devices)
         raise _refusal(f"CDI device injection failed: the process runtime cannot inject CDI devices {names}")

@@ -1,0 +1,78 @@
+"""Options of what containers run in."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from plugbay.errors import UsageError
+
+if TYPE_CHECKING:
+    from plugbay.node.config import OciConfig
+
+_CDI_DIRECTORIES: Final = "/etc/cdi,/var/run/cdi"
+_CNI_BINARIES: Final = "/opt/cni/bin,/usr/lib/cni"
+_OF_OCI: Final = ("oci_engine", "oci_rootfs", "cdi_spec_dirs", "cni_conf_dir", "cni_bin_dir")
+
+
+def add_runtime_options(parser: argparse.ArgumentParser) -> None:
+    """Which runtime, and how the oci runtime does it."""
+    parser.add_argument(
+        "--runtime",
+        choices=("process", "oci"),
+        default="process",
+        help="what containers are: plain processes on the host, or real ones made by crun or runc "
+        "(default: %(default)s)",
+    )
+    group = parser.add_argument_group("options of --runtime oci")
+    group.add_argument(
+        "--oci-engine",
+        metavar="NAME|PATH",
+        help="the engine (default: the first of crun and runc that works on this machine)",
+    )
+    group.add_argument(
+        "--oci-rootfs",
+        metavar="DIR",
+        type=Path,
+        help="the root file system of containers, which see it read-only (default: /)",
+    )
+    group.add_argument(
+        "--cdi-spec-dirs",
+        metavar="DIR,...",
+        help=f"where CDI specs are, later ones stronger (default: {_CDI_DIRECTORIES})",
+    )
+    group.add_argument(
+        "--cni-conf-dir",
+        metavar="DIR",
+        type=Path,
+        help="put pods on the network that the first configuration in DIR describes (default: the host's network)",
+    )
+    group.add_argument("--cni-bin-dir", metavar="DIR,...", help=f"where network plugins are (default: {_CNI_BINARIES})")
+
+
+def oci_config(args: argparse.Namespace) -> OciConfig | None:
+    """What the options say of the oci runtime; None if another one was chosen.
+
+    Raises:
+        UsageError: an option was given that the chosen runtime does not have.
+    """
+    from plugbay.node.config import OciConfig
+
+    if args.runtime != "oci":
+        given = [name for name in _OF_OCI if getattr(args, name) is not None]
+        if given:
+            option = "--" + given[0].replace("_", "-")
+            raise UsageError(f"{option} needs --runtime oci: the process runtime confines nothing")
+        return None
+    return OciConfig(
+        args.oci_engine,
+        (args.oci_rootfs or Path("/")).absolute(),
+        _paths(args.cdi_spec_dirs or _CDI_DIRECTORIES),
+        args.cni_conf_dir and args.cni_conf_dir.absolute(),
+        _paths(args.cni_bin_dir or _CNI_BINARIES),
+    )
+
+
+def _paths(text: str) -> tuple[Path, ...]:
+    return tuple(Path(each).absolute() for each in text.split(",") if each)

@@ -1,0 +1,97 @@
+"""The runtime that a node was told to use, with its sandboxes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from plugbay.cni.cache import ResultCache
+from plugbay.cni.invoke import Plugins
+from plugbay.cni.runtime import CniRuntime
+from plugbay.errors import PathUnusable
+from plugbay.kernel.capabilities import held_capabilities
+from plugbay.kernel.files import write_durably
+from plugbay.node.config import NodeConfig, OciConfig
+from plugbay.node.network import PodNetwork
+from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
+from plugbay.node.runtimes.oci.engines import Engine, choose_engine
+from plugbay.node.runtimes.oci.handlers import handler_of
+from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
+from plugbay.node.runtimes.port import ContainerRuntime
+from plugbay.node.runtimes.process.launch import DEFAULT_PATH
+from plugbay.node.runtimes.process.runtime import ProcessRuntime
+from plugbay.node.runtimes.sandboxes import HostSandboxes, Network, Sandboxes
+from plugbay.ops.clock import Clock
+
+_PROC: Final = Path("/proc")
+_CONTAINERS: Final = "containers"
+_NO_NETWORKS: Final = "no-networks"
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRuntime:
+    """``about`` is who runs the containers, and who was passed over."""
+
+    runtime: ContainerRuntime
+    sandboxes: Sandboxes
+    about: str
+
+
+def open_runtime(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock) -> ChosenRuntime:
+    """The runtime of ``config``; finding an engine takes some 0.1 s.
+
+    Raises:
+        EngineUnusable: no OCI engine works here.
+        PathUnusable: the root file system for containers is no directory, or the node's pods have another runtime.
+    """
+    if config.oci is None:
+        _refuse_foreign(config.oci_dir / _CONTAINERS, runtime="oci")
+        runtime = ProcessRuntime(config.containers, environ=environ, clock=clock.now)
+        return ChosenRuntime(runtime, HostSandboxes(), "nobody: they are plain processes")
+    return _open_oci(config, config.oci, environ=environ, clock=clock)
+
+
+def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str], clock: Clock) -> ChosenRuntime:
+    if not oci.rootfs.is_dir():
+        raise PathUnusable(str(oci.rootfs), "is no directory, and containers need one for their root file system")
+    _refuse_foreign(config.containers, runtime="process")
+    search_path = environ.get("PATH", os.defpath) + ":" + DEFAULT_PATH
+    engine = choose_engine(oci.engine, search_path=search_path, state_dir=config.oci_dir / "engine")
+    # Nodes on one machine must not meet below the cgroup roots, where pod UIDs alone may be equal.
+    cgroup_parent = f"plugbay-{hashlib.sha256(os.fsencode(config.root)).hexdigest()[:8]}"
+    places = SandboxPlaces(config.oci_dir / "sandboxes", config.oci_dir / "netns", cgroup_parent)
+    cache = ResultCache(config.oci_dir / "cni", write=write_durably)
+    plugins = Plugins(oci.cni_binaries, environ=environ)
+    sandboxes = OciSandboxes(
+        places,
+        PodNetwork(CniRuntime(plugins, cache), oci.cni_configuration or config.oci_dir / _NO_NETWORKS, proc_root=_PROC),
+        default=Network.HOST if oci.cni_configuration is None else Network.POD,
+        has_handler=lambda name: handler_of(name, engine=engine.kind) is not None,
+    )
+    grounds = Grounds(
+        oci.rootfs,
+        cgroup_parent,
+        held_capabilities(proc_root=_PROC),
+        oci.cdi_directories,
+        network_of=sandboxes.network_of,
+    )
+    runtime = ProcessRuntime(
+        config.oci_dir / _CONTAINERS, environ=environ, clock=clock.now, confinement=OciConfinement(engine, grounds)
+    )
+    return ChosenRuntime(runtime, sandboxes, _about(engine))
+
+
+def _refuse_foreign(containers: Path, *, runtime: str) -> None:
+    """Neither runtime can look after the other one's containers."""
+    if containers.is_dir() and any(containers.iterdir()):
+        problem = f"holds containers of the {runtime} runtime; delete their pods with --runtime {runtime} first"
+        raise PathUnusable(str(containers), problem)
+
+
+def _about(engine: Engine) -> str:
+    passed_over = "".join(f"; {name} does not work here: {problem}" for name, problem in engine.passed_over.items())
+    return f"{engine.version} ({engine.program}){passed_over}"

@@ -1,0 +1,199 @@
+"""Sandboxes of the oci runtime: a network namespace that CNI has set up, and the cgroup of the pod's containers.
+
+A file per sandbox tells what there is to undo. It is written before anything is made, so that a node that is killed
+at any moment leaves nothing that its successor does not know of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from plugbay.cni.capabilities import unserved
+from plugbay.cni.chain import Attachment
+from plugbay.cni.config import is_valid_name
+from plugbay.errors import (
+    InvalidBandwidth,
+    InvalidNetworkConfig,
+    NetworkNotFound,
+    PlugbayError,
+    SandboxFailed,
+)
+from plugbay.kernel.cgroups import remove_cgroup
+from plugbay.kernel.files import write_durably
+from plugbay.kernel.netns import is_netns, make_netns, remove_netns
+from plugbay.kernel.processes import read_boot_id
+from plugbay.model.ids import PodUid
+from plugbay.node.network import PodNetwork, pod_args
+from plugbay.node.network_request import capabilities_of
+from plugbay.node.runtimes.oci.confinement import pod_cgroup
+from plugbay.node.runtimes.sandboxes import Network, SandboxSpec, no_handler
+
+logger = logging.getLogger(__name__)
+
+_PROC: Final = Path("/proc")
+
+
+class SandboxRecord(msgspec.Struct, frozen=True):
+    """One file. ``ips`` is empty until the network is complete; ``netns`` for a pod on the host's network."""
+
+    pod_uid: PodUid
+    boot_id: str
+    container_id: str
+    netns: str = ""
+    args: tuple[tuple[str, str], ...] = ()
+    capabilities: dict[str, Any] = {}
+    ips: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxPlaces:
+    """``records`` holds the files, ``namespaces`` the namespaces; ``cgroup_parent`` begins the names of cgroups."""
+
+    records: Path
+    namespaces: Path
+    cgroup_parent: str
+
+
+class OciSandboxes:
+    """For `plugbay.node.runtimes.sandboxes.Sandboxes`.
+
+    Args:
+        network: where pods are put that are not on the host's network, and taken off again.
+        default: the network of pods that do not choose.
+        has_handler: whether there is a handler for a runtime class.
+    """
+
+    def __init__(
+        self,
+        places: SandboxPlaces,
+        network: PodNetwork,
+        *,
+        default: Network,
+        has_handler: Callable[[str], bool],
+    ) -> None:
+        self._places = places
+        self._network = network
+        self._default = default
+        self._has_handler = has_handler
+        self._boot_id = read_boot_id(_PROC)
+
+    def network_of(self, pod: PodUid) -> str | None:
+        """The path of a pod's network namespace; None is the host's. Reads a file."""
+        record = self._read(self._path(pod))
+        return record.netns or None if record is not None else None
+
+    async def run(self, spec: SandboxSpec) -> tuple[str, ...]:
+        if not self._has_handler(spec.runtime_class):
+            raise no_handler(spec.runtime_class)
+        if spec.shared:
+            raise SandboxFailed(
+                f"the oci runtime gives each container a PID and IPC namespace; {spec.shared[0]} is set"
+            )
+        record = await asyncio.to_thread(self._read, self._path(spec.pod_uid))
+        if record is not None:
+            if await asyncio.to_thread(self._is_whole, record):
+                return record.ips
+            await self.remove(spec.pod_uid)
+        if Network.HOST in (spec.network, self._default):
+            await asyncio.to_thread(self._write, SandboxRecord(spec.pod_uid, self._boot_id, _cni_id(spec.pod_uid)))
+            return ()
+        return await self._run_on_network(spec)
+
+    async def remove(self, pod: PodUid) -> None:
+        record = await asyncio.to_thread(self._read, self._path(pod))
+        if record is None:
+            return
+        try:
+            if record.netns:
+                await self._network.remove(_attachment(record))
+                await asyncio.to_thread(remove_netns, Path(record.netns))
+            cgroup = pod_cgroup(self._places.cgroup_parent, pod)
+            if busy := await asyncio.to_thread(remove_cgroup, cgroup, proc_root=_PROC):
+                raise SandboxFailed(f"processes are left in {busy[0]}")
+            await asyncio.to_thread(self._path(pod).unlink, missing_ok=True)
+        except (PlugbayError, OSError) as error:
+            if isinstance(error, SandboxFailed):
+                raise
+            raise SandboxFailed(f"cannot remove the sandbox of pod {pod}: {error}") from error
+
+    async def pods(self) -> frozenset[PodUid]:
+        records = await asyncio.to_thread(self._read_all)
+        return frozenset(each.pod_uid for each in records)
+
+    async def _run_on_network(self, spec: SandboxSpec) -> tuple[str, ...]:
+        """What can be wrong with the request is looked at first; then each thing is made that was recorded before."""
+        name = _cni_id(spec.pod_uid)
+        try:
+            capabilities = capabilities_of(spec.annotations, spec.ports)
+            if lacking := unserved(await self._network.load(), capabilities):
+                problem = f"the pod network has no plugin with the capability {', '.join(lacking)}, which the pod needs"
+                raise SandboxFailed(problem)
+        except InvalidBandwidth as error:
+            raise SandboxFailed(str(error)) from error
+        except (NetworkNotFound, InvalidNetworkConfig) as error:
+            raise SandboxFailed(
+                f"container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:{error}"
+            ) from error
+        args = pod_args(namespace=spec.namespace, name=spec.pod, uid=spec.pod_uid, container_id=name)
+        netns = self._places.namespaces / name
+        record = SandboxRecord(spec.pod_uid, self._boot_id, name, str(netns), args, capabilities)
+        try:
+            await asyncio.to_thread(self._write, record)
+            await asyncio.to_thread(make_netns, netns, proc_root=_PROC)
+            addresses = await self._network.add(_attachment(record))
+            ips = tuple(str(each) for each in addresses.ips)
+            await asyncio.to_thread(self._write, msgspec.structs.replace(record, ips=ips))
+        except (PlugbayError, OSError) as error:
+            with contextlib.suppress(SandboxFailed):  # whatever stays is removed before the next try
+                await self.remove(spec.pod_uid)
+            raise SandboxFailed(f'failed to setup network for sandbox "{name}": {error}') from error
+        return ips
+
+    def _is_whole(self, record: SandboxRecord) -> bool:
+        if record.boot_id != self._boot_id:
+            return False
+        if not record.netns:
+            return True
+        try:
+            return bool(record.ips) and is_netns(Path(record.netns))
+        except OSError:
+            return False
+
+    def _path(self, pod: PodUid) -> Path:
+        return self._places.records / f"{_cni_id(pod)}.json"
+
+    def _write(self, record: SandboxRecord) -> None:
+        path = self._path(record.pod_uid)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_durably(path, msgspec.json.encode(record))
+
+    def _read(self, path: Path) -> SandboxRecord | None:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=SandboxRecord)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            logger.warning("Cannot read %s: %s; the sandbox is left alone", path, error)
+            return None
+
+    def _read_all(self) -> list[SandboxRecord]:
+        paths = self._places.records.glob("[!.]*.json")
+        return [record for record in map(self._read, paths) if record is not None]
+
+
+def _attachment(record: SandboxRecord) -> Attachment:
+    return Attachment(record.container_id, record.netns, args=record.args, capabilities=record.capabilities)
+
+
+def _cni_id(pod: PodUid) -> str:
+    """What plugins call a pod's sandbox: its UID, unless CNI does not allow its characters."""
+    return pod if is_valid_name(pod) else hashlib.sha256(pod.encode()).hexdigest()

@@ -1,0 +1,86 @@
+"""Pod sandboxes: what a pod's containers share, made before the first one starts and removed after the last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from plugbay.errors import SandboxFailed
+from plugbay.model.ids import PodUid
+from plugbay.model.ports import ContainerPort
+
+
+class Network(Enum):
+    """Whose network a pod is on."""
+
+    POD = "pod"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSpec:
+    """One pod's sandbox.
+
+    Attributes:
+        network: as the pod wants it; a runtime may have nothing but the host's.
+        ports: of the regular containers, in order.
+        runtime_class: the pod's ``runtimeClassName``; empty is the default.
+        shared: fields of the pod by which its containers share namespaces with each other or with the host.
+    """
+
+    pod_uid: PodUid
+    namespace: str
+    pod: str
+    network: Network = Network.POD
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    ports: tuple[ContainerPort, ...] = ()
+    runtime_class: str = ""
+    shared: tuple[str, ...] = ()
+
+
+class Sandboxes(Protocol):
+    """The sandboxes of a runtime. They outlive the node's process, as containers do."""
+
+    async def run(self, spec: SandboxSpec) -> tuple[str, ...]:
+        """The pod's IP addresses, the first one its ``podIP``; none when it shares the host's.
+
+        A sandbox that is there and in order is taken over as it is.
+
+        Raises:
+            SandboxFailed: it cannot be made; nothing is left of it. It may be tried again.
+        """
+        ...
+
+    async def remove(self, pod: PodUid) -> None:
+        """Take a pod's sandbox away; nothing happens when there is none, or half a one.
+
+        Raises:
+            SandboxFailed: something stays; it has to be tried again.
+        """
+        ...
+
+    async def pods(self) -> frozenset[PodUid]:
+        """Whose sandboxes there are, half-made ones included."""
+        ...
+
+
+class HostSandboxes:
+    """For a runtime whose containers share everything with the host: there is nothing to make."""
+
+    async def run(self, spec: SandboxSpec) -> tuple[str, ...]:
+        if spec.runtime_class:
+            raise no_handler(spec.runtime_class)
+        return ()
+
+    async def remove(self, pod: PodUid) -> None:
+        pass
+
+    async def pods(self) -> frozenset[PodUid]:
+        return frozenset()
+
+
+def no_handler(runtime_class: str) -> SandboxFailed:
+    """Why a pod of an unknown runtime class gets no sandbox, as a kubelet says it."""
+    return SandboxFailed(f'runtimeclass.node.k8s.io "{runtime_class}" not found')
