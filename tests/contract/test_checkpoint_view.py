@@ -349,16 +349,16 @@ def test_half_a_file_of_ours_is_corrupt(config: ManagerConfig) -> None:
 
 
 async def test_what_a_refused_pod_was_given_meanwhile_leaves_the_view(config: ManagerConfig) -> None:
-    """The view is written while the second container's Allocate is under way, and then that is refused."""
-    second = asyncio.Event()
+    """Its second container's Allocate is refused: whoever writes views is told to write another."""
+    entered, refusing = asyncio.Event(), asyncio.Event()
     async with managed(config) as (manager, plugin), asyncio.TaskGroup() as tasks:
         give = plugin.allocate_answer
 
         async def allocate(devices: Sequence[DeviceId]) -> ContainerEdits | None:
             if len(plugin.allocated) == 1:
                 return await give(devices)
-            plugin.send(DEVICES)  # after which there is a view for sure
-            await second.wait()
+            entered.set()
+            await refusing.wait()
             raise RpcFailed("Internal", "broken")
 
         async def refused() -> None:
@@ -369,7 +369,12 @@ async def test_what_a_refused_pod_was_given_meanwhile_leaves_the_view(config: Ma
         [first] = pod("p").containers
         two_containers = replace(pod("p"), containers=(first, replace(first, name=ContainerName("second"))))
         refusal = tasks.create_task(refused())
-        await until_view(config, lambda data: pods(data) == ["p"])
-        second.set()
+        await entered.wait()
+        assert [each.pod for each in manager.holdings().assignments] == ["p"]
+        changes = manager.changes()
+        await anext(changes)  # one comes at once
+        refusing.set()
         await refusal
-        await until_view(config, lambda data: pods(data) == [])
+        assert list(manager.holdings().assignments) == []
+        async with asyncio.timeout(10):
+            await anext(changes)
