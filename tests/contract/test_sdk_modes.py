@@ -23,6 +23,8 @@ from plugbay.sdk.server import PluginServer
 from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
 from plugbay.wire.podresources import pod_resources_handlers
 from plugbay.wire.transport import serve_grpc
+from tests.contract.bench_manager import GOPHER, OTHER, container, pod
+from tests.contract.bench_release import gated
 
 WHOLE, PART = "example.com/fpga", "example.com/fpga-partition"
 DEADLINE_S = 20
@@ -113,6 +115,23 @@ async def test_deallocate_gives_the_other_way_back(paths: KubeletPaths) -> None:
                 [DeviceId("f0"), DeviceId("unheard-of")], OperationId("o1"), ReleaseReason.POD_ENDED
             )
         await machine.until_listed(*ALL)
+
+
+async def test_our_manager_gives_the_other_way_back(sockets: Path) -> None:
+    """With the gate on it calls Deallocate when the pod ends; nobody else says anything."""
+    modes = Modes(hardware_of=lambda device: device.id.partition("-")[0])
+    fpgas, partitions = Fpgas(GOPHER, modes, *ALL[0]), Fpgas(OTHER, modes, *ALL[1])
+    async with gated(sockets) as b, serving([fpgas, partitions], paths=b.paths):
+        await b.counts(2, 2)
+        await b.counts(4, 4, resource=OTHER)
+        await b.admit(pod("whole"))
+        await b.counts(2, 2, resource=OTHER)
+        await b.admit(pod("part", container("app", other=2)))
+        await b.counts(1, 1)
+        await b.release("whole")
+        await b.counts(4, 4, resource=OTHER)
+        await b.release("part")
+        await b.counts(2, 2)
 
 
 async def test_a_server_that_is_only_made_changes_nothing(paths: KubeletPaths) -> None:

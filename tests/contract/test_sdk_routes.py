@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -182,13 +182,23 @@ async def test_refusal_by_any_route_is_the_end_when_asked_for(
             await serve([Gophers()], paths=b.paths, endings=Endings(OnRefusal.EXIT), route=route)
 
 
-async def test_command_takes_the_route(sockets: Path) -> None:
-    (sockets / "g1").touch()
+OF_THE_COMMAND = (
+    *("-m", "plugbay", "--root", ".", "serve", "directory", "--route", "watcher"),
+    *("--resource", GOPHER, "--path", ".", "--env", "G"),
+)
+OF_A_FILE = """
+import logging
+from plugbay import plugin, run
+logging.basicConfig(level="INFO")
+run(plugin("example.com/gopher")(lambda: []), kubelet_root=".", route="watcher")
+"""
+
+
+@pytest.mark.parametrize("arguments", [OF_THE_COMMAND, ("-c", OF_A_FILE)], ids=["command", "file"])
+async def test_process_takes_the_route(sockets: Path, arguments: Sequence[str]) -> None:
     async with bench(sockets) as b:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "plugbay", "--root", str(sockets), "serve", "directory", "--route", "watcher"),
-            *("--resource", GOPHER, "--path", str(sockets), "--env", "G"),
-            stderr=asyncio.subprocess.PIPE,
+            sys.executable, *arguments, stderr=asyncio.subprocess.PIPE, cwd=sockets
         )
         try:
             assert process.stderr is not None
