@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from plugbay.kernel.loop import LoopDevices, Slice
+from plugbay.kernel.watch import watch_paths
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay
@@ -114,6 +115,25 @@ async def test_second_pod_cannot_read_what_the_first_one_wrote(plugbay: Plugbay,
         assert await run(plugbay, pod("two", READ), "two") == ["clean"]
     assert scratch.attached() == []
     assert scratch.content() == bytes(SIZE)
+
+
+async def test_nor_without_the_calls_that_kubelets_lack(plugbay: Plugbay, scratch: Scratch) -> None:
+    """The gate is off: nobody tells the plugin that the first pod has ended."""
+    async with plugbay.node_up(), serving(plugbay, *scratch.options()):
+        assert await run(plugbay, pod("one", WRITE), "one") == ["written"]
+        assert b"secret" in scratch.content()
+        assert await run(plugbay, pod("two", READ), "two") == ["clean"]
+
+
+async def test_disk_is_wiped_soon_though_nobody_wants_it(plugbay: Plugbay, scratch: Scratch) -> None:
+    async with plugbay.node_up(), serving(plugbay, *scratch.options(), "--release-interval", "500ms"):
+        assert await run(plugbay, pod("one", WRITE), "one") == ["written"]
+        node = scratch.directory / "nodes" / "disk0"
+        async with watch_paths([node]) as changes, asyncio.timeout(DEADLINE_S):
+            while node.exists():
+                await anext(changes)
+        assert scratch.content() == bytes(SIZE)
+        assert scratch.attached() == []
 
 
 async def test_partitions_and_the_whole_disk_exclude_each_other(plugbay: Plugbay, scratch: Scratch) -> None:

@@ -59,8 +59,8 @@ class Disks:
         """The device node of a disk or partition, the same at all times; there while it is attached."""
         return self._directory / _NODES / device
 
-    def attach(self, device: str, part: Slice) -> None:
-        """Make ``part`` usable at the node of ``device``, empty unless it was attached already.
+    def attach(self, device: str, part: Slice) -> bool:
+        """Make ``part`` usable at the node of ``device``, empty unless it was attached already; returns if it was not.
 
         Raises:
             AllocationError: something that overlaps is in use.
@@ -68,13 +68,14 @@ class Disks:
         """
         self._prepare(part)
         loops = self._loops.of(part.file)
-        if not any(loop.name == device for loop in loops):
+        if is_fresh := not any(loop.name == device for loop in loops):
             if taken := [loop.name for loop in loops if loop.part.overlaps(part)]:
                 raise AllocationError(f"{taken[0]}, which overlaps, is in use")
             if not is_zero(part.file, part.offset, part.size):
                 logger.warning("%s was not empty, though nobody has it; wiping it", device)
                 self._wipe(part)
         self.restore(device, part)
+        return is_fresh
 
     def restore(self, device: str, part: Slice) -> None:
         """As `attach`, with what is in it: its user goes on, perhaps after a reboot."""

@@ -16,6 +16,7 @@ from plugbay.plugins.scratch.config import PARTITION, Layout
 from plugbay.plugins.scratch.disks import Disks
 from plugbay.sdk.modes import Modes
 from plugbay.sdk.plugin import DevicePlugin
+from plugbay.sdk.release.settings import ReleasePolicy
 
 _DISK: Final = "disk"
 _ID: Final = re.compile(r"(disk[0-9]+)(?:-p[0-9]+)?")
@@ -27,6 +28,8 @@ class ScratchPlugin(DevicePlugin):
     Args:
         slices: by device ID.
     """
+
+    release_policy = ReleasePolicy.STRICT
 
     def __init__(self, resource: str, disks: Disks, slices: Mapping[str, Slice], modes: Modes | None) -> None:
         self.resource_name = resource
@@ -50,11 +53,15 @@ class ScratchPlugin(DevicePlugin):
             )
 
     def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
-        for device in devices:
-            try:
-                self._disks.attach(device.id, self._slices[device.id])
-            except (OSError, PathUnusable) as error:
-                raise AllocationError(f"scratch {device.id}: {error}") from error
+        fresh: list[str] = []
+        try:
+            for device in devices:
+                if self._disks.attach(device.id, self._slices[device.id]):
+                    fresh.append(device.id)
+        except (AllocationError, PathUnusable, OSError) as error:
+            for name in fresh:  # what is refused has taken nothing
+                self._release(name)
+            raise AllocationError(f"scratch {device.id}: {error}") from error
         return merge_devices(device.edits for device in devices)
 
     def pre_start_container(self, devices: Sequence[Device]) -> None:
@@ -63,8 +70,11 @@ class ScratchPlugin(DevicePlugin):
 
     def release(self, assignment: Assignment) -> None:
         for name in assignment.devices:
-            if match := _ID.fullmatch(name):  # perhaps of before, when there were more of them
-                self._disks.release(name, self._disks.file(match[1]), self._slices.get(name))
+            self._release(name)
+
+    def _release(self, name: str) -> None:
+        if match := _ID.fullmatch(name):  # perhaps of before, when there were more of them
+            self._disks.release(name, self._disks.file(match[1]), self._slices.get(name))
 
 
 def scratch_plugins(layout: Layout, directory: Path, loops: LoopDevices) -> list[ScratchPlugin]:
