@@ -1,7 +1,7 @@
 """Kubernetes device plugins in Python: what a plugin author imports."""
 
 from plugbay.errors import AllocationError, CannotRelease, PartialAllocationError
-from plugbay.model.assignments import Assignment
+from plugbay.model.assignments import Assignment, Origin
 from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount, merge_devices
 from plugbay.model.health import HEALTHY, Health, HealthState, unhealthy, unknown
@@ -12,6 +12,7 @@ from plugbay.sdk.checks import health
 from plugbay.sdk.entry import run
 from plugbay.sdk.modes import Modes
 from plugbay.sdk.plugin import DevicePlugin, plugin
+from plugbay.sdk.release.settings import ReleasePolicy
 from plugbay.sdk.resources import PluginSource, resources
 
 __all__ = [
@@ -30,8 +31,10 @@ __all__ = [
     "HealthState",
     "Modes",
     "Mount",
+    "Origin",
     "PartialAllocationError",
     "PluginSource",
+    "ReleasePolicy",
     "Replicas",
     "SemVer",
     "health",
