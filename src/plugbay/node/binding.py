@@ -11,12 +11,13 @@ from typing import Final
 from plugbay.errors import StoreUnusable
 from plugbay.model.ids import PodUid
 from plugbay.node.events import SCHEDULER, pod_ref
+from plugbay.node.host_ports import NO_FREE_PORTS, REJECTION, HostPorts
 from plugbay.node.lifecycle import Step
 from plugbay.node.machine import Machine
 from plugbay.node.parts import NodeParts
 from plugbay.node.predicates import raised, resources_fit
 from plugbay.node.records import PodRecord, Rejection
-from plugbay.node.scheduler import CORDONED, Amounts, Ledger, demand, unschedulable_message
+from plugbay.node.scheduler import CORDONED, Amounts, Ledger, demand, unschedulable_for, unschedulable_message
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class Binder:
         self._machine = machine
         self._start = start
         self._ledger = Ledger()
+        self._ports = HostPorts()
         self._pending: dict[PodUid, None] = {}
         self._to_try: dict[PodUid, None] = {}
         self._wake = asyncio.Event()
@@ -51,6 +53,7 @@ class Binder:
     def occupy(self, record: PodRecord) -> None:
         """A pod has its place already: bound before, or by its manifest."""
         self._ledger.add(record.uid, demand(record.pod))
+        self._ports.add(record.pod)
 
     def withdraw(self, pod: PodUid) -> None:
         """A pod wants no place any more."""
@@ -60,6 +63,7 @@ class Binder:
     def vacate(self, pod: PodUid) -> None:
         """A pod has ended or was deleted: what it held is free."""
         self._ledger.remove(pod)
+        self._ports.remove(pod)
         self.try_all()
 
     def misfit(self, record: PodRecord) -> Rejection | None:
@@ -68,7 +72,8 @@ class Binder:
         allocatable = self._allocatable()
         if devices.holds_devices(record.uid):
             allocatable = raised(allocatable, devices.in_use())
-        return resources_fit(demand(record.pod), used=self._ledger.used_beside(record.uid), allocatable=allocatable)
+        misfit = resources_fit(demand(record.pod), used=self._ledger.used_beside(record.uid), allocatable=allocatable)
+        return misfit or (None if self._ports.are_free(record.pod) else REJECTION)
 
     async def bind_pods(self) -> None:
         """Runs as long as the node."""
@@ -113,6 +118,9 @@ class Binder:
         if self._parts.cordon.is_drawn:
             self._report(record, CORDONED)
             return False
+        if not self._ports.are_free(record.pod):
+            self._report(record, unschedulable_for(NO_FREE_PORTS))
+            return False
         needed = demand(record.pod)
         lacking = self._ledger.lacking(needed, allocatable)
         if lacking:
@@ -120,6 +128,7 @@ class Binder:
             return False
         del self._pending[record.uid]
         self._ledger.add(record.uid, needed)
+        self._ports.add(record.pod)
         placed = replace(record.pod, spec=replace(record.pod.spec, node_name=self._parts.name))
         self._parts.pods.put(
             replace(record.after(Step.BIND), pod=placed, bound_at=self._parts.clock.now(), unschedulable="")

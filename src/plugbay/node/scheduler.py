@@ -94,9 +94,13 @@ class Ledger:
 
 def unschedulable_message(lacking: Iterable[str]) -> str:
     """What ``kubectl describe`` shows of a pod that does not fit."""
-    reasons = sorted("Too many pods" if name == PODS else f"Insufficient {name}" for name in lacking)
+    return unschedulable_for(*("Too many pods" if name == PODS else f"Insufficient {name}" for name in lacking))
+
+
+def unschedulable_for(*reasons: str) -> str:
+    """The same, for any reasons."""
     return (
-        f"0/1 nodes are available: {', '.join(f'1 {reason}' for reason in reasons)}. "
+        f"0/1 nodes are available: {', '.join(f'1 {reason}' for reason in sorted(reasons))}. "
         "no new claims to deallocate, "
         "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )

@@ -25,6 +25,7 @@ from plugbay.node.machine import Machine
 from plugbay.node.parts import NodeParts
 from plugbay.node.pods import PodTable
 from plugbay.node.records import PodRecord
+from plugbay.node.runtimes.sandboxes import HostSandboxes, Sandboxes
 from plugbay.node.volumes import Volumes
 from plugbay.ops.changes import Changes
 from plugbay.testing.clock import ManualClock
@@ -190,6 +191,7 @@ class FakeNode:
         self.events = EventLog(self.kept, self.clock)
         self.cordon = Cordon(self.kept, self.clock, since=None)
         self.on_device_failure = DeviceFailure.KEEP
+        self.sandboxes: Sandboxes = HostSandboxes()
 
     @asynccontextmanager
     async def engine(self) -> AsyncIterator[PodEngine]:
@@ -206,6 +208,7 @@ class FakeNode:
                 self.cordon,
                 self.on_device_failure,
                 tasks,
+                sandboxes=self.sandboxes,
             )
             async with run_engine(parts, MACHINE) as engine:
                 yield engine
