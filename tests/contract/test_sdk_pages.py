@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay import ContainerEdits, Device, DevicePlugin, health, unhealthy
+from plugbay import ContainerEdits, Device, DevicePlugin, health, resources, unhealthy
 from plugbay.errors import RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
@@ -23,6 +23,7 @@ from plugbay.ops.listening import Address
 from plugbay.sdk.pages import PluginPages
 from plugbay.sdk.roster import Roster
 from plugbay.sdk.server import PluginServer
+from plugbay.sdk.sources import Member
 from plugbay.sdk.watching import watching
 from plugbay.testing.fake_kubelet import fake_kubelet
 from tests.contract.conftest import Plugbay
@@ -57,13 +58,13 @@ def paths(sockets: Path) -> KubeletPaths:
 
 
 @asynccontextmanager
-async def served(paths: KubeletPaths, *plugins: DevicePlugin) -> AsyncIterator[Address]:
+async def served(paths: KubeletPaths, *plugins: Member) -> AsyncIterator[Address]:
     """The plugins, and the address of their pages."""
     pages = PluginPages(SystemClock(), version="1.2.3", proc=PROC)
     async with serve_http(pages.pages().router(), LOOPBACK) as address, watching() as watches:
         roster = Roster(lambda plugin: PluginServer(plugin, paths), watches)
         async with roster.serving(plugins):
-            pages.servers = lambda: roster.servers
+            pages.roster = roster
             yield address
 
 
@@ -99,6 +100,26 @@ async def test_readiness_follows_the_kubelet_through_its_restart(paths: KubeletP
         of_thing = (await page(at, "/status")).json()["resources"][0]
         assert of_thing["lastRefusal"]["message"] == "not today"
         assert of_thing["refusals"] >= 1
+
+
+async def test_what_is_missing_is_a_reason(paths: KubeletPaths) -> None:
+    """A resource that two give has one plugin; a source that fails has none."""
+
+    @resources()
+    def broken() -> list[DevicePlugin]:
+        raise OSError("no bus")
+
+    @resources()
+    def late() -> list[DevicePlugin]:
+        return [Things("b")]
+
+    async with fake_kubelet(paths), served(paths, Things("a"), broken, late) as at:
+        missing = [
+            f"{NAME}: not served: two plugins serve {NAME}; a kubelet knows one",
+            f"{broken.name}: no look for resources has succeeded yet",
+        ]
+        await page_until(at, "/readyz", lambda reasons: reasons.text.splitlines() == missing)
+        assert (await page(at, "/status")).json()["missing"] == missing
 
 
 def state_of(resource: dict[str, str]) -> str:

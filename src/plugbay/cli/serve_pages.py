@@ -31,7 +31,7 @@ async def pages_at(address: Address) -> AsyncIterator[Callable[[Roster], None]]:
     pages = PluginPages(SystemClock(), version=await asyncio.to_thread(version, "plugbay"), proc=_PROC)
 
     def look_at(roster: Roster) -> None:
-        pages.servers = lambda: roster.servers
+        pages.roster = roster
 
     async with serve_http(pages.pages().router(), address) as bound:
         logger.info("metrics and probes are answered at %s", bound)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from plugbay.sdk.checks import HealthCheck, Isolation
 from plugbay.sdk.metrics import plugin_metrics
 from plugbay.sdk.plugin import health_checks
 from plugbay.sdk.release.report import release_status
+from plugbay.sdk.roster import Roster
 from plugbay.sdk.server import PluginServer
 
 Json = dict[str, object]
@@ -28,11 +29,11 @@ class PluginPages:
         proc: this process's directory in the proc file system.
 
     Attributes:
-        servers: gives what is served now; None before serving has begun.
+        roster: what is served; None before serving has begun.
     """
 
     def __init__(self, clock: Clock, *, version: str, proc: Path) -> None:
-        self.servers: Callable[[], Sequence[PluginServer]] | None = None
+        self.roster: Roster | None = None
         self._version = version
         self._proc = proc
         self._started = clock.now()
@@ -43,21 +44,22 @@ class PluginPages:
         return Pages(self._metrics, {}, self._unready, self._status)
 
     def _served(self) -> Sequence[PluginServer]:
-        return () if self.servers is None else self.servers()
+        return () if self.roster is None else self.roster.servers
 
     def _metrics(self) -> list[Metric]:
         return [*plugin_metrics(self._served()), *process_metrics(self._proc, started=self._started)]
 
     def _unready(self) -> list[str]:
-        if self.servers is None:
+        if self.roster is None:
             return ["nothing is served yet"]
-        reports = [server.report for server in self.servers()]
+        reports = [server.report for server in self.roster.servers]
         now = asyncio.get_running_loop().time()
-        return [
+        unready = [
             f"{report.resource}: {report.reason}, since {self._time(now - report.in_state_s)}"
             for report in reports
             if not report.is_ready
         ]
+        return [*unready, *self.roster.missing]
 
     def _status(self) -> Json:
         return {
@@ -65,6 +67,7 @@ class PluginPages:
             "startTime": _rfc3339(self._started),
             "ready": not self._unready(),
             "resources": [self._resource(server) for server in self._served()],
+            "missing": [] if self.roster is None else list(self.roster.missing),
         }
 
     def _resource(self, server: PluginServer) -> Json:

@@ -84,12 +84,19 @@ class Roster:
         self._members: tuple[Member, ...] = ()
         self._running: dict[PluginSource | Source, _Running] = {}
         self._served: dict[ResourceName, tuple[DevicePlugin, PluginServer]] = {}
-        self._refused: tuple[DevicePlugin, ...] = ()
+        self._refused: tuple[tuple[DevicePlugin, PlugbayError], ...] = ()
 
     @property
     def servers(self) -> tuple[PluginServer, ...]:
         """What is served now, those that are just ending included."""
         return tuple(server for _, server in self._served.values())
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What is wanted and has nothing that serves it, a sentence each."""
+        refused = (f"{plugin.resource_name}: not served: {error}" for plugin, error in self._refused)
+        silent = (each.source.name for each in self._running.values() if not each.told.is_set())
+        return (*refused, *(f"{name}: no look for resources has succeeded yet" for name in silent))
 
     @asynccontextmanager
     async def serving(self, members: Sequence[Member]) -> AsyncIterator[None]:
@@ -138,17 +145,18 @@ class Roster:
             if not server.stopping.is_set():
                 logger.info("%s: served no longer", name)
                 server.stop()
-        refused = list(step.refused)
+        refused: list[tuple[DevicePlugin, PlugbayError]] = []
         for name, plugin in step.start.items():
             try:
                 server = self._make(plugin)
             except PlugbayError as error:
-                refused.append(plugin)
-                self._tell_refused(plugin, error)
+                refused.append((plugin, error))
             else:
                 self._start(name, plugin, server)
-        for plugin in step.refused:
-            self._tell_refused(plugin, DuplicateResource(resource_of(plugin)))
+        refused += [(plugin, DuplicateResource(resource_of(plugin))) for plugin in step.refused]
+        for plugin, why in refused:
+            if not any(plugin is told for told, _ in self._refused):  # once is enough
+                logger.error("%s: not served: %s", plugin.resource_name, why)
         self._refused = tuple(refused)
 
     def _settle_sources(self) -> None:
@@ -178,10 +186,6 @@ class Roster:
                 yield member
             elif running := self._running.get(member):
                 yield from self._wanted_plugins(running.source.members)
-
-    def _tell_refused(self, plugin: DevicePlugin, error: PlugbayError) -> None:
-        if not any(plugin is told for told in self._refused):  # once is enough
-            logger.error("%s: not served: %s", plugin.resource_name, error)
 
     async def _follow(self, member: PluginSource | Source, source: Source) -> None:
         def changed() -> None:
