@@ -15,6 +15,7 @@ import pytest
 
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.testing.fake_kubelet import fake_kubelet
+from tests.contract.conftest import Plugbay
 
 DEADLINE_S = 20
 PLUGIN = """
@@ -84,6 +85,22 @@ async def test_json_log_is_one_object_a_line_whatever_happens(sockets: Path) -> 
     assert failed["exception"].endswith("RuntimeError: two\nlines")
     assert "ZeroDivisionError" in by_template["a thread ended: %s"]["exception"]
     assert any("look\nout" in record["message"] for record in records if record["logger"] == "py.warnings")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["nothing.py"], 1, "cannot load a plugin from nothing.py: no such file"),
+        ([], 2, "`serve` needs a TARGET or --config FILE; see 'plugbay serve --help'"),
+    ],
+)
+async def test_end_by_an_error_is_an_object_too(
+    plugbay: Plugbay, arguments: list[str], code: int, problem: str
+) -> None:
+    done = await plugbay("serve", *arguments, "--log-format", "json")
+    [line] = done.err.splitlines()
+    record = json.loads(line)
+    assert (done.code, record["level"], record["values"]) == (code, "critical", [problem])
 
 
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} "

@@ -35,6 +35,11 @@ def configure_logs(level: str, stream: TextIO, *, form: str = "text", environ: M
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
+def log_error(sentence: object) -> None:
+    """Say why the command ends, where that is a log record too."""
+    logger.critical("the command ends: %s", sentence)
+
+
 def _is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
     """Whether systemd reads the stream: the variable, inherited by every process below a service, names it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from plugbay.cli import cdi, checkpoint, cni, devices, events, new, node, pod, podresources, serve
@@ -39,10 +39,13 @@ def run(argv: Sequence[str] | None = None) -> int:
     Usage errors and ``--help`` leave by SystemExit, as argparse has it.
     """
     # gRPC reads it when it is imported; its own chatter is no output of ours.
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    tell: Callable[[object], None] = show_error
     try:
         try:
             args = _parser().parse_args(sys.argv[1:] if argv is None else argv)
+            if getattr(args, "log_format", "") == "json":  # every line is an object, the last one too
+                from plugbay.cli.logs import log_error as tell
             exit_code: int = _COMMANDS[args.command_name].run(args)
             return exit_code
         finally:
@@ -55,19 +58,19 @@ def run(argv: Sequence[str] | None = None) -> int:
     except InvalidManifest as error:
         # All of them: who corrects a file wants to do it once.
         for problem in (error, *error.more):
-            show_error(problem.sentence)
+            tell(problem.sentence)
         return _FAILED
     except UsageError as error:
-        show_error(error)
+        tell(error)
         return _MISUSED
     except PlugbayError as error:
-        show_error(error)
+        tell(error)
         return _FAILED
     except OSError as error:
         # Files are the commands' business; what is left is output that cannot be written, such as to a full disk.
         _discard_stdout()
         where = f"{error.filename}: " if error.filename else ""
-        show_error(f"{where}input or output failed: {error.strerror or error}")
+        tell(f"{where}input or output failed: {error.strerror or error}")
         return _FAILED
 
 
