@@ -1,0 +1,281 @@
+"""Scratch disks on this machine's kernel, through crashes at any point."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugbay.errors import AllocationError, InvalidResourceName, PathUnusable, UsageError
+from plugbay.kernel.loop import LoopDevices, Slice
+from plugbay.model.assignments import Assignment, AssignmentKey
+from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.plugins.scratch import disks as disks_module
+from plugbay.plugins.scratch.config import layout_of
+from plugbay.plugins.scratch.disks import Disks
+from plugbay.plugins.scratch.plugin import ScratchPlugin, scratch_plugins
+
+LOOPS = LoopDevices(Path("/dev"), Path("/sys"))
+RESOURCE = "example.com/scratch"
+SIZE = 1 << 20
+SECRET = b"secret".ljust(512, b"!")
+
+
+def can_make_loop_devices() -> bool:
+    try:
+        LOOPS.check()
+    except OSError:
+        return False
+    return os.geteuid() == 0
+
+
+needs_loop = pytest.mark.skipif(not can_make_loop_devices(), reason="needs root and /dev/loop-control")
+
+
+class Machine:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.disk = directory / "disk0"
+
+    def disks(self, *, size: int = SIZE) -> Disks:
+        return Disks(self.directory, owner=RESOURCE, size=size, loops=LOOPS)
+
+    def whole(self, *, size: int = SIZE) -> Slice:
+        return Slice(self.disk, 0, size)
+
+    def plugins(self, *, size: str = "1Mi", count: int = 1, partitions: int = 0) -> list[ScratchPlugin]:
+        return scratch_plugins(
+            layout_of(RESOURCE, size=size, count=count, partitions=partitions), self.directory, LOOPS
+        )
+
+    def use(self, device: str = "disk0") -> None:
+        """What a container does."""
+        with open(self.directory / "nodes" / device, "rb+", buffering=0) as node:
+            node.write(SECRET)
+
+    def read(self, device: str = "disk0") -> bytes:
+        return (self.directory / "nodes" / device).read_bytes()
+
+    @property
+    def attached(self) -> list[str]:
+        return sorted(loop.name for file in self.directory.glob("disk*") for loop in LOOPS.of(file))
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path / "disks")
+    yield machine
+    for loop in LOOPS.of(machine.disk):
+        LOOPS.detach(loop)
+
+
+def allocate(plugin: ScratchPlugin, *names: str) -> None:
+    plugin.allocate([device for device in plugin.discover() if device.id in names])
+
+
+def release(plugin: ScratchPlugin, *names: str) -> None:
+    ids = tuple(map(DeviceId, names))
+    plugin.release(Assignment(key=AssignmentKey("k"), resource=ResourceName(RESOURCE), devices=ids))
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+EFFECTS: list[tuple[object, str]] = [
+    (LoopDevices, "attach"), (LoopDevices, "detach"), (disks_module, "clear"),
+    (os, "mknod"), (os, "ftruncate"), (Path, "unlink"), (Path, "replace"), (Path, "mkdir"),
+]  # fmt: skip
+
+
+@pytest.mark.root
+@needs_loop
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_nothing_is_lost_or_handed_out_dirty_after_a_crash_at_any_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Crash around the n-th effect, for every n; then begin again as a manager does: release, then allocate."""
+    countdown = [0]
+
+    def dying(effect: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            countdown[0] -= 1
+            if countdown[0] == 0 and when == "before":
+                raise Crash
+            result = effect(*args, **kwargs)
+            if countdown[0] == 0:
+                raise Crash
+            return result
+
+        return run
+
+    for owner, name in EFFECTS:
+        monkeypatch.setattr(owner, name, dying(getattr(owner, name)))
+    for crash_at in itertools.count(1):
+        machine = Machine(tmp_path / str(crash_at))
+        countdown[0] = crash_at
+        try:
+            disks = machine.disks()
+            disks.attach("disk0", machine.whole())
+            machine.use()
+            disks.release("disk0", machine.disk, machine.whole())
+        except Crash:
+            countdown[0] = 0
+        else:
+            break
+        disks = machine.disks()
+        disks.release("disk0", machine.disk, machine.whole())
+        assert machine.attached == []
+        assert disks.attach("disk0", machine.whole())
+        assert machine.attached == ["disk0"]
+        assert machine.read() == bytes(SIZE)
+        disks.release("disk0", machine.disk, machine.whole())
+    assert crash_at > len(EFFECTS)
+    assert machine.attached == []
+    assert machine.disk.read_bytes() == bytes(SIZE)
+
+
+@pytest.mark.root
+@needs_loop
+def test_file_that_a_crash_left_dirty_is_wiped_before_it_is_given(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    disks = machine.disks()
+    disks.attach("disk0", machine.whole())
+    machine.use()
+    [loop] = LOOPS.of(machine.disk)
+    LOOPS.detach(loop)
+    assert machine.disks().attach("disk0", machine.whole())
+    assert machine.read() == bytes(SIZE)
+    assert "disk0 was not empty, though nobody has it; wiping it" in caplog.text
+
+
+@pytest.mark.root
+@needs_loop
+def test_app_container_finds_what_its_init_container_wrote(machine: Machine) -> None:
+    [plugin] = machine.plugins()
+    allocate(plugin, "disk0")
+    machine.use()
+    [again] = machine.plugins()
+    allocate(again, "disk0")
+    assert machine.read().startswith(SECRET)
+    assert machine.attached == ["disk0"]
+
+
+@pytest.mark.root
+@needs_loop
+def test_parts_are_wiped_one_by_one(machine: Machine) -> None:
+    whole, parts = machine.plugins(partitions=4)
+    allocate(parts, "disk0-p1", "disk0-p2")
+    machine.use("disk0-p1")
+    machine.use("disk0-p2")
+    with pytest.raises(AllocationError, match="disk0-p1, which overlaps, is in use"):
+        allocate(whole, "disk0")
+    release(parts, "disk0-p1")
+    assert machine.attached == ["disk0-p2"]
+    assert machine.read("disk0-p2").startswith(SECRET)
+    assert machine.disk.read_bytes().count(b"secret") == 1
+    release(parts, "disk0-p2")
+    allocate(whole, "disk0")
+    assert machine.read() == bytes(SIZE)
+
+
+@pytest.mark.root
+@needs_loop
+def test_refused_request_takes_nothing(machine: Machine) -> None:
+    whole, parts = machine.plugins(partitions=2, count=2)
+    allocate(parts, "disk1-p0")
+    with pytest.raises(AllocationError, match="scratch disk1: disk1-p0"):
+        allocate(whole, "disk0", "disk1")
+    assert machine.attached == ["disk1-p0"]
+    release(parts, "disk1-p0")
+
+
+@pytest.mark.root
+@needs_loop
+@pytest.mark.parametrize(("size", "partitions"), [("2Mi", 0), ("1Mi", 4), ("512Ki", 3)])
+def test_devices_of_other_settings_are_released_all_the_same(machine: Machine, size: str, partitions: int) -> None:
+    _, parts = machine.plugins(partitions=2)
+    allocate(parts, "disk0-p0", "disk0-p1")
+    machine.use("disk0-p0")
+    machine.use("disk0-p1")
+    plugin = machine.plugins(size=size, partitions=partitions)[0]
+    with pytest.raises(AllocationError):
+        allocate(plugin, "disk0")
+    release(plugin, "disk0-p1")
+    assert machine.attached == ["disk0-p0"]
+    assert machine.read("disk0-p0").startswith(SECRET)
+    release(plugin, "disk0-p0", "somebody-elses", "disk9")
+    allocate(plugin, "disk0")
+    assert machine.read() == bytes(layout_of(RESOURCE, size=size, count=1, partitions=partitions).size)
+
+
+@pytest.mark.root
+@needs_loop
+def test_file_that_somebody_removed_takes_its_device_along(machine: Machine) -> None:
+    [plugin] = machine.plugins()
+    allocate(plugin, "disk0")
+    machine.disk.unlink()
+    release(plugin, "disk0")
+    assert LOOPS.of(machine.disk) == []
+    allocate(plugin, "disk0")
+    assert machine.read() == bytes(SIZE)
+
+
+@pytest.mark.root
+@needs_loop
+def test_directory_is_of_one_resource(machine: Machine, tmp_path: Path) -> None:
+    [plugin] = machine.plugins()
+    allocate(plugin, "disk0")
+    other = layout_of("example.com/other", size="1Mi", count=1, partitions=0)
+    with pytest.raises(PathUnusable, match=f"holds the scratch disks of {RESOURCE}"):
+        scratch_plugins(other, machine.directory, LOOPS)
+    assert machine.directory.stat().st_mode & 0o777 == 0o700
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(PathUnusable, match="cannot hold scratch disks"):
+        scratch_plugins(other, file, LOOPS)
+
+
+def test_machine_without_loop_devices_is_told(tmp_path: Path) -> None:
+    layout = layout_of(RESOURCE, size="1Mi", count=1, partitions=0)
+    nowhere = LoopDevices(tmp_path / "dev", tmp_path / "sys")
+    with pytest.raises(PathUnusable) as caught:
+        scratch_plugins(layout, tmp_path / "disks", nowhere)
+    assert str(caught.value) == (
+        f"{tmp_path}/dev/loop-control: scratch disks need it, and root: No such file or directory"
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "partitions", "problem"),
+    [
+        ("64M", 1, 0, ""),
+        ("4Ki", 1000, 1, ""),
+        ("0", 1, 0, "size: 0 is no multiple of 4096 bytes"),
+        ("-4Ki", 1, 0, "size: -4Ki is no multiple"),
+        ("500m", 1, 0, "size: 500m is no multiple"),
+        ("many", 1, 0, "size: "),
+        ("1Mi", 1001, 0, "count: 1001 is not between 1 and 1000"),
+        ("1Mi", 1, -1, "partitions: -1 is not between 0 and 128"),
+        ("64Ki", 1, 17, "partitions: 64Ki in 17 parts leaves less than 4096 bytes for each"),
+    ],
+)
+def test_settings_are_checked(size: str, count: int, partitions: int, problem: str) -> None:
+    if not problem:
+        assert layout_of(RESOURCE, size=size, count=count, partitions=partitions).size % 4096 == 0
+        return
+    with pytest.raises(UsageError) as caught:
+        layout_of(RESOURCE, size=size, count=count, partitions=partitions)
+    assert str(caught.value).startswith(problem)
+
+
+def test_second_resource_needs_a_name_too() -> None:
+    long = f"example.com/{'x' * 60}"
+    layout_of(long, size="1Mi", count=1, partitions=0)
+    with pytest.raises(InvalidResourceName):
+        layout_of(long, size="1Mi", count=1, partitions=2)
