@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -91,7 +92,8 @@ async def serve_grpc(
     try:
         server.add_insecure_port(_target(path))
     except RuntimeError as error:
-        raise PathUnusable(str(path), "cannot listen: the directory is missing or not writable") from error
+        problem = await asyncio.to_thread(_why_not_bound, path)
+        raise PathUnusable(str(path.parent), f"cannot make a socket here: {problem}") from error
     await server.start()
     try:
         yield
@@ -103,6 +105,17 @@ async def serve_grpc(
 
 def _is_in_the_way(path: Path) -> bool:
     return path.exists() and not path.is_socket()
+
+
+def _why_not_bound(path: Path) -> str:
+    """What grpcio has met, which it tells nobody: by trying again."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.bind(os.fspath(path))
+    except OSError as error:
+        return error.strerror or str(error)
+    path.unlink(missing_ok=True)
+    return "gRPC could not, for a moment"
 
 
 def _target(path: Path) -> str:
