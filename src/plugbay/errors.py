@@ -23,6 +23,7 @@
     │   ├── CannotRelease
     │   ├── DiscoveryFailed
     │   ├── DiscoveryEnded
+    │   ├── InvalidPlugin
     │   ├── InvalidWatch
     │   ├── InvalidHealthCheck
     │   ├── CannotIsolate
@@ -45,6 +46,7 @@
     │   ├── UnresolvableCdiDevices
     │   ├── CdiInjectionFailed
     │   ├── EngineUnusable
+    │   ├── ContainerEngineUnusable
     │   ├── UnusableTopology
     │   ├── InvalidNetworkConfig
     │   ├── NetworkNotFound
@@ -324,6 +326,18 @@ class DiscoveryEnded(AuthorError):
         return "discover() ended; one that gives lists has to go on until it is closed"
 
 
+class InvalidPlugin(AuthorError):
+    """Something that a plugin's author wrote into its attributes is of no use, or something is missing."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.problem}"
+
+
 class InvalidWatch(AuthorError):
     """What a plugin watches cannot be watched."""
 
@@ -568,6 +582,18 @@ class EngineUnusable(OperatorError):
         return f"no OCI engine runs containers here: {tried}"
 
 
+class ContainerEngineUnusable(OperatorError):
+    """Nobody who speaks CRI is at a socket."""
+
+    def __init__(self, socket: str, problem: str) -> None:
+        super().__init__(socket, problem)
+        self.socket = socket
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"there is no usable container engine at {self.socket}: {self.problem}"
+
+
 class UnusableTopology(OperatorError):
     """The topology manager cannot work as it was told to on this machine; the texts are the kubelet's.
 
@@ -788,8 +814,8 @@ class ContainerStartError(PodError):
     """A runtime cannot start a container.
 
     Attributes:
-        reason: what a kubelet shows: ``CreateContainerError`` (the pod waits, and it is tried again),
-            ``StartError`` (the container has terminated, with code 128) or ``RunContainerError``.
+        reason: what a kubelet shows: ``StartError`` or ``RunContainerError`` (the container has terminated, with code
+            128), or anything else, such as ``CreateContainerError`` (the pod waits, and it is tried again).
     """
 
     def __init__(self, reason: str, message: str) -> None:

@@ -13,7 +13,7 @@ from plugbay.cli.logs import configure_logs
 from plugbay.cli.output import show
 from plugbay.cli.release_options import release_limits
 from plugbay.cli.roots import chosen_root
-from plugbay.cli.runtime_options import oci_config
+from plugbay.cli.runtime_options import cri_config, oci_config
 from plugbay.manager.config import ForeignCheckpoint
 from plugbay.manager.gates import parse_feature_gates
 from plugbay.node.config import DeviceFailure, NodeConfig
@@ -44,6 +44,7 @@ def run_node_up(args: argparse.Namespace) -> int:
         fake_numa_nodes=args.fake_numa_nodes,
         metrics=None if args.metrics is None else parse_address(args.metrics),
         oci=oci_config(args),
+        cri=cri_config(args),
     )
     asyncio.run(_serve(config))
     return 0
@@ -77,6 +78,8 @@ def _greeting(config: NodeConfig) -> str:
     if config.oci is not None:
         network = "the host's network" if config.oci.cni_configuration is None else "networks of their own"
         runtime = f"oci; containers see {config.oci.rootfs} as their root, read-only, and pods have {network}"
+    if config.cri is not None:
+        runtime = f"cri; {config.cri.socket or 'containerd or CRI-O'} runs the containers and makes their network"
     return (
         f"root:            {config.root}\n"
         f"control socket:  {config.control_socket}\n"

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 from plugbay.errors import UsageError
 
 if TYPE_CHECKING:
-    from plugbay.node.config import OciConfig
+    from plugbay.node.config import CriConfig, OciConfig
 
 _CDI_DIRECTORIES: Final = "/etc/cdi,/var/run/cdi"
 _CNI_BINARIES: Final = "/opt/cni/bin,/usr/lib/cni"
+_OF_CRI_TOO: Final = ("cdi_spec_dirs",)
 _OF_OCI: Final = ("oci_engine", "oci_rootfs", "cdi_spec_dirs", "cni_conf_dir", "cni_bin_dir")
 
 
@@ -20,10 +21,10 @@ def add_runtime_options(parser: argparse.ArgumentParser) -> None:
     """Which runtime, and how the oci runtime does it."""
     parser.add_argument(
         "--runtime",
-        choices=("process", "oci"),
+        choices=("process", "oci", "cri"),
         default="process",
-        help="what containers are: plain processes on the host, or real ones made by crun or runc "
-        "(default: %(default)s)",
+        help="what containers are: plain processes on the host, or real ones made by crun or runc, or by containerd "
+        "or CRI-O (default: %(default)s)",
     )
     group = parser.add_argument_group("options of --runtime oci")
     group.add_argument(
@@ -50,6 +51,29 @@ def add_runtime_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--cni-bin-dir", metavar="DIR,...", help=f"where network plugins are (default: {_CNI_BINARIES})")
 
+    cri = parser.add_argument_group("options of --runtime cri")
+    cri.add_argument(
+        "--cri-socket",
+        metavar="PATH",
+        type=Path,
+        help="where the engine answers (default: the socket of containerd or CRI-O, whichever is there)",
+    )
+
+
+def cri_config(args: argparse.Namespace) -> CriConfig | None:
+    """What the options say of the cri runtime; None if another one was chosen.
+
+    Raises:
+        UsageError: an option was given that the chosen runtime does not have.
+    """
+    from plugbay.node.config import CriConfig
+
+    if args.runtime != "cri":
+        if args.cri_socket is not None:
+            raise UsageError("--cri-socket needs --runtime cri")
+        return None
+    return CriConfig(args.cri_socket and args.cri_socket.absolute(), _paths(args.cdi_spec_dirs or _CDI_DIRECTORIES))
+
 
 def oci_config(args: argparse.Namespace) -> OciConfig | None:
     """What the options say of the oci runtime; None if another one was chosen.
@@ -60,10 +84,12 @@ def oci_config(args: argparse.Namespace) -> OciConfig | None:
     from plugbay.node.config import OciConfig
 
     if args.runtime != "oci":
-        given = [name for name in _OF_OCI if getattr(args, name) is not None]
+        shared = _OF_CRI_TOO if args.runtime == "cri" else ()
+        given = [name for name in _OF_OCI if getattr(args, name) is not None and name not in shared]
         if given:
             option = "--" + given[0].replace("_", "-")
-            raise UsageError(f"{option} needs --runtime oci: the process runtime confines nothing")
+            why = "the engine has settings of its own" if shared else "the process runtime confines nothing"
+            raise UsageError(f"{option} needs --runtime oci: {why}")
         return None
     return OciConfig(
         args.oci_engine,

@@ -49,3 +49,8 @@ def container_argv(container: Container, *, device_env: Mapping[str, str]) -> tu
     """
     env = {**device_env, **container_env(container)}
     return tuple(expand(word, env) for word in (*container.command, *container.args))
+
+
+def container_command(container: Container, *, device_env: Mapping[str, str]) -> tuple[str, ...]:
+    """The part of `container_argv` that is the command."""
+    return container_argv(container, device_env=device_env)[: len(container.command)]

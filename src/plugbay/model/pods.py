@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final
 
 from plugbay.model.ids import ContainerName, PodUid, ResourceName, is_extended_resource
+from plugbay.model.images import PullPolicy
 from plugbay.model.ports import ContainerPort
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
@@ -106,6 +107,7 @@ class Container:
 
     Attributes:
         image: empty when the manifest names none.
+        pull_policy: None is the usual one for the image's name.
         command: empty when the image's entrypoint is meant.
         post_start: run as soon as the container has started, which it has only when this is done.
         pre_stop: run before the container is stopped, within the grace period.
@@ -127,6 +129,7 @@ class Container:
     pre_stop: Hook | None = None
     ports: tuple[ContainerPort, ...] = ()
     security: Security = DEFAULT_SECURITY
+    pull_policy: PullPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)

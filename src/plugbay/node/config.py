@@ -44,6 +44,19 @@ class OciConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class CriConfig:
+    """Which container engine runs containers.
+
+    Attributes:
+        socket: where it answers; None is the first of the usual places where a socket is.
+        cdi_directories: of CDI spec files, weakest first, for an engine that does not know CDI.
+    """
+
+    socket: Path | None
+    cdi_directories: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeConfig:
     """
     Attributes:
@@ -63,7 +76,8 @@ class NodeConfig:
         fake_numa_nodes: so many NUMA nodes the node pretends to have, for trying policies and plugins; None is for
             the machine's own.
         metrics: where metrics, probes and status are answered; None is nowhere.
-        oci: how containers are confined; None is the process runtime, which does not.
+        oci: how the oci runtime confines containers, if it is the one.
+        cri: the engine of the cri runtime, if it is the one; without both, containers are plain processes.
     """
 
     root: Path
@@ -82,6 +96,7 @@ class NodeConfig:
     fake_numa_nodes: int | None = None
     metrics: Address | None = None
     oci: OciConfig | None = None
+    cri: CriConfig | None = None
 
     @property
     def kubelet_paths(self) -> KubeletPaths:
@@ -111,6 +126,11 @@ class NodeConfig:
     def oci_dir(self) -> Path:
         """All of the oci runtime: containers, sandboxes, and what engine and network plugins keep."""
         return self.root / "oci"
+
+    @property
+    def pod_logs(self) -> Path:
+        """Of the cri runtime, laid out as a kubelet does."""
+        return self.root / "logs" / "pods"
 
     @property
     def pods(self) -> Path:

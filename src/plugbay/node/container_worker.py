@@ -14,11 +14,12 @@ from typing import Final
 from plugbay.errors import AdmissionError, ContainerStartError, InstanceNotFound, VolumeUnusable
 from plugbay.model.downward import with_field_values
 from plugbay.model.edits import ContainerEdits
-from plugbay.model.expansion import container_argv, container_env
+from plugbay.model.expansion import container_argv, container_command, container_env
 from plugbay.model.ids import PodUid
+from plugbay.model.images import default_pull_policy
 from plugbay.model.limits import cgroup_limits
 from plugbay.model.pods import Container
-from plugbay.model.security import effective_security, non_root_violation
+from plugbay.model.security import effective_security
 from plugbay.node.adoption import lost, terminated
 from plugbay.node.backoff import Backoff, go_duration
 from plugbay.node.events import ObjectRef, pod_ref
@@ -27,7 +28,7 @@ from plugbay.node.parts import NodeParts, uninterrupted
 from plugbay.node.records import ContainerRecord, PodRecord, Running, Startup, Terminated, Waiting
 from plugbay.node.restart_policy import restarts
 from plugbay.node.runtimes.port import ContainerSpec
-from plugbay.node.status import HOST_IP
+from plugbay.node.status import HOST_IP, qos_class
 from plugbay.node.stopping import PodStopper
 from plugbay.node.volumes import container_mounts
 
@@ -36,6 +37,8 @@ logger = logging.getLogger(__name__)
 CONFIG_RETRY_S: Final = 10.0
 """Kubelets try again with each sync of the pod, some 12 s apart, without growing delays."""
 START_FAILED_EXIT_CODE: Final = 128
+_RAN_NOT: Final = frozenset({"StartError", "RunContainerError", "ContainerCannotRun"})
+"""Reasons of containers that were made and could not run; with all others nothing was made, and the pod waits."""
 
 
 class ContainerWorker:
@@ -116,6 +119,11 @@ class ContainerWorker:
         except (AdmissionError, VolumeUnusable) as error:
             self._fail("CreateContainerConfigError", str(error))
             return
+        try:
+            await self._parts.runtime.prepare(spec)
+        except ContainerStartError as error:
+            self._start_failed(error, attempt=spec.attempt)
+            return
         await uninterrupted(self._parts.tasks, partial(self._start_instance, spec))
 
     def _spec(self, pod: PodRecord, edits: ContainerEdits) -> ContainerSpec:
@@ -136,6 +144,11 @@ class ContainerWorker:
             security=effective_security(pod=pod.pod.spec.security, container=container.security),
             limits=cgroup_limits(container.requests, container.limits),
             runtime_class=pod.pod.spec.runtime_class,
+            command=container_command(container, device_env=edits.env),
+            pull_policy=container.pull_policy or default_pull_policy(container.image),
+            qos=qos_class(pod.pod),
+            memory_request=container.requests["memory"].to_int_ceil() if "memory" in container.requests else 0,
+            grace_period_s=pod.pod.spec.termination_grace_period_s,
         )
 
     def _report_end(self, end: Terminated) -> None:
@@ -148,13 +161,6 @@ class ContainerWorker:
 
     async def _start_instance(self, spec: ContainerSpec) -> None:
         """Start and record as one step: a process that nobody knows of could not be stopped."""
-        if not spec.argv:
-            self._fail("CreateContainerError", "no command specified: an image's own command is not known here")
-            return
-        if problem := non_root_violation(spec.security):
-            where = f'(pod: "{self._pod.full_name}", container: {self._container.name})'
-            self._fail("CreateContainerConfigError", f"{problem} {where}")
-            return
         try:
             state = await self._parts.runtime.start(spec)
         except ContainerStartError as error:
@@ -179,7 +185,7 @@ class ContainerWorker:
         await self._stopper.stop_one(self._container.name, running, grace_s=grace_s, message="FailedPostStartHook")
 
     def _start_failed(self, error: ContainerStartError, *, attempt: int) -> None:
-        if error.reason == "CreateContainerError":
+        if error.reason not in _RAN_NOT:
             self._fail(error.reason, str(error))
             return
         self._report_no_start()

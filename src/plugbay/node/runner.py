@@ -115,7 +115,7 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
                 gates=config.gates,
             )
         )
-        chosen = await asyncio.to_thread(open_runtime, config, environ=environ, clock=clock)
+        chosen = await stack.enter_async_context(open_runtime(config, machine, environ=environ, clock=clock))
         logger.info("containers are run by %s", chosen.about)
         parts = NodeParts(
             name=name,

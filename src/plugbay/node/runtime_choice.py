@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
-from collections.abc import Mapping
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,8 +18,14 @@ from plugbay.cni.runtime import CniRuntime
 from plugbay.errors import PathUnusable
 from plugbay.kernel.capabilities import held_capabilities
 from plugbay.kernel.files import write_durably
-from plugbay.node.config import NodeConfig, OciConfig
+from plugbay.model.cri import DnsConfig
+from plugbay.node.config import CriConfig, NodeConfig, OciConfig
+from plugbay.node.machine import Machine
 from plugbay.node.network import PodNetwork
+from plugbay.node.runtimes.cri.config import Conventions, parse_resolv_conf
+from plugbay.node.runtimes.cri.engine import open_engine
+from plugbay.node.runtimes.cri.runtime import CriEngine, CriRuntime
+from plugbay.node.runtimes.cri.sandboxes import CriSandboxes
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
 from plugbay.node.runtimes.oci.engines import Engine, choose_engine
 from plugbay.node.runtimes.oci.handlers import handler_of
@@ -27,7 +36,10 @@ from plugbay.node.runtimes.process.runtime import ProcessRuntime
 from plugbay.node.runtimes.sandboxes import HostSandboxes, Network, Sandboxes
 from plugbay.ops.clock import Clock
 
+CRI_SOCKETS: Final = (Path("/run/containerd/containerd.sock"), Path("/var/run/crio/crio.sock"))
+
 _PROC: Final = Path("/proc")
+_RESOLV_CONF: Final = Path("/etc/resolv.conf")
 _CONTAINERS: Final = "containers"
 _NO_NETWORKS: Final = "no-networks"
 
@@ -41,13 +53,26 @@ class ChosenRuntime:
     about: str
 
 
-def open_runtime(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock) -> ChosenRuntime:
-    """The runtime of ``config``; finding an engine takes some 0.1 s.
+@asynccontextmanager
+async def open_runtime(
+    config: NodeConfig, machine: Machine, *, environ: Mapping[str, str], clock: Clock
+) -> AsyncIterator[ChosenRuntime]:
+    """The runtime of ``config`` while the block runs; finding an engine takes some 0.1 s.
 
     Raises:
         EngineUnusable: no OCI engine works here.
+        ContainerEngineUnusable: no engine answers.
         PathUnusable: the root file system for containers is no directory, or the node's pods have another runtime.
     """
+    if config.cri is not None:
+        async with _open_cri(config, config.cri, machine, clock=clock) as chosen:
+            yield chosen
+    else:
+        yield await asyncio.to_thread(_open_local, config, environ=environ, clock=clock)
+
+
+def _open_local(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock) -> ChosenRuntime:
+    _refuse_foreign(config.pod_logs, runtime="cri")
     if config.oci is None:
         _refuse_foreign(config.oci_dir / _CONTAINERS, runtime="oci")
         runtime = ProcessRuntime(config.containers, environ=environ, clock=clock.now)
@@ -61,8 +86,7 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
     _refuse_foreign(config.containers, runtime="process")
     search_path = environ.get("PATH", os.defpath) + ":" + DEFAULT_PATH
     engine = choose_engine(oci.engine, search_path=search_path, state_dir=config.oci_dir / "engine")
-    # Nodes on one machine must not meet below the cgroup roots, where pod UIDs alone may be equal.
-    cgroup_parent = f"plugbay-{hashlib.sha256(os.fsencode(config.root)).hexdigest()[:8]}"
+    cgroup_parent = _cgroup_prefix(config)
     places = SandboxPlaces(config.oci_dir / "sandboxes", config.oci_dir / "netns", cgroup_parent)
     cache = ResultCache(config.oci_dir / "cni", write=write_durably)
     plugins = Plugins(oci.cni_binaries, environ=environ)
@@ -90,6 +114,42 @@ def _refuse_foreign(containers: Path, *, runtime: str) -> None:
     if containers.is_dir() and any(containers.iterdir()):
         problem = f"holds containers of the {runtime} runtime; delete their pods with --runtime {runtime} first"
         raise PathUnusable(str(containers), problem)
+
+
+@asynccontextmanager
+async def _open_cri(
+    config: NodeConfig, cri: CriConfig, machine: Machine, *, clock: Clock
+) -> AsyncIterator[ChosenRuntime]:
+    _refuse_foreign(config.containers, runtime="process")
+    _refuse_foreign(config.oci_dir / _CONTAINERS, runtime="oci")
+    socket = cri.socket or next((each for each in CRI_SOCKETS if each.is_socket()), CRI_SOCKETS[0])
+    client, traits = await open_engine(socket, clock)
+    try:
+        conventions = Conventions(
+            node=str(uuid.uuid5(uuid.NAMESPACE_URL, config.root.as_uri())),
+            log_root=str(config.pod_logs),
+            cgroup_prefix=_cgroup_prefix(config),
+            cgroup_driver=traits.cgroup_driver,
+            memory_bytes=machine.capacity["memory"],
+            dns=await asyncio.to_thread(_host_dns),
+        )
+        sandboxes = CriSandboxes(client, conventions, clock)
+        runtime = CriRuntime(CriEngine(client, traits, cri.cdi_directories), sandboxes, conventions, clock)
+        yield ChosenRuntime(runtime, sandboxes, f"{traits.version.name} {traits.version.version} ({socket})")
+    finally:
+        await client.close()
+
+
+def _host_dns() -> DnsConfig | None:
+    try:
+        return parse_resolv_conf(_RESOLV_CONF.read_text(errors="replace"))
+    except OSError:
+        return None
+
+
+def _cgroup_prefix(config: NodeConfig) -> str:
+    """Nodes on one machine must not meet below the cgroup roots, where pod UIDs alone may be equal."""
+    return f"plugbay-{hashlib.sha256(os.fsencode(config.root)).hexdigest()[:8]}"
 
 
 def _about(engine: Engine) -> str:

@@ -21,4 +21,8 @@ def sandbox_spec(pod: Pod) -> SandboxSpec:
         ports=tuple(port for container in pod.spec.containers for port in container.ports),
         runtime_class=pod.spec.runtime_class,
         shared=tuple(name for name in _SHARING if pod.unused.get(("spec", name))),
+        labels=pod.labels,
+        hostname=pod.spec.hostname,
+        security=pod.spec.security,
+        privileged=any(container.security.privileged for container in pod.spec.all_containers),
     )

@@ -52,6 +52,9 @@ class FakeRuntime:
         self.exec_codes: dict[str, int | None] = {}
         self.specs: dict[ContainerId, ContainerSpec] = {}
 
+    async def prepare(self, spec: ContainerSpec) -> None:
+        pass
+
     async def start(self, spec: ContainerSpec) -> ContainerState:
         if self.refusals:
             raise self.refusals.pop(0)

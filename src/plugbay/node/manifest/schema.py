@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from plugbay.model.images import PullPolicy
 from plugbay.model.pods import HostPathType, RestartPolicy
 from plugbay.node.manifest.shapes import (
     Amount,
@@ -115,6 +116,7 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
     _used(
         name=_TEXT,
         image=_TEXT,
+        imagePullPolicy=Text(tuple(policy.value for policy in PullPolicy)),
         command=ListOf(_TEXT),
         args=ListOf(_TEXT),
         workingDir=_TEXT,
@@ -126,7 +128,6 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
         ports=ListOf(_PORT),
     )
     | _unused(
-        imagePullPolicy=Text(("Always", "IfNotPresent", "Never")),
         resizePolicy=_LIST,
         terminationMessagePath=_TEXT,
         terminationMessagePolicy=Text(("File", "FallbackToLogsOnError")),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.images import PullPolicy
 from plugbay.model.pods import (
     DEFAULT_GRACE_PERIOD_S,
     DEFAULT_NAMESPACE,
@@ -86,6 +87,7 @@ class V1VolumeMount(TypedDict, total=False):
 class V1Container(TypedDict, total=False):
     name: str
     image: str
+    imagePullPolicy: str
     command: list[str]
     args: list[str]
     workingDir: str
@@ -175,6 +177,7 @@ def _container(v1: V1Container, kind: ContainerKind, *, on_host: bool) -> Contai
     return Container(
         name=ContainerName(v1.get("name", "")),
         image=v1.get("image", ""),
+        pull_policy=PullPolicy(v1["imagePullPolicy"]) if v1.get("imagePullPolicy") else None,
         command=tuple(v1.get("command", [])),
         args=tuple(v1.get("args", [])),
         working_dir=v1.get("workingDir") or None,
@@ -262,6 +265,7 @@ def _container_to_v1(container: Container) -> dict[str, object]:
     return _written(
         name=container.name,
         image=container.image,
+        imagePullPolicy=container.pull_policy.value if container.pull_policy else None,
         command=list(container.command),
         args=list(container.args),
         workingDir=container.working_dir,

@@ -10,7 +10,9 @@ from typing import NewType, Protocol
 
 from plugbay.model.edits import ContainerEdits, Mount
 from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.images import PullPolicy
 from plugbay.model.limits import DEFAULT_LIMITS, CgroupLimits
+from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S
 from plugbay.model.security import DEFAULT_SECURITY, Security
 from plugbay.node.runtimes.exec_input import ExecInput
 
@@ -23,12 +25,16 @@ class ContainerSpec:
 
     Attributes:
         attempt: 0 for the first start in the pod, one more for each restart.
-        argv: command and args, already expanded; at least one element.
+        argv: command and args, already expanded; empty when the image says what runs.
+        command: the part of ``argv`` that takes the place of the image's entrypoint.
         env: the complete environment the pod asks for, without the devices' part.
         mounts: volume mounts; ``host_path`` is where the volume lies.
         edits: what the devices give; its env stands before ``env``, which wins.
         hostname: empty is the pod's name.
         runtime_class: the pod's ``runtimeClassName``.
+        qos: the pod's quality of service class.
+        memory_request: in bytes.
+        grace_period_s: the pod's.
     """
 
     pod_uid: PodUid
@@ -46,6 +52,11 @@ class ContainerSpec:
     security: Security = DEFAULT_SECURITY
     limits: CgroupLimits = DEFAULT_LIMITS
     runtime_class: str = ""
+    command: tuple[str, ...] = ()
+    pull_policy: PullPolicy = PullPolicy.IF_NOT_PRESENT
+    qos: str = "BestEffort"
+    memory_request: int = 0
+    grace_period_s: int = DEFAULT_GRACE_PERIOD_S
 
 
 class RunState(Enum):
@@ -97,10 +108,18 @@ class ExecExit:
 class ContainerRuntime(Protocol):
     """A container runtime. Instances outlive the node's process; `list` finds them again after a restart.
 
-    All but `start`, `list` and `remove` raise `InstanceNotFound` for an ID they do not know.
+    All but `prepare`, `start`, `list` and `remove` raise `InstanceNotFound` for an ID they do not know.
     """
 
     name: str
+
+    async def prepare(self, spec: ContainerSpec) -> None:
+        """What has to be done before `start` and may take long, such as fetching an image. Cancelling it does no harm.
+
+        Raises:
+            ContainerStartError: it cannot be done.
+        """
+        ...
 
     async def start(self, spec: ContainerSpec) -> ContainerState:
         """Start an instance; returns when its process runs.

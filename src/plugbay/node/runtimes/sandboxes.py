@@ -10,6 +10,7 @@ from typing import Protocol
 from plugbay.errors import SandboxFailed
 from plugbay.model.ids import PodUid
 from plugbay.model.ports import ContainerPort
+from plugbay.model.security import DEFAULT_SECURITY, Security
 
 
 class Network(Enum):
@@ -28,6 +29,10 @@ class SandboxSpec:
         ports: of the regular containers, in order.
         runtime_class: the pod's ``runtimeClassName``; empty is the default.
         shared: fields of the pod by which its containers share namespaces with each other or with the host.
+        labels: the pod's.
+        hostname: empty is the pod's name.
+        security: the pod's own context.
+        privileged: whether a container of it is.
     """
 
     pod_uid: PodUid
@@ -38,6 +43,10 @@ class SandboxSpec:
     ports: tuple[ContainerPort, ...] = ()
     runtime_class: str = ""
     shared: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    hostname: str = ""
+    security: Security = DEFAULT_SECURITY
+    privileged: bool = False
 
 
 class Sandboxes(Protocol):

@@ -22,6 +22,7 @@ from plugbay.kernel.processes import (
     wait_end,
 )
 from plugbay.node.runtimes.exec_input import Console, ExecInput
+from plugbay.node.runtimes.imageless import check_startable
 from plugbay.node.runtimes.port import (
     ContainerId,
     ContainerSpec,
@@ -76,6 +77,9 @@ class ProcessRuntime:
         self._starting: set[ContainerId] = set()
         self._children: set[int] = set()
         """Wrappers that are our children and not yet reaped."""
+
+    async def prepare(self, spec: ContainerSpec) -> None:
+        check_startable(spec)
 
     async def start(self, spec: ContainerSpec) -> ContainerState:
         """See `ContainerRuntime`. When cancelled, the instance may or may not run; `list` tells."""

@@ -1,0 +1,243 @@
+"""What an engine is told of sandboxes and containers, filled in as a kubelet does: pure.
+
+Source: kubelet 1.36 ``kuberuntime_sandbox.go``, ``kuberuntime_container.go``, ``labels.go``, ``security_context.go``,
+``qos/policy.go``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from plugbay.kubelet.fnv import fnv1a
+from plugbay.model.cri import (
+    CgroupDriver,
+    ContainerConfig,
+    ContainerSecurity,
+    DnsConfig,
+    LinuxResources,
+    NamespaceMode,
+    NamespaceModes,
+    SandboxConfig,
+)
+from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.limits import PERIOD_US
+from plugbay.node.runtimes.port import ContainerSpec
+from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
+
+POD_NAME: Final = "io.kubernetes.pod.name"
+POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
+POD_UID: Final = "io.kubernetes.pod.uid"
+CONTAINER_NAME: Final = "io.kubernetes.container.name"
+NODE: Final = "io.plugbay.node"
+"""Our label: which node's it is. One engine may serve several nodes, and must not be cleared of others' pods."""
+MAX_HOSTNAME: Final = 63
+
+_Placed = TypeVar("_Placed", Mount, DeviceNode)
+
+_MASKED_PATHS: Final = (
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+)
+_READ_ONLY_PATHS: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+
+
+@dataclass(frozen=True, slots=True)
+class Conventions:
+    """What is the same for all pods of a node.
+
+    Attributes:
+        node: identifies the node among those that use the engine.
+        log_root: pods' log directories lie below it; absolute.
+        cgroup_prefix: begins the names of pods' control groups; no word in it but letters, digits and hyphens.
+        memory_bytes: of the machine.
+        dns: what pods' ``resolv.conf`` says.
+    """
+
+    node: str
+    log_root: str
+    cgroup_prefix: str
+    cgroup_driver: CgroupDriver
+    memory_bytes: int
+    dns: DnsConfig | None = None
+
+
+def sandbox_config(spec: SandboxSpec, conventions: Conventions, *, attempt: int) -> SandboxConfig:
+    """``attempt`` is 0 for a pod's first sandbox."""
+    on_host = spec.network is Network.HOST
+    return SandboxConfig(
+        name=spec.pod,
+        uid=spec.pod_uid,
+        namespace=spec.namespace,
+        attempt=attempt,
+        hostname="" if on_host else hostname(spec.hostname or spec.pod),
+        log_directory=f"{conventions.log_root}/{log_directory_name(spec.namespace, spec.pod, spec.pod_uid)}",
+        cgroup_parent=cgroup_parent(conventions, spec.pod_uid),
+        dns=conventions.dns,
+        ports=spec.ports,
+        labels={**spec.labels, **_pod_labels(spec.namespace, spec.pod, spec.pod_uid), NODE: conventions.node},
+        annotations=spec.annotations,
+        namespaces=_namespaces(spec),
+        privileged=spec.privileged,
+        run_as_user=spec.security.run_as_user,
+        run_as_group=spec.security.run_as_group,
+        supplemental_groups=spec.security.supplemental_groups,
+    )
+
+
+def container_config(
+    spec: ContainerSpec,
+    conventions: Conventions,
+    *,
+    image: str,
+    sandbox: SandboxConfig,
+    cdi: ContainerEdits = NO_EDITS,
+) -> ContainerConfig:
+    """One container of the pod in ``sandbox``.
+
+    Args:
+        image: the ID of the image.
+        cdi: what CDI devices come to where the engine does not know them; as in CDI, it comes last and wins.
+    """
+    words = len(spec.command)
+    edits = spec.edits
+    return ContainerConfig(
+        name=spec.name,
+        attempt=spec.attempt,
+        image=image,
+        asked_image=spec.image,
+        command=spec.command,
+        args=spec.argv[words:],
+        working_dir=spec.working_dir or "",
+        env=(*edits.env.items(), *spec.env.items(), *cdi.env.items()),
+        mounts=_without(edits.mounts + spec.mounts, cdi.mounts) + cdi.mounts,
+        devices=_without(edits.device_nodes, cdi.device_nodes) + cdi.device_nodes,
+        cdi_devices=edits.cdi_devices,
+        labels=container_labels(spec.pod_uid, spec.name)
+        | {POD_NAME: spec.pod, POD_NAMESPACE: spec.namespace, NODE: conventions.node},
+        annotations={**edits.annotations, **_annotations(spec)},
+        log_path=f"{spec.name}/{spec.attempt}.log",
+        resources=LinuxResources(
+            cpu_period=PERIOD_US,
+            cpu_quota=spec.limits.cpu_quota_us,
+            cpu_shares=spec.limits.cpu_shares,
+            memory_limit=spec.limits.memory_bytes,
+            oom_score_adj=oom_score_adj(spec.qos, spec.memory_request, conventions.memory_bytes),
+        ),
+        security=ContainerSecurity(
+            privileged=bool(spec.security.privileged),
+            namespaces=sandbox.namespaces,
+            added_capabilities=spec.security.added_capabilities,
+            dropped_capabilities=spec.security.dropped_capabilities,
+            run_as_user=spec.security.run_as_user,
+            run_as_group=spec.security.run_as_group,
+            supplemental_groups=spec.security.supplemental_groups,
+            read_only_root=bool(spec.security.read_only_root),
+            no_new_privileges=spec.security.forbids_escalation,
+            masked_paths=_MASKED_PATHS,
+            read_only_paths=_READ_ONLY_PATHS,
+        ),
+    )
+
+
+def container_labels(pod: PodUid, container: ContainerName) -> dict[str, str]:
+    """By which a container's instances are found."""
+    return {POD_UID: pod, CONTAINER_NAME: container}
+
+
+def cgroup_name(conventions: Conventions, pod: PodUid) -> str:
+    """The name of a pod's control group, right below the root of each hierarchy: pods share no directory."""
+    return f"{conventions.cgroup_prefix}-{pod}"
+
+
+def cgroup_parent(conventions: Conventions, pod: PodUid) -> str:
+    """The same as an engine wants it: a path, or with systemd a slice, in whose name hyphens are levels."""
+    name = cgroup_name(conventions, pod)
+    if conventions.cgroup_driver is CgroupDriver.CGROUPFS:
+        return f"/{name}"
+    return f"{conventions.cgroup_prefix.replace('-', '_')}-pod{pod.replace('-', '_')}.slice"
+
+
+def log_directory_name(namespace: str, pod: str, uid: str) -> str:
+    return f"{namespace}_{pod}_{uid}"
+
+
+def hostname(name: str) -> str:
+    """A host name has 63 characters at most, and ends with none of those that join words."""
+    return name[:MAX_HOSTNAME].rstrip("-.")
+
+
+def oom_score_adj(qos: str, memory_request: int, memory_bytes: int) -> int:
+    """How readily the kernel kills a container when memory runs out: pods that asked for little go first."""
+    if qos == "Guaranteed":
+        return -997
+    if qos == "BestEffort" or memory_bytes <= 0:
+        return 1000
+    return min(max(1000 - 1000 * memory_request // memory_bytes, 3), 999)
+
+
+def parse_resolv_conf(text: str) -> DnsConfig:
+    """The host's ``resolv.conf`` as a kubelet reads it: three servers, the last ``search`` line, all options."""
+    servers: list[str] = []
+    searches: list[str] = []
+    options: list[str] = []
+    for line in text.splitlines():
+        words = line.split()
+        if not words or words[0][0] in "#;":
+            continue
+        match words[0], words[1:]:
+            case "nameserver", [server, *_]:
+                servers.append(server)
+            case "search", names:
+                searches = [name.rstrip(".") or name for name in names]
+            case "options", given:
+                options += [each for each in given if each not in options]
+    return DnsConfig(tuple(servers[:3]), tuple(searches), tuple(options))
+
+
+def _namespaces(spec: SandboxSpec) -> NamespaceModes:
+    return NamespaceModes(
+        network=NamespaceMode.NODE if spec.network is Network.HOST else NamespaceMode.POD,
+        pid=NamespaceMode.NODE
+        if "hostPID" in spec.shared
+        else NamespaceMode.POD
+        if "shareProcessNamespace" in spec.shared
+        else NamespaceMode.CONTAINER,
+        ipc=NamespaceMode.NODE if "hostIPC" in spec.shared else NamespaceMode.POD,
+    )
+
+
+def _pod_labels(namespace: str, pod: str, uid: str) -> dict[str, str]:
+    return {POD_NAME: pod, POD_NAMESPACE: namespace, POD_UID: uid}
+
+
+def _annotations(spec: ContainerSpec) -> Mapping[str, str]:
+    return {
+        "io.kubernetes.container.hash": f"{_fingerprint(spec):x}",
+        "io.kubernetes.container.restartCount": str(spec.attempt),
+        "io.kubernetes.pod.terminationGracePeriod": str(spec.grace_period_s),
+    }
+
+
+def _fingerprint(spec: ContainerSpec) -> int:
+    """Changes with what the manifest says of the container; only for those who compare."""
+    said = [spec.name, spec.image, spec.argv, sorted(spec.env.items())]
+    return fnv1a(json.dumps(said, separators=(",", ":")).encode())
+
+
+def _without(placed: tuple[_Placed, ...], stronger: tuple[_Placed, ...]) -> tuple[_Placed, ...]:
+    taken = {each.container_path for each in stronger}
+    return tuple(each for each in placed if each.container_path not in taken)

@@ -1,0 +1,114 @@
+"""The engine behind the socket: what it can, and living through its absence."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from plugbay.errors import ContainerEngineUnusable, RpcFailed
+from plugbay.model.cri import CgroupDriver, EngineStatus, EngineVersion
+from plugbay.ops.clock import Clock
+from plugbay.wire.cri import CriClient, is_away
+
+ANSWER_S: Final = 10.0
+"""An engine that has just been started looks through what it runs before it answers."""
+RETRY_S: Final = 0.5
+_CRIO_WITH_CDI: Final = (1, 23)
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTraits:
+    """What does not change while an engine runs. ``injects_cdi``: whether it acts on CDI names."""
+
+    version: EngineVersion
+    cgroup_driver: CgroupDriver
+    injects_cdi: bool
+
+
+async def open_engine(socket: Path, clock: Clock) -> tuple[CriClient, EngineTraits]:
+    """A connection to the engine at ``socket``, and what it can; the caller closes it.
+
+    Raises:
+        ContainerEngineUnusable: nobody answers there, or it speaks no CRI.
+        PathTooLong: no socket can be there.
+    """
+    client = CriClient(socket)
+    try:
+        return client, await _traits(client, clock)
+    except TimeoutError as error:
+        await client.close()
+        raise ContainerEngineUnusable(str(socket), "nobody answers there") from error
+    except RpcFailed as error:
+        await client.close()
+        raise ContainerEngineUnusable(str(socket), str(error)) from error
+    except BaseException:
+        await client.close()
+        raise
+
+
+async def _traits(client: CriClient, clock: Clock) -> EngineTraits:
+    await client.connect(ANSWER_S)
+    deadline = clock.monotonic() + ANSWER_S
+    while True:
+        try:
+            version = await client.version()
+            status = await client.status()
+            driver = await client.cgroup_driver()
+            break
+        except RpcFailed as error:
+            if not is_away(error) or clock.monotonic() > deadline:
+                raise
+        await clock.sleep(RETRY_S)
+    return EngineTraits(version, driver or _configured_driver(status), injects_cdi(version, status))
+
+
+async def insist(client: CriClient, clock: Clock, call: Callable[[], Awaitable[_Result]]) -> _Result:
+    """The result of ``call``, which is made again as long as the engine is away."""
+    while True:
+        try:
+            return await call()
+        except RpcFailed as error:
+            if not is_away(error):
+                raise
+        await clock.sleep(RETRY_S)
+        with contextlib.suppress(TimeoutError):
+            await client.connect(ANSWER_S)
+
+
+def injects_cdi(version: EngineVersion, status: EngineStatus) -> bool:
+    """Whether the engine knows CDI: one that does not takes the names and says nothing.
+
+    containerd tells in its configuration: it has no such setting before 1.7, where it is off unless it was switched
+    on. CRI-O has no switch.
+    """
+    if version.name == "cri-o":
+        numbers = re.match(r"(\d+)\.(\d+)", version.version)
+        return numbers is not None and (int(numbers[1]), int(numbers[2])) >= _CRIO_WITH_CDI
+    return _config(status).get("enableCDI") is True
+
+
+def _configured_driver(status: EngineStatus) -> CgroupDriver:
+    """Of an engine too old to be asked: containerd tells in the options of its default runtime."""
+    containerd = _config(status).get("containerd")
+    if not isinstance(containerd, dict):
+        return CgroupDriver.CGROUPFS
+    runtimes = containerd.get("runtimes")
+    chosen = runtimes.get(containerd.get("defaultRuntimeName")) if isinstance(runtimes, dict) else None
+    options = chosen.get("options") if isinstance(chosen, dict) else None
+    uses_systemd = isinstance(options, dict) and options.get("SystemdCgroup") is True
+    return CgroupDriver.SYSTEMD if uses_systemd else CgroupDriver.CGROUPFS
+
+
+def _config(status: EngineStatus) -> dict[str, object]:
+    try:
+        config = json.loads(status.config)
+    except ValueError:
+        return {}
+    return config if isinstance(config, dict) else {}

@@ -1,0 +1,266 @@
+"""The runtime itself: the port, answered with calls of an engine."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound, RpcFailed
+from plugbay.kernel.processes import read_stat, wait_end
+from plugbay.model.cri import ContainerPhase, ContainerStatus
+from plugbay.model.edits import NO_EDITS
+from plugbay.node.runtimes.cri.cdi import expand_cdi
+from plugbay.node.runtimes.cri.config import NODE, Conventions, container_config, container_labels
+from plugbay.node.runtimes.cri.engine import EngineTraits, insist
+from plugbay.node.runtimes.cri.images import ImagePuller
+from plugbay.node.runtimes.cri.logs import follow_log, read_log
+from plugbay.node.runtimes.cri.sandboxes import CriSandboxes, RunningSandbox
+from plugbay.node.runtimes.cri.states import container_state, is_named
+from plugbay.node.runtimes.exec_input import ExecInput
+from plugbay.node.runtimes.oci.devices import find_devices
+from plugbay.node.runtimes.port import (
+    ContainerId,
+    ContainerSpec,
+    ContainerState,
+    ExecExit,
+    ExecOutput,
+    ExecStream,
+)
+from plugbay.ops.clock import Clock
+from plugbay.wire.cri import CriClient, is_away
+
+_PROC: Final = Path("/proc")
+_LOOK_AGAIN_S: Final = 1.0
+"""As often as a kubelet asks its engine, where the end of a process cannot be waited for."""
+_SETTLING_S: Final = 0.02
+"""Between the end of a container's process and the engine's telling of it."""
+_DOUBT_S: Final = 60.0
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class CriEngine:
+    """``cdi_directories``: of CDI spec files, weakest first, for an engine without CDI."""
+
+    client: CriClient
+    traits: EngineTraits
+    cdi_directories: tuple[Path, ...]
+
+
+class CriRuntime:
+    """Containers that an engine runs in ``sandboxes``; see the package."""
+
+    def __init__(self, engine: CriEngine, sandboxes: CriSandboxes, conventions: Conventions, clock: Clock) -> None:
+        self.name = engine.traits.version.name
+        self._engine = engine
+        self._client = engine.client
+        self._sandboxes = sandboxes
+        self._conventions = conventions
+        self._clock = clock
+        self._images = ImagePuller(engine.client, clock)
+        self._logs: dict[ContainerId, Path] = {}
+        """Kept in mind: logs can be read while the engine is away."""
+
+    # --- starting ---------------------------------------------------------------------------------------------------
+
+    async def prepare(self, spec: ContainerSpec) -> None:
+        sandbox = self._sandbox(spec)
+        with _refusals():
+            await self._images.ensure(spec.image, spec.pull_policy, sandbox=sandbox.config)
+
+    async def start(self, spec: ContainerSpec) -> ContainerState:
+        """See `ContainerRuntime`. What an earlier call may have done for the same attempt is looked up first."""
+        with _refusals():
+            before = await self._earlier(spec)
+            if before is not None:
+                return before
+            sandbox = self._sandbox(spec)
+            image = await self._images.known(spec.image)
+            await asyncio.to_thread(_check_paths, spec)
+            cdi = NO_EDITS
+            if not self._engine.traits.injects_cdi:
+                cdi = await asyncio.to_thread(expand_cdi, spec.edits, self._engine.cdi_directories)
+            config = container_config(spec, self._conventions, image=image.id, sandbox=sandbox.config, cdi=cdi)
+            log = Path(sandbox.config.log_directory, config.log_path)
+            await asyncio.to_thread(log.parent.mkdir, mode=0o755, parents=True, exist_ok=True)
+            container = ContainerId(await self._client.create_container(sandbox.id, config, sandbox.config))
+            self._logs[container] = log
+            return await self._start(container)
+
+    async def _earlier(self, spec: ContainerSpec) -> ContainerState | None:
+        """What there is of this attempt: started is started, and what was only created is made anew."""
+        for container in await self._client.containers(container_labels(spec.pod_uid, spec.name)):
+            if container.attempt != spec.attempt:
+                continue
+            if container.phase is not ContainerPhase.CREATED:
+                return await self._state(ContainerId(container.id))
+            await self._client.remove_container(container.id)
+        return None
+
+    async def _start(self, container: ContainerId) -> ContainerState:
+        try:
+            await self._client.start_container(container)
+        except RpcFailed as error:
+            if is_away(error):
+                raise
+            status = await self._client.container_status(container)
+            await self._client.remove_container(container)
+            raise ContainerStartError("StartError", status.message or error.detail) from error
+        return await self._state(container)
+
+    def _sandbox(self, spec: ContainerSpec) -> RunningSandbox:
+        sandbox = self._sandboxes.current(spec.pod_uid)
+        if sandbox is None:
+            raise ContainerStartError("CreateContainerError", "the pod has no sandbox")
+        return sandbox
+
+    # --- what there is ----------------------------------------------------------------------------------------------
+
+    async def list(self) -> Sequence[ContainerState]:
+        states = []
+        for container in await self._client.containers({NODE: self._conventions.node}):
+            if container.phase is ContainerPhase.CREATED:
+                # Its node was killed before it was started, so it never ran: as if it had never been made.
+                await self._client.remove_container(container.id)
+            elif is_named(container):
+                states.append(await self._state(ContainerId(container.id)))
+        return states
+
+    async def wait(self, container: ContainerId) -> ContainerState:
+        pause_s = _SETTLING_S
+        while True:
+            status = await self._insist(container, partial(self._client.container_status, container))
+            if status.phase is not ContainerPhase.RUNNING:
+                return container_state(status)
+            if await self._process_ended(status):
+                await self._clock.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LOOK_AGAIN_S)
+            else:
+                pause_s = _SETTLING_S
+
+    async def _process_ended(self, status: ContainerStatus) -> bool:
+        """Wait for the end of a container's process, so far as it can be seen from here; False after a while."""
+        stat = None if status.pid is None else await asyncio.to_thread(read_stat, status.pid, proc_root=_PROC)
+        if stat is None or not await asyncio.to_thread(_runs_in, stat.identity.pid, status.id):
+            await self._clock.sleep(_LOOK_AGAIN_S)
+            return True
+        try:
+            async with asyncio.timeout(_DOUBT_S):
+                await wait_end(stat.identity, proc_root=_PROC)
+        except TimeoutError:
+            return False
+        return True
+
+    # --- ending -----------------------------------------------------------------------------------------------------
+
+    async def stop(self, container: ContainerId, *, grace_s: float) -> ContainerState:
+        deadline = self._clock.monotonic() + grace_s
+
+        async def stop() -> None:
+            left_s = math.ceil(max(0.0, deadline - self._clock.monotonic()))
+            await self._client.stop_container(container, grace_s=left_s)
+
+        await self._insist(container, stop)
+        return await self.wait(container)
+
+    async def remove(self, container: ContainerId) -> None:
+        try:
+            status = await self._insist(container, partial(self._client.container_status, container))
+        except InstanceNotFound:
+            return
+        await self._insist(container, partial(self._client.remove_container, container))
+        self._logs.pop(container, None)
+        if status.log_path:
+            await asyncio.to_thread(Path(status.log_path).unlink, missing_ok=True)
+
+    # --- beside it --------------------------------------------------------------------------------------------------
+
+    async def exec(
+        self, container: ContainerId, argv: Sequence[str], given: ExecInput | None = None
+    ) -> AsyncGenerator[ExecOutput | ExecExit, None]:
+        """See `ContainerRuntime`; the output comes when the command has ended, cut at 16 MiB each."""
+        if given is not None:
+            problem = "with --runtime cri a command gets no input and no terminal; leave out -i and -t"
+            raise ExecFailed(container, problem)
+        try:
+            result = await self._client.exec_sync(container, argv)
+        except RpcFailed as error:
+            if error.code == "NotFound":
+                raise InstanceNotFound(container) from error
+            raise ExecFailed(container, error.detail) from error
+        if result.stdout:
+            yield ExecOutput(ExecStream.STDOUT, result.stdout)
+        if result.stderr:
+            yield ExecOutput(ExecStream.STDERR, result.stderr)
+        yield ExecExit(result.exit_code)
+
+    async def log(
+        self, container: ContainerId, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        path = await self._log_path(container)
+        if follow and path.exists():
+            chunks = follow_log(path, tail=tail, ended=self.wait(container))
+        else:
+            chunks = read_log(path, tail=tail)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+
+    async def _log_path(self, container: ContainerId) -> Path:
+        if container not in self._logs:
+            status = await self._insist(container, partial(self._client.container_status, container))
+            self._logs[container] = Path(status.log_path)
+        return self._logs[container]
+
+    async def _state(self, container: ContainerId) -> ContainerState:
+        status = await self._client.container_status(container)
+        self._logs[container] = Path(status.log_path)
+        return container_state(status)
+
+    async def _insist(self, container: ContainerId, call: Callable[[], Awaitable[_Result]]) -> _Result:
+        try:
+            return await insist(self._client, self._clock, call)
+        except RpcFailed as error:
+            if error.code == "NotFound":
+                raise InstanceNotFound(container) from error
+            raise
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What the engine says as a reason why a container does not start; it is tried again."""
+    try:
+        yield
+    except RpcFailed as error:
+        problem = f"the container engine is away: {error.detail}" if is_away(error) else error.detail
+        raise ContainerStartError("CreateContainerError", problem) from error
+
+
+def _check_paths(spec: ContainerSpec) -> None:
+    """An engine would make a directory of a mount that is missing, and that would stay on the host.
+
+    Raises:
+        ContainerStartError: a mount or a device node is not there.
+    """
+    find_devices(spec.edits.device_nodes)
+    for mount in (*spec.edits.mounts, *spec.mounts):
+        try:
+            Path(mount.host_path).stat()
+        except OSError as error:
+            problem = f"failed to generate container spec: lstat {mount.host_path}: {(error.strerror or '').lower()}"
+            raise ContainerStartError("CreateContainerError", problem) from error
+
+
+def _runs_in(pid: int, container: str) -> bool:
+    """Whether the process that has this number here is the container's: an engine may count processes elsewhere."""
+    try:
+        return container in (_PROC / str(pid) / "cgroup").read_text()
+    except OSError:
+        return False

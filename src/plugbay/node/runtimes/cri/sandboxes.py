@@ -1,0 +1,119 @@
+"""Sandboxes that an engine makes: found again by their labels, replaced when they died, removed with all they left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import InvalidBandwidth, RpcFailed, SandboxFailed
+from plugbay.kernel.cgroups import remove_cgroup
+from plugbay.model.bandwidth import bandwidth_of
+from plugbay.model.cri import CgroupDriver, NamespaceMode, Sandbox, SandboxConfig, SandboxState
+from plugbay.model.ids import PodUid
+from plugbay.node.runtimes.cri.config import NODE, POD_UID, Conventions, cgroup_name, sandbox_config
+from plugbay.node.runtimes.cri.engine import insist
+from plugbay.node.runtimes.sandboxes import SandboxSpec
+from plugbay.ops.clock import Clock
+from plugbay.wire.cri import CriClient
+
+logger = logging.getLogger(__name__)
+
+_PROC: Final = Path("/proc")
+_RESERVED: Final = "is reserved for"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSandbox:
+    """The sandbox that a pod's containers are made in."""
+
+    id: str
+    config: SandboxConfig
+
+
+class CriSandboxes:
+    """For `plugbay.node.runtimes.sandboxes.Sandboxes`."""
+
+    def __init__(self, client: CriClient, conventions: Conventions, clock: Clock) -> None:
+        self._client = client
+        self._conventions = conventions
+        self._clock = clock
+        self._current: dict[PodUid, RunningSandbox] = {}
+
+    def current(self, pod: PodUid) -> RunningSandbox | None:
+        """What `run` made or found last."""
+        return self._current.get(pod)
+
+    async def run(self, spec: SandboxSpec) -> tuple[str, ...]:
+        try:
+            bandwidth_of(spec.annotations)  # some engines cannot remove what they made for a bad one
+        except InvalidBandwidth as error:
+            raise SandboxFailed(str(error)) from error
+        try:
+            return await self._run(spec)
+        except RpcFailed as error:
+            raise SandboxFailed(str(error)) from error
+
+    async def remove(self, pod: PodUid) -> None:
+        self._current.pop(pod, None)
+        try:
+            for sandbox in await self._insist_on_listing(pod):
+                await insist(self._client, self._clock, partial(self._client.stop_sandbox, sandbox.id))
+                await insist(self._client, self._clock, partial(self._client.remove_sandbox, sandbox.id))
+        except RpcFailed as error:
+            raise SandboxFailed(str(error)) from error
+        try:
+            await asyncio.to_thread(self._clear, pod)
+        except OSError as error:
+            raise SandboxFailed(f"cannot clear away what pod {pod} left: {error}") from error
+
+    async def pods(self) -> frozenset[PodUid]:
+        sandboxes = await self._client.sandboxes({NODE: self._conventions.node})
+        return frozenset(PodUid(each.uid) for each in sandboxes)
+
+    async def _run(self, spec: SandboxSpec) -> tuple[str, ...]:
+        there = await self._of(spec.pod_uid)
+        if there and there[-1].state is SandboxState.READY:
+            config = sandbox_config(spec, self._conventions, attempt=there[-1].attempt)
+            status = await self._client.sandbox_status(there[-1].id, mode=config.namespaces.network)
+            if status.ips or config.namespaces.network is NamespaceMode.NODE:
+                self._current[spec.pod_uid] = RunningSandbox(there[-1].id, config)
+                return status.ips
+        for sandbox in there:  # removed with the pod: until then their containers can be looked at
+            await self._client.stop_sandbox(sandbox.id)
+        attempt = 1 + max((each.attempt for each in there), default=-1)
+        return await self._make(spec, sandbox_config(spec, self._conventions, attempt=attempt))
+
+    async def _make(self, spec: SandboxSpec, config: SandboxConfig) -> tuple[str, ...]:
+        await asyncio.to_thread(Path(config.log_directory).mkdir, mode=0o755, parents=True, exist_ok=True)
+        try:
+            sandbox = await self._client.run_sandbox(config, handler=spec.runtime_class)
+        except RpcFailed as error:
+            if _RESERVED not in error.detail:
+                raise
+            # A sandbox whose making was broken off keeps its name for a while.
+            config = replace(config, attempt=config.attempt + 1)
+            sandbox = await self._client.run_sandbox(config, handler=spec.runtime_class)
+        status = await self._client.sandbox_status(sandbox, mode=config.namespaces.network)
+        self._current[spec.pod_uid] = RunningSandbox(sandbox, config)
+        return status.ips
+
+    async def _insist_on_listing(self, pod: PodUid) -> Sequence[Sandbox]:
+        return await insist(self._client, self._clock, partial(self._of, pod))
+
+    async def _of(self, pod: PodUid) -> Sequence[Sandbox]:
+        return await self._client.sandboxes({NODE: self._conventions.node, POD_UID: pod})
+
+    def _clear(self, pod: PodUid) -> None:
+        """The engine removes what it made for containers; their logs and the pod's own control group are ours."""
+        for directory in Path(self._conventions.log_root).glob(f"*_{pod}"):
+            shutil.rmtree(directory, ignore_errors=True)
+        if self._conventions.cgroup_driver is CgroupDriver.SYSTEMD:
+            return  # systemd removes slices in which nothing is
+        for busy in remove_cgroup(cgroup_name(self._conventions, pod), proc_root=_PROC):
+            raise OSError(f"processes are left in {busy}")

@@ -1,0 +1,46 @@
+"""What an engine tells of containers, in the words of the port: pure."""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from plugbay.model.cri import ContainerPhase, ContainerStatus, ListedContainer
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.node.runtimes.cri.config import CONTAINER_NAME, POD_UID
+from plugbay.node.runtimes.port import ContainerId, ContainerState, RunState
+
+_LOST: Final = "ContainerStatusUnknown"
+
+
+def is_named(container: ListedContainer) -> bool:
+    """Whether it says whose it is, as all do that we make."""
+    return POD_UID in container.labels and CONTAINER_NAME in container.labels
+
+
+def container_state(status: ContainerStatus) -> ContainerState:
+    run_state = _run_state(status.phase)
+    return ContainerState(
+        id=ContainerId(status.id),
+        pod_uid=PodUid(status.labels[POD_UID]),
+        name=ContainerName(status.labels[CONTAINER_NAME]),
+        attempt=status.attempt,
+        state=run_state,
+        pid=status.pid,
+        started_at=status.started_at or status.created_at,
+        finished_at=status.finished_at,
+        exit_code=status.exit_code if run_state is RunState.EXITED else None,
+        reason=_LOST if run_state is RunState.LOST else status.reason,
+        message=status.message,
+    )
+
+
+def _run_state(phase: ContainerPhase) -> RunState:
+    match phase:
+        case ContainerPhase.RUNNING:
+            return RunState.RUNNING
+        case ContainerPhase.EXITED:
+            return RunState.EXITED
+        case ContainerPhase.CREATED | ContainerPhase.UNKNOWN:
+            return RunState.LOST
+        case _:
+            assert_never(phase)
