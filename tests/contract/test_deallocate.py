@@ -45,12 +45,13 @@ async def delete(at: Node, name: str, *, grace_s: int = 1) -> None:
 
 async def gone(at: Node, name: str) -> None:
     def look() -> None:
-        with NodeClient(at.config.root).watch(PODS) as events:
-            next(each for each in events if each.type == "DELETED" and each.object["metadata"]["name"] == name)  # type: ignore[index]
+        client = NodeClient(at.config.root)
+        with client.watch(PODS) as events:
+            if client.find(f"{PODS}/{name}") is not None:  # asked now, or its end could lie between question and watch
+                next(each for each in events if each.type == "DELETED" and each.object["metadata"]["name"] == name)  # type: ignore[index]
 
-    if name in await at.names():
-        async with asyncio.timeout(DEADLINE_S):
-            await asyncio.to_thread(look)
+    async with asyncio.timeout(DEADLINE_S):
+        await asyncio.to_thread(look)
 
 
 async def life(at: Node, options: PluginOptions) -> list[tuple[str, bytes]]:
