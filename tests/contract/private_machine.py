@@ -69,6 +69,18 @@ class PrivateMachine:
         return await self.text(*inside, sys.executable, "-c", code, *argv)
 
     @asynccontextmanager
+    async def start(self, *argv: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        """A program that runs; killed at the end of the block if it still does."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*self._enter, *argv, stdout=pipe)
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+
+    @asynccontextmanager
     async def serving(self, code: str, *, netns: str) -> AsyncIterator[None]:
         """A Python program that has printed a line, and runs until the end of the block."""
         argv = (*self._enter, "nsenter", f"--net=/run/netns/{netns}", sys.executable, "-c", code)

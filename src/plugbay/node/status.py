@@ -52,8 +52,9 @@ def pod_status(record: PodRecord, *, runtime: str) -> Json:
         status |= {"reason": record.failure.reason, "message": record.failure.message}
     if record.started_at is not None:
         status |= {"hostIP": HOST_IP, "hostIPs": [{"ip": HOST_IP}], "startTime": timestamp(record.started_at)}
-        if record.ips:
-            status |= {"podIP": record.ips[0], "podIPs": [{"ip": ip} for ip in record.ips]}
+        ips = record.ips or ((HOST_IP,) if record.pod.spec.host_network else ())
+        if ips:
+            status |= {"podIP": ips[0], "podIPs": [{"ip": ip} for ip in ips]}
     if record.stage not in (Stage.UNSCHEDULED, Stage.BOUND) and _was_taken_up(record):
         images = {container.name: container.image for container in record.pod.spec.all_containers}
         inits: list[Json] = []
