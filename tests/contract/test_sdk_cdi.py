@@ -280,6 +280,17 @@ async def test_device_that_is_gone_stays_while_somebody_has_it(machine: Machine)
         await machine.until(lambda: not machine.file.exists())
 
 
+async def test_nothing_is_taken_out_while_nobody_can_tell(machine: Machine) -> None:
+    machine.assign()
+    machine.paths.checkpoint.write_text("{")
+    plugin = Gophers(gopher("g1"))
+    async with machine.served(plugin) as registered:
+        plugin.devices = []
+        plugin.refresh()
+        await registered.until_devices()
+    assert machine.names() == ["g1", "g1:without-env"]
+
+
 async def test_assigned_devices_outlast_the_plugin(machine: Machine) -> None:
     """Their containers may start again before the plugin does, and the device may be gone when it does."""
     machine.assign("g1")

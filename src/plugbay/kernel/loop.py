@@ -83,13 +83,17 @@ class LoopDevices:
         return self._dev / "loop-control"
 
     def check(self) -> None:
-        """Raises OSError when this process cannot make loop devices."""
+        """Raises OSError when this process cannot make loop devices, or cannot see which there are."""
         os.close(os.open(self.control, os.O_RDWR | os.O_CLOEXEC))
+        os.listdir(self._sys / "block")
 
     def of(self, file: Path) -> list[LoopDevice]:
         """The devices attached to ``file``, by the file's identity: its path may be another one where they were made.
 
         Those of a file that was removed since are found by its path.
+
+        Raises:
+            OSError: one cannot be looked at, so that nobody knows.
         """
         try:
             status = os.stat(file)
@@ -156,8 +160,10 @@ class LoopDevices:
                 with _opened(node, os.O_RDONLY) as loop:
                     status = fcntl.ioctl(loop, LOOP_GET_STATUS64, bytes(_INFO64.size))
                     numbers = os.fstat(loop).st_rdev
-            except OSError:  # it has just gone
-                continue
+            except OSError:
+                if entry.exists():
+                    raise
+                continue  # it has just been detached
             on, inode, _, offset, size, _, _, _, _, name, *_ = _INFO64.unpack(status)
             called = os.fsdecode(name.rstrip(b"\0"))
             part = Slice(file, offset, size)

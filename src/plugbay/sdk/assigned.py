@@ -30,7 +30,7 @@ async def assigned_devices(paths: KubeletPaths) -> Mapping[ResourceName, Collect
     stock kubelet for its list makes it drop assignments, also while somebody's Allocate runs (spec 4.9.2).
     """
     try:
-        return await asyncio.to_thread(_by_checkpoint, paths)
+        return await asyncio.to_thread(assigned_by_checkpoint, paths)
     except FileNotFoundError:
         if not await asyncio.to_thread(paths.pod_resources_socket.exists):
             return {}  # no kubelet ever gave anything away here
@@ -46,8 +46,14 @@ async def assigned_devices(paths: KubeletPaths) -> Mapping[ResourceName, Collect
         return {}
 
 
-def _by_checkpoint(paths: KubeletPaths) -> Mapping[ResourceName, Collection[DeviceId]]:
-    # Imported here: only plugins with modes need it, once.
+def assigned_by_checkpoint(paths: KubeletPaths) -> Mapping[ResourceName, Collection[DeviceId]]:
+    """The devices that pods hold, by resource. Blocks.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint; no kubelet writes one before it gives something away.
+        OSError, CorruptCheckpoint: it cannot be read.
+    """
+    # Imported here: not every plugin needs it.
     from plugbay.kubelet.checkpoint import load
 
     content = load(paths.checkpoint.read_bytes(), source=str(paths.checkpoint))

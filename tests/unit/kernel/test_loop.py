@@ -97,6 +97,15 @@ def test_device_in_use_is_not_detached_under_its_user(file: Path, monkeypatch: p
     assert LOOPS.of(file) == []
 
 
+@pytest.mark.root
+@needs_loop
+def test_device_that_cannot_be_looked_at_is_not_taken_for_none(file: Path, tmp_path: Path) -> None:
+    """As in a container that has the host's /sys, and a /dev of its own."""
+    LOOPS.attach(Slice(file, 0, SIZE), name="d")
+    with pytest.raises(FileNotFoundError):
+        LoopDevices(tmp_path, Path("/sys")).of(file)
+
+
 def test_machine_without_loop_devices(tmp_path: Path) -> None:
     loops = LoopDevices(tmp_path / "dev", tmp_path / "sys")
     with pytest.raises(FileNotFoundError):

@@ -228,6 +228,15 @@ def test_file_that_somebody_removed_takes_its_device_along(machine: Machine) -> 
 
 @pytest.mark.root
 @needs_loop
+def test_directory_may_be_a_file_system_of_its_own(machine: Machine) -> None:
+    (machine.directory / "lost+found").mkdir(parents=True)
+    [plugin] = machine.plugins()
+    allocate(plugin, "disk0")
+    assert machine.attached == ["disk0"]
+
+
+@pytest.mark.root
+@needs_loop
 def test_directory_is_of_one_resource(machine: Machine, tmp_path: Path) -> None:
     [plugin] = machine.plugins()
     allocate(plugin, "disk0")

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 MARK: Final = "plugbay-scratch"
 """A file that says whose directory it is: nobody else's files are ever wiped."""
 _NODES: Final = "nodes"
+_OF_FILE_SYSTEMS: Final = "lost+found"
 _NODE_MODE: Final = stat.S_IFBLK | 0o666
 """For any user of the container that gets it; on the host the directory is closed to others."""
 
@@ -159,7 +160,8 @@ class Disks:
             entries = []
         except FileNotFoundError:
             owner = self._owner
-            entries = sorted(each.name for each in self._directory.iterdir()) if self._directory.exists() else []
+            there = self._directory.iterdir() if self._directory.exists() else ()
+            entries = sorted({each.name for each in there} - {_OF_FILE_SYSTEMS})
         except (OSError, UnicodeDecodeError) as error:
             raise PathUnusable(str(self._directory), f"cannot hold scratch disks: {error}") from error
         if entries:

@@ -16,13 +16,13 @@ from typing import Final, NoReturn
 from plugbay.cdi.directories import scan
 from plugbay.cdi.names import parse_kind
 from plugbay.cdi.spec import Device as Entry
-from plugbay.errors import InvalidDevice, PathUnusable
+from plugbay.errors import CorruptCheckpoint, InvalidDevice, PathUnusable
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
 from plugbay.model.edits import NO_EDITS, ContainerEdits, merge_devices
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.replicas import physical_id
-from plugbay.sdk.assigned import assigned_devices
+from plugbay.sdk.assigned import assigned_by_checkpoint
 from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.cdi.entries import WITHOUT_ENV, answer, entries_of, entry_name, spec_of
 from plugbay.sdk.cdi.spec_file import SpecFile, left_files
@@ -98,7 +98,7 @@ class CdiPublication:
         """Take out what nobody is offered and nobody has any more; after a new list."""
         async with self._lock:
             if self._kept:
-                held = await self._held()
+                held = await self._held(self._kept.keys())
                 self._kept = {name: each for name, each in self._kept.items() if name in held}
                 await self._write()
 
@@ -123,8 +123,8 @@ class CdiPublication:
             if await asyncio.to_thread(self._file.is_another_process):
                 self._file.close()
                 return
-            held = await self._held()
             every = {**self._kept, **self._found}
+            held = await self._held(every.keys())
             self._found, self._kept = {}, {name: each for name, each in every.items() if name in held}
             try:
                 await self._write()
@@ -148,9 +148,9 @@ class CdiPublication:
             self._kept = kept
         left = await asyncio.to_thread(lambda: [*left_files(self._file.path.parent)])
         left = [(path, resource) for path, resource in left if path != self._file.path]
-        assigned = await assigned_devices(self._paths) if left else {}
+        assigned = await self._assigned() if left else None
         for path, resource in left:
-            if not assigned.get(resource):
+            if assigned is not None and not assigned.get(resource):
                 await asyncio.to_thread(path.unlink, missing_ok=True)
                 logger.info("removed %s: %s is served no longer, and nobody has a device of it", path, resource)
         self._is_started = True
@@ -170,13 +170,26 @@ class CdiPublication:
         self._refused = refused
         return offered, entries
 
-    async def _held(self) -> Collection[str]:
-        """The names of the devices that somebody has, as far as can be known."""
-        ids = (await assigned_devices(self._paths)).get(self._resource, ())
-        assigned = {entry_name(each) for each in (*ids, *map(physical_id, ids))}
+    async def _assigned(self) -> Mapping[ResourceName, Collection[DeviceId]] | None:
+        """What pods hold; None when nobody can tell. PodResources is not asked: that can do harm (spec 4.9.2)."""
+        try:
+            return await asyncio.to_thread(assigned_by_checkpoint, self._paths)
+        except FileNotFoundError:
+            return {}
+        except (OSError, CorruptCheckpoint) as error:
+            logger.debug("%s: nothing is taken out of %s: %s", self._resource, self._file.path, error)
+            return None
+
+    async def _held(self, names: Collection[str]) -> Collection[str]:
+        """Those of ``names`` that somebody has, or may have."""
+        assigned = await self._assigned()
+        if assigned is None:
+            return names
+        ids = assigned.get(self._resource, ())
+        held = {entry_name(each) for each in (*ids, *map(physical_id, ids))}
         latest = asyncio.get_running_loop().time() - ADMISSION_S
-        self._given = {name: at for name, at in self._given.items() if name not in assigned and at > latest}
-        return assigned | self._given.keys()
+        self._given = {name: at for name, at in self._given.items() if name not in held and at > latest}
+        return (held | self._given.keys()).intersection(names)
 
     async def _write(self) -> None:
         every = {**self._kept, **self._found}
