@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from plugbay.errors import InvalidManifest
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
+from plugbay.model.images import PullPolicy
 from plugbay.model.pods import (
     Container,
     EmptyDir,
@@ -110,7 +111,6 @@ def test_everything_supported_becomes_values() -> None:
     assert main.ports == (ContainerPort(8080, 8080),), "on the host's network every port is a host port"
     assert pod.unused_fields == (
         "spec.tolerations",
-        "spec.containers[0].imagePullPolicy",
         "spec.volumes[0].emptyDir.sizeLimit",
     )
 
@@ -312,6 +312,7 @@ def containers(draw: st.DrawFn, *, name: str, kind: ContainerKind, volumes: list
     return Container(
         name=ContainerName(name),
         image=draw(printable),
+        pull_policy=draw(st.none() | st.sampled_from(PullPolicy)),
         command=tuple(draw(st.lists(printable, max_size=3))),
         args=tuple(draw(st.lists(printable, max_size=3))),
         working_dir=draw(st.none() | paths),
@@ -330,7 +331,7 @@ UNUSED: dict[FieldPath, object] = {
     ("spec", "tolerations"): [{"operator": "Exists"}],
     ("spec", "hostIPC"): True,
     ("spec", "priority"): 0,
-    ("spec", "containers", 0, "imagePullPolicy"): "Never",
+    ("spec", "containers", 0, "terminationMessagePath"): "/dev/end",
     ("spec", "containers", 0, "resizePolicy"): [{"resourceName": "cpu"}],
 }
 
