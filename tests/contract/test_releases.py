@@ -6,7 +6,9 @@ Numbers are those of the proposal's list of tests (spec 12.12); the others are i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from plugbay.errors import PostStopUnconfirmed
 from plugbay.kubelet.checkpoint import load
+from plugbay.manager.effects import Effect
 from plugbay.manager.operations import OperationKind
 from plugbay.manager.release_notices import ReleaseNotice
 from plugbay.manager.release_rules import Exhaustion, ReleaseLimits, Unconfirmed
@@ -133,6 +136,54 @@ async def test_admission_that_is_cancelled_in_its_allocate(sockets: Path) -> Non
         admission.cancel()
         await gopher.until_called("Allocate", "Deallocate")
         await b.counts(1, 1)
+
+
+@contextmanager
+def at(effect: Effect, act: Callable[[], object]) -> Iterator[None]:
+    """Do something in the middle of what the manager does."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.getMessage() == f"effect: {effect.value}":
+                act()
+
+    handler, effects = Handler(), logging.getLogger("plugbay.manager.effects")
+    before = effects.level
+    effects.addHandler(handler)
+    effects.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        effects.setLevel(before)
+        effects.removeHandler(handler)
+
+
+async def test_admission_that_is_cancelled_in_its_commit(sockets: Path) -> None:
+    """What is handed to the store takes effect: whoever ends the pod then finds it and gives it back."""
+    async with gated(sockets) as b:
+        gopher = await b.plugin("a", options=BOTH)
+        admission = asyncio.ensure_future(b.manager.admit(pod("p")))
+        with at(Effect.COMMITTING, admission.cancel), pytest.raises(asyncio.CancelledError):
+            await admission
+        await b.release("p")
+        await gopher.until_called("Allocate", "Deallocate")
+        await b.counts(1, 1)
+        assert b.manager.assigned_pods() == frozenset()
+
+
+async def test_release_that_is_cancelled_and_made_again(sockets: Path) -> None:
+    """There is one Deallocate, and so none when the device is somebody else's already."""
+    async with gated(sockets) as b:
+        gopher = await b.plugin("a", options=BOTH)
+        await b.manager.admit(pod("p"))
+        release = asyncio.ensure_future(b.release("p"))
+        with at(Effect.RELEASING, release.cancel), pytest.raises(asyncio.CancelledError):
+            await release
+        await b.release("p")
+        await b.manager.until_deallocated(P)
+        await b.manager.admit(pod("q"))
+        await b.release("q")
+        await gopher.until_called("Allocate", "Deallocate", "Allocate", "Deallocate")
 
 
 async def test_readmission_that_fails_leaves_what_the_pod_has(sockets: Path) -> None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from plugbay.allocation.table import NO_DEVICES
-from plugbay.errors import PathUnusable, StoreUnusable
+from plugbay.errors import PathUnusable
 from plugbay.manager import snapshot
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.effects import Effect, passed
@@ -46,6 +46,7 @@ from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import PodRequest
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
+from plugbay.ops.tasks import uninterrupted
 from plugbay.wire.convert import decode_edits
 from plugbay.wire.registration import registration_handler
 from plugbay.wire.transport import check_socket_path, serve_grpc
@@ -217,10 +218,7 @@ class DeviceManager:
         async with self._lanes.enter(pod):
             if pod in self._state.pods():
                 self.releases.prepared_in_vain(pod)
-                # a task of its own, for the same reason as that of a commit
-                problem = await asyncio.shield(self._tasks.create_task(self._release(pod, reason)))
-                if problem is not None:
-                    raise problem
+                await uninterrupted(self._tasks, partial(self._release, pod, reason))
             self.admitted_pods.remove(pod)
             self._forget(pod)
 
@@ -228,20 +226,17 @@ class DeviceManager:
         """Wait until each Deallocate for a released pod was tried once; not for a plugin that is away, nor for long."""
         await self.releases.first_attempts(pod)
 
-    async def _release(self, pod: PodUid, reason: ReleaseReason) -> StoreUnusable | None:
+    async def _release(self, pod: PodUid, reason: ReleaseReason) -> None:
         operations = self.releases.of_ended_pod(pod, reason)
         passed(Effect.RELEASING)
-        try:  # first, or a crash could leave a device with two owners
-            await self._store.commit([DeletePod(pod), *map(SaveOperation, operations)])
-        except StoreUnusable as error:
-            return error
+        # First, or a crash could leave a device with two owners.
+        await self._store.commit([DeletePod(pod), *map(SaveOperation, operations)])
         self.releases.start(operations)
         self.releases.pod_is_gone(pod)
         self._state.remove_pod(pod)
         passed(Effect.RELEASED)
         logger.info("released the devices of pod %s", pod)
         self._changes.notify()
-        return None
 
     # --- onlookers --------------------------------------------------------------------------------------------------
 

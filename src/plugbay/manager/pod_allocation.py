@@ -18,6 +18,7 @@ from plugbay.manager.transaction import PodTransaction
 from plugbay.model.ids import ContainerName
 from plugbay.model.requests import PodRequest
 from plugbay.ops.changes import Changes
+from plugbay.ops.tasks import uninterrupted
 
 Way = Callable[[Sequence[DevicePart]], Awaitable[None]]
 """Takes a pod through the resources it asks for, and has each container given its devices."""
@@ -69,22 +70,19 @@ class PodAllocation:
         if not transaction.assignments:
             transaction.apply()
             return
-        # a task of its own: once it is handed to the store, it takes effect even if the caller is cancelled
-        problem = await asyncio.shield(self._tasks.create_task(self._commit(transaction)))
-        if problem is not None:
-            raise CheckpointNotWritten(problem.problem) from problem
+        # Once it is handed to the store it takes effect, and whoever wants the pod's end has to find it.
+        await uninterrupted(self._tasks, partial(self._commit, transaction))
 
-    async def _commit(self, transaction: PodTransaction) -> StoreUnusable | None:
+    async def _commit(self, transaction: PodTransaction) -> None:
         passed(Effect.COMMITTING)
         try:
             await self._store.commit([SaveAssignments(tuple(transaction.assignments)), transaction.intents.committed()])
         except StoreUnusable as error:
             self._roll_back(transaction)
-            return error
+            raise CheckpointNotWritten(error.problem) from error
         transaction.apply()
         passed(Effect.COMMITTED)
         self._changes.notify()
-        return None
 
     def _roll_back(self, transaction: PodTransaction) -> None:
         transaction.roll_back()

@@ -24,13 +24,14 @@ from plugbay.node.adoption import lost, terminated
 from plugbay.node.backoff import Backoff, go_duration
 from plugbay.node.events import ObjectRef, pod_ref
 from plugbay.node.hooks import run_hook
-from plugbay.node.parts import NodeParts, uninterrupted
+from plugbay.node.parts import NodeParts
 from plugbay.node.records import ContainerRecord, PodRecord, Running, Startup, Terminated, Waiting
 from plugbay.node.restart_policy import restarts
 from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.node.status import HOST_IP, qos_class
 from plugbay.node.stopping import PodStopper
 from plugbay.node.volumes import container_mounts
+from plugbay.ops.tasks import uninterrupted
 
 logger = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from plugbay.manager.health import DevicesHealth
 from plugbay.manager.release_notices import ReleaseNotice
@@ -24,8 +24,6 @@ from plugbay.node.runtimes.port import ContainerRuntime
 from plugbay.node.runtimes.sandboxes import HostSandboxes, Sandboxes
 from plugbay.node.volumes import Volumes
 from plugbay.ops.clock import Clock
-
-Result = TypeVar("Result")
 
 
 class DeviceSource(Protocol):
@@ -81,26 +79,6 @@ class NodeParts:
     tasks: asyncio.TaskGroup
     rejections: Counter[str] = field(default_factory=Counter)
     sandboxes: Sandboxes = field(default_factory=HostSandboxes)
-
-
-async def uninterrupted(tasks: asyncio.TaskGroup, work: Callable[[], Awaitable[Result]]) -> Result:
-    """The result of ``work``, which is finished also when the caller is cancelled meanwhile."""
-
-    async def outcome() -> Result | Exception:
-        try:
-            return await work()
-        except Exception as error:  # handed to the caller; here it would end the whole group
-            return error
-
-    task = tasks.create_task(outcome())
-    try:
-        result = await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
-    if isinstance(result, Exception):
-        raise result
-    return result
 
 
 @asynccontextmanager

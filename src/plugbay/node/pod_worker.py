@@ -21,12 +21,13 @@ from plugbay.node.container_worker import ContainerWorker
 from plugbay.node.device_failure import device_failure
 from plugbay.node.events import EventType, pod_ref
 from plugbay.node.lifecycle import Stage, Step
-from plugbay.node.parts import NodeParts, run_until, uninterrupted
+from plugbay.node.parts import NodeParts, run_until
 from plugbay.node.records import Failure, PodRecord, Rejection
 from plugbay.node.restart_policy import is_over
 from plugbay.node.sandbox_request import sandbox_spec
 from plugbay.node.status import is_initialized
 from plugbay.node.stopping import PodStopper
+from plugbay.ops.tasks import uninterrupted
 
 TOO_LONG: Final = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 """Source: kubelet 1.36 ``active_deadline.go``."""

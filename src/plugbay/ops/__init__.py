@@ -1,4 +1,4 @@
-"""Operating a process: HTTP, metrics, logs, worker processes.
+"""Operating a process: HTTP, metrics, logs, clocks, tasks, worker processes.
 
 May live here: what any daemon needs. May not: anything about devices, pods or kubelets; the caller hands in handlers.
 """
