@@ -76,6 +76,29 @@ async def test_plugin_that_fails_is_told_beside_the_others(plugbay: Plugbay, car
     assert len(done.rows) == 2
 
 
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        ("5", "device 5: discover() has to give a list of plugbay.Device values"),
+        ("Device('a')", "discover() has to give a list of plugbay.Device values"),
+        ("['a']", "device 'a': discover() has to give plugbay.Device values"),
+        ("[Device('a'), Device('a')]", "device ID 'a' occurs twice in one list"),
+        ("[Device(f'{n:063}') for n in range(60_000)]", "bytes"),
+    ],
+    ids=["number", "one-device", "texts", "twice", "too-many"],
+)
+async def test_what_no_kubelet_can_be_told_is_one_sentence(
+    plugbay: Plugbay, sockets: Path, found: str, problem: str
+) -> None:
+    text = f"from plugbay import Device, plugin\n@plugin('example.com/x')\ndef x():\n    return {found}\n"
+    (sockets / "x.py").write_text(text)
+    done = await plugbay("devices", str(sockets / "x.py"))
+    [line] = done.err.splitlines()
+    assert (done.code, done.out) == (1, "")
+    assert line.startswith("plugbay: error: example.com/x: discover() failed: ")
+    assert problem in line
+
+
 async def test_directory_that_is_not_there_holds_no_devices(plugbay: Plugbay, sockets: Path) -> None:
     options = ("--resource", "example.com/gopher", "--path", str(sockets / "gophers"), "--env", "Gopher")
     assert await plugbay("devices", "directory", *options) == (0, "", "No devices found.\n")

@@ -380,10 +380,16 @@ async def test_replicas_are_given_one_by_one_and_seen_as_their_device(paths: Kub
 async def test_failing_plugin_disturbs_no_other(paths: KubeletPaths, log: LogWatch) -> None:
     class Broken(Things):
         resource_name = "example.com/broken"
+        is_up = False
+
+        def set_up(self) -> None:
+            self.is_up = True
 
         @property
-        def every(self) -> float:  # type: ignore[override]  # breaks outside of what discover() may raise
-            raise RuntimeError("broken to the bone")
+        def every(self) -> float | None:  # type: ignore[override]  # breaks outside of what discover() may raise
+            if self.is_up:
+                raise RuntimeError("broken to the bone")
+            return None
 
     async with fake_kubelet(paths) as kubelet:
         running = asyncio.ensure_future(serve([Broken("x"), Things("a")], paths=paths))

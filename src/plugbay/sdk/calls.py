@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from typing import Any
 
@@ -20,7 +20,10 @@ async def call(hook: Callable[..., Any], *arguments: object) -> Any:
 
 
 async def given(find: Callable[[], Any]) -> Any:
-    """What ``find`` gives: a list, None, or an async iterator that nobody has read of. Plain ones run in a thread."""
+    """What ``find`` gives: a list, an async iterator that nobody has read of, or something else.
+
+    A plain one runs in a thread.
+    """
     if inspect.iscoroutinefunction(find):
         return await find()
     found = await in_thread(_collect, find)
@@ -68,6 +71,6 @@ def _set_exception(outcome: asyncio.Future[Any], error: Exception) -> None:
 def _collect(discover: Callable[[], Any]) -> Any:
     """Iterators may do their work while they are read, so they are read here, in the thread."""
     found = discover()
-    if found is None or inspect.isawaitable(found) or hasattr(found, "__aiter__"):
+    if inspect.isawaitable(found) or hasattr(found, "__aiter__") or not isinstance(found, Iterable):
         return found
     return list(found)

@@ -17,6 +17,7 @@ from plugbay.sdk.history import Looks
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.looks import looking
 from plugbay.sdk.plugin import DevicePlugin, resource_of, watched_paths
+from plugbay.sdk.problems import problem_of
 from plugbay.sdk.reasons import Reasons
 from plugbay.sdk.uevent_patterns import matches, patterns_of
 from plugbay.sdk.waiting import wait_first
@@ -194,8 +195,7 @@ class Discovery:
         self._last_problem = ""
 
     def _report(self, error: Exception) -> None:
-        is_ours = isinstance(error, PlugbayError)  # its sentence says all there is to say
-        problem = str(error) if is_ours else f"{type(error).__name__}: {error}"
+        problem = problem_of(error)
         self.looks.failed(problem)
         if problem == self._last_problem:  # the same one over and over is one line in the log
             return
@@ -205,7 +205,7 @@ class Discovery:
             self._plugin.resource_name,
             "the list stays as it was" if self.found.is_set() else "nothing is registered before there is a list",
             problem,
-            exc_info=None if is_ours else error,
+            exc_info=None if isinstance(error, PlugbayError) else error,
         )
 
     def _allocation_failed(self) -> None:

@@ -36,6 +36,8 @@ async def looking(plugin: DevicePlugin) -> AsyncIterator[Look]:
     """
     found = await given(plugin.discover)
     if not hasattr(found, "__aiter__"):
+        if not (found is None or isinstance(found, Iterable)):
+            raise InvalidDevice(repr(found), "discover() has to give a list of plugbay.Device values")
         yield Look([checked(device) for device in found or ()])
         return
     items = aiter(found)

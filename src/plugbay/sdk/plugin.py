@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mappin
 from pathlib import Path
 from typing import Any, Final
 
-from plugbay.errors import InvalidDevice
+from plugbay.errors import InvalidDevice, InvalidPlugin
 from plugbay.model.assignments import Assignment
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits, merge_devices
@@ -71,7 +71,7 @@ class DevicePlugin:
         the plugin is served. If it raises or ends, the last devices stay and it is called again later. A missing
         watched path means no devices.
         """
-        raise NotImplementedError
+        raise InvalidPlugin(self.resource_name, "it has no discover()")
 
     def allocate(self, devices: Sequence[Device]) -> ContainerEdits | Awaitable[ContainerEdits]:
         """What a container gets with ``devices``, which come in the order of their IDs.

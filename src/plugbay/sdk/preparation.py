@@ -11,6 +11,7 @@ from plugbay.errors import PlugbayError
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.calls import call
 from plugbay.sdk.plugin import DevicePlugin
+from plugbay.sdk.problems import problem_of
 
 logger = logging.getLogger(__name__)
 
@@ -29,14 +30,13 @@ async def set_up(plugin: DevicePlugin, failed: Callable[[], None]) -> None:
             await _attempt(plugin)
             return
         except Exception as error:  # an author's code may raise anything
-            problem = f"{type(error).__name__}: {error}"
+            problem = problem_of(error)
             if problem != last_problem:  # the same one over and over is one line in the log
-                is_ours = isinstance(error, PlugbayError)
                 logger.error(
                     "%s: set_up() failed and is tried again: %s",
                     plugin.resource_name,
-                    error if is_ours else problem,
-                    exc_info=None if is_ours else error,
+                    problem,
+                    exc_info=None if isinstance(error, PlugbayError) else error,
                 )
             last_problem = problem
         failed()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plugbay.sdk.plugin import DevicePlugin, as_paths, call_with_paths
+from plugbay.sdk.problems import check_occasions
 
 FoundPlugins = Iterable[DevicePlugin] | AsyncIterable[DevicePlugin] | Awaitable[Iterable[DevicePlugin]]
 """Plugins, however they come: a list, a generator, an async generator, or a coroutine that returns them."""
@@ -24,6 +25,7 @@ class PluginSource:
         self, function: Callable[..., Any], *, watch: str | Path | Sequence[str | Path], every: float | None
     ) -> None:
         self.name: str = getattr(function, "__qualname__", repr(function))
+        check_occasions(self.name, watch=watch, every=every)
         self.every = every
         self._function = function
         self._watch = watch
@@ -60,6 +62,9 @@ def resources(
 
     A function with a parameter is handed the watched path, or the list of them if there are several. If it raises, all
     stays as it was and it is called again later; a missing watched path means no resources.
+
+    Raises:
+        InvalidPlugin: ``watch`` or ``every`` is of no use.
     """
 
     def decorate(function: Callable[..., Any]) -> PluginSource:

@@ -28,6 +28,7 @@ from plugbay.sdk.life import Life
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.plugin import DevicePlugin, bind_refresh, gives_back, health_checks, offers, options_of, resource_of
 from plugbay.sdk.preparation import set_up, tear_down
+from plugbay.sdk.problems import check_attributes
 from plugbay.sdk.registration import FoundRegistration, Registrar
 from plugbay.sdk.release.quiet import Shared
 from plugbay.sdk.release.settings import DEFAULT_RELEASE, ReleaseSource
@@ -73,6 +74,7 @@ class PluginServer:
         shared: Shared | None = None,
     ) -> None:
         self.resource = resource_of(plugin)
+        check_attributes(plugin)
         self.stopping = asyncio.Event()
         self.on_refusal: Callable[[RegistrationRefused], None] | None = None
         self.plugin = plugin

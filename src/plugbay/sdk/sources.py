@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, NoReturn, Protocol
 
@@ -14,6 +14,7 @@ from plugbay.model.ids import ResourceName
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.calls import given
 from plugbay.sdk.plugin import DevicePlugin, resource_of
+from plugbay.sdk.problems import problem_of
 from plugbay.sdk.resources import PluginSource
 from plugbay.sdk.waiting import wait_first
 from plugbay.sdk.watching import Watches
@@ -94,15 +95,14 @@ class Looking:
         return self._source.every
 
     def _report(self, error: Exception) -> None:
-        is_ours = isinstance(error, PlugbayError)  # its sentence says all there is to say
-        problem = str(error) if is_ours else f"{type(error).__name__}: {error}"
+        problem = problem_of(error)
         if problem != self._last_problem:  # the same one over and over is one line in the log
             logger.error(
                 "%s: looking for resources failed, %s: %s",
                 self.name,
                 "none is served yet" if self._plugins is None else "all stays as it was",
                 problem,
-                exc_info=None if is_ours else error,
+                exc_info=None if isinstance(error, PlugbayError) else error,
             )
         self._last_problem = problem
 
@@ -134,7 +134,10 @@ async def found_plugins(source: PluginSource) -> dict[ResourceName, DevicePlugin
 
 async def _found(source: PluginSource) -> dict[ResourceName, DevicePlugin]:
     found: dict[ResourceName, DevicePlugin] = {}
-    async for plugin in _each(await given(source.find)):
+    plugins = await given(source.find)
+    if not (plugins is None or isinstance(plugins, Iterable | AsyncIterable)):
+        raise PluginLoadError(source.name, f"it gave {plugins!r}, which is no list of plugins")
+    async for plugin in _each(plugins):
         if not isinstance(plugin, DevicePlugin):  # told at once: an async generator may go on for ever
             raise PluginLoadError(source.name, f"it gave {plugin!r}, which is no plugin")
         if (name := resource_of(plugin)) in found:

@@ -13,7 +13,9 @@ from plugbay.sdk.listing import Listing
 from plugbay.sdk.looks import discovered
 from plugbay.sdk.plugin import DevicePlugin, health_checks
 from plugbay.sdk.preparation import tear_down
+from plugbay.sdk.problems import problem_of
 from plugbay.sdk.resources import PluginSource
+from plugbay.sdk.service import PluginService
 from plugbay.sdk.sources import Member, found_plugins
 
 
@@ -21,13 +23,15 @@ async def survey(plugin: DevicePlugin) -> list[Device]:
     """The devices by ID, replicas not counted, after one look at them and one round of every health check.
 
     Raises:
-        DiscoveryFailed: the plugin could not be set up, or could not look.
+        DiscoveryFailed: the plugin could not be set up, could not look, or found what no kubelet can be told.
         CannotIsolate: a check is to run in a process of its own and cannot.
     """
     listed: list[Device] = []
+    service = PluginService(plugin, lambda: None, lambda _: None)
 
     def publish(devices: Iterable[Device]) -> None:
         listed[:] = devices
+        service.publish(listed)  # which refuses a list that no kubelet would take
 
     listing = Listing(publish)
     monitors = [HealthMonitor(check, listing) for check in health_checks(plugin)]
@@ -36,7 +40,11 @@ async def survey(plugin: DevicePlugin) -> list[Device]:
     except Exception as error:  # an author's code may raise anything
         raise _failed(plugin, "set_up()", error) from error
     try:
-        listing.found(await _found(plugin), moment=listing.moment(), why="survey")
+        found = await _found(plugin)
+        try:
+            listing.found(found, moment=listing.moment(), why="survey")
+        except PlugbayError as error:
+            raise _failed(plugin, "discover()", error) from error
         for monitor in monitors:
             await monitor.look_once()
         listing.publish()
@@ -60,7 +68,7 @@ async def plugins_now(members: Iterable[Member]) -> list[DevicePlugin]:
             try:
                 plugins += (await found_plugins(member)).values()
             except Exception as error:  # an author's code may raise anything
-                raise DiscoveryFailed(member.name, "looking for resources", _problem(error)) from error
+                raise DiscoveryFailed(member.name, "looking for resources", problem_of(error)) from error
         else:
             plugins += await plugins_now(member.members)
     return plugins
@@ -76,8 +84,4 @@ async def _found(plugin: DevicePlugin) -> list[Device]:
 
 
 def _failed(plugin: DevicePlugin, hook: str, error: Exception) -> DiscoveryFailed:
-    return DiscoveryFailed(plugin.resource_name, hook, _problem(error))
-
-
-def _problem(error: Exception) -> str:
-    return str(error) if isinstance(error, PlugbayError) else f"{type(error).__name__}: {error}"
+    return DiscoveryFailed(plugin.resource_name, hook, problem_of(error))

@@ -11,8 +11,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from plugbay.errors import InvalidResourceName, PluginLoadError
+from plugbay.errors import AuthorError, PluginLoadError
 from plugbay.sdk.plugin import DevicePlugin, resource_of
+from plugbay.sdk.problems import check_attributes, problem_of
 from plugbay.sdk.resources import PluginSource
 
 _Loaded = TypeVar("_Loaded")
@@ -86,7 +87,8 @@ def _run(target: str, load: Callable[[], _Loaded]) -> _Loaded:
     try:
         return load()
     except (Exception, SystemExit) as error:  # it is somebody else's code
-        raise PluginLoadError(target, f"{type(error).__name__}: {error}") from error
+        problem = problem_of(error) if isinstance(error, Exception) else f"SystemExit: {error}"
+        raise PluginLoadError(target, problem) from error
 
 
 def _plugins_of(target: str, module: ModuleType) -> list[DevicePlugin | PluginSource]:
@@ -121,6 +123,7 @@ def _instance(target: str, value: object, settings: Mapping[str, object] | None 
         raise PluginLoadError(target, f"{value!r} is no plugin")
     try:
         resource_of(value)
-    except InvalidResourceName as error:
+        check_attributes(value)
+    except AuthorError as error:
         raise PluginLoadError(target, str(error)) from error
     return value

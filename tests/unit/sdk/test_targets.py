@@ -96,3 +96,31 @@ def test_file_with_a_source_gives_it_and_what_was_made(write: Write) -> None:
     assert (source.name, source.every) == ("modes", 5)
     assert isinstance(fixed, DevicePlugin)
     assert fixed.resource_name == "example.com/fixed"
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("resource_name = 5", "the ResourceName 5 is invalid"),
+        ("watch = 5", "example.com/x: `watch` has 5, which is no path"),
+        ("watch = ['/a', None]", "example.com/x: `watch` has None, which is no path"),
+        ("every = '5'", "example.com/x: `every` is '5'; it has to be more than 0 seconds, or None"),
+        ("every = 0", "example.com/x: `every` is 0; it has to be more than 0 seconds, or None"),
+        ("every = float('nan')", "example.com/x: `every` is nan; it has to be more than 0 seconds, or None"),
+        ("modes = 3", "example.com/x: `modes` is 3 and no plugbay.Modes"),
+        ("join_env = 3", "example.com/x: `join_env` is 3 and neither a text nor None"),
+    ],
+)
+def test_attributes_of_no_use_are_refused(write: Write, line: str, problem: str) -> None:
+    text = (
+        f"from plugbay import DevicePlugin\nclass X(DevicePlugin):\n    resource_name = 'example.com/x'\n    {line}\n"
+    )
+    with pytest.raises(PluginLoadError) as refusal:
+        load_plugins(write("attributes.py", text))
+    assert problem in str(refusal.value)
+
+
+def test_source_that_can_never_look_is_refused(write: Write) -> None:
+    text = "from plugbay import resources\n@resources(every=-1)\ndef shelves():\n    return []\n"
+    with pytest.raises(PluginLoadError, match="shelves: `every` is -1; it has to be more than 0 seconds, or None"):
+        load_plugins(write("shelves.py", text))

@@ -1,0 +1,49 @@
+"""What is wrong with a plugin, in one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plugbay.errors import InvalidPlugin, PlugbayError
+from plugbay.sdk.modes import Modes
+
+if TYPE_CHECKING:
+    from plugbay.sdk.plugin import DevicePlugin
+
+
+def check_attributes(plugin: DevicePlugin) -> None:
+    """Check what an author may have written into a plugin's attributes.
+
+    Raises:
+        InvalidPlugin: one of them is of no use; said here, because it would fail much later, or never stop failing.
+    """
+    name = plugin.resource_name
+    check_occasions(name, watch=plugin.watch, every=plugin.every)
+    if not (plugin.modes is None or isinstance(plugin.modes, Modes)):
+        raise InvalidPlugin(name, f"`modes` is {plugin.modes!r} and no plugbay.Modes")
+    if not (plugin.join_env is None or isinstance(plugin.join_env, str)):
+        raise InvalidPlugin(name, f"`join_env` is {plugin.join_env!r} and neither a text nor None")
+
+
+def check_occasions(name: str, *, watch: object, every: object) -> None:
+    """Check when somebody is to look again: for devices, or for resources.
+
+    Raises:
+        InvalidPlugin: paths that are none, or no time.
+    """
+    paths = watch if isinstance(watch, Iterable) and not isinstance(watch, str) else (watch,)
+    for path in paths:
+        if not isinstance(path, str | Path):
+            raise InvalidPlugin(name, f"`watch` has {path!r}, which is no path")
+    if every is None:
+        return
+    if isinstance(every, bool) or not isinstance(every, int | float) or not 0 < every < math.inf:
+        raise InvalidPlugin(name, f"`every` is {every!r}; it has to be more than 0 seconds, or None")
+
+
+def problem_of(error: Exception) -> str:
+    """What an author's code raised; an error of ours says by itself all there is to say."""
+    return str(error) if isinstance(error, PlugbayError) else f"{type(error).__name__}: {error}"
