@@ -1,8 +1,9 @@
 """The gopher tutorial on one machine, without a cluster: `make demo`.
 
 Starts a node on a private root and the gopher plugin, each as its own process, and plays what the tutorial shows:
-devices appear and vanish, pods run and wait, the node is killed and comes back. Every step says what was observed;
-the first one that does not hold ends the demo with exit code 1.
+devices appear and vanish, pods run and wait, the node is killed and comes back. Then, where crun or runc and the
+rights are there, a real container gets a real device node of this machine; where not, it says so. Every step says what
+was observed; the first one that does not hold ends the demo with exit code 1.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 RESOURCE = "example.com/gopher"
-PODS = Path(__file__).parents[1] / "examples/gopher"
+EXAMPLES = Path(__file__).parents[1] / "examples"
+PODS = EXAMPLES / "gopher"
+NODES = ("/dev/fuse", "/dev/kvm", "/dev/loop-control")
+"""Whoever may open them finds out nothing and changes nothing by it."""
 PATIENCE_S = 15.0
 LOOK_AGAIN_S = 0.03
 LONGEST_DIRECTORY = 36
@@ -36,7 +40,9 @@ class Demo:
     """One run: a root, a node, a plugin, and what is looked at."""
 
     def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.root = directory / "root"
+        self.node_options: tuple[str, ...] = ()
         self.gophers = directory / "gophers"
         self.log = directory / "log"
         self.node: subprocess.Popen[bytes] | None = None
@@ -91,11 +97,33 @@ class Demo:
         self.touch("g2")
         self.step("every gopher can be had again", self.counts, "capacity 2, allocatable 2")
 
+        self.play_real_container()
+
+    def play_real_container(self) -> None:
+        """A pod whose container is one of crun or runc, and the kernel's word on which device it may open."""
+        device = next((each for each in NODES if Path(each).is_char_device()), None)
+        if problem := why_no_container(device):
+            self.say(f"A real container is left out: {problem}.")
+            return
+        self.stop()
+        self.root = self.directory / "real"
+        self.node_options = ("--runtime", "oci")
+        self.start_node()
+        self.say(f"$ NODE={device} plugbay serve examples/oci/nodes.py &")
+        self.plugin = self.spawn("serve", str(EXAMPLES / "oci/nodes.py"), environ={"NODE": str(device)})
+        self.step(
+            f"the node has {device} to give", lambda: self.counts("example.com/node"), "capacity 1, allocatable 1"
+        )
+        self.plugbay("pod", "run", "-f", str(EXAMPLES / "oci/pod.yaml"))
+        self.step("a real container has run", lambda: self.phase("burrow"), "Succeeded")
+        log = ["opens /dev/plugged", "cat: /dev/other: Operation not permitted"]
+        self.step("the kernel let it open what it was given, and no more", lambda: self.log_of("burrow"), log)
+
     # --- the processes ----------------------------------------------------------------------------------------------
 
     def start_node(self) -> None:
-        self.say("$ plugbay node up &")
-        self.node = self.spawn("node", "up")
+        self.say(f"$ {' '.join(('plugbay node up', *self.node_options))} &")
+        self.node = self.spawn("node", "up", *self.node_options)
         self.wait_for("the node answers", lambda: self.run("node", "get").returncode, 0)
 
     def kill_node(self) -> None:
@@ -109,13 +137,14 @@ class Demo:
         self.say(f"$ plugbay serve {' '.join(arguments)} &")
         self.plugin = self.spawn("serve", *arguments)
 
-    def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def spawn(self, *arguments: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "plugbay", *self.rooted(arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env={**os.environ, **(environ or {})},
                 start_new_session=True,  # Ctrl-C ends the demo, and the demo ends them in order
             )
 
@@ -124,7 +153,7 @@ class Demo:
         self._signal = 0
         if self.node is not None:
             if self.node.poll() is not None:
-                self.node = self.spawn("node", "up")  # nobody else ends pods
+                self.node = self.spawn("node", "up", *self.node_options)  # nobody else ends pods
             with contextlib.suppress(DemoFailed):
                 self.wait_for("no pod is left", self.is_cleared, True)
         for process in (self.plugin, self.node):
@@ -170,12 +199,15 @@ class Demo:
         found: dict[str, Any] = json.loads(self.run("pod", "get", name, "-o", "json").stdout)
         return found
 
-    def counts(self) -> str:
+    def counts(self, resource: str = RESOURCE) -> str:
         status = self.items("node")[0]["status"]
-        return ", ".join(f"{word} {status[word][RESOURCE]}" for word in ("capacity", "allocatable"))
+        return ", ".join(f"{word} {status[word][resource]}" for word in ("capacity", "allocatable"))
 
     def phase(self, name: str) -> str:
         return str(self.pod(name)["status"]["phase"])
+
+    def log_of(self, name: str) -> list[str]:
+        return self.run("pod", "logs", name).stdout.splitlines()
 
     def env(self, name: str) -> str:
         lines = self.run("pod", "exec", name, "--", "env").stdout.splitlines()
@@ -250,6 +282,22 @@ def demo() -> Iterator[Demo]:
     finally:
         running.stop()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def why_no_container(device: str | None) -> str:
+    """Why no real container can be had here; empty if one can."""
+    from plugbay.errors import EngineUnusable
+    from plugbay.node.runtimes.oci.engines import choose_engine
+
+    if os.geteuid() != 0:
+        return "it takes root"
+    if device is None:
+        return f"there is no {' or '.join(NODES)} to give to it"
+    try:
+        choose_engine(None, search_path=os.environ.get("PATH", os.defpath), state_dir=Path(tempfile.gettempdir()))
+    except EngineUnusable as error:
+        return str(error)
+    return ""
 
 
 def room_for_sockets() -> Path:

@@ -12,9 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from plugbay.kernel.watch import watch_paths
 from tests.contract.fake_pci import OWN, VFIO, FakePci
 from tests.contract.private_machine import needs_private_machine, private_machine
+from tests.contract.test_oci_runtime import needs_fuse, why_not
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PLUGINS = EXAMPLES / "resources" / "plugins.py"
 DEADLINE_S = 30
+needs_oci = pytest.mark.skipif(bool(why_not()), reason=why_not())
 SUCCEEDED = "--for=jsonpath={.status.phase}=Succeeded"
 READY = "--for=condition=Ready"
 
@@ -156,6 +160,18 @@ async def test_example_static(plugbay: Plugbay, tmp_path: Path) -> None:
             await plugbay.line_with(watch, "static-n1   1/1     Running")
         manifest.unlink()
         assert (await plugbay("pod", "wait", "--for=delete", "static-n1", "--timeout=40s")).code == 0
+
+
+@needs_fuse
+@needs_oci
+async def test_example_oci(plugbay: Plugbay) -> None:
+    node = EXAMPLES / "oci" / "nodes.py"
+    async with (
+        plugbay.node_up("--runtime", "oci"),
+        plugbay.start("serve", str(node), stderr=asyncio.subprocess.DEVNULL),
+    ):
+        await apply(plugbay, "oci/pod.yaml", until=SUCCEEDED, pod="burrow")
+        assert await logs(plugbay, "burrow") == ["opens /dev/plugged", "cat: /dev/other: Operation not permitted"]
 
 
 @needs_private_machine
