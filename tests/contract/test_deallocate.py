@@ -18,7 +18,8 @@ from plugbay.manager.release_rules import ReleaseLimits
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.releases import ReleaseReason
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
-from tests.contract.bench_manager import Gate, never
+from tests.contract.bench_manager import Gate, bench, never
+from tests.contract.bench_manager import pod as pod_request
 from tests.contract.bench_release import ALL, BOTH, ON, WITHOUT, operations, recorded
 from tests.contract.conftest import Plugbay
 from tests.contract.scenarios.bench_node import PODS, RESOURCE, Node, node, plugin, pod
@@ -236,6 +237,19 @@ async def test_15_node_shutdown_leaves_the_call_to_the_next_start(sockets: Path)
     async with node(sockets, gates=ON) as n, plugin(n, "g1", options=BOTH) as later:
         await later.until_called("Deallocate")
         assert operations(later)[1] == operations(gopher)[1]
+
+
+async def test_device_of_a_pod_that_is_no_more(sockets: Path) -> None:
+    """A kubelet ran here and its pod is gone; the node knows of it only by the checkpoint."""
+    at_node = KubeletPaths(sockets / "n")
+    async with bench(sockets / "k") as kubelet:  # a manager without the feature stands in for it
+        await kubelet.plugin("g1", "g2")
+        await kubelet.admit(pod_request("theirs"))
+    at_node.device_plugins.mkdir(parents=True)
+    at_node.checkpoint.write_bytes(kubelet.paths.checkpoint.read_bytes())
+    async with node(at_node.root, gates=ON) as n, plugin(n, "g1", "g2", options=BOTH) as gopher:
+        await gopher.until_called("Deallocate")
+        assert [(each.devices, each.reason) for each in gopher.deallocated] == [(("g1",), ReleaseReason.ORPHANED)]
 
 
 # --- what people see ------------------------------------------------------------------------------------------------

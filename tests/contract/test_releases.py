@@ -299,6 +299,20 @@ async def test_13_plugin_without_the_methods(sockets: Path) -> None:
         await gopher.until_called(*calls, "Allocate", "PostStopContainer")
 
 
+async def test_13_missing_method_is_told_once(sockets: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Also when several calls find out at a time."""
+    async with gated(sockets) as b:
+        gopher = await b.plugin("a", "b", options=BOTH)
+        gopher.deallocate_answer = together = Gate(refusing("Unimplemented", "unknown method"))
+        await b.admit(pod("p"), pod("q"))
+        await b.release("p")
+        await b.release("q")
+        await gopher.until_called("Allocate", "Allocate", "Deallocate", "Deallocate")
+        together.open.set()
+        await b.counts(2, 2)
+        assert caplog.text.count("asks for Deallocate and has no such method") == 1
+
+
 @pytest.mark.parametrize(
     ("code", "is_final"),
     [

@@ -280,6 +280,8 @@ class Releases:
         self.notices.put(ReleaseNotice(operation.pod, operation.container, operation.kind, message))
 
     def unsupported(self, operation: Operation, endpoint: Endpoint) -> None:
+        if not is_asked_for(operation.kind, endpoint.options):
+            return  # a call beside this one has learned it before
         logger.warning("plugin of %s asks for %s and has no such method", operation.resource, operation.kind.value)
         match operation.kind:
             case OperationKind.POST_STOP:
