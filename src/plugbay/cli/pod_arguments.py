@@ -10,7 +10,8 @@ def add_run(commands: Subparsers) -> CommandParser:
         "run",
         help="create pods from a manifest, or one from a command line",
         usage="plugbay pod run -f FILE|DIR|- [options]\n"
-        "       plugbay pod run NAME [--resource R=N] [--env K=V] [options] -- CMD ...",
+        "       plugbay pod run NAME [--resource R=N] [--env K=V] [options] -- CMD ...\n"
+        "       plugbay pod run NAME --image IMAGE [options] [-- CMD ...]",
         description="Create pods. With -f, those of the manifests; else one with a single container that runs CMD.",
         takes_command=True,
         examples=(
@@ -27,6 +28,7 @@ def add_run(commands: Subparsers) -> CommandParser:
         metavar="R=N",
         help="give the container N of resource R, such as example.com/gopher=1; may be repeated",
     )
+    parser.add_argument("--image", help="for a node with --runtime cri; CMD takes the place of its entrypoint")
     parser.add_argument("--env", action="append", default=[], metavar="K=V", help="set a variable; may be repeated")
     parser.add_argument(
         "--restart",

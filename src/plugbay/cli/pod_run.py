@@ -51,6 +51,7 @@ def _check(args: argparse.Namespace) -> None:
             ("--resource", args.resource),
             ("--env", args.env),
             ("--restart", args.restart),
+            ("--image", args.image),
             ("-- CMD", args.command),
         )
         if given
@@ -59,8 +60,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"-f takes everything from the manifest; {inline[0]} cannot be added")
     if not args.filename and not args.name:
         raise UsageError("say what to run: -f FILE, or NAME -- CMD")
-    if not args.filename and not args.command:
-        raise UsageError(f"say which command pod {args.name} runs, after --; images are not used")
+    if not args.filename and not args.command and not args.image:
+        raise UsageError(f"say which command pod {args.name} runs, after --, or which image")
 
 
 # --- from the command line -----------------------------------------------------------------------------------------
@@ -69,11 +70,13 @@ def _check(args: argparse.Namespace) -> None:
 def _pod(args: argparse.Namespace) -> v1.Json:
     """A pod as kubectl run makes it: one container, named like the pod.
 
-    The words after ``--`` are the command, not its arguments: there is no image whose entrypoint could take them.
+    The words after ``--`` are the command, with an image too: most runtimes have none whose entrypoint could take them.
     """
     amounts = dict(_pair(text, option="--resource", form="R=N") for text in args.resource)
     env = [_pair(text, option="--env", form="K=V") for text in args.env]
-    container: v1.Json = {"name": args.name, "command": args.command}
+    container: v1.Json = {"name": args.name}
+    container |= {"image": args.image} if args.image else {}
+    container |= {"command": args.command} if args.command else {}
     container |= {"env": [{"name": key, "value": value} for key, value in env]} if env else {}
     container |= {"resources": {"limits": amounts}} if amounts else {}
     return {

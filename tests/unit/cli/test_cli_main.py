@@ -109,7 +109,7 @@ def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None
     ("argv", "sentence"),
     [
         (["pod", "run"], "say what to run: -f FILE, or NAME -- CMD"),
-        (["pod", "run", "a"], "say which command pod a runs, after --; images are not used"),
+        (["pod", "run", "a"], "say which command pod a runs, after --, or which image"),
         (["pod", "run", "a", "-f", "x"], "-f takes everything from the manifest; NAME (a) cannot be added"),
         (["pod", "run", "-f", "x", "--", "env"], "-f takes everything from the manifest; -- CMD cannot be added"),
         (["pod", "run", "a", "--env", "A", "--", "env"], "--env wants K=V, found 'A'"),
