@@ -36,9 +36,16 @@ async def test_its_own_test_passes_and_can_fail(plugbay: Plugbay, tmp_path: Path
     code, out = await output(*pytest_run, cwd=tmp_path / "new")
     assert (code, "2 passed" in out) == (0, True), out
     source = tmp_path / "new" / "my_card_plugin.py"
-    source.write_text(source.read_text().replace('"MY_CARD": node.name', '"MY_CARD": "x"'))
+    source.write_text(source.read_text().replace('"MY_CARD_DEVICES": node.name', '"MY_CARD_DEVICES": "x"'))
     code, out = await output(*pytest_run, cwd=tmp_path / "new")
     assert (code, "1 failed, 1 passed" in out) == (1, True), out
+
+
+@pytest.mark.parametrize("name", ["true", "path", "device", "json", "test", "a1-2--3"])
+async def test_names_that_mean_something_elsewhere(plugbay: Plugbay, tmp_path: Path, name: str) -> None:
+    assert (await plugbay("new", name, "--directory", str(tmp_path))).code == 0
+    code, out = await output(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+    assert (code, "2 passed" in out) == (0, True), out
 
 
 async def test_what_it_writes_is_typed(plugbay: Plugbay, tmp_path: Path) -> None:
@@ -54,9 +61,9 @@ async def test_what_it_writes_is_typed(plugbay: Plugbay, tmp_path: Path) -> None
 async def test_config_and_resource(plugbay: Plugbay, tmp_path: Path) -> None:
     await made(plugbay, tmp_path, "--resource", "vendor.example/card")
     [entry] = parse_config((tmp_path / "plugins.yaml").read_text(), source="plugins.yaml").plugins
-    assert entry.target == "my_card_plugin.py:MyCard"
+    assert entry.target == "my_card_plugin.py:MyCardDevices"
     done = await plugbay("serve", "--dry-run", "--config", str(tmp_path / "plugins.yaml"))
-    assert done.rows == [["vendor.example/card", "my_card_plugin.py:MyCard"]]
+    assert done.rows == [["vendor.example/card", "my_card_plugin.py:MyCardDevices"]]
     for name in FILES:
         assert "$" not in (tmp_path / name).read_text(), "a word of the template is left"
 

@@ -61,13 +61,14 @@ def _files(name: str, resource: str) -> dict[str, str]:
     from importlib.resources import files
     from string import Template
 
+    # With endings that Python, its library and containers have no names with: `path` and `true` are good ones, too.
     module = f"{name.replace('-', '_')}_plugin"
     words = {
         "name": name,
         "label": name,
         "module": module,
-        "class_name": "".join(part.capitalize() for part in name.split("-")),
-        "variable": name.replace("-", "_").upper(),
+        "class_name": "".join(part.capitalize() for part in (*name.split("-"), "devices")),
+        "variable": f"{name.replace('-', '_').upper()}_DEVICES",
         "resource": resource,
     }
     templates = files("plugbay.cli") / "templates"
