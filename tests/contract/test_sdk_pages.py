@@ -200,6 +200,14 @@ async def test_failing_discovery_is_counted_and_told(paths: KubeletPaths) -> Non
     assert resource["discovery"]["last"]["problem"] == "RuntimeError: out of order"
 
 
+async def test_failing_first_look_is_the_reason(paths: KubeletPaths) -> None:
+    made = Things()
+    made.devices = RuntimeError("out of order")
+    async with fake_kubelet(paths), served(paths, made) as at:
+        reason = f"{NAME}: starting: RuntimeError: out of order, since "
+        await page_until(at, "/readyz", lambda reasons: reasons.text.startswith(reason))
+
+
 async def test_command_answers_on_a_unix_socket_until_its_end(plugbay: Plugbay) -> None:
     gophers = plugbay.root / "gophers"
     gophers.mkdir()

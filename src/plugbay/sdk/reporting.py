@@ -28,6 +28,7 @@ class Report:
         in_state_s: for how many seconds it has been in ``state``.
         registrations: how often a kubelet accepted it since the process serves it.
         refusal: the kubelet's words when its last answer was a refusal; empty once one accepts.
+        problem: what keeps it from having a socket; empty if nothing does, or it is not known.
     """
 
     resource: ResourceName
@@ -35,6 +36,7 @@ class Report:
     in_state_s: float
     registrations: int
     refusal: str
+    problem: str = ""
 
     @property
     def is_ready(self) -> bool:
@@ -48,4 +50,6 @@ class Report:
             return ""
         if self.refusal and self.state is State.SERVING:
             return f"refused by the kubelet: {self.refusal}"
+        if self.problem and self.state is State.STARTING:
+            return f"{self.state.value}: {self.problem}"
         return f"{self.state.value}: {_EXPLAINED[self.state]}"

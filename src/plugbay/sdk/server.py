@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -121,7 +122,8 @@ class PluginServer:
     @property
     def report(self) -> Report:
         """How it is with the plugin now."""
-        return self._life.report
+        problem = self._last_problem if self.looked.is_set() else self.looks.problem
+        return replace(self._life.report, problem=problem)
 
     @property
     def life(self) -> Life:
