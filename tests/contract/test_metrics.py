@@ -14,13 +14,17 @@ from plugbay.kernel.unix_sockets import is_listening
 from plugbay.kubelet.podresources import PodResourcesClient
 from plugbay.manager.metrics import manager_metrics, pod_resources_metrics
 from plugbay.manager.podresources import serve_pod_resources
+from plugbay.manager.release_rules import ReleaseLimits
 from plugbay.model.devices import PluginOptions
+from plugbay.model.ids import PodUid
 from plugbay.node.pages import rejections_metric
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.ops.metrics import Kind, exposition
+from plugbay.testing.fake_plugin import refusing
 from plugbay.testing.fake_watched_plugin import fake_watched_plugin
 from plugbay.wire.registration import Registration, register
-from tests.contract.bench_manager import GOPHER, OTHER, Bench, bench, listed, pod, registered
+from tests.contract.bench_manager import APP, GOPHER, OTHER, Bench, bench, listed, pod, registered
+from tests.contract.bench_release import BOTH, gated
 from tests.contract.conftest import Plugbay
 from tests.contract.http_pages import Page
 
@@ -94,6 +98,31 @@ async def test_every_allocate_call_is_timed_also_one_that_fails(sockets: Path) -
     assert after.value("kubelet_topology_manager_admission_duration_ms_count") == 3
     assert after.value("kubelet_topology_manager_admission_duration_ms_bucket", le="819.2") == 3
     assert "kubelet_container_aligned_compute_resources" not in after.text
+
+
+async def test_release_calls_are_timed_by_outcome_and_counted_until_they_are_confirmed(sockets: Path) -> None:
+    post_stops, deallocations = "device_plugin_post_stop_duration_seconds", "device_plugin_deallocate_duration_seconds"
+    pending, exhausted = "device_plugin_cleanup_pending", "device_plugin_cleanup_exhausted_total"
+    async with gated(sockets, release=ReleaseLimits(max_attempts=2)) as b:
+        plugin = await b.plugin("a", options=BOTH)
+        plugin.deallocate_answer = refusing("Internal", "no power")
+        await b.admit(pod("p"))
+        before = metrics(b)
+        assert not any(before.samples(name) for name in (f"{post_stops}_count", f"{deallocations}_count", pending))
+        b.manager.container_ended(PodUid("p"), APP, "i1")
+        await b.release("p")
+        await b.manager.until_deallocated(PodUid("p"))
+        between = metrics(b)
+        assert between.value(f"{post_stops}_count", resource_name=GOPHER, code="OK") == 1
+        assert between.value(f"{deallocations}_count", resource_name=GOPHER, code="Internal") == 1
+        assert between.samples(pending) == {(("operation", "Deallocate"), ("resource_name", GOPHER)): 1}
+        assert exhausted not in between.text
+        await b.clock.sleep_through(0.5)
+        await b.counts(1, 1)
+        after = metrics(b)
+        assert after.value(f"{deallocations}_count", resource_name=GOPHER, code="Internal") == 2
+        assert after.value(exhausted, resource_name=GOPHER, operation="Deallocate") == 1
+        assert not after.samples(pending)
 
 
 async def test_pod_resources_calls_are_counted_as_a_kubelet_counts_them(sockets: Path) -> None:

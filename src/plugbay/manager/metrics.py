@@ -20,9 +20,10 @@ from plugbay.ops.metrics import Histogram, Kind, Metric
 _Samples: TypeAlias = Iterator[tuple[Mapping[str, str], float | Histogram]]
 
 _RELEASE_DURATIONS: Final = {
-    OperationKind.POST_STOP: "kubelet_device_plugin_post_stop_duration_seconds",
-    OperationKind.DEALLOCATE: "kubelet_device_plugin_deallocate_duration_seconds",
+    OperationKind.POST_STOP: "device_plugin_post_stop_duration_seconds",
+    OperationKind.DEALLOCATE: "device_plugin_deallocate_duration_seconds",
 }
+"""Without ``kubelet_``, which is for what a kubelet has."""
 _BOUNDARY: Final = "numa_node"
 
 
@@ -134,7 +135,7 @@ def _releases(releases: Releases) -> Iterator[Metric]:
         ("exhausted_total", Kind.COUNTER, "Calls that were given up.", counts.exhausted),
     ):
         yield Metric(
-            f"kubelet_device_plugin_cleanup_{name}",
+            f"device_plugin_cleanup_{name}",
             metric_kind,
             text,
             [
