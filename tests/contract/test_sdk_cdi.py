@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -28,6 +29,9 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
 from plugbay.sdk.runner import serving
 from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
+
+if TYPE_CHECKING:
+    from tests.contract.conftest import Plugbay
 
 KIND = "vendor.example/gopher"
 RESOURCE = "vendor.example/gopher"
@@ -385,3 +389,36 @@ async def test_conflict_with_a_foreign_file_is_told_once(machine: Machine, caplo
     assert len(told) == 1
     assert str(foreign) in told[0]
     assert foreign.exists()
+
+
+# --- as processes ---------------------------------------------------------------------------------------------------
+
+PLUGIN = """
+from plugbay import Device, plugin
+
+@plugin("vendor.example/{name}", cdi_kind="vendor.example/gopher")
+def gophers():
+    yield Device("{name}", env={{"GOPHER": "{name}"}})
+"""
+
+
+async def test_processes_that_are_killed_leave_nothing_for_long(plugbay: Plugbay, tmp_path: Path) -> None:
+    specs = tmp_path / "cdi"
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.py").write_text(PLUGIN.format(name=name))
+    serve = ("serve", "--cdi-directory", str(specs))
+    streams = {"stderr": asyncio.subprocess.DEVNULL}
+    paths = KubeletPaths(plugbay.root)
+    async with fake_kubelet(paths) as kubelet:
+        async with plugbay.start(*serve, str(tmp_path / "one.py"), **streams) as plugin:
+            await kubelet.next_registration()
+            plugin.kill()
+            await plugin.wait()
+        assert (await plugbay("cdi", "list", "--spec-dir", str(specs), "-o", "name")).out == f"{KIND}=one\n"
+        async with plugbay.start(*serve, str(tmp_path / "two.py"), **streams) as plugin:
+            await kubelet.next_registration()
+            assert (await plugbay("cdi", "list", "--spec-dir", str(specs), "-o", "name")).out == f"{KIND}=two\n"
+            plugin.terminate()
+            async with asyncio.timeout(DEADLINE_S):
+                assert await plugin.wait() == 0
+    assert list(specs.iterdir()) == []

@@ -144,7 +144,7 @@ class Discovery:
         self._listing.found(devices, moment=moment, why=why)
         self.found.set()
         if self._cdi is not None:
-            await self._cdi.tidy()
+            await self._cdi.offered()
 
     async def _follow_lists(self, lists: AsyncIterator[list[Device]]) -> float | None:
         """Take the lists of a generator that goes on, until there is a reason to start it anew; returns as `_look`."""

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 
 from plugbay.cdi.directories import scan
 from plugbay.cdi.names import parse_kind
@@ -29,6 +29,9 @@ from plugbay.sdk.cdi.spec_file import SpecFile, left_files
 from plugbay.sdk.watching import Watches
 
 logger = logging.getLogger(__name__)
+
+_Entries: TypeAlias = Mapping[str, Sequence[Entry]]
+"""The entries of each device, by the name of the first."""
 
 ADMISSION_S: Final = 600.0
 """So long after Allocate a device counts as assigned although no checkpoint has it: the pod may wait for others."""
@@ -62,8 +65,9 @@ class CdiPublication:
         self._file = SpecFile(directory, self._kind, resource)
         self._lock = asyncio.Lock()
         self._is_started = False
-        self._found: Mapping[str, Sequence[Entry]] = {}
-        self._kept: Mapping[str, Sequence[Entry]] = {}
+        self._found: _Entries = {}
+        self._leaving: _Entries = {}  # in the list of now, and not in the one to come
+        self._kept: _Entries = {}  # in no list
         self._given: dict[str, float] = {}
         self._refused: Mapping[DeviceId, str] = {}
         self._told: frozenset[str] = frozenset()
@@ -89,18 +93,19 @@ class CdiPublication:
             if not self._is_started:
                 await self._start()
             offered, entries = self._checked(devices)
-            gone = {name: each for name, each in {**self._kept, **self._found}.items() if name not in entries}
-            self._found, self._kept = entries, gone
+            leaving = {**self._leaving, **self._found}
+            self._leaving = {name: each for name, each in leaving.items() if name not in entries}
+            self._kept = {name: each for name, each in self._kept.items() if name not in entries}
+            self._found = entries
             await self._write()
         return offered
 
-    async def tidy(self) -> None:
-        """Take out what nobody is offered and nobody has any more; after a new list."""
+    async def offered(self) -> None:
+        """The devices of the last `prepare` are the list now: take out what nobody has of what is in no list."""
         async with self._lock:
-            if self._kept:
-                held = await self._held(self._kept.keys())
-                self._kept = {name: each for name, each in self._kept.items() if name in held}
-                await self._write()
+            self._kept = {**self._kept, **self._leaving}
+            self._leaving = {}
+            await self._tidy()
 
     async def run(self, watches: Watches) -> NoReturn:
         """Write the file again when somebody removes or changes it, and tell of conflicts, until cancelled."""
@@ -110,7 +115,8 @@ class CdiPublication:
                 try:
                     if not await changes.__anext__() <= {self._paths.checkpoint}:
                         await self._restore()
-                    await self.tidy()
+                    async with self._lock:
+                        await self._tidy()
                 except PathUnusable as error:
                     logger.error("%s: %s", self._resource, error)
 
@@ -123,9 +129,13 @@ class CdiPublication:
             if await asyncio.to_thread(self._file.is_another_process):
                 self._file.close()
                 return
-            every = {**self._kept, **self._found}
+            every = self._all()
             held = await self._held(every.keys())
-            self._found, self._kept = {}, {name: each for name, each in every.items() if name in held}
+            self._found, self._leaving, self._kept = (
+                {},
+                {},
+                {name: each for name, each in every.items() if name in held},
+            )
             try:
                 await self._write()
             except PathUnusable as error:
@@ -191,8 +201,17 @@ class CdiPublication:
         self._given = {name: at for name, at in self._given.items() if name not in held and at > latest}
         return (held | self._given.keys()).intersection(names)
 
+    def _all(self) -> _Entries:
+        return {**self._kept, **self._leaving, **self._found}
+
+    async def _tidy(self) -> None:
+        if self._kept:
+            held = await self._held(self._kept.keys())
+            self._kept = {name: each for name, each in self._kept.items() if name in held}
+            await self._write()
+
     async def _write(self) -> None:
-        every = {**self._kept, **self._found}
+        every = self._all()
         if not every:
             if await asyncio.to_thread(self._file.remove):
                 logger.info("%s: removed %s", self._resource, self._file.path)
