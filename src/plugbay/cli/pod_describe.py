@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, tzinfo
+from typing import Final
 
 from plugbay.cli import v1
 from plugbay.cli.describing import describe_events, moment_text, pairs_text
 from plugbay.cli.holdings import Healths, container_holdings, device_healths, pod_holdings
 from plugbay.cli.table import NONE, Description
+
+_WITHOUT_IMAGES: Final = frozenset({"process", "oci"})
+"""Runtimes, which begin a container's ID."""
 
 
 def pod_description(
@@ -56,6 +60,8 @@ def _head(page: Description, pod: v1.Json, zone: tzinfo | None) -> None:
         page.field("Termination Grace Period", f"{v1.number(pod, 'metadata', 'deletionGracePeriodSeconds')}s")
     else:
         page.field("Status", v1.text(pod, "status", "phase"))
+    if addresses := [v1.text(each, "ip") for each in v1.objects(pod, "status", "podIPs")]:
+        page.field("IPs", ", ".join(addresses))
     for label in ("Reason", "Message"):
         if found := v1.text(pod, "status", label.lower()):
             page.field(label, found)
@@ -64,6 +70,11 @@ def _head(page: Description, pod: v1.Json, zone: tzinfo | None) -> None:
 def _node(pod: v1.Json) -> str:
     name, address = v1.text(pod, "spec", "nodeName"), v1.text(pod, "status", "hostIP")
     return f"{name}/{address}" if name and address else name or NONE
+
+
+def _unused_by(container_id: str) -> str:
+    scheme = container_id.partition("://")[0]
+    return f" (not used by the {scheme} runtime)" if scheme in _WITHOUT_IMAGES else ""
 
 
 def _status_of(pod: v1.Json, container: v1.Json) -> v1.Json:
@@ -83,7 +94,7 @@ def _container(page: Description, container: v1.Json, status: v1.Json, zone: tzi
     if status:
         page.field("Container ID", v1.text(status, "containerID"), depth=2)
     image = v1.text(container, "image")
-    page.field("Image", f"{image} (not used by the process runtime)" if image else NONE, depth=2)
+    page.field("Image", image + _unused_by(v1.text(status, "containerID")) if image else NONE, depth=2)
     for label in ("Command", "Args"):
         if words := v1.texts(container, label.lower()):
             page.items(label, words, depth=2)
