@@ -1,0 +1,55 @@
+"""Hierarchies as mountinfo tells of them, and cgroups removed with what is below them, on plain directories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plugbay.kernel.capabilities import held_capabilities
+from plugbay.kernel.cgroups import hierarchies, remove_cgroup
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    for name in ("devices", "two words"):
+        (tmp_path / name).mkdir()
+    lines = [
+        f"30 20 0:10 / {tmp_path}/devices rw,nosuid shared:9 - cgroup cgroup rw,devices",
+        f"31 20 0:11 / {tmp_path}/two\\040words rw - cgroup2 cgroup2 rw",
+        f"32 20 0:12 / {tmp_path} rw - tmpfs cgroup rw",
+    ]
+    (tmp_path / "proc" / "self" / "mountinfo").write_text("\n".join(lines) + "\n")
+    return tmp_path / "proc"
+
+
+def test_hierarchies_of_both_versions_are_found(proc: Path, tmp_path: Path) -> None:
+    assert hierarchies(proc_root=proc) == [tmp_path / "devices", tmp_path / "two words"]
+
+
+def test_cgroup_goes_with_what_is_below_it_wherever_it_is(proc: Path, tmp_path: Path) -> None:
+    (tmp_path / "devices" / "pod" / "container").mkdir(parents=True)
+    (tmp_path / "devices" / "other").mkdir()
+    assert remove_cgroup("pod", proc_root=proc) == []
+    assert [each.name for each in (tmp_path / "devices").iterdir()] == ["other"]
+    assert remove_cgroup("pod", proc_root=proc) == [], "it is gone already"
+
+
+def test_what_cannot_go_is_told(proc: Path, tmp_path: Path) -> None:
+    busy = tmp_path / "devices" / "pod"
+    (busy / "container").mkdir(parents=True)
+    (busy / "held").touch()
+    assert remove_cgroup("pod", proc_root=proc) == [busy]
+    assert not (busy / "container").exists()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a"])
+def test_only_a_name_below_the_root_is_removed(proc: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="no name of a cgroup"):
+        remove_cgroup(name, proc_root=proc)
+
+
+def test_capabilities_are_named_by_number(proc: Path) -> None:
+    (proc / "self" / "status").write_text("Name:\tx\nCapInh:\t0\nCapPrm:\t0000000000200001\n")
+    assert held_capabilities(proc_root=proc) == ("CHOWN", "SYS_ADMIN")

@@ -1,0 +1,106 @@
+"""The OCI spec of a container as a function of what is wanted; what engines make of it is tested with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugbay.model.edits import ContainerEdits, Mount
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.security import Security
+from plugbay.node.runtimes.oci.devices import FoundDevice
+from plugbay.node.runtimes.oci.handlers import Handler, handler_of
+from plugbay.node.runtimes.oci.spec import Surroundings, oci_spec
+from plugbay.node.runtimes.port import ContainerSpec
+
+SPEC = ContainerSpec(PodUid("u"), "default", "web", ContainerName("c"), 0, "", ("run",), None, {}, (), ContainerEdits())
+AROUND = Surroundings("rootfs", capabilities=("CHOWN", "SYS_ADMIN"))
+GOPHER = FoundDevice("/dev/gopher", "c", 10, 229, 0o600, 0, 44, "rw")
+
+
+def made(spec: ContainerSpec = SPEC, *devices: FoundDevice, around: Surroundings = AROUND) -> Any:
+    return oci_spec(spec, env={}, around=around, devices=devices)
+
+
+def test_of_two_devices_at_one_place_the_first_is_there_and_both_are_allowed() -> None:
+    other = replace(GOPHER, minor=230)
+    linux = made(SPEC, GOPHER, other)["linux"]
+    assert linux["devices"] == [
+        {"path": "/dev/gopher", "type": "c", "major": 10, "minor": 229, "fileMode": 0o600, "uid": 0, "gid": 44}
+    ]
+    assert linux["resources"]["devices"][-2:] == [
+        {"allow": True, "type": "c", "major": 10, "minor": 229, "access": "rw"},
+        {"allow": True, "type": "c", "major": 10, "minor": 230, "access": "rw"},
+    ]
+    assert linux["resources"]["devices"][0] == {"allow": False, "access": "rwm"}
+
+
+def test_pod_network_is_joined_and_the_hosts_is_kept() -> None:
+    kinds = [each["type"] for each in made()["linux"]["namespaces"]]
+    assert kinds == ["pid", "ipc", "uts", "mount"]
+    joined = made(around=replace(AROUND, network_namespace="/ns"))["linux"]["namespaces"]
+    assert {"type": "network", "path": "/ns"} in joined
+
+
+def test_privileged_container_gets_all_there_is_to_give() -> None:
+    config = made(replace(SPEC, security=Security(privileged=True)))
+    assert config["process"]["capabilities"]["effective"] == ["CAP_CHOWN", "CAP_SYS_ADMIN"]
+    assert config["linux"]["resources"]["devices"] == [{"allow": True, "access": "rwm"}]
+    assert "maskedPaths" not in config["linux"]
+    assert "rw" in next(each for each in config["mounts"] if each["destination"] == "/sys")["options"]
+
+
+@pytest.mark.parametrize(
+    ("added", "dropped", "has", "has_not"),
+    [
+        ((), (), {"CHOWN", "NET_RAW"}, {"SYS_ADMIN"}),
+        (("SYS_ADMIN",), ("CHOWN",), {"SYS_ADMIN", "NET_RAW"}, {"CHOWN"}),
+        (("NET_ADMIN",), ("ALL",), {"NET_ADMIN"}, {"CHOWN"}),
+        (("ALL",), ("CHOWN",), {"SYS_ADMIN"}, {"CHOWN", "NET_RAW"}),
+    ],
+)
+def test_capabilities_are_added_and_dropped(
+    added: tuple[str, ...], dropped: tuple[str, ...], has: set[str], has_not: set[str]
+) -> None:
+    security = Security(added_capabilities=added, dropped_capabilities=dropped)
+    held = {
+        each.removeprefix("CAP_")
+        for each in made(replace(SPEC, security=security))["process"]["capabilities"]["bounding"]
+    }
+    assert held >= has
+    assert not held & has_not
+
+
+def test_user_other_than_root_has_no_capability_in_effect() -> None:
+    capabilities = made(replace(SPEC, security=Security(run_as_user=1000)))["process"]["capabilities"]
+    assert capabilities["bounding"]
+    assert capabilities["effective"] == capabilities["permitted"] == []
+
+
+PATHS = st.lists(st.sampled_from(["data", "run", "tmp", "a", "b"]), min_size=1, max_size=3).map(
+    lambda parts: "/" + "/".join(parts)
+)
+
+
+@given(st.lists(st.builds(Mount, PATHS, st.just("/host"), st.booleans()), max_size=6))
+def test_no_mount_hides_another_and_the_pods_own_win(mounts: list[Mount]) -> None:
+    destinations = [each["destination"] for each in made(replace(SPEC, mounts=tuple(mounts)))["mounts"]]
+    assert len(destinations) == len(set(destinations))
+    for place, destination in enumerate(destinations):
+        assert not any(later != destination and destination.startswith(f"{later}/") for later in destinations[place:])
+    placed = {each["destination"]: each for each in made(replace(SPEC, mounts=tuple(mounts)))["mounts"]}
+    for mount in {each.container_path: each for each in mounts}.values():
+        assert placed[mount.container_path]["source"] == "/host"
+        assert ("ro" if mount.read_only else "rw") in placed[mount.container_path]["options"]
+
+
+@pytest.mark.parametrize(
+    ("runtime_class", "handler"),
+    [("", Handler.PLAIN), ("nvidia", Handler.NVIDIA), ("runc", Handler.RUNC), ("crun", None), ("kata", None)],
+)
+def test_runtime_class_chooses_a_handler(runtime_class: str, handler: Handler | None) -> None:
+    assert handler_of(runtime_class, engine="runc") is handler
