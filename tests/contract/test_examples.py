@@ -216,7 +216,11 @@ spec:
 """
 
 
-GATE = ("--feature-gates", "DeviceManagerDeallocate=true")
+on_any_kubelet = pytest.mark.parametrize(
+    "gate", [("--feature-gates", "DeviceManagerDeallocate=true"), ()], ids=["called", "found-out"]
+)
+"""With a manager that tells plugins of the end of a use, and with one that does not, like kubelets."""
+OFTEN = ("--release-interval", "500ms")
 
 
 def one_device(name: str, resource: str, script: str) -> str:
@@ -234,7 +238,10 @@ spec:
 """
 
 
-async def test_vfio_rebind_gives_devices_back_to_their_driver(plugbay: Plugbay, tmp_path: Path) -> None:
+@on_any_kubelet
+async def test_vfio_rebind_gives_devices_back_to_their_driver(
+    plugbay: Plugbay, tmp_path: Path, gate: tuple[str, ...]
+) -> None:
     fake = FakePci(tmp_path / "sys", "0000:3b:00.0")
     dev = tmp_path / "dev"
     (dev / "vfio").mkdir(parents=True)
@@ -249,8 +256,8 @@ async def test_vfio_rebind_gives_devices_back_to_their_driver(plugbay: Plugbay, 
     )
     async with (
         fake.running(),
-        plugbay.node_up(*GATE),
-        plugbay.start("serve", str(EXAMPLES / "vfio_rebind.py"), **streams),
+        plugbay.node_up(*gate),
+        plugbay.start("serve", str(EXAMPLES / "vfio_rebind.py"), *OFTEN, **streams),
     ):
         for _ in range(2):
             assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
@@ -263,14 +270,18 @@ async def test_vfio_rebind_gives_devices_back_to_their_driver(plugbay: Plugbay, 
                 await anext(changes)
 
 
-async def test_fpga_designs_are_gone_with_their_container(plugbay: Plugbay, tmp_path: Path) -> None:
+@on_any_kubelet
+async def test_fpga_designs_are_gone_with_their_container(
+    plugbay: Plugbay, tmp_path: Path, gate: tuple[str, ...]
+) -> None:
     board = tmp_path / "board0"
     board.mkdir()
     (board / "design").touch()
     (board / "power").write_text("save")
     streams = {"stderr": asyncio.subprocess.DEVNULL, "env": {**os.environ, "BOARDS": str(tmp_path)}}
     manifest = one_device("blink", "fpga-blink", "cat $FPGA/design $FPGA/power")
-    async with plugbay.node_up(*GATE), plugbay.start("serve", str(EXAMPLES / "fpga_designs.py"), **streams):
+    serve = ("serve", str(EXAMPLES / "fpga_designs.py"), *OFTEN)
+    async with plugbay.node_up(*gate), plugbay.start(*serve, **streams):
         assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
         done = await plugbay("pod", "wait", SUCCEEDED, "blink")
         assert done.code == 0, await plugbay("pod", "describe", "blink")

@@ -79,7 +79,10 @@ async def test_manifest_is_a_daemon_set_that_reaches_the_kubelet(plugbay: Plugba
     [container] = pod["containers"]
     places = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"]}
     mounts = {each["mountPath"]: places[each["name"]] for each in container["volumeMounts"]}
-    assert mounts["/var/lib/kubelet/device-plugins"] == "/var/lib/kubelet/device-plugins"
+    for place in ("/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pod-resources", "/dev"):
+        assert mounts.pop(place) == place
+    assert mounts == {}
+    assert not [each for each in container["volumeMounts"] if each["name"] == "device-plugins" and "readOnly" in each]
     [port] = container["ports"]
     assert container["command"][-2:] == ["--metrics", f":{port['containerPort']}"]
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": port["name"]}

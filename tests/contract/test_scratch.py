@@ -136,9 +136,13 @@ async def test_disk_is_wiped_soon_though_nobody_wants_it(plugbay: Plugbay, scrat
         assert scratch.attached() == []
 
 
-async def test_partitions_and_the_whole_disk_exclude_each_other(plugbay: Plugbay, scratch: Scratch) -> None:
+@pytest.mark.parametrize("gate", [ON, ()], ids=["called", "found-out"])
+async def test_partitions_and_the_whole_disk_exclude_each_other(
+    plugbay: Plugbay, scratch: Scratch, gate: tuple[str, ...]
+) -> None:
     write = WRITE.replace("SCRATCH", "SCRATCH_PARTITION") + "; import time; time.sleep(1000)"
-    async with plugbay.node_up(*ON), serving(plugbay, *scratch.options(partitions=2)):
+    options = (*scratch.options(partitions=2), "--release-interval", "500ms")
+    async with plugbay.node_up(*gate), serving(plugbay, *options):
         held = pod("part", write, resource="scratch-partition")
         assert (await plugbay("pod", "apply", "-f", "-", given=held)).code == 0
         assert (await plugbay("pod", "wait", READY, "part")).code == 0
