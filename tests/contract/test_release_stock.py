@@ -1,0 +1,285 @@
+"""Releases on a manager that never calls Deallocate, as no kubelet does: over real sockets, files and processes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from plugbay import Assignment, Device, DevicePlugin, Origin, ReleasePolicy
+from plugbay.errors import AdmissionError
+from plugbay.kernel.watch import watch_paths
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.manager.podresources import serve_pod_resources
+from plugbay.model.requests import ContainerKind, PodRequest
+from plugbay.sdk.release import records
+from plugbay.sdk.release.quiet import Shared
+from plugbay.sdk.release.settings import ReleaseSettings, ReleaseSource
+from plugbay.sdk.server import PluginServer
+from plugbay.sdk.watching import watching
+from tests.contract.bench_manager import DEADLINE_S, GOPHER, Bench, bench, container, pod
+
+OTHERS = PodRequest(pod("others").uid, "default", "others", (container("app"),))
+"""A pod without devices, which shows that the kubelet knows its pods."""
+
+
+class Gophers(DevicePlugin):
+    """Notes what its hooks are told."""
+
+    resource_name = GOPHER
+    release_policy = ReleasePolicy.STRICT
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self.told: list[str] = []
+        self.released: list[Assignment] = []
+        self.news = asyncio.Event()
+        self.problem = ""
+
+    def discover(self) -> Sequence[Device]:
+        return [Device(name) for name in self.names]
+
+    async def release(self, assignment: Assignment) -> None:
+        self.told.append(f"release {','.join(assignment.units)}")
+        self.released.append(assignment)
+        self.news.set()
+        if self.problem:
+            raise RuntimeError(self.problem)
+
+    async def until_told(self, *wanted: str) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            while self.told != list(wanted):
+                self.news.clear()
+                await self.news.wait()
+
+
+class Stopping(Gophers):
+    async def post_stop(self, assignment: Assignment) -> None:
+        self.told.append(f"post_stop {','.join(assignment.units)}")
+        self.news.set()
+
+
+class Pods:
+    """The pods that a kubelet knows."""
+
+    def __init__(self, *pods: PodRequest) -> None:
+        self.pods = list(pods)
+
+    def active_pods(self) -> Sequence[PodRequest]:
+        return self.pods
+
+    def all_pods(self) -> Sequence[PodRequest]:
+        return self.pods
+
+
+@asynccontextmanager
+async def served(
+    gophers: DevicePlugin, root: Path, interval_s: float = 0.2, source: ReleaseSource = ReleaseSource.AUTO
+) -> AsyncIterator[PluginServer]:
+    paths = KubeletPaths(root)
+    shared = Shared(ReleaseSettings(source=source, interval_s=interval_s), paths)
+    server = PluginServer(gophers, paths, shared=shared)
+    async with watching() as watches, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(server.run(watches))
+        try:
+            yield server
+        finally:
+            server.stop()
+            async with asyncio.timeout(DEADLINE_S):
+                await running
+
+
+@asynccontextmanager
+async def stock(root: Path, gophers: Gophers, interval_s: float = 0.2) -> AsyncIterator[Bench]:
+    """A manager with PodResources, and the plugin."""
+    async with bench(root) as b:
+        pods = Pods(OTHERS)
+        async with (
+            serve_pod_resources(b.paths.pod_resources_socket, b.manager.pod_resources(), pods, clock=b.clock),
+            served(gophers, root, interval_s),
+        ):
+            await b.counts(len(gophers.names), len(gophers.names))
+            yield b
+
+
+def journal(root: Path) -> Path:
+    return root / "device-plugins" / ".plugbay" / "example.com_gopher.journal"
+
+
+async def until_seen(root: Path, *units: str) -> None:
+    """Wait until a look at the checkpoint has found all these in use."""
+    async with asyncio.timeout(DEADLINE_S), watch_paths([journal(root)]) as changes:
+        while True:
+            uses = records.read(journal(root).read_bytes()).uses
+            if {unit for use in uses if use.seen_in for unit in use.units} >= set(units):
+                return
+            await anext(changes)
+
+
+def with_init(uid: str) -> PodRequest:
+    return pod(uid, container("init", ContainerKind.INIT, gopher=1), container("app", gopher=1))
+
+
+async def test_the_end_of_a_pod_is_noticed(sockets: Path) -> None:
+    gophers = Gophers("a", "b")
+    async with stock(sockets, gophers) as b:
+        await b.admit(pod("p"), pod("q"))
+        await until_seen(sockets, "a", "b")
+        await b.release("p")
+        await gophers.until_told("release a")
+        [assignment] = gophers.released
+        assert assignment.origin is Origin.SYNTHESISED
+        assert [(owner.uid, owner.container) for owner in assignment.owners] == [("p", "app")]
+
+
+async def test_next_allocate_releases_first(sockets: Path) -> None:
+    gophers = Gophers("a")
+    async with stock(sockets, gophers, interval_s=1000) as b:
+        await b.admit(pod("p"))
+        await b.release("p")
+        assert gophers.told == []
+        await b.admit(pod("q"))
+        assert gophers.told == ["release a"]
+
+
+async def test_app_container_takes_over_from_its_init_container(sockets: Path) -> None:
+    gophers = Gophers("a")
+    async with stock(sockets, gophers, interval_s=1000) as b:
+        await b.admit(with_init("p"))
+        assert gophers.told == []
+        await b.release("p")
+        await b.admit(with_init("q"))
+        assert gophers.told == ["release a"]
+
+
+async def test_running_pod_is_left_alone(sockets: Path) -> None:
+    gophers = Gophers("a", "b")
+    async with stock(sockets, gophers, interval_s=0.05) as b:
+        await b.admit(pod("p"), pod("q"))
+        await until_seen(sockets, "a", "b")
+        await b.release("q")
+        await gophers.until_told("release b")  # several looks later, a is still p's
+        await b.admit(pod("q2"))
+        await until_seen(sockets, "b")
+        await b.release("q2")
+        await gophers.until_told("release b", "release b")
+
+
+async def test_restart_of_a_container_post_stops_it(sockets: Path) -> None:
+    gophers = Stopping("a")
+    async with stock(sockets, gophers, interval_s=0.2) as b:
+        await b.admit(pod("p"))
+        await b.prepare("p")
+        assert gophers.told == []
+        await b.prepare("p")
+        assert gophers.told == ["post_stop a"]
+        await b.release("p")
+        await gophers.until_told("post_stop a", "post_stop a", "release a")
+
+
+async def test_failed_release_keeps_the_device_from_the_next_pod(sockets: Path) -> None:
+    gophers = Gophers("a")
+    gophers.problem = "the drive does not answer"
+    async with stock(sockets, gophers, interval_s=1000) as b:
+        await b.admit(pod("p"))
+        await b.release("p")
+        with pytest.raises(AdmissionError, match=r"before they are released: release\(\) failed: the drive does not"):
+            await b.admit(pod("q"))
+        gophers.problem = ""
+        await b.admit(pod("q2"))
+
+
+async def test_strict_refuses_what_it_cannot_see_and_lazy_gives_it(sockets: Path) -> None:
+    for policy in ReleasePolicy:
+        gophers = Gophers("a")
+        gophers.release_policy = policy
+        async with stock(sockets / policy.value, gophers, interval_s=1000) as b:
+            await b.admit(pod("p"))
+            await b.release("p")
+            b.paths.registration_socket.unlink()
+            if policy is ReleasePolicy.STRICT:
+                with pytest.raises(AdmissionError, match="before they are released"):
+                    await b.admit(pod("q"))
+            else:
+                await b.admit(pod("q"))
+            assert gophers.told == []
+
+
+# --- kills ----------------------------------------------------------------------------------------------------------
+
+PLUGIN = """
+import sys
+from plugbay import Device, DevicePlugin, ReleasePolicy, run
+
+class Cleaner(DevicePlugin):
+    resource_name = "example.com/gopher"
+    release_policy = ReleasePolicy.STRICT
+
+    def discover(self):
+        return [Device("a")]
+
+    def release(self, assignment):
+        print(assignment.key, flush=True)
+
+run(Cleaner(), kubelet_root=sys.argv[1])
+"""
+
+
+@asynccontextmanager
+async def plugin_process(root: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PLUGIN, str(root), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def test_killed_plugin_still_knows_what_was_in_use(sockets: Path) -> None:
+    async with bench(sockets) as b:
+        async with plugin_process(sockets) as process:
+            await b.counts(1, 1)
+            await b.admit(pod("p"))
+            process.kill()
+            await b.counts(1, 0)
+        await b.release("p")
+        async with plugin_process(sockets) as process:
+            await b.counts(1, 1)
+            await b.admit(pod("q"))
+            assert process.stdout is not None
+            async with asyncio.timeout(DEADLINE_S):
+                assert await process.stdout.readline()
+
+
+async def test_second_process_leaves_the_releasing_to_the_first(sockets: Path) -> None:
+    first, second = Gophers("a"), Gophers("a")
+    async with stock(sockets, first, interval_s=0.2) as b:
+        await b.admit(pod("p"))
+        async with served(second, sockets, 0.2) as server:
+            assert server.custody is not None
+            await until_seen(sockets, "a")
+            await b.release("p")
+            await first.until_told("release a")
+            assert not server.custody.book.is_ours
+            assert second.told == []
+
+
+async def test_reboot_ends_every_use(sockets: Path) -> None:
+    gophers = Gophers("a")
+    async with stock(sockets, gophers, interval_s=1000) as b:
+        await b.admit(pod("p"))
+    content = records.read(journal(sockets).read_bytes())
+    assert content.header is not None
+    lines = [records.Header("another boot", content.header.resource), *content.uses]
+    journal(sockets).write_bytes(b"".join(map(records.encode, lines)))
+    again = Gophers("a")
+    async with bench(sockets), served(again, sockets, 1000):
+        await again.until_told("release a")
+    assert again.released[0].units == ("a",)
