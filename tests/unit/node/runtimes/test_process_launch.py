@@ -10,6 +10,7 @@ import pytest
 from plugbay.errors import ContainerStartError
 from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.security import Security
 from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.node.runtimes.process.directories import container_id
 from plugbay.node.runtimes.process.launch import DEFAULT_PATH, check_paths, container_environment, encode_launch
@@ -83,6 +84,13 @@ def test_missing_host_paths_are_refused_by_name(tmp_path: Path) -> None:
         with pytest.raises(ContainerStartError, match=f"lstat {missing}: no such file or directory") as raised:
             check_paths(spec)
         assert raised.value.reason == "CreateContainerError"
+
+
+def test_rights_that_only_an_engine_could_take_are_refused() -> None:
+    with pytest.raises(ContainerStartError, match="cannot confine a container, as runAsUser of its pod") as raised:
+        check_paths(replace(SPEC, security=Security(run_as_user=1000)))
+    assert raised.value.reason == "CreateContainerError"
+    check_paths(replace(SPEC, security=Security(privileged=True, added_capabilities=("ALL",))))
 
 
 def test_a_plain_file_is_no_device(tmp_path: Path) -> None:

@@ -1,0 +1,206 @@
+"""Sandboxes of the oci runtime: real namespaces, plugins that are programs of ours, and nodes that are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import NamespaceUnusable, SandboxFailed
+from plugbay.kernel.netns import is_netns, make_netns, remove_netns
+from plugbay.model.ids import PodUid
+from plugbay.model.ports import ContainerPort
+from plugbay.node.network import PodNetwork
+from plugbay.node.runtimes.oci.handlers import handler_of
+from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
+from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
+from tests.contract.fake_cni import MAKES, PASSES, Machine
+
+PROC = Path("/proc")
+DEADLINE_S = 30
+POD = PodUid("7a5e-sandbox")
+SPEC = SandboxSpec(POD, "default", "web")
+PLUGINS = [{"type": "first", "capabilities": {"portMappings": True}}, {"type": "second"}]
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+
+
+class Place:
+    """What one node after another finds."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.machine = Machine(root)
+        self.places = SandboxPlaces(root / "sandboxes", root / "netns", f"plugbay-test-{root.name}")
+
+    def install(self) -> None:
+        self.machine.install("first", MAKES)
+        self.machine.install("second", PASSES)
+        (self.root / "conf").mkdir()
+        document = {"cniVersion": "1.0.0", "name": "net", "plugins": PLUGINS}
+        (self.root / "conf" / "10-net.conflist").write_text(json.dumps(document))
+
+    def node(self, default: Network = Network.POD) -> OciSandboxes:
+        network = PodNetwork(self.machine.runtime, self.root / "conf", proc_root=PROC)
+        return OciSandboxes(
+            self.places, network, default=default, has_handler=lambda name: handler_of(name, engine="runc") is not None
+        )
+
+    def left(self) -> list[str]:
+        """Files of sandboxes, namespaces and results, and mounts."""
+        directories = (self.places.records, self.places.namespaces, self.root / "cache")
+        files = [str(each) for directory in directories for each in directory.rglob("*") if each.is_file()]
+        mounts = [line for line in (PROC / "self/mountinfo").read_text().splitlines() if str(self.root) in line]
+        return [each for each in files if "lock" not in each and Path(each).stat().st_size] + mounts
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    try:
+        make_netns(tmp_path / "try", proc_root=PROC)
+    except NamespaceUnusable as error:
+        pytest.skip(str(error))
+    remove_netns(tmp_path / "try")
+    made = Place(tmp_path)
+    made.install()
+    yield made
+    for each in made.places.namespaces.glob("*"):
+        remove_netns(each)
+
+
+async def test_sandbox_is_made_once_and_taken_over_by_the_next_node(place: Place) -> None:
+    spec = replace(SPEC, ports=(ContainerPort(80, 8080), ContainerPort(81)))
+    assert await place.node().run(spec) == ("10.1.0.5", "fd00::5")
+    (netns,) = place.places.namespaces.iterdir()
+    assert is_netns(netns)
+    calls = place.machine.calls
+    assert [each["environ"]["CNI_COMMAND"] for each in calls] == ["ADD", "ADD"]
+    assert calls[0]["config"]["runtimeConfig"] == {
+        "portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]
+    }
+    later = place.node()
+    assert await later.run(spec) == ("10.1.0.5", "fd00::5")
+    assert place.machine.calls == [], "nobody is asked again"
+    assert (later.network_of(POD), await later.pods()) == (str(netns), frozenset({POD}))
+    await later.remove(POD)
+    assert place.machine.called() == [("second", "DEL"), ("first", "DEL")]
+    assert (place.left(), await later.pods()) == ([], frozenset())
+    await later.remove(POD)
+
+
+@pytest.mark.parametrize("default", Network)
+async def test_pods_on_the_hosts_network_have_no_namespace(place: Place, default: Network) -> None:
+    node = place.node(default)
+    wanted = SPEC if default is Network.HOST else replace(SPEC, network=Network.HOST)
+    assert await node.run(wanted) == ()
+    assert (node.network_of(POD), await node.pods(), place.machine.calls) == (None, frozenset({POD}), [])
+    await node.remove(POD)
+    assert place.left() == []
+
+
+async def test_namespace_that_is_gone_is_made_anew(place: Place) -> None:
+    """As after a reboot: the record is there, what it tells of is not."""
+    await place.node().run(SPEC)
+    (netns,) = place.places.namespaces.iterdir()
+    remove_netns(netns)
+    place.machine.called()
+    assert await place.node().run(SPEC) == ("10.1.0.5", "fd00::5")
+    assert place.machine.called() == [("second", "DEL"), ("first", "DEL"), ("first", "ADD"), ("second", "ADD")]
+    assert is_netns(netns)
+    await place.node().remove(POD)
+    assert place.left() == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        (replace(SPEC, runtime_class="kata"), 'runtimeclass.node.k8s.io "kata" not found'),
+        (replace(SPEC, shared=("hostPID",)), "hostPID is set"),
+        (replace(SPEC, annotations={"kubernetes.io/egress-bandwidth": "1"}), "unreasonably small"),
+        (
+            replace(SPEC, annotations={"kubernetes.io/egress-bandwidth": "1M"}),
+            "no plugin with the capability bandwidth",
+        ),
+    ],
+    ids=["runtime class", "shared namespaces", "malformed bandwidth", "bandwidth that nobody serves"],
+)
+async def test_what_cannot_be_is_refused_before_anything_is_made(place: Place, spec: SandboxSpec, problem: str) -> None:
+    with pytest.raises(SandboxFailed, match=problem):
+        await place.node().run(spec)
+    assert (place.left(), place.machine.calls) == ([], [])
+
+
+async def test_without_a_network_the_node_says_that_it_is_not_ready(place: Place) -> None:
+    (place.root / "conf" / "10-net.conflist").unlink()
+    with pytest.raises(SandboxFailed, match="NetworkReady=false reason:NetworkPluginNotReady"):
+        await place.node().run(SPEC)
+    assert place.left() == []
+
+
+async def test_network_that_fails_leaves_nothing_and_may_be_tried_again(place: Place) -> None:
+    place.machine.install("second", 'if command == "ADD": fail(11, "not now")')
+    with pytest.raises(SandboxFailed, match=r"failed to setup network for sandbox .*not now"):
+        await place.node().run(SPEC)
+    assert place.left() == []
+    place.machine.install("second", PASSES)
+    assert await place.node().run(SPEC)
+    await place.node().remove(POD)
+
+
+async def test_removal_that_fails_can_be_tried_again(place: Place) -> None:
+    node = place.node()
+    await node.run(SPEC)
+    place.machine.install("first", 'if command == "DEL": fail(11, "busy")')
+    with pytest.raises(SandboxFailed, match="busy"):
+        await node.remove(POD)
+    assert await node.pods() == {POD}
+    place.machine.install("first", MAKES)
+    await node.remove(POD)
+    assert place.left() == []
+
+
+NODE = """
+import asyncio, sys
+from pathlib import Path
+from tests.contract.test_oci_sandboxes import SPEC, Place
+
+place = Place(Path(sys.argv[1]))
+node = place.node()
+asyncio.run(node.run(SPEC) if sys.argv[2] == "run" else node.remove(SPEC.pod_uid))
+"""
+KILL = "os.kill(os.getppid(), 9)"
+"""A plugin's parent is the node."""
+
+
+@pytest.mark.parametrize("step", ["run", "remove"])
+@pytest.mark.parametrize("plugin", ["first", "second"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_node_killed_anywhere_leaves_what_the_next_one_removes(
+    place: Place, step: str, plugin: str, moment: str
+) -> None:
+    bodies = {"first": MAKES, "second": PASSES}
+    command = "ADD" if step == "run" else "DEL"
+    kill = f'\nif command == "{command}": {KILL}\n'
+    if step == "remove":
+        await place.node().run(SPEC)
+    place.machine.install(plugin, kill + bodies[plugin] if moment == "before" else bodies[plugin] + kill)
+    node = await asyncio.create_subprocess_exec(sys.executable, "-c", NODE, str(place.root), step)
+    async with asyncio.timeout(DEADLINE_S):
+        assert await node.wait() == -signal.SIGKILL
+    for name, body in bodies.items():
+        place.machine.install(name, body)
+    later = place.node()
+    assert await later.pods() == {POD}
+    place.machine.called()
+    await later.remove(POD)
+    assert ("first", "DEL") in place.machine.called()
+    assert place.left() == []
+    assert await later.run(SPEC) == ("10.1.0.5", "fd00::5"), "the place is free"
+    await later.remove(POD)
