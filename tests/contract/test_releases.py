@@ -557,6 +557,16 @@ async def test_gate_switched_off_forgets_what_was_left(sockets: Path) -> None:
         assert not b.manager.releases.pending()
 
 
+async def test_limits_without_the_gate_are_pointed_out(sockets: Path, caplog: pytest.LogCaptureFixture) -> None:
+    told = "no effect without the feature gate DeviceManagerDeallocate"
+    async with bench(sockets):
+        pass
+    async with gated(sockets, release=ReleaseLimits(wait_s=0)):
+        assert told not in caplog.text
+    async with bench(sockets, release=ReleaseLimits(wait_s=0)):
+        assert told in caplog.text
+
+
 async def test_restart_goes_on_with_the_same_operation(sockets: Path) -> None:
     before = await pending_release(sockets)
     async with gated(sockets) as b:

@@ -23,7 +23,7 @@ from plugbay.manager.quarantine import Quarantine
 from plugbay.manager.release_counts import ReleaseCounts
 from plugbay.manager.release_notices import ReleaseNotice, ReleaseNotices
 from plugbay.manager.release_queue import Outcome, Pending, ReleaseQueue
-from plugbay.manager.release_rules import Exhaustion, Unconfirmed
+from plugbay.manager.release_rules import DEFAULT_LIMITS, Exhaustion, Unconfirmed
 from plugbay.manager.state import Live, ManagerState, Resource, Stopped
 from plugbay.manager.store import Change, DeleteOperations, SaveEnd, SaveOperation, Store, Stored
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
@@ -50,6 +50,8 @@ class Releases:
     ) -> None:
         self._is_enabled = config.gates.is_enabled(Gate.DEVICE_MANAGER_DEALLOCATE)
         self._limits = config.release
+        if not self._is_enabled and self._limits != DEFAULT_LIMITS:
+            logger.warning("limits of releases have no effect without the feature gate DeviceManagerDeallocate")
         self._clock = clock
         self._store = store
         self._tasks = tasks
