@@ -66,11 +66,23 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    machine = Machine(tmp_path / "disks")
-    yield machine
-    for loop in LOOPS.of(machine.disk):
-        LOOPS.detach(loop)
+def make() -> Iterator[Callable[[Path], Machine]]:
+    """Makes machines that leave no loop device behind."""
+    made: list[Machine] = []
+
+    def one_at(directory: Path) -> Machine:
+        made.append(Machine(directory))
+        return made[-1]
+
+    yield one_at
+    for machine in made:
+        for loop in LOOPS.of(machine.disk):
+            LOOPS.detach(loop)
+
+
+@pytest.fixture
+def machine(make: Callable[[Path], Machine], tmp_path: Path) -> Machine:
+    return make(tmp_path / "disks")
 
 
 def allocate(plugin: ScratchPlugin, *names: str) -> None:
@@ -96,7 +108,7 @@ EFFECTS: list[tuple[object, str]] = [
 @needs_loop
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_nothing_is_lost_or_handed_out_dirty_after_a_crash_at_any_point(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+    make: Callable[[Path], Machine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """Crash around the n-th effect, for every n; then begin again as a manager does: release, then allocate."""
     countdown = [0]
@@ -116,7 +128,7 @@ def test_nothing_is_lost_or_handed_out_dirty_after_a_crash_at_any_point(
     for owner, name in EFFECTS:
         monkeypatch.setattr(owner, name, dying(getattr(owner, name)))
     for crash_at in itertools.count(1):
-        machine = Machine(tmp_path / str(crash_at))
+        machine = make(tmp_path / str(crash_at))
         countdown[0] = crash_at
         try:
             disks = machine.disks()
