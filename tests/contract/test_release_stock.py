@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,7 +13,6 @@ import pytest
 
 from plugbay import Assignment, Device, DevicePlugin, Origin, ReleasePolicy
 from plugbay.errors import AdmissionError
-from plugbay.kernel.watch import watch_paths
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.podresources import serve_pod_resources
 from plugbay.model.requests import ContainerKind, PodRequest
@@ -112,12 +112,23 @@ def journal(root: Path) -> Path:
 
 async def until_seen(root: Path, *units: str) -> None:
     """Wait until a look at the checkpoint has found all these in use."""
-    async with asyncio.timeout(DEADLINE_S), watch_paths([journal(root)]) as changes:
-        while True:
-            uses = records.read(journal(root).read_bytes()).uses
-            if {unit for use in uses if use.seen_in for unit in use.units} >= set(units):
-                return
-            await anext(changes)
+    looked = asyncio.Event()
+    handler = logging.Handler()
+    handler.emit = lambda record: looked.set()  # type: ignore[method-assign]
+    sweeps = logging.getLogger("plugbay.sdk.release.sweep")
+    sweeps.setLevel(logging.DEBUG)
+    sweeps.addHandler(handler)
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            while not seen_units(root) >= set(units):
+                await looked.wait()
+                looked.clear()
+    finally:
+        sweeps.removeHandler(handler)
+
+
+def seen_units(root: Path) -> set[str]:
+    return {unit for use in records.read(journal(root).read_bytes()).uses if use.seen_in for unit in use.units}
 
 
 def with_init(uid: str) -> PodRequest:
@@ -277,7 +288,7 @@ async def test_reboot_ends_every_use(sockets: Path) -> None:
         await b.admit(pod("p"))
     content = records.read(journal(sockets).read_bytes())
     assert content.header is not None
-    lines = [records.Header("another boot", content.header.resource), *content.uses]
+    lines: list[records.Record] = [records.Header("another boot", content.header.resource), *content.uses]
     journal(sockets).write_bytes(b"".join(map(records.encode, lines)))
     again = Gophers("a")
     async with bench(sockets), served(again, sockets, 1000):

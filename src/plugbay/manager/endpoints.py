@@ -130,13 +130,16 @@ class Endpoints:
             await asyncio.gather(*self._waiting, return_exceptions=True)
 
     async def _follow(self, endpoint: Endpoint) -> None:
+        before: DeviceTable | None = None
         try:
             async for table in endpoint.tables():
+                if table is before:  # of an older plugin too: it may wait for the checkpoint
+                    self.on_repeated_list()
+                    self._changes.notify()
+                before = table
                 if self.active(endpoint.resource) is endpoint:
                     resource = self._state.resource(endpoint.resource)
                     is_first = resource.table is None
-                    if table is resource.table:
-                        self.on_repeated_list()
                     self._replace_table(resource, table)
                     self._changes.notify()
                     if is_first:

@@ -128,6 +128,7 @@ class Sweep:
         for use in custody.book.uses():  # as they are by now
             if use.phase is Phase.OPEN and use.since < reading.at:
                 self._learn(use, reading, pods)
+        logger.debug("%s: looked at the checkpoint, %d uses are open", custody.resource, len(uses))
         return True
 
     def _learn(self, use: Use, reading: Reading, pods: Sequence[PodResources]) -> None:
