@@ -1,0 +1,111 @@
+"""What one reading proves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plugbay.model.assignments import AssignmentKey, Origin, Owner
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.sdk.release.uses import GRACE_S, SETTLE_S, Finding, Ledger, Life, Phase, Reading, Use, after, find, is_over
+
+A, B = DeviceId("a"), DeviceId("b")
+NOW = 1000.0
+LIFE = Life("1", 0.0)
+NEXT = Life("2", NOW - SETTLE_S)
+USE = Use(
+    key=AssignmentKey("k"),
+    resource=ResourceName("example.com/gopher"),
+    units={A: A, B: B},
+    since=NOW - GRACE_S,
+    life="1",
+    phase=Phase.OPEN,
+)
+SEEN = replace(USE, seen_in="1", pod=PodUid("p"))
+HOLDER = (PodUid("p"), ContainerName("app"))
+
+
+def reading(*listed: DeviceId, life: Life = LIFE, gone: str = "", at: float = NOW) -> Reading:
+    return Reading(at, life, {each: frozenset({HOLDER}) for each in listed}, frozenset({PodUid(gone)} - {""}))
+
+
+@pytest.mark.parametrize(
+    ("use", "said", "wanted", "finding"),
+    [
+        pytest.param(USE, reading(A, B), None, Finding.LISTED, id="all of it"),
+        pytest.param(USE, reading(A), None, Finding.LISTED, id="one is enough"),
+        pytest.param(USE, reading(A), [A], Finding.LISTED, id="the wanted one"),
+        pytest.param(USE, reading(A), [B], Finding.CONTRADICTORY, id="but not the wanted one"),
+        pytest.param(USE, reading(), [A], Finding.ABSENT, id="none, in the same life"),
+        pytest.param(SEEN, reading(life=NEXT), None, Finding.UNPROVEN, id="none, after a restart"),
+        pytest.param(
+            replace(SEEN, seen_in="2"),
+            reading(life=NEXT),
+            None,
+            Finding.ABSENT,
+            id="none, and listed after the restart",
+        ),
+        pytest.param(
+            SEEN,
+            reading(life=replace(NEXT, has_continued=True)),
+            None,
+            Finding.ABSENT,
+            id="none, and the file survived",
+        ),
+        pytest.param(
+            replace(SEEN, seen_in="2"),
+            reading(life=replace(NEXT, since=NOW - SETTLE_S + 1)),
+            None,
+            Finding.UNPROVEN,
+            id="none, right after a restart",
+        ),
+        pytest.param(
+            SEEN, reading(life=Life("2", NOW), gone="p"), None, Finding.ABSENT, id="none, and the pod is gone"
+        ),
+        pytest.param(SEEN, reading(life=Life("2", NOW), gone="q"), None, Finding.UNPROVEN, id="another pod is gone"),
+    ],
+)
+def test_finding(use: Use, said: Reading, wanted: list[DeviceId] | None, finding: Finding) -> None:
+    assert find(use, said, wanted) is finding
+
+
+def test_over_after_two_absences_in_a_row() -> None:
+    once = after(SEEN, reading())
+    assert not is_over(once)
+    assert is_over(after(once, reading()))
+    assert not is_over(after(after(once, reading(A)), reading()))
+
+
+def test_never_listed_waits() -> None:
+    early = reading(at=USE.since + GRACE_S - 1)
+    assert after(USE, early).absences == 0
+    assert after(USE, reading()).absences == 1
+
+
+def test_listed_tells_the_owner_and_keeps_its_name() -> None:
+    seen = after(USE, reading(A))
+    assert seen.owners == (Owner(uid=HOLDER[0], container=HOLDER[1]),)
+    named = replace(seen, owners=(Owner(namespace="n", pod="gopher", uid=HOLDER[0]),))
+    assert after(named, reading(A)).owners == named.owners
+
+
+def test_stops_have_keys_of_their_own() -> None:
+    first = USE.stop_of([A], Origin.SYNTHESISED)
+    assert first.units == (A,)
+    assert first.key == USE.stop_of([A], Origin.SYNTHESISED).key
+    assert first.key != replace(USE, stops=1).stop_of([A], Origin.SYNTHESISED).key
+
+
+def test_ledger_knows_one_use_for_each_unit() -> None:
+    ledger = Ledger([USE])
+    assert ledger.of_units([B, DeviceId("c"), A]) == [USE]
+    with pytest.raises(ValueError, match="overlaps"):
+        ledger.put(replace(USE, key=AssignmentKey("other"), units={A: A}))
+    left = USE.without([A])
+    assert left is not None
+    ledger.put(left)
+    assert ledger.of_units([A]) == []
+    ledger.remove(USE.key)
+    ledger.remove(USE.key)
+    assert len(ledger) == 0
