@@ -15,7 +15,7 @@ from typing import Final
 from plugbay.cni.cache import ResultCache
 from plugbay.cni.invoke import Plugins
 from plugbay.cni.runtime import CniRuntime
-from plugbay.errors import PathUnusable
+from plugbay.errors import PathUnusable, UsageError
 from plugbay.kernel.capabilities import held_capabilities
 from plugbay.kernel.files import write_durably
 from plugbay.model.cri import DnsConfig
@@ -29,6 +29,7 @@ from plugbay.node.runtimes.cri.sandboxes import CriSandboxes
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
 from plugbay.node.runtimes.oci.engines import Engine, choose_engine
 from plugbay.node.runtimes.oci.handlers import handler_of
+from plugbay.node.runtimes.oci.rootless import Owner
 from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
 from plugbay.node.runtimes.port import ContainerRuntime
 from plugbay.node.runtimes.process.launch import DEFAULT_PATH
@@ -84,6 +85,9 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
     if not oci.rootfs.is_dir():
         raise PathUnusable(str(oci.rootfs), "is no directory, and containers need one for their root file system")
     _refuse_foreign(config.containers, runtime="process")
+    owner = Owner(os.geteuid(), os.getegid()) if os.geteuid() else None
+    if owner is not None and oci.cni_configuration is not None:
+        raise UsageError("--cni-conf-dir takes root: nobody else may put pods on networks")
     search_path = environ.get("PATH", os.defpath) + ":" + DEFAULT_PATH
     engine = choose_engine(oci.engine, search_path=search_path, state_dir=config.oci_dir / "engine")
     cgroup_parent = _cgroup_prefix(config)
@@ -102,11 +106,12 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
         held_capabilities(proc_root=_PROC),
         oci.cdi_directories,
         network_of=sandboxes.network_of,
+        owner=owner,
     )
     runtime = ProcessRuntime(
         config.oci_dir / _CONTAINERS, environ=environ, clock=clock.now, confinement=OciConfinement(engine, grounds)
     )
-    return ChosenRuntime(runtime, sandboxes, _about(engine))
+    return ChosenRuntime(runtime, sandboxes, _about(engine, owner))
 
 
 def _refuse_foreign(containers: Path, *, runtime: str) -> None:
@@ -133,7 +138,7 @@ async def _open_cri(
             memory_bytes=machine.capacity["memory"],
             dns=await asyncio.to_thread(_host_dns),
         )
-        sandboxes = CriSandboxes(client, conventions, clock)
+        sandboxes = CriSandboxes(client, conventions)
         runtime = CriRuntime(CriEngine(client, traits, cri.cdi_directories), sandboxes, conventions, clock)
         yield ChosenRuntime(runtime, sandboxes, f"{traits.version.name} {traits.version.version} ({socket})")
     finally:
@@ -152,6 +157,7 @@ def _cgroup_prefix(config: NodeConfig) -> str:
     return f"plugbay-{hashlib.sha256(os.fsencode(config.root)).hexdigest()[:8]}"
 
 
-def _about(engine: Engine) -> str:
+def _about(engine: Engine, owner: Owner | None) -> str:
     passed_over = "".join(f"; {name} does not work here: {problem}" for name, problem in engine.passed_over.items())
-    return f"{engine.version} ({engine.program}){passed_over}"
+    rights = "" if owner is None else "; without root rights, so there are no limits and no rules for devices"
+    return f"{engine.version} ({engine.program}){passed_over}{rights}"

@@ -24,6 +24,7 @@ from plugbay.node.runtimes.oci.engines import Engine, last_line
 from plugbay.node.runtimes.oci.handlers import handler_of
 from plugbay.node.runtimes.oci.injection import inject_cdi
 from plugbay.node.runtimes.oci.rootfs import RootFs, read_root
+from plugbay.node.runtimes.oci.rootless import Owner, check_rootless, made_rootless
 from plugbay.node.runtimes.oci.spec import Surroundings, oci_spec
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
 from plugbay.node.runtimes.process.confinement import Launch
@@ -52,6 +53,7 @@ class Grounds:
         cgroup_parent: begins the name of every pod's cgroup.
         capabilities: what this process could give at most, without ``CAP_``.
         cdi_directories: of CDI spec files, weakest first.
+        owner: who the containers' root is, where the node has no root rights; None where it has.
         network_of: the path of a pod's network namespace; None is the host's.
     """
 
@@ -60,6 +62,7 @@ class Grounds:
     capabilities: tuple[str, ...]
     cdi_directories: tuple[Path, ...]
     network_of: Callable[[PodUid], str | None]
+    owner: Owner | None = None
 
 
 class OciConfinement:
@@ -88,6 +91,10 @@ class OciConfinement:
             problem = f'no runtime for "{spec.runtime_class}" is configured'
             raise ContainerStartError("CreateContainerError", problem)
         config = inject_cdi(config, spec, env=env, handler=handler, directories=self._grounds.cdi_directories)
+        if self._grounds.owner is not None:
+            check_rootless(spec.security)
+            host_paths = {each.path: each.host_path for each in reversed(devices)}
+            config = made_rootless(config, self._grounds.owner, host_paths=host_paths)
         run = ("run", "--bundle", str(directory), "--pid-file", str(directory / _PID_FILE), engine_id(container))
         log = ("--log", str(directory / _ENGINE_LOG), "--log-format", "json")
         program, *words = self._engine.argv(*log, *run)

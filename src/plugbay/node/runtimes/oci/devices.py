@@ -22,7 +22,11 @@ _NOT_TAKEN: Final = "console"
 
 @dataclass(frozen=True, slots=True)
 class FoundDevice:
-    """A node for the container; ``type`` is ``b``, ``c`` or ``p``, ``mode`` the permission bits alone."""
+    """A node for the container; ``type`` is ``b``, ``c`` or ``p``, ``mode`` the permission bits alone.
+
+    Attributes:
+        host_path: with no link in it.
+    """
 
     path: str
     type: str
@@ -32,6 +36,7 @@ class FoundDevice:
     uid: int
     gid: int
     permissions: str
+    host_path: str = ""
 
 
 def find_devices(nodes: Iterable[DeviceNode]) -> list[FoundDevice]:
@@ -104,6 +109,7 @@ def _device(path: Path, container_path: str, node: DeviceNode) -> FoundDevice | 
         found.st_uid,
         found.st_gid,
         node.permissions,
+        str(path),
     )
 
 

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from plugbay.cdi.inject import OciSpec
 from plugbay.errors import EngineUnusable
+from plugbay.node.runtimes.oci.rootless import Owner, made_rootless
 
 KNOWN: Final = ("crun", "runc")
 """In the order in which they are tried: crun starts containers faster."""
@@ -118,9 +120,9 @@ def last_line(said: bytes) -> str:
     return lines[-1] if lines else ""
 
 
-def _probe_spec(name: str) -> dict[str, object]:
+def _probe_spec(name: str) -> OciSpec:
     proc = {"destination": "/proc", "type": "proc", "source": "proc"}
-    return {
+    spec: OciSpec = {
         "ociVersion": "1.0.2",
         "process": {"user": {"uid": 0, "gid": 0}, "args": [_ABSENT_PROGRAM], "env": ["PATH=/"], "cwd": "/"},
         "root": {"path": "rootfs", "readonly": True},
@@ -131,6 +133,7 @@ def _probe_spec(name: str) -> dict[str, object]:
             "resources": {"devices": [{"allow": False, "access": "rwm"}]},
         },
     }
+    return spec if os.geteuid() == 0 else made_rootless(spec, Owner(os.geteuid(), os.getegid()), host_paths={})
 
 
 def _version(program: str) -> str:

@@ -108,6 +108,10 @@ class OciSandboxes:
             return ()
         return await self._run_on_network(spec)
 
+    async def stop(self, pod: PodUid) -> None:
+        """All of it: what is left of containers is not in here."""
+        await self.remove(pod)
+
     async def remove(self, pod: PodUid) -> None:
         record = await asyncio.to_thread(self._read, self._path(pod))
         if record is None:
