@@ -14,7 +14,7 @@ from typing import Final
 from plugbay.topology.masks import Mask, mask_of
 
 MOST_SETS: Final = 2**12
-"""More sets of nodes are not looked at, for a resource that lies on more than 12: each node more doubles their number.
+"""Not all sets of nodes are looked at where there are as many, that is more than 12 nodes: each doubles their number.
 A kubelet looks at all, and has no time for anything else."""
 
 
@@ -30,6 +30,9 @@ class Hint:
     preferred: bool
 
 
+_EVERYTHING: Final = -1
+"""All units there are, as a set."""
+
 Hints = Sequence[Hint] | None
 """What is known of one resource's request: None for that it does not matter, empty for that it cannot be met."""
 
@@ -42,7 +45,7 @@ def generate_hints(
 ) -> tuple[Hint, ...]:
     """Every set of nodes on which a request can be met, the smallest first, then in the order of their nodes.
 
-    Of more than 12 nodes only the smaller sets, and that of all.
+    Of more than 12 nodes only the smaller sets, and of each larger size those that hold the most.
 
     The units of a resource are sets, a bit per unit.
 
@@ -59,7 +62,10 @@ def generate_hints(
     smallest = len(nodes)
     masks: list[Mask] = []
     usable = available | reusable
-    for subset, units in _subsets(nodes, by_node):
+    for subset in _subsets(nodes, by_node, usable=usable, reusable=reusable):
+        units = 0
+        for node in subset:
+            units |= by_node.get(node, 0)
         if len(subset) < smallest and units.bit_count() >= required:
             smallest = len(subset)
         if reusable & ~units == 0 and (units & usable).bit_count() >= required:
@@ -67,22 +73,32 @@ def generate_hints(
     return tuple(Hint(mask, mask.bit_count() == smallest) for mask in masks)
 
 
-def _subsets(nodes: Sequence[int], by_node: Mapping[int, int]) -> Iterator[tuple[tuple[int, ...], int]]:
-    """The sets of nodes to look at, each with the units that lie on any of them."""
-    for size in _sizes(len(nodes)):
-        for subset in combinations(nodes, size):
-            units = 0
-            for node in subset:
-                units |= by_node.get(node, 0)
-            yield subset, units
+def _subsets(
+    nodes: Sequence[int], by_node: Mapping[int, int], *, usable: int, reusable: int
+) -> Iterator[tuple[int, ...]]:
+    """The sets of nodes to look at, by size, then in the order of ``nodes``."""
+    size, sets = 1, len(nodes)
+    while size <= len(nodes) and sets < MOST_SETS:
+        yield from combinations(nodes, size)
+        size += 1
+        sets += comb(len(nodes), size)
+    if size > len(nodes):
+        return
+    orders = (_fullest_first(nodes, by_node, _EVERYTHING), _fullest_first(nodes, by_node, reusable, usable))
+    for larger in range(size, len(nodes) + 1):
+        yield from sorted({tuple(sorted(order[:larger])) for order in orders})
 
 
-def _sizes(count: int) -> Iterator[int]:
-    """All sizes of non-empty sets, or the smallest ones with that of the whole."""
-    sets = 0
-    for size in range(1, count):
-        sets += comb(count, size)
-        if sets >= MOST_SETS:
-            break
-        yield size
-    yield count
+def _fullest_first(nodes: Sequence[int], by_node: Mapping[int, int], *wanted: int) -> list[int]:
+    """The nodes, so that each has the most to add to those before it: of the first of ``wanted``, then of the others.
+
+    Where no unit lies on two nodes, the first few hold more than any other as many.
+    """
+    order: list[int] = []
+    left = {node: by_node.get(node, 0) for node in nodes}
+    while left:
+        fullest = max(left, key=lambda node: [(left[node] & units).bit_count() for units in wanted])
+        order.append(fullest)
+        held = left.pop(fullest)
+        left = {node: units & ~held for node, units in left.items()}
+    return order

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from math import comb
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plugbay.topology.hints import Hint, generate_hints
@@ -70,7 +71,7 @@ def test_devices_on_unknown_nodes_only_lie_on_none_of_the_machines() -> None:
     assert generate_hints({99: 0b1}, [1, 0], required=0, available=0b1) == hints((1,), (0,), (0, 1), preferred=2)
 
 
-def test_of_many_nodes_small_sets_and_the_whole_are_gone_through() -> None:
+def test_of_many_nodes_small_sets_are_gone_through_and_the_fullest_of_each_other_size() -> None:
     one_each = {node: 1 << node for node in range(34)}
     everything = (1 << 34) - 1
 
@@ -78,9 +79,36 @@ def test_of_many_nodes_small_sets_and_the_whole_are_gone_through() -> None:
         return generate_hints(one_each, range(34), required=required, available=everything)
 
     assert [hint for hint in found(1) if hint.preferred] == [Hint(1 << node, True) for node in range(34)]
-    assert {hint.mask.bit_count() for hint in found(2) if hint.mask} == {2, 34}
-    assert found(10) == (Hint(everything, True),)
+    assert len(found(2)) == comb(34, 2) + 34 - 2
+    assert found(10) == tuple(Hint((1 << size) - 1, size == 10) for size in range(10, 35))
     assert found(35) == ()
+
+
+@settings(max_examples=20)
+@given(
+    owners=st.lists(st.integers(0, 12), min_size=13, max_size=40),
+    required=st.integers(1, 40),
+    available=st.integers(0, 2**40 - 1),
+    reusable=st.integers(0, 2**40 - 1),
+)
+def test_of_many_nodes_the_smallest_sets_that_would_do_are_known(
+    owners: list[int], required: int, available: int, reusable: int
+) -> None:
+    """Where a unit lies on one node: whether anything is possible, and preferred, is as if all sets were looked at."""
+    by_node = {node: sum(1 << unit for unit, owner in enumerate(owners) if owner == node) for node in range(13)}
+    by_node = {node: units or 1 << (50 + node) for node, units in by_node.items()}
+    reusable &= sum(by_node.values()) & (1 << 3) - 1
+    found = generate_hints(by_node, range(13), required=required, available=available, reusable=reusable)
+    smallest, possible, on = 13, set(), {0: 0}
+    for mask in range(1, 2**13):
+        units = on[mask] = on[mask & (mask - 1)] | by_node[next(nodes_of(mask))]
+        if units.bit_count() >= required:
+            smallest = min(smallest, mask.bit_count())
+        if reusable & ~units == 0 and (units & (available | reusable)).bit_count() >= required:
+            possible.add(mask)
+    assert {hint.mask for hint in found} <= possible
+    assert {hint.mask.bit_count() for hint in found if hint.mask} == {mask.bit_count() for mask in possible}
+    assert all(hint.preferred == (hint.mask is not None and hint.mask.bit_count() == smallest) for hint in found)
 
 
 def test_twelve_nodes_are_gone_through_in_every_way() -> None:
