@@ -68,8 +68,8 @@ async def test_containers_get_what_the_spec_says(plugbay: Plugbay, tmp_path: Pat
 async def test_second_container_cannot_read_what_the_first_one_wrote(plugbay: Plugbay, tmp_path: Path) -> None:
     options = ("--resource", "example.com/scratch", "--directory", str(tmp_path / "disks"), "--size", "1Mi")
     serve = ("serve", "scratch", *options, "--count", "1", "--release-interval", "500ms")
-    write = "echo $SCRATCH; printf secret > $SCRATCH && head -c 6 $SCRATCH"
-    read = r"tr -d '\000' < $SCRATCH | wc -c"
+    write = "echo $SCRATCH_DEVICES; printf secret > $SCRATCH_DEVICES && head -c 6 $SCRATCH_DEVICES"
+    read = r"tr -d '\000' < $SCRATCH_DEVICES | wc -c"
     try:
         async with plugbay.node_up(*OCI), plugbay.start(*serve, stderr=asyncio.subprocess.DEVNULL):
             assert await output(plugbay, "one", write, "example.com/scratch") == "/dev/scratch/disk0\nsecret"

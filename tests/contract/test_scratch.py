@@ -95,7 +95,7 @@ spec:
 
 OPEN = (
     "import json, os; moved = json.loads(os.environ['PLUGBAY_MOUNTS']); "
-    "disk = open(moved[os.environ['SCRATCH']], 'rb+', buffering=0); "
+    "disk = open(moved[os.environ['SCRATCH_DEVICES']], 'rb+', buffering=0); "
 )
 WRITE = OPEN + "disk.write(b'secret'.ljust(4096)); print('written', flush=True)"
 READ = OPEN + "print('dirty' if disk.read().strip(b'\\0') else 'clean')"
@@ -235,6 +235,13 @@ async def test_bad_options_are_one_sentence(
     assert problem in done.err
     assert len(done.err.splitlines()) == 1, done.err
     assert not scratch.directory.exists()
+
+
+async def test_it_is_not_served_without_releases(plugbay: Plugbay, scratch: Scratch) -> None:
+    """They are what keeps a disk from being handed out as somebody left it."""
+    done = await plugbay("serve", *scratch.options(), "--release", "off")
+    problem = "example.com/scratch: its devices are given clean or not at all; release cannot be off"
+    assert (done.code, done.err) == (2, f"plugbay: error: {problem}\n")
 
 
 async def test_directory_of_others_is_left_alone(plugbay: Plugbay, scratch: Scratch) -> None:

@@ -58,8 +58,8 @@ async def serve(
             os._exit(128 + number)
         stop.set()
 
-    check(members, paths, route)
     shared = Shared(release, paths)
+    check(members, paths, route, shared)
     async with watching() as watches:
         roster = Roster(
             lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared), watches
@@ -92,10 +92,11 @@ async def serving(
 
     Raises:
         InvalidResourceName, DuplicateResource, InvalidCdiName: nothing was served.
+        UsageError: a plugin insists on releases, and there are to be none.
         PathTooLong, PathUnusable: a directory for sockets can never be used, for instance because it is a file.
     """
-    check(members, paths, route)
     shared = Shared(release, paths)
+    check(members, paths, route, shared)
     async with watching() as watches:
         roster = Roster(
             lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared), watches
@@ -104,13 +105,13 @@ async def serving(
             yield roster.reload
 
 
-def check(members: Sequence[Member], paths: KubeletPaths, route: Route) -> None:
+def check(members: Sequence[Member], paths: KubeletPaths, route: Route, shared: Shared) -> None:
     """Check that the plugins among ``members`` can be served.
 
     Raises:
         As `serving`.
     """
-    names = [PluginServer(plugin, paths, route).resource for plugin in known_plugins(members)]
+    names = [PluginServer(plugin, paths, route, shared=shared).resource for plugin in known_plugins(members)]
     if len(set(names)) < len(names):
         raise DuplicateResource(max(names, key=names.count))
     for directory in route.directories(paths):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from plugbay.errors import PathUnusable, RegistrationRefused
+from plugbay.errors import PathUnusable, RegistrationRefused, UsageError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
 from plugbay.sdk.assigned import restore_modes
@@ -32,7 +32,7 @@ from plugbay.sdk.preparation import set_up, tear_down
 from plugbay.sdk.problems import check_attributes
 from plugbay.sdk.registration import FoundRegistration, Registrar
 from plugbay.sdk.release.quiet import Shared
-from plugbay.sdk.release.settings import DEFAULT_RELEASE, ReleaseSource
+from plugbay.sdk.release.settings import DEFAULT_RELEASE, ReleasePolicy, ReleaseSource
 from plugbay.sdk.reporting import Report
 from plugbay.sdk.routes import Route
 from plugbay.sdk.service import PluginService
@@ -279,7 +279,13 @@ def _cdi_publication(plugin: DevicePlugin, directory: Path, paths: KubeletPaths)
 
 
 def _custody(plugin: DevicePlugin, paths: KubeletPaths, shared: Shared, service: PluginService) -> Custody | None:
-    if shared.settings.source is ReleaseSource.OFF or not (gives_back(plugin) or offers(plugin, "post_stop")):
+    if not (gives_back(plugin) or offers(plugin, "post_stop")):
+        return None
+    if shared.settings.source is ReleaseSource.OFF:
+        if plugin.release_policy is ReleasePolicy.STRICT and offers(plugin, "release"):
+            raise UsageError(
+                f"{plugin.resource_name}: its devices are given clean or not at all; release cannot be off"
+            )
         return None
     from plugbay.sdk.release.custody import Custody  # imported here: few plugins need it
 

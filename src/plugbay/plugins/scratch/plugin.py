@@ -23,7 +23,9 @@ _ID: Final = re.compile(r"(disk[0-9]+)(?:-p[0-9]+)?")
 
 
 class ScratchPlugin(DevicePlugin):
-    """Some slices of some disks. A container finds its devices in ``/dev/TYPE/``; the variable TYPE has their paths.
+    """Some slices of some disks.
+
+    A container finds its devices in ``/dev/TYPE/``, and their paths in the variable ``TYPE_DEVICES``.
 
     Args:
         slices: by device ID.
@@ -42,11 +44,12 @@ class ScratchPlugin(DevicePlugin):
 
     def discover(self) -> Iterator[Device]:
         kind = self.resource_name.partition("/")[2]
+        variable = re.sub(r"\W", "_", kind).upper() + "_DEVICES"
         for name, part in self._slices.items():
             path = f"/dev/{kind}/{name}"
             yield Device(
                 name,
-                env={re.sub(r"\W", "_", kind).upper(): path},
+                env={variable: path},
                 device_nodes=[DeviceNode(path, str(self._disks.node(name)), "rw")],
                 attributes={_DISK: part.file.name},
                 capacity={"storage": part.size},
