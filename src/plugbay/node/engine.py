@@ -281,16 +281,16 @@ class PodEngine:
             except InstanceNotFound:
                 continue
         if uid not in self._parts.pods:
-            await self._remove_sandbox(uid)
+            await self._end_sandbox(uid, self._parts.sandboxes.remove)
             await self._parts.devices.release_pod(uid, reason=ReleaseReason.ORPHANED)
         elif self._parts.pods[uid].stage not in HOLDS_RESOURCES:
-            await self._remove_sandbox(uid)
+            await self._end_sandbox(uid, self._parts.sandboxes.stop)
             await self._parts.devices.release_pod(uid)
 
-    async def _remove_sandbox(self, uid: PodUid) -> None:
+    async def _end_sandbox(self, uid: PodUid, end: Callable[[PodUid], Awaitable[None]]) -> None:
         while True:
             try:
-                await self._parts.sandboxes.remove(uid)
+                await end(uid)
             except SandboxFailed as error:
                 logger.warning("the sandbox of pod %s, which is no more, stays for now: %s", uid, error)
                 await self._parts.clock.sleep(RETRY_S)

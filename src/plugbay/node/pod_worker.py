@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,8 @@ from plugbay.node.status import is_initialized
 from plugbay.node.stopping import PodStopper
 from plugbay.ops.tasks import uninterrupted
 
+SANDBOX_RETRY_S: Final = 10.0
+"""Kubelets try again with each sync of the pod, without growing delays."""
 TOO_LONG: Final = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 """Source: kubelet 1.36 ``active_deadline.go``."""
 
@@ -154,7 +156,7 @@ class PodWorker:
     async def _prepare_sandbox(self) -> None:
         """The recorded addresses are those of the sandbox that is there now."""
         spec = sandbox_spec(self._record.pod)
-        backoff = Backoff()
+        backoff = Backoff(max_s=SANDBOX_RETRY_S)
         while True:
             try:
                 # As one step: what a cancelled thread makes later nobody would remove.
@@ -167,11 +169,12 @@ class PodWorker:
                 self._parts.pods.put(replace(self._record, ips=ips))
                 return
 
-    async def _remove_sandbox(self) -> None:
-        backoff = Backoff()
+    async def _end_sandbox(self, end: Callable[[PodUid], Awaitable[None]]) -> None:
+        """Stop or remove it, however often that has to be tried."""
+        backoff = Backoff(max_s=SANDBOX_RETRY_S)
         while True:
             try:
-                await uninterrupted(self._parts.tasks, partial(self._parts.sandboxes.remove, self._uid))
+                await uninterrupted(self._parts.tasks, partial(end, self._uid))
             except SandboxFailed as error:
                 problem = f"error killing pod: failed to KillPodSandbox: {error}"
                 self._parts.events.warning(pod_ref(self._record.pod), "FailedKillPod", problem)
@@ -222,6 +225,7 @@ class PodWorker:
         record = self._record
         for instance in {each for container in record.containers.values() for each in container.instances()}:
             await self._parts.runtime.remove(instance)
+        await self._end_sandbox(self._parts.sandboxes.remove)
         self._parts.pods.remove(self._record.after(Step.DISPOSE))
 
     async def _release(self, reason: ReleaseReason = ReleaseReason.POD_ENDED) -> None:
@@ -229,7 +233,7 @@ class PodWorker:
         for name, container in self._record.containers.items():
             if (end := container.newest_end()) is not None and end.id is not None:
                 self._parts.devices.container_ended(self._uid, name, end.id)
-        await self._remove_sandbox()
+        await self._end_sandbox(self._parts.sandboxes.stop)
         await asyncio.to_thread(self._parts.volumes.remove, self._uid)
         await self._parts.devices.release_pod(self._uid, reason=reason)
         await run_until(self._forced, self._parts.devices.until_deallocated(self._uid))

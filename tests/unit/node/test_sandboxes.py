@@ -35,6 +35,9 @@ class MemorySandboxes:
         self.there[spec.pod_uid] = spec
         return ("10.0.0.5", "fd00::5")
 
+    async def stop(self, pod: PodUid) -> None:
+        await self.remove(pod)
+
     async def remove(self, pod: PodUid) -> None:
         if self.stays:
             raise self.stays.pop(0)

@@ -62,8 +62,17 @@ class Sandboxes(Protocol):
         """
         ...
 
+    async def stop(self, pod: PodUid) -> None:
+        """Give back what only a pod that runs needs, such as its network. What is left of its containers, such as
+        their logs, can still be looked at. Nothing happens when there is no sandbox, or half a one.
+
+        Raises:
+            SandboxFailed: something stays; it has to be tried again.
+        """
+        ...
+
     async def remove(self, pod: PodUid) -> None:
-        """Take a pod's sandbox away; nothing happens when there is none, or half a one.
+        """Take a pod's sandbox away, stopped or not; nothing happens when there is none, or half a one.
 
         Raises:
             SandboxFailed: something stays; it has to be tried again.
@@ -82,6 +91,9 @@ class HostSandboxes:
         if spec.runtime_class:
             raise no_handler(spec.runtime_class)
         return ()
+
+    async def stop(self, pod: PodUid) -> None:
+        pass
 
     async def remove(self, pod: PodUid) -> None:
         pass

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,12 +16,8 @@ from plugbay.model.bandwidth import bandwidth_of
 from plugbay.model.cri import CgroupDriver, NamespaceMode, Sandbox, SandboxConfig, SandboxState
 from plugbay.model.ids import PodUid
 from plugbay.node.runtimes.cri.config import NODE, POD_UID, Conventions, cgroup_name, sandbox_config
-from plugbay.node.runtimes.cri.engine import insist
 from plugbay.node.runtimes.sandboxes import SandboxSpec
-from plugbay.ops.clock import Clock
 from plugbay.wire.cri import CriClient
-
-logger = logging.getLogger(__name__)
 
 _PROC: Final = Path("/proc")
 _RESERVED: Final = "is reserved for"
@@ -39,10 +34,9 @@ class RunningSandbox:
 class CriSandboxes:
     """For `plugbay.node.runtimes.sandboxes.Sandboxes`."""
 
-    def __init__(self, client: CriClient, conventions: Conventions, clock: Clock) -> None:
+    def __init__(self, client: CriClient, conventions: Conventions) -> None:
         self._client = client
         self._conventions = conventions
-        self._clock = clock
         self._current: dict[PodUid, RunningSandbox] = {}
 
     def current(self, pod: PodUid) -> RunningSandbox | None:
@@ -54,23 +48,22 @@ class CriSandboxes:
             bandwidth_of(spec.annotations)  # some engines cannot remove what they made for a bad one
         except InvalidBandwidth as error:
             raise SandboxFailed(str(error)) from error
-        try:
+        with _failures():
             return await self._run(spec)
-        except RpcFailed as error:
-            raise SandboxFailed(str(error)) from error
+
+    async def stop(self, pod: PodUid) -> None:
+        self._current.pop(pod, None)
+        with _failures():
+            for sandbox in await self._of(pod):
+                await self._client.stop_sandbox(sandbox.id)
+            await asyncio.to_thread(self._remove_cgroup, pod)
 
     async def remove(self, pod: PodUid) -> None:
-        self._current.pop(pod, None)
-        try:
-            for sandbox in await self._insist_on_listing(pod):
-                await insist(self._client, self._clock, partial(self._client.stop_sandbox, sandbox.id))
-                await insist(self._client, self._clock, partial(self._client.remove_sandbox, sandbox.id))
-        except RpcFailed as error:
-            raise SandboxFailed(str(error)) from error
-        try:
-            await asyncio.to_thread(self._clear, pod)
-        except OSError as error:
-            raise SandboxFailed(f"cannot clear away what pod {pod} left: {error}") from error
+        await self.stop(pod)
+        with _failures():
+            for sandbox in await self._of(pod):
+                await self._client.remove_sandbox(sandbox.id)
+            await asyncio.to_thread(self._remove_logs, pod)
 
     async def pods(self) -> frozenset[PodUid]:
         sandboxes = await self._client.sandboxes({NODE: self._conventions.node})
@@ -103,17 +96,24 @@ class CriSandboxes:
         self._current[spec.pod_uid] = RunningSandbox(sandbox, config)
         return status.ips
 
-    async def _insist_on_listing(self, pod: PodUid) -> Sequence[Sandbox]:
-        return await insist(self._client, self._clock, partial(self._of, pod))
-
     async def _of(self, pod: PodUid) -> Sequence[Sandbox]:
         return await self._client.sandboxes({NODE: self._conventions.node, POD_UID: pod})
 
-    def _clear(self, pod: PodUid) -> None:
-        """The engine removes what it made for containers; their logs and the pod's own control group are ours."""
+    def _remove_logs(self, pod: PodUid) -> None:
         for directory in Path(self._conventions.log_root).glob(f"*_{pod}"):
             shutil.rmtree(directory, ignore_errors=True)
+
+    def _remove_cgroup(self, pod: PodUid) -> None:
+        """The engine removes those that it made for containers, but not the one above them."""
         if self._conventions.cgroup_driver is CgroupDriver.SYSTEMD:
             return  # systemd removes slices in which nothing is
         for busy in remove_cgroup(cgroup_name(self._conventions, pod), proc_root=_PROC):
-            raise OSError(f"processes are left in {busy}")
+            raise SandboxFailed(f"processes are left in {busy}")
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
+    except (RpcFailed, OSError) as error:
+        raise SandboxFailed(str(error)) from error

@@ -1,0 +1,218 @@
+"""A containerd of the tests' own, in namespaces of its own: networks and mounts vanish with them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from plugbay.errors import RpcFailed
+from plugbay.wire.cri import CriClient
+from tests.e2e.images import PAUSE, busybox, write_images
+
+CNI: Final = Path("/usr/lib/cni")
+READY_S: Final = 30
+SUBNET: Final = "10.214.98.0/24"
+SUBNET_6: Final = "fd00:10:214:98::/64"
+
+_TOOLS: Final = ("containerd", "ctr", "runc", "unshare", "nsenter", "ip")
+_PLUGINS: Final = ("bridge", "host-local", "portmap", "bandwidth", "loopback")
+_CONFIG: Final = """
+version = 2
+root = "{base}/root"
+state = "{base}/state"
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.zfs", "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing",
+]
+[grpc]
+  address = "{base}/containerd.sock"
+[ttrpc]
+  address = "{base}/containerd.sock.ttrpc"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{base}/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  restrict_oom_score_adj = true
+  sandbox_image = "{pause}"
+  disable_apparmor = true
+  enable_selinux = false
+  disable_hugetlb_controller = true
+  tolerate_missing_hugetlb_controller = true
+  netns_mounts_under_state_dir = true
+  stream_server_address = "127.0.0.1"
+  stream_server_port = "0"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{cni}"
+    conf_dir = "{base}/cni"
+    max_conf_num = 1
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    default_runtime_name = "runc"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        BinaryName = "{runc}"
+        Root = "{base}/runc"
+        SystemdCgroup = false
+"""
+# What the daemon and the plugins keep in fixed places lies in memory and is gone with the namespace.
+_SETTLE: Final = (
+    "mount -t tmpfs none /run && mount -t tmpfs none /var/lib && ip link set lo up && echo settled && exec cat"
+)
+
+
+@cache
+def why_not() -> str:
+    """Why no containerd can be had here; empty if it can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    lacking = [each for each in _TOOLS if shutil.which(each) is None]
+    lacking += [str(CNI / each) for each in _PLUGINS if not (CNI / each).is_file()]
+    if busybox() is None:
+        lacking.append("busybox (busybox-static)")
+    if lacking:
+        return f"needs {', '.join(lacking)}"
+    tried = subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, text=True, check=False)
+    return f"needs namespaces: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+class Containerd:
+    """A daemon that can be killed and started again; see `containerd`."""
+
+    def __init__(self, base: Path, holder: int) -> None:
+        self.base = base
+        self.socket = base / "containerd.sock"
+        self._enter = ("nsenter", "--target", str(holder), "--net", "--mount")
+        self._pid = 0
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        # Not our child: who looks for children that a test has left must not find it.
+        command = f"containerd --config {self.base}/config.toml >>{self.base}/log 2>&1 </dev/null & echo $!"
+        self._pid = int(self.run("sh", "-c", command))
+        asyncio.run(_until_ready(self.socket))
+
+    def kill(self) -> None:
+        """As the kernel would when memory runs out; what it runs goes on."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def run(self, *argv: str) -> str:
+        """The output of a program beside the daemon, where its pods' host is."""
+        done = subprocess.run([*self._enter, *argv], capture_output=True, text=True, check=False, timeout=READY_S)
+        assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def ctr(self, *argv: str) -> str:
+        return self.run("ctr", "--address", str(self.socket), "--namespace", "k8s.io", *argv)
+
+    def containers(self) -> list[str]:
+        """All containers and sandboxes there are."""
+        return self.ctr("containers", "list", "--quiet").split()
+
+    def until_containers(self, count: int) -> None:
+        """Returns when there are no more than so many."""
+        deadline = time.monotonic() + READY_S
+        while len(self.containers()) > count:
+            assert time.monotonic() < deadline, self.containers()
+            time.sleep(0.1)  # an engine of this age tells nobody
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._pid == 0:
+            return
+        with suppress(ProcessLookupError), os.fdopen(os.pidfd_open(self._pid)) as process:
+            os.kill(self._pid, number)
+            assert select.select([process], [], [], READY_S)[0], "containerd does not end"
+        self._pid = 0
+
+
+@contextmanager
+def containerd(base: Path) -> Iterator[Containerd]:
+    """A daemon below ``base``, an empty directory with a short path, with all test images."""
+    _write_settings(base)
+    with _namespaces() as holder:
+        daemon = Containerd(base, holder)
+        try:
+            daemon.start()
+            for archive in write_images(base):
+                daemon.ctr("images", "import", str(archive))
+            yield daemon
+        finally:
+            daemon.stop()
+            _kill_all_in(holder)
+
+
+def _write_settings(base: Path) -> None:
+    config = _CONFIG.format(base=base, pause=PAUSE, cni=CNI, runc=shutil.which("runc"))
+    (base / "config.toml").write_text(config)
+    bridge: dict[str, Any] = {
+        "type": "bridge",
+        "bridge": "e2e0",
+        "isGateway": True,
+        "ipMasq": True,
+        "hairpinMode": True,
+        "ipam": {
+            "type": "host-local",
+            "dataDir": f"{base}/addresses",
+            "ranges": [[{"subnet": SUBNET}], [{"subnet": SUBNET_6}]],
+            "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
+        },
+    }
+    portmap = {"type": "portmap", "capabilities": {"portMappings": True}, "snat": True}
+    bandwidth = {"type": "bandwidth", "capabilities": {"bandwidth": True}}
+    network = {"cniVersion": "1.0.0", "name": "e2e", "plugins": [bridge, portmap, bandwidth]}
+    (base / "cni").mkdir()
+    (base / "cni/10-e2e.conflist").write_text(json.dumps(network))
+
+
+@contextmanager
+def _namespaces() -> Iterator[int]:
+    """The PID of a process that keeps them."""
+    argv = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", _SETTLE]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        assert holder.stdout.readline() == b"settled\n"
+        try:
+            yield holder.pid
+        finally:
+            holder.stdin.close()
+
+
+def _kill_all_in(holder: int) -> None:
+    """What is left although every pod is gone, so that no failed test leaves anything."""
+    namespace = os.readlink(f"/proc/{holder}/ns/mnt")
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if int(process.name) != holder and os.readlink(process / "ns/mnt") == namespace:
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+async def _until_ready(socket: Path) -> None:
+    client = CriClient(socket)
+    deadline = time.monotonic() + READY_S
+    try:
+        await client.connect(READY_S)
+        while True:
+            try:
+                if not (await client.status()).problems:
+                    return
+            except RpcFailed:
+                if time.monotonic() > deadline:
+                    raise
+            assert time.monotonic() < deadline, "the engine is not ready"
+            await asyncio.sleep(0.1)  # nothing tells when it is
+    finally:
+        await client.close()

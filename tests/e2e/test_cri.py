@@ -1,0 +1,353 @@
+"""Pods on a real containerd: what they are granted arrives, and nothing is lost, doubled or left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from plugbay.kernel.cgroups import hierarchies
+from tests.contract.conftest import Plugbay
+from tests.e2e.containerd import Containerd
+from tests.e2e.images import BUSYBOX, ECHO
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+PROC: Final = Path("/proc")
+PLUGIN: Final = """
+from pathlib import Path
+from plugbay import Device, DeviceNode, Mount, plugin
+
+@plugin("example.com/fuse")
+def fuses() -> list[Device]:
+    return [
+        Device(
+            name,
+            env={"GOPHER": name},
+            mounts=[Mount("/gopher", %r, read_only=True)],
+            device_nodes=[DeviceNode("/dev/gopher", "/dev/fuse")],
+        )
+        for name in ("f0", "f1")
+    ]
+"""
+LOOK: Final = """
+echo $GOPHER
+(exec 3<>/dev/gopher) && echo opened
+mknod /tmp/kvm c 10 232 && ((exec 3<>/tmp/kvm) 2>/dev/null || echo refused)
+touch /gopher/new 2>/dev/null || echo read-only
+cat /gopher/word
+"""
+SERVE: Final = "while true; do echo tcp | nc -l -p 8080; done"
+ASK: Final = """
+import socket, sys
+kind = socket.SOCK_STREAM if sys.argv[1] == "tcp" else socket.SOCK_DGRAM
+with socket.socket(socket.AF_INET, kind) as asking:
+    asking.settimeout(10)
+    asking.connect((sys.argv[2], int(sys.argv[3])))
+    if sys.argv[1] == "udp":
+        asking.send(b"udp")
+    sys.stdout.write(asking.recv(99).decode())
+"""
+ECHO_UDP: Final = """
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as echo:
+    echo.bind(("", 5353))
+    print("bound", flush=True)
+    word, asker = echo.recvfrom(99)
+    echo.sendto(word, asker)
+"""
+
+
+class Node(Plugbay):
+    """The command, on a root whose node runs pods on ``engine``."""
+
+    def __init__(self, root: Path, engine: Containerd) -> None:
+        super().__init__(root)
+        self.engine = engine
+
+    @asynccontextmanager
+    async def up(self) -> AsyncIterator[asyncio.subprocess.Process]:
+        async with self.node_up("--runtime", "cri", "--cri-socket", str(self.engine.socket)) as node:
+            yield node
+
+    async def apply(self, *pods: dict[str, Any]) -> None:
+        done = await self("pod", "apply", "-f", "-", given="\n---\n".join(map(json.dumps, pods)))
+        assert done.code == 0, done
+
+    async def pod(self, name: str) -> dict[str, Any]:
+        done = await self("pod", "get", name, "-o", "json")
+        assert done.code == 0, done
+        found: dict[str, Any] = json.loads(done.out)
+        return found
+
+    async def wait(self, name: str, what: str) -> None:
+        done = await self("pod", "wait", f"--for={what}", name, "--timeout=25s")
+        assert done.code == 0, (done, (await self("pod", "describe", name)).out)
+
+    async def ended(self, name: str, phase: str) -> dict[str, Any]:
+        """How the only container of a pod ended."""
+        await self.wait(name, f"jsonpath={{.status.phase}}={phase}")
+        end: dict[str, Any] = container(await self.pod(name))["state"]["terminated"]
+        return end
+
+    async def log(self, name: str, *options: str) -> str:
+        done = await self("pod", "logs", name, *options)
+        assert done.code == 0, done
+        return done.out
+
+
+@pytest.fixture
+def node(sockets: Path, engine: Containerd) -> Iterator[Node]:
+    made = Node(sockets, engine)
+    yield made
+    assert engine.containers() == []
+    assert [each for root in hierarchies(proc_root=PROC) for each in root.glob("plugbay-*/*-*")] == []
+    assert "CNI-DN" not in engine.run("iptables-save", "-t", "nat")
+    links = engine.run("ip", "-o", "link").splitlines()
+    assert [each for each in links if "veth" in each] == []
+    assert list((sockets / "logs/pods").glob("*")) == []
+
+
+@pytest.fixture
+async def plugin(node: Node, tmp_path: Path) -> AsyncIterator[None]:
+    """Two devices, each of them ``/dev/fuse`` under another name."""
+    (tmp_path / "word").write_text("hello\n")
+    (tmp_path / "plugin.py").write_text(PLUGIN % str(tmp_path))
+    async with node.start("serve", str(tmp_path / "plugin.py"), "--log-level", "error") as serving:
+        yield
+        serving.terminate()
+        await serving.wait()
+
+
+def pod(name: str, script: str = "", *, image: str = BUSYBOX, restart: str = "Always", **fields: Any) -> dict[str, Any]:
+    """``fields`` are the container's; those of the spec come in a mapping ``spec``, of the metadata in ``metadata``."""
+    spec, metadata = fields.pop("spec", {}), fields.pop("metadata", {})
+    command = {"command": ["sh", "-c", script]} if script else {}
+    only = {"name": "main", "image": image, **command, **fields}
+    # A shell that is PID 1 ignores SIGTERM.
+    spec = {"restartPolicy": restart, "terminationGracePeriodSeconds": 1, "containers": [only], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+def container(pod: dict[str, Any]) -> dict[str, Any]:
+    (status,) = pod["status"]["containerStatuses"]
+    found: dict[str, Any] = status
+    return found
+
+
+FUSE: Final[dict[str, Any]] = {"resources": {"limits": {"example.com/fuse": "1"}}}
+
+
+@pytest.mark.usefixtures("plugin")
+async def test_a_granted_device_arrives_and_no_other(node: Node) -> None:
+    async with node.up():
+        await node.apply(pod("looks", LOOK, restart="Never", **FUSE))
+        await node.ended("looks", "Succeeded")
+        assert await node.log("looks") == "f0\nopened\nrefused\nread-only\nhello\n"
+
+
+@pytest.mark.usefixtures("plugin")
+async def test_init_container_hands_its_device_on_and_the_sidecar_stays(node: Node) -> None:
+    note: dict[str, Any] = {"volumeMounts": [{"name": "notes", "mountPath": "/notes"}]}
+    init = {"name": "init", "image": BUSYBOX, "command": ["sh", "-c", "echo $GOPHER > /notes/had"], **FUSE, **note}
+    sidecar = {"name": "side", "image": BUSYBOX, "command": ["sleep", "1000"], "restartPolicy": "Always"}
+    spec = {"initContainers": [init, sidecar], "volumes": [{"name": "notes", "emptyDir": {}}]}
+    async with node.up():
+        await node.apply(
+            pod("reuses", "echo had $(cat /notes/had), have $GOPHER; sleep 1000", **FUSE, **note, spec=spec)
+        )
+        await node.wait("reuses", "condition=Ready")
+        async with node.start("pod", "logs", "-f", "reuses") as log:
+            await node.line_with(log, "had f0, have f0")
+        done = await node("pod", "exec", "reuses", "-c", "side", "--", "hostname")
+        assert (done.code, done.out) == (0, "reuses\n")
+
+
+async def test_containers_end_as_a_kubelet_tells_it(node: Node) -> None:
+    async with node.up():
+        await node.apply(
+            pod("well", "exit 0", restart="Never"),
+            pod("badly", "echo bad >&2; exit 3", restart="Never"),
+            pod("never", restart="Never", command=["/no/such"]),
+            pod("eats", "tail /dev/zero", restart="Never", resources={"limits": {"memory": "24Mi"}}),
+        )
+        well, badly = await node.ended("well", "Succeeded"), await node.ended("badly", "Failed")
+        assert (well["exitCode"], well["reason"]) == (0, "Completed")
+        assert (badly["exitCode"], badly["reason"]) == (3, "Error")
+        never = await node.ended("never", "Failed")
+        assert (never["exitCode"], never["reason"]) == (128, "StartError")
+        assert "/no/such" in never["message"]
+        eats = await node.ended("eats", "Failed")
+        assert (eats["exitCode"], eats["reason"]) == (137, "OOMKilled")
+        assert await node.log("badly") == "bad\n"
+
+
+async def test_exec_logs_and_stop(node: Node) -> None:
+    script = "trap 'echo bye; exit 0' TERM; echo 1; printf 2; sleep 0.1; echo 3; while true; do sleep 0.1; done"
+    async with node.up():
+        await node.apply(pod("talks", script, spec={"terminationGracePeriodSeconds": 20}))
+        async with node.start("pod", "logs", "-f", "talks") as early:
+            await early.wait()  # it has not started yet, and says so
+        await node.wait("talks", "condition=Ready")
+        async with node.start("pod", "logs", "-f", "talks") as log:
+            await node.line_with(log, "23")
+            assert await node.log("talks", "--tail", "1") == "23\n"
+            done = await node("pod", "exec", "talks", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+            assert done == (7, "out\n", "err\ncommand terminated with exit code 7\n")
+            done = await node("pod", "exec", "talks", "--", "nope")
+            assert done.code == 126
+            assert "executable file not found" in done.err
+            done = await node("pod", "exec", "-i", "talks", "--", "cat", given="x")
+            assert (done.code, "a command gets no input" in done.err) == (126, True)
+            await node("pod", "delete", "talks")
+            await node.line_with(log, "bye")
+
+
+async def test_images_say_what_runs_or_why_nothing_does(node: Node) -> None:
+    async with node.up():
+        await node.apply(
+            pod("says", image=ECHO, restart="Never"),
+            pod("told", image=ECHO, restart="Never", args=["$(WHO)"], env=[{"name": "WHO", "value": "gopher"}]),
+            pod("absent", image="localhost/test/none:1", imagePullPolicy="Never"),
+            pod("unreached", image="127.0.0.1:1/none:1"),
+            pod("misspelt", image="Localhost/TEST"),
+        )
+        await node.ended("says", "Succeeded")
+        await node.ended("told", "Succeeded")
+        assert await node.log("says") == "image says\n"
+        assert await node.log("told") == "image gopher\n"
+        waiting = "jsonpath={.status.containerStatuses[0].state.waiting.reason}="
+        await node.wait("absent", waiting + "ErrImageNeverPull")
+        await node.wait("unreached", waiting + "ImagePullBackOff")
+        await node.wait("misspelt", waiting + "InvalidImageName")
+        message = container(await node.pod("unreached"))["state"]["waiting"]["message"]
+        assert message.startswith('Back-off pulling image "127.0.0.1:1/none:1": ErrImagePull: rpc error: ')
+
+
+async def test_pods_have_addresses_and_host_ports(node: Node) -> None:
+    ports = [{"containerPort": 8080, "hostPort": 18080}, {"containerPort": 5353, "hostPort": 15353, "protocol": "UDP"}]
+    rates = {"kubernetes.io/ingress-bandwidth": "8M", "kubernetes.io/egress-bandwidth": "16M"}
+    async with node.up():
+        await node.apply(pod("serves", SERVE, ports=ports, metadata={"annotations": rates}))
+        await node.wait("serves", "condition=Ready")
+        status = (await node.pod("serves"))["status"]
+        addresses = [each["ip"] for each in status["podIPs"]]
+        assert [address.count(":") > 0 for address in addresses] == [False, True]
+        assert status["podIP"] == addresses[0]
+        ask = (sys.executable, "-c", ASK)
+        assert await asyncio.to_thread(node.engine.run, *ask, "tcp", addresses[0], "8080") == "tcp\n"
+        assert await asyncio.to_thread(node.engine.run, *ask, "tcp", "127.0.0.1", "18080") == "tcp\n"
+        inside = ("nsenter", "--target", str(_pid(node, await node.pod("serves"))), "--net", sys.executable)
+        echo = await asyncio.create_subprocess_exec(*inside, "-c", ECHO_UDP, stdout=subprocess.PIPE)
+        await node.line_with(echo, "bound")
+        assert await asyncio.to_thread(node.engine.run, *ask, "udp", "127.0.0.1", "15353") == "udp"
+        assert await echo.wait() == 0
+        shaped = await asyncio.to_thread(node.engine.run, "tc", "qdisc", "show")
+        assert sorted(word for word in shaped.split() if word.endswith("Mbit")) == ["16Mbit", "8Mbit"]
+
+
+async def test_a_bad_bandwidth_is_refused_before_a_sandbox_is_made(node: Node) -> None:
+    async with node.up():
+        await node.apply(pod("slow", "true", metadata={"annotations": {"kubernetes.io/ingress-bandwidth": "1"}}))
+        await until_event(node, "FailedCreatePodSandBox", "unreasonably small")
+        assert node.engine.containers() == []
+
+
+async def test_a_missing_mount_is_refused_and_not_made(node: Node, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    volumes = {"volumes": [{"name": "host", "hostPath": {"path": str(missing)}}]}
+    mount: dict[str, Any] = {"volumeMounts": [{"name": "host", "mountPath": "/host"}]}
+    async with node.up():
+        await node.apply(pod("mounts", "true", **mount, spec=volumes))
+        await node.wait("mounts", "jsonpath={.status.containerStatuses[0].state.waiting.reason}=CreateContainerError")
+        assert not missing.exists()
+
+
+@pytest.mark.usefixtures("plugin")
+async def test_a_killed_node_adopts_its_pods(node: Node) -> None:
+    async with node.up() as first:
+        await node.apply(pod("stays", "echo $GOPHER; sleep 1000", **FUSE), pod("waits", "sleep 1000", **FUSE))
+        await node.wait("stays", "condition=Ready")
+        await node.wait("waits", "condition=Ready")
+        before = container(await node.pod("stays"))
+        first.kill()
+        await first.wait()
+    async with node.up():
+        await node.wait("stays", "condition=Ready")
+        after = container(await node.pod("stays"))
+        assert (after["containerID"], after["restartCount"]) == (before["containerID"], 0)
+        assert len(node.engine.containers()) == 4
+        assert await node.log("stays") in ("f0\n", "f1\n")
+        assert (await node("pod", "exec", "stays", "--", "true")).code == 0
+        (status,) = (await node.pod("stays"))["status"]["podIPs"][:1]
+        assert status["ip"].count(".") == 3
+        assert "example.com/fuse" in (await node("pod", "describe", "stays")).out
+
+
+@pytest.mark.usefixtures("plugin")
+async def test_pods_outlive_the_engine_and_none_is_started_twice(node: Node) -> None:
+    async with node.up():
+        await node.apply(pod("stays", "sleep 1000", **FUSE), pod("dies", "sleep 1000", **FUSE))
+        await node.wait("stays", "condition=Ready")
+        await node.wait("dies", "condition=Ready")
+        before = container(await node.pod("stays"))
+        dying = _pid(node, await node.pod("dies"))
+        node.engine.kill()
+        try:
+            await node.apply(pod("later", "sleep 1000"))
+            os.kill(dying, signal.SIGKILL)
+            await node.wait("stays", "condition=Ready=Unknown")
+            assert (await node("node", "get")).rows[0][1] == "NotReady"
+            assert "example.com/fuse" in (await node("pod", "describe", "dies")).out, "it keeps its device"
+            assert container(await node.pod("dies"))["restartCount"] == 0
+        finally:
+            await asyncio.to_thread(node.engine.start)
+        await node.wait("dies", "jsonpath={.status.containerStatuses[0].restartCount}=1")
+        for name in ("stays", "dies", "later"):
+            await node.wait(name, "condition=Ready")
+        after = container(await node.pod("stays"))
+        assert (after["containerID"], after["restartCount"]) == (before["containerID"], 0)
+        assert (await node("pod", "exec", "stays", "--", "true")).code == 0
+        running = node.engine.ctr("tasks", "list").count("RUNNING")
+        assert running == 6, "three pods, each a container and a sandbox"
+        assert (await node("node", "get")).rows[0][1] == "Ready"
+
+
+async def test_what_a_forgotten_pod_left_is_removed_and_nobody_else_is_touched(
+    node: Node, engine: Containerd, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = Node(tmp_path_factory.mktemp("o"), engine)
+    async with other.up(), node.up() as first:
+        await other.apply(pod("theirs", "sleep 1000"))
+        await node.apply(pod("ours", "trap exit TERM; while true; do sleep 0.1; done"))
+        await other.wait("theirs", "condition=Ready")
+        await node.wait("ours", "condition=Ready")
+        first.kill()
+        await first.wait()
+        shutil.rmtree(node.root / "state")
+        async with node.up():
+            await asyncio.to_thread(engine.until_containers, 2)
+            assert container(await other.pod("theirs"))["restartCount"] == 0
+            await other.wait("theirs", "condition=Ready")
+
+
+async def until_event(node: Node, reason: str, text: str) -> None:
+    async with node.start("events", "-w") as events:
+        assert text in await node.line_with(events, reason)
+
+
+def _pid(node: Node, found: dict[str, Any]) -> int:
+    """Of a pod's only container."""
+    wanted = container(found)["containerID"].partition("://")[2]
+    rows = [line.split() for line in node.engine.ctr("tasks", "list").splitlines()]
+    return int(next(row[1] for row in rows if row[0] == wanted))
