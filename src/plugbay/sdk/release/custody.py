@@ -189,7 +189,7 @@ class Custody:
         with self.shared.quiet.allocating():
             if stale := self.book.of_units(units):
                 await self._clear(stale, units)
-            use = self._begin(units)
+            use = self._begin(self._not_going_on(units) if stale else units)
             try:
                 yield
             except Exception:  # refused, so no kubelet assigns them
@@ -205,10 +205,12 @@ class Custody:
                 with self.book.keeping():
                     self.book.answered(use.key)
 
-    def _begin(self, units: Mapping[DeviceId, DeviceId]) -> Use | None:
-        """A use of those of ``units`` that do not go on in the hands of their pod."""
+    def _not_going_on(self, units: Mapping[DeviceId, DeviceId]) -> Mapping[DeviceId, DeviceId]:
+        """Those of ``units`` that are in no use that goes on in the hands of their pod."""
         going_on = {unit for use in self.book.of_units(units) for unit in use.units}
-        fresh = {unit: device for unit, device in units.items() if unit not in going_on}
+        return {unit: device for unit, device in units.items() if unit not in going_on}
+
+    def _begin(self, fresh: Mapping[DeviceId, DeviceId]) -> Use | None:
         if not fresh:
             return None
         life = "" if self.book.life is None else self.book.life.id

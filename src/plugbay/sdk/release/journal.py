@@ -58,6 +58,7 @@ class Journal:
         self._descriptor = -1
         self._gate = -1
         self._size = 0
+        self._file = (0, 0)
         self._thread = threading.Lock()  # flock(2) keeps processes apart, not the threads of one
 
     def __enter__(self) -> Self:
@@ -177,8 +178,8 @@ class Journal:
     def _is_current(self) -> bool:
         """Its keeper may have rewritten it, and somebody removed it."""
         with suppress(FileNotFoundError):
-            there, ours = os.stat(self.path), os.fstat(self._descriptor)
-            return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+            there = os.stat(self.path)
+            return (there.st_dev, there.st_ino) == self._file
         return False
 
     def _open(self) -> None:
@@ -186,7 +187,8 @@ class Journal:
             os.close(self._descriptor)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self.path, flags, 0o600)
-        self._size = os.fstat(self._descriptor).st_size
+        opened = os.fstat(self._descriptor)
+        self._file, self._size = (opened.st_dev, opened.st_ino), opened.st_size
         if not self._size:
             self._write(records.encode(self._header))
         elif os.pread(self._descriptor, 1, self._size - 1) != b"\n":  # torn by whoever wrote it last
