@@ -148,7 +148,7 @@ DIRECTORY = ("directory", "--resource", "example.com/gopher", "--env", "Gopher")
         pytest.param(
             (*DIRECTORY, "--path", "/x", "nothing.py"), 1, "from nothing.py: no such file", id="after-options"
         ),
-        pytest.param(("p.py", "--bogus", "q.py"), 2, "unrecognized arguments: --bogus", id="unknown-option"),
+        pytest.param(("p.py", "--bogus", "q.py"), 2, "unknown option --bogus", id="unknown-option"),
         pytest.param(("p.py", "--against", "old.yaml"), 2, "--against goes with --dry-run", id="against"),
         pytest.param(("--config", "{root}/gone"), 1, "{root}/gone: cannot be read: No such file", id="no-config"),
         pytest.param(("--config", "{file}"), 1, "{file}: is empty; it has to say `plugins:`", id="empty-config"),

@@ -17,6 +17,9 @@ _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+")
 _QUOTES: Final = "'\" "
+_LIKE: Final = 0.6
+_LIKE_OPTION: Final = 0.8
+"""Two options have their dashes in common already."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -54,18 +57,25 @@ class CommandParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         given = list(args or ())
-        if self._takes_more is not None:
-            parsed, unknown = super().parse_known_args(given, namespace)
-            if options := [each for each in unknown if each.startswith("-")]:
-                self.error(f"unrecognized arguments: {' '.join(options)}")
-            getattr(parsed, self._takes_more).extend(unknown)
-            return parsed, []
         if not self._takes_command:
-            return super().parse_known_args(given, namespace)
-        end = given.index("--") if "--" in given else len(given)
-        parsed, unknown = super().parse_known_args(given[:end], namespace)
-        parsed.command = given[end + 1 :]
-        return parsed, unknown
+            parsed, unknown = super().parse_known_args(given, namespace)
+        else:
+            end = given.index("--") if "--" in given else len(given)
+            parsed, unknown = super().parse_known_args(given[:end], namespace)
+            parsed.command = given[end + 1 :]
+        # Here, where the options are known; argparse would leave it to the parser above.
+        # Here, where the options are known; argparse would leave it to the parser above.
+        if options := [each for each in unknown if each.startswith("-") and each != "-"]:
+            self.error(self._unknown(options[0]))
+        if self._takes_more is not None:
+            getattr(parsed, self._takes_more).extend(unknown)
+        elif unknown:
+            self.error(f'unexpected argument "{unknown[0]}"')
+        return parsed, []
+
+    def _unknown(self, option: str) -> str:
+        name = option.partition("=")[0]
+        return f"unknown option {name}{_did_you_mean(name, list(self._option_string_actions), like=_LIKE_OPTION)}"
 
     def error(self, message: str) -> NoReturn:
         program = self.prog.split()[0]
@@ -77,15 +87,19 @@ def _sentence(message: str, prog: str) -> str:
     bad = _BAD_CHOICE.fullmatch(message)
     if bad is None:
         return message
-    # Imported here: only who mistypes pays for it.
-    from difflib import get_close_matches
-
     known = [each.strip(_QUOTES) for each in bad["known"].split(",")]
-    close = get_close_matches(bad["given"], known, n=1)
-    hint = f'; did you mean "{close[0]}"?' if close else f"; choose from {', '.join(known)}"
+    hint = _did_you_mean(bad["given"], known) or f"; choose from {', '.join(known)}"
     if bad["what"] == COMMAND:
         return f'unknown command "{bad["given"]}" for "{prog}"{hint}'
     return f'{bad["what"]}: "{bad["given"]}" is not known{hint}'
+
+
+def _did_you_mean(given: str, known: Sequence[str], *, like: float = _LIKE) -> str:
+    # Imported here: only who mistypes pays for it.
+    from difflib import get_close_matches
+
+    close = get_close_matches(given, known, n=1, cutoff=like)
+    return f'; did you mean "{close[0]}"?' if close else ""
 
 
 COMMAND: Final = "COMMAND"

@@ -102,7 +102,26 @@ def test_a_misspelt_form_of_output_is_answered_with_a_close_one(capsys: pytest.C
 
 
 def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "unrecognized arguments: --wat" in misuse(capsys, "pod", "get", "--wat")
+    assert "unknown option --wat" in misuse(capsys, "pod", "get", "--wat")
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence", "help_of"),
+    [
+        (["pod", "run", "--nmae", "x"], "unknown option --nmae", "plugbay pod run"),
+        (["node", "up", "n1"], 'unexpected argument "n1"', "plugbay node up"),
+        (["node", "up", "n1"], 'unexpected argument "n1"', "plugbay node up"),
+        (["pod", "get", "--namspace=x"], 'unknown option --namspace; did you mean "--namespace"?', "plugbay pod get"),
+        (["serve", "p.py", "--rout", "both"], 'unknown option --rout; did you mean "--route"?', "plugbay serve"),
+        (["node", "up", "-x"], "unknown option -x", "plugbay node up"),
+        (["--rot=/x", "pod", "get"], 'unknown option --rot; did you mean "--root"?', "plugbay"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_unknown_argument_is_answered_with_a_close_one_and_its_commands_help(
+    argv: list[str], sentence: str, help_of: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert misuse(capsys, *argv) == f"plugbay: error: {sentence}\nSee '{help_of} --help' for usage.\n"
 
 
 @pytest.mark.parametrize(
