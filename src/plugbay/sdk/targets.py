@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 from typing import TypeVar
 
@@ -68,7 +69,7 @@ def _load_file(target: str, file: str) -> ModuleType:
     if (directory := str(path.parent)) not in sys.path:
         sys.path.insert(0, directory)  # as when Python runs the file: it may import its neighbours
     try:
-        _run(target, lambda: loader.exec_module(module))
+        _run(target, lambda: loader.exec_module(module), file=path)
     except PluginLoadError:
         del sys.modules[name]  # it may be mended, and loaded again
         raise
@@ -83,12 +84,18 @@ def _module_name(path: Path) -> str:
     return name
 
 
-def _run(target: str, load: Callable[[], _Loaded]) -> _Loaded:
+def _run(target: str, load: Callable[[], _Loaded], *, file: Path | None = None) -> _Loaded:
     try:
         return load()
     except (Exception, SystemExit) as error:  # it is somebody else's code
         problem = problem_of(error) if isinstance(error, Exception) else f"SystemExit: {error}"
-        raise PluginLoadError(target, problem) from error
+        raise PluginLoadError(target, f"{problem}{_where(error, file)}") from error
+
+
+def _where(error: BaseException, file: Path | None) -> str:
+    """The line of ``file`` that led to the error, in the words in which Python tells that of a SyntaxError."""
+    lines = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == str(file)]
+    return f" ({file.name}, line {lines[-1]})" if file and lines else ""
 
 
 def _plugins_of(target: str, module: ModuleType) -> list[DevicePlugin | PluginSource]:
