@@ -30,6 +30,7 @@ RESOURCE: Final = ResourceName("example.com/gopher")
 AFTER_ANSWER: Final = "after answer"
 BEFORE_VIEW: Final = "before view"
 AFTER_VIEW: Final = "after view"
+"""Of views that show a pod: how many others there are is a matter of how busy the machine is."""
 
 
 class Fate(logging.Handler):
@@ -39,6 +40,7 @@ class Fate(logging.Handler):
         super().__init__(logging.DEBUG)
         self._point = point
         self._left = number
+        self._shows_a_pod = False
 
     def passed(self, point: str) -> None:
         if point == self._point:
@@ -48,13 +50,15 @@ class Fate(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         _, is_effect, point = record.getMessage().partition("effect: ")
-        if is_effect:
+        if is_effect and (point != AFTER_VIEW or self._shows_a_pod):
             self.passed(point)
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """The checkpoint view is replaced by a rename: the last moment of the old one."""
         if event == "os.rename" and str(arguments[1]).endswith("kubelet_internal_checkpoint"):
-            self.passed(BEFORE_VIEW)
+            self._shows_a_pod = b"PodUID" in Path(arguments[0]).read_bytes()
+            if self._shows_a_pod:
+                self.passed(BEFORE_VIEW)
 
 
 async def main(root: Path, fate: Fate) -> None:
