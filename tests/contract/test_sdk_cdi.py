@@ -402,6 +402,17 @@ def gophers():
 """
 
 
+async def test_devices_shows_what_would_be_offered(plugbay: Plugbay, tmp_path: Path) -> None:
+    text = PLUGIN.format(name="one") + '    yield Device("bare")\n'
+    (tmp_path / "one.py").write_text(text)
+    done = await plugbay("devices", str(tmp_path / "one.py"))
+    assert [row[1] for row in done.rows] == ["one"]
+    assert "vendor.example/one: not offered: device bare: a CDI device needs variables, mounts or" in done.err
+    (tmp_path / "two.py").write_text(text.replace(KIND, "gopher"))
+    done = await plugbay("devices", str(tmp_path / "two.py"))
+    assert (done.code, done.err) == (1, 'plugbay: error: invalid CDI kind "gopher": it has to be vendor/class\n')
+
+
 async def test_processes_that_are_killed_leave_nothing_for_long(plugbay: Plugbay, tmp_path: Path) -> None:
     specs = tmp_path / "cdi"
     for name in ("one", "two"):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plugbay.errors import InvalidPlugin, PlugbayError
+from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.modes import Modes
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ def check_attributes(plugin: DevicePlugin) -> None:
         raise InvalidPlugin(name, f"`modes` is {plugin.modes!r} and no plugbay.Modes")
     if not (plugin.join_env is None or isinstance(plugin.join_env, str)):
         raise InvalidPlugin(name, f"`join_env` is {plugin.join_env!r} and neither a text nor None")
+    if not (plugin.cdi_kind is None or isinstance(plugin.cdi_kind, str)):
+        raise InvalidPlugin(name, f"`cdi_kind` is {plugin.cdi_kind!r} and neither a text nor None")
+    if not (isinstance(plugin.cdi_answer, CdiAnswer) and plugin.cdi_answer):
+        raise InvalidPlugin(
+            name, f"`cdi_answer` is {plugin.cdi_answer!r}; it has to be one of plugbay.CdiAnswer or more"
+        )
 
 
 def check_occasions(name: str, *, watch: object, every: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from plugbay.errors import DiscoveryFailed, PlugbayError
@@ -18,6 +19,8 @@ from plugbay.sdk.resources import PluginSource
 from plugbay.sdk.service import PluginService
 from plugbay.sdk.sources import Member, found_plugins
 
+logger = logging.getLogger(__name__)
+
 
 async def survey(plugin: DevicePlugin) -> list[Device]:
     """The devices by ID, replicas not counted, after one look at them and one round of every health check.
@@ -25,6 +28,7 @@ async def survey(plugin: DevicePlugin) -> list[Device]:
     Raises:
         DiscoveryFailed: the plugin could not be set up, could not look, or found what no kubelet can be told.
         CannotIsolate: a check is to run in a process of its own and cannot.
+        InvalidCdiName: the plugin's CDI kind is none.
     """
     listed: list[Device] = []
     service = PluginService(plugin, lambda: None, lambda _: None)
@@ -41,6 +45,8 @@ async def survey(plugin: DevicePlugin) -> list[Device]:
         raise _failed(plugin, "set_up()", error) from error
     try:
         found = await _found(plugin)
+        if plugin.cdi_kind is not None:
+            found = _expressible(plugin.resource_name, plugin.cdi_kind, found)
         try:
             listing.found(found, moment=listing.moment(), why="survey")
         except PlugbayError as error:
@@ -81,6 +87,19 @@ async def _found(plugin: DevicePlugin) -> list[Device]:
         if is_path_missing(plugin, error):
             return []
         raise _failed(plugin, "discover()", error) from error
+
+
+def _expressible(resource: str, kind: str, devices: list[Device]) -> list[Device]:
+    """Those that a CDI spec can hold; of the others the log says why."""
+    # Imported here: most plugins have no CDI kind.
+    from plugbay.cdi.names import parse_kind
+    from plugbay.sdk.cdi.entries import sorted_out
+
+    parse_kind(kind)
+    good, _, problems = sorted_out(devices)
+    for problem in problems.values():
+        logger.error("%s: not offered: %s", resource, problem)
+    return good
 
 
 def _failed(plugin: DevicePlugin, hook: str, error: Exception) -> DiscoveryFailed:

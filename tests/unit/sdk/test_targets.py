@@ -109,6 +109,8 @@ def test_file_with_a_source_gives_it_and_what_was_made(write: Write) -> None:
         ("every = float('nan')", "example.com/x: `every` is nan; it has to be more than 0 seconds, or None"),
         ("modes = 3", "example.com/x: `modes` is 3 and no plugbay.Modes"),
         ("join_env = 3", "example.com/x: `join_env` is 3 and neither a text nor None"),
+        ("cdi_kind = 3", "example.com/x: `cdi_kind` is 3 and neither a text nor None"),
+        ("cdi_answer = 'x'", "example.com/x: `cdi_answer` is 'x'; it has to be one of plugbay.CdiAnswer or more"),
     ],
 )
 def test_attributes_of_no_use_are_refused(write: Write, line: str, problem: str) -> None:

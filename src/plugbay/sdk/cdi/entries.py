@@ -7,7 +7,7 @@ in the answer. Kubelets keep answers for as long as a pod lives, so what a name 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -58,6 +58,20 @@ def entries_of(device: Device) -> tuple[Entry, ...]:
         raise InvalidDevice(device.id, f"with CDI no ID may end with {WITHOUT_ENV}")
     whole, rest = Entry(name, edits=edits), Entry(name + WITHOUT_ENV, edits=replace(edits, env=()))
     return (whole, rest) if edits.env and not rest.edits.is_empty() else (whole,)
+
+
+def sorted_out(devices: Iterable[Device]) -> tuple[list[Device], dict[str, Sequence[Entry]], dict[DeviceId, str]]:
+    """The devices that CDI can express, their entries by the first one's name, and what is wrong with the others."""
+    good: list[Device] = []
+    entries: dict[str, Sequence[Entry]] = {}
+    problems: dict[DeviceId, str] = {}
+    for device in devices:
+        try:
+            entries[entry_name(device.id)] = entries_of(device)
+            good.append(device)
+        except InvalidDevice as error:
+            problems[device.id] = str(error)
+    return good, entries, problems
 
 
 def spec_of(kind: Kind, entries: Mapping[str, Sequence[Entry]]) -> Spec:

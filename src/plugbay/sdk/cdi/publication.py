@@ -16,7 +16,7 @@ from typing import Final, NoReturn, TypeAlias
 from plugbay.cdi.directories import scan
 from plugbay.cdi.names import parse_kind
 from plugbay.cdi.spec import Device as Entry
-from plugbay.errors import CorruptCheckpoint, InvalidDevice, PathUnusable
+from plugbay.errors import CorruptCheckpoint, PathUnusable
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
 from plugbay.model.edits import NO_EDITS, ContainerEdits, merge_devices
@@ -24,7 +24,7 @@ from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.replicas import physical_id
 from plugbay.sdk.assigned import assigned_by_checkpoint
 from plugbay.sdk.cdi.answers import CdiAnswer
-from plugbay.sdk.cdi.entries import WITHOUT_ENV, answer, entries_of, entry_name, spec_of
+from plugbay.sdk.cdi.entries import WITHOUT_ENV, answer, entry_name, sorted_out, spec_of
 from plugbay.sdk.cdi.spec_file import SpecFile, left_files
 from plugbay.sdk.watching import Watches
 
@@ -92,7 +92,8 @@ class CdiPublication:
         async with self._lock:
             if not self._is_started:
                 await self._start()
-            offered, entries = self._checked(devices)
+            offered, entries, refused = sorted_out(devices)
+            self._tell_refused(refused)
             leaving = {**self._leaving, **self._found}
             self._leaving = {name: each for name, each in leaving.items() if name not in entries}
             self._kept = {name: each for name, each in self._kept.items() if name not in entries}
@@ -165,20 +166,11 @@ class CdiPublication:
                 logger.info("removed %s: %s is served no longer, and nobody has a device of it", path, resource)
         self._is_started = True
 
-    def _checked(self, devices: Sequence[Device]) -> tuple[list[Device], dict[str, Sequence[Entry]]]:
-        offered: list[Device] = []
-        entries: dict[str, Sequence[Entry]] = {}
-        refused: dict[DeviceId, str] = {}
-        for device in devices:
-            try:
-                entries[entry_name(device.id)] = entries_of(device)
-                offered.append(device)
-            except InvalidDevice as error:
-                refused[device.id] = str(error)
-                if self._refused.get(device.id) != str(error):  # the same one over and over is one line in the log
-                    logger.error("%s: not offered: %s", self._resource, error)
+    def _tell_refused(self, refused: Mapping[DeviceId, str]) -> None:
+        for device, problem in refused.items():
+            if self._refused.get(device) != problem:  # the same one over and over is one line in the log
+                logger.error("%s: not offered: %s", self._resource, problem)
         self._refused = refused
-        return offered, entries
 
     async def _assigned(self) -> Mapping[ResourceName, Collection[DeviceId]] | None:
         """What pods hold; None when nobody can tell. PodResources is not asked: that can do harm (spec 4.9.2)."""
