@@ -10,6 +10,7 @@ from plugbay.model.ids import ResourceName
 from plugbay.node.machine import Machine
 from plugbay.node.manifest import pod_to_v1
 from plugbay.node.records import PodRecord
+from plugbay.node.runtime_health import RuntimeHealth
 from plugbay.node.status import HOST_IP, Json, pod_status, timestamp
 
 
@@ -46,17 +47,21 @@ class Resources:
     allocatable: Mapping[ResourceName, int]
 
 
-def node_object(facts: NodeFacts, resources: Resources, *, cordoned_since: datetime | None) -> Json:
+def node_object(
+    facts: NodeFacts, resources: Resources, *, cordoned_since: datetime | None, runtime: RuntimeHealth
+) -> Json:
     """The v1 Node. A resource whose plugin has gone for good stays, with 0 (device manager spec 10)."""
     own = _own_amounts(facts.machine.capacity)
     since = timestamp(facts.started_at)
     ready = {
         "type": "Ready",
-        "status": "True",
-        "reason": "KubeletReady",
-        "message": "plugbay node is posting ready status",
+        "status": "False" if runtime.problem else "True",
+        "reason": "KubeletNotReady" if runtime.problem else "KubeletReady",
+        "message": f"container runtime is down: {runtime.problem}"
+        if runtime.problem
+        else "plugbay node is posting ready status",
         "lastHeartbeatTime": since,
-        "lastTransitionTime": since,
+        "lastTransitionTime": timestamp(runtime.since) if runtime.since else since,
     }
     return {
         "apiVersion": "v1",

@@ -20,6 +20,7 @@ from plugbay.node.config import DeviceFailure
 from plugbay.node.cordon import Cordon
 from plugbay.node.events import EventLog
 from plugbay.node.pods import PodTable
+from plugbay.node.runtime_health import RuntimeHealth
 from plugbay.node.runtimes.port import ContainerRuntime
 from plugbay.node.runtimes.sandboxes import HostSandboxes, Sandboxes
 from plugbay.node.volumes import Volumes
@@ -79,6 +80,7 @@ class NodeParts:
     tasks: asyncio.TaskGroup
     rejections: Counter[str] = field(default_factory=Counter)
     sandboxes: Sandboxes = field(default_factory=HostSandboxes)
+    runtime_health: RuntimeHealth = field(default_factory=RuntimeHealth)
 
 
 @asynccontextmanager

@@ -130,6 +130,7 @@ class PodRecord:
         unschedulable: the scheduler's words, while it has none.
         started_at: when the node took it up.
         health: of the devices it holds, as its status tells; not kept, but asked for again.
+        runtime_problem: why nobody knows what its containers do; empty when it is known, and not kept.
         ips: the addresses of its sandbox, ``podIP`` first; not kept, but asked for again.
         version: grows with each change of any pod; v1's resource version.
     """
@@ -146,6 +147,7 @@ class PodRecord:
     failure: Failure | None = None
     health: DevicesHealth = field(default_factory=dict)
     ips: tuple[str, ...] = ()
+    runtime_problem: str = ""
     version: int = field(default=0, compare=False)
 
     @property

@@ -36,6 +36,7 @@ from plugbay.node.podstore import open_pod_store
 from plugbay.node.records import PodRecord
 from plugbay.node.root_guard import take_root
 from plugbay.node.runtime_choice import open_runtime
+from plugbay.node.runtime_health import follow_absences
 from plugbay.node.volumes import Volumes
 from plugbay.ops.clock import Clock
 from plugbay.ops.http import serve_http
@@ -142,8 +143,11 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
             started_at=clock.now(),
         )
         pages.facts = facts
+        about = ObjectRef("Node", "", name, facts.uid)
+        if chosen.absences is not None:
+            following = follow_absences(parts, about, chosen.absences())
+            await stack.enter_async_context(background(following, name="runtime health"))
         if config.manifests is not None:
-            about = ObjectRef("Node", "", name, facts.uid)
             source = ManifestSource(config.manifests, node=about, engine=engine, pods=pods, events=parts.events)
             await stack.enter_async_context(background(source.run(), name="static pods"))
         router = control_router(engine, parts, manager, facts)

@@ -6,9 +6,10 @@ import asyncio
 import hashlib
 import os
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,7 @@ from plugbay.node.config import CriConfig, NodeConfig, OciConfig
 from plugbay.node.machine import Machine
 from plugbay.node.network import PodNetwork
 from plugbay.node.runtimes.cri.config import Conventions, parse_resolv_conf
-from plugbay.node.runtimes.cri.engine import open_engine
+from plugbay.node.runtimes.cri.engine import absences, open_engine
 from plugbay.node.runtimes.cri.runtime import CriEngine, CriRuntime
 from plugbay.node.runtimes.cri.sandboxes import CriSandboxes
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
@@ -47,11 +48,16 @@ _NO_NETWORKS: Final = "no-networks"
 
 @dataclass(frozen=True, slots=True)
 class ChosenRuntime:
-    """``about`` is who runs the containers, and who was passed over."""
+    """
+    Attributes:
+        about: who runs the containers, and who was passed over.
+        absences: tells when it cannot be asked, as `follow_absences` takes it; None if it always can.
+    """
 
     runtime: ContainerRuntime
     sandboxes: Sandboxes
     about: str
+    absences: Callable[[], AsyncIterator[str]] | None = None
 
 
 @asynccontextmanager
@@ -140,7 +146,8 @@ async def _open_cri(
         )
         sandboxes = CriSandboxes(client, conventions)
         runtime = CriRuntime(CriEngine(client, traits, cri.cdi_directories), sandboxes, conventions, clock)
-        yield ChosenRuntime(runtime, sandboxes, f"{traits.version.name} {traits.version.version} ({socket})")
+        about = f"{traits.version.name} {traits.version.version} ({socket})"
+        yield ChosenRuntime(runtime, sandboxes, about, partial(absences, client, clock))
     finally:
         await client.close()
 

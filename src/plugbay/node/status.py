@@ -182,6 +182,11 @@ def _initialized(record: PodRecord, current: Phase) -> Json:
 def _ready(record: PodRecord, current: Phase) -> list[Json]:
     kinds = ("Ready", "ContainersReady")
     needed = {name: each for name, each in record.containers.items() if each.kind is not ContainerKind.INIT}
+    if record.runtime_problem and current not in (Phase.SUCCEEDED, Phase.FAILED):
+        problem = f"container runtime is down: {record.runtime_problem}"
+        since = record.started_at or record.created_at
+        down = [_condition(kind, since, reason="ContainerRuntimeDown", message=problem) for kind in kinds]
+        return [condition | {"status": "Unknown"} for condition in down]
     unready = [name for name, each in needed.items() if not isinstance(each.state, Running)]
     since = max([record.started_at or record.created_at, *_moments(each.state for each in needed.values())])
     if not unready and is_initialized(record):

@@ -38,6 +38,11 @@ class Connection:
         """
         await wait_connected(self._channel, timeout_s)
 
+    async def until_lost(self) -> None:
+        """Returns when there is no connection; at once when there is none. It may be lost only for want of calls."""
+        while (state := self._channel.get_state()) is grpc.ChannelConnectivity.READY:
+            await self._channel.wait_for_state_change(state)
+
     async def close(self) -> None:
         """Close the channel; calls under way fail."""
         for call in tuple(self._calls):

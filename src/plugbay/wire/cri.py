@@ -65,6 +65,10 @@ class CriClient:
         """
         await self._connection.connect(timeout_s)
 
+    async def until_lost(self) -> None:
+        """Returns when there is no connection, which may also be for want of calls."""
+        await self._connection.until_lost()
+
     async def close(self) -> None:
         """Close the connection; calls under way fail."""
         await self._connection.close()

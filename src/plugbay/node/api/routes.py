@@ -91,7 +91,12 @@ class _NodeRoutes:
         counts = self._view.resources()
         capacity = {name: count.capacity for name, count in counts.items()}
         allocatable = {name: count.allocatable for name, count in counts.items()}
-        return node_object(self._facts, Resources(capacity, allocatable), cordoned_since=self._parts.cordon.since)
+        return node_object(
+            self._facts,
+            Resources(capacity, allocatable),
+            cordoned_since=self._parts.cordon.since,
+            runtime=self._parts.runtime_health,
+        )
 
 
 def _grace_s(request: Request) -> int | None:

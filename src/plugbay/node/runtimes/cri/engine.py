@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -18,6 +18,7 @@ from plugbay.wire.cri import CriClient, is_away
 ANSWER_S: Final = 10.0
 """An engine that has just been started looks through what it runs before it answers."""
 RETRY_S: Final = 0.5
+_HICCUP_S: Final = 0.5
 _CRIO_WITH_CDI: Final = (1, 23)
 
 _Result = TypeVar("_Result")
@@ -80,6 +81,18 @@ async def insist(client: CriClient, clock: Clock, call: Callable[[], Awaitable[_
         await clock.sleep(RETRY_S)
         with contextlib.suppress(TimeoutError):
             await client.connect(ANSWER_S)
+
+
+async def absences(client: CriClient, clock: Clock) -> AsyncIterator[str]:
+    """Why the engine cannot be asked, whenever that begins, and an empty text when it can be again."""
+    while True:
+        await client.until_lost()
+        try:
+            await client.connect(_HICCUP_S)
+        except TimeoutError:
+            yield "nobody answers at its socket"
+            await insist(client, clock, client.version)
+            yield ""
 
 
 def injects_cdi(version: EngineVersion, status: EngineStatus) -> bool:

@@ -121,12 +121,15 @@ def last_line(said: bytes) -> str:
 
 
 def _probe_spec(name: str) -> OciSpec:
-    proc = {"destination": "/proc", "type": "proc", "source": "proc"}
+    mounts = [
+        {"destination": "/proc", "type": "proc", "source": "proc"},
+        {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
+    ]
     spec: OciSpec = {
         "ociVersion": "1.0.2",
         "process": {"user": {"uid": 0, "gid": 0}, "args": [_ABSENT_PROGRAM], "env": ["PATH=/"], "cwd": "/"},
         "root": {"path": "rootfs", "readonly": True},
-        "mounts": [proc],
+        "mounts": mounts,
         "linux": {
             "cgroupsPath": f"/{name}",
             "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")],

@@ -41,6 +41,8 @@ from plugbay.node.runtimes.process.records import Instance, ProcessRecord, SpecR
 _PROC: Final = Path("/proc")
 _STARTS_AT_ONCE: Final = 4
 """Starting is mostly the CPU time of one interpreter; more at a time only makes each start later."""
+_START_S: Final = 120.0
+"""Of a start, which a hook can hold up; a kubelet's deadline for requests to an engine."""
 _LAST_WORDS_BYTES: Final = 4096
 _RECORDED: Final = "recorded\n"
 """What a wrapper says when nothing went wrong."""
@@ -190,7 +192,7 @@ class ProcessRuntime:
         said = await _read_to_end(report)
         directory = self._directories.path(container)
         if said == _RECORDED:
-            await self._confinement.until_started(directory, wrapper=wrapper)
+            await self._until_started(container, directory, wrapper)
         instance = await self._read(container)
         failure = ""
         if instance.exit is not None:
@@ -204,6 +206,14 @@ class ProcessRuntime:
         if failure:
             raise ContainerStartError("StartError", failure)
         raise ContainerStartError("RunContainerError", f"the container's wrapper failed: {said.strip() or 'killed'}")
+
+    async def _until_started(self, container: ContainerId, directory: Path, wrapper: ProcessIdentity) -> None:
+        try:
+            async with asyncio.timeout(_START_S):
+                await self._confinement.until_started(directory, wrapper=wrapper)
+        except TimeoutError:
+            await self.remove(container)
+            raise ContainerStartError("RunContainerError", "context deadline exceeded") from None
 
     def _spawn(self, container: ContainerId, reported: int) -> ProcessIdentity:
         directory = self._directories.path(container)
