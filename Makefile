@@ -10,11 +10,12 @@ BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 PROFILE := fixed
 
-.PHONY: help demo test test-lowest check format bench proto soak clean
+.PHONY: help demo test test-lowest e2e check format bench proto soak clean
 
 help:
 	@echo "make demo          watch a device travel from a directory entry to a running pod"
 	@echo "make test          run the tests"
+	@echo "make e2e           pods on a real container engine, as root; installs Debian's packages if they are absent"
 	@echo "make check         lint, types, import contracts, generated code"
 	@echo "make bench         print every figure; NAME=plugin for one bench"
 	@echo "make format        let ruff put the code in shape"
@@ -48,6 +49,11 @@ proto: $(VENV)/.develops
 
 soak: $(VENV)/.develops
 	$(BIN)/pytest -q -n $(JOBS) --dist worksteal -m "" --timeout=3600 --hypothesis-profile=soak
+
+# One process: all tests share one containerd.
+e2e: $(VENV)/.develops
+	@tools/e2e_packages.sh
+	@$(BIN)/pytest -q -m e2e --hypothesis-profile=$(PROFILE) tests/e2e
 
 test-lowest: $(LOWEST)/.tests
 	@$(LOWEST)/bin/pytest -q -n $(JOBS) --dist worksteal -p no:cacheprovider --hypothesis-profile=quick tests/unit tests/contract
