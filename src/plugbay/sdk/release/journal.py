@@ -51,6 +51,7 @@ class Journal:
     def __init__(self, directory: Path, resource: ResourceName, boot: str) -> None:
         self.path = directory / f"{resource.replace('/', '_')}.journal"
         self.is_ours = False
+        self._name = str(self.path)  # for every look for news
         self._lock = FileLock(self.path.with_suffix(".lock"))
         self._writing = self.path.with_suffix(".writing")
         self.boot = boot
@@ -59,6 +60,7 @@ class Journal:
         self._gate = -1
         self._size = 0
         self._file = (0, 0)
+        self._is_current = False  # its keeper may have rewritten it, and somebody removed it
         self._thread = threading.Lock()  # flock(2) keeps processes apart, not the threads of one
 
     def __enter__(self) -> Self:
@@ -106,11 +108,14 @@ class Journal:
 
     @property
     def has_news(self) -> bool:
-        """Whether another process has written since we read or wrote last."""
+        """Whether another process has written since we read or wrote last. A removed file has none."""
         try:
-            return os.stat(self.path).st_size != self._size
+            there = os.stat(self._name)
         except OSError:
+            self._is_current = False
             return False
+        self._is_current = (there.st_dev, there.st_ino) == self._file
+        return not self._is_current or there.st_size != self._size
 
     def try_to_own(self) -> bool:
         """Become the one who keeps it, if nobody else does."""
@@ -147,8 +152,8 @@ class Journal:
         return content
 
     def append(self, *written: Record) -> None:
-        """Write records, `alone`; when it returns they survive this process."""
-        if self._descriptor < 0 or not self._is_current():
+        """Write records, `alone` and after a look for news; when it returns they survive this process."""
+        if self._descriptor < 0 or not self._is_current:
             self._open()
         self._write(b"".join(map(records.encode, written)))
 
@@ -175,13 +180,6 @@ class Journal:
             view = view[os.write(self._descriptor, view) :]
         self._size += len(lines)
 
-    def _is_current(self) -> bool:
-        """Its keeper may have rewritten it, and somebody removed it."""
-        with suppress(FileNotFoundError):
-            there = os.stat(self.path)
-            return (there.st_dev, there.st_ino) == self._file
-        return False
-
     def _open(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -189,6 +187,7 @@ class Journal:
         self._descriptor = os.open(self.path, flags, 0o600)
         opened = os.fstat(self._descriptor)
         self._file, self._size = (opened.st_dev, opened.st_ino), opened.st_size
+        self._is_current = True
         if not self._size:
             self._write(records.encode(self._header))
         elif os.pread(self._descriptor, 1, self._size - 1) != b"\n":  # torn by whoever wrote it last

@@ -95,6 +95,7 @@ def test_second_process_adds_and_does_not_own(tmp_path: Path) -> None:
             assert first.read().uses == (USE, FULL)
             first.rewrite(lambda content: content.uses[:1])
         with second.alone():
+            assert second.has_news
             second.append(FULL)  # to the new file, not to the one that was replaced
             assert second.read().uses == (USE, FULL)
 
