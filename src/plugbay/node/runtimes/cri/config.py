@@ -190,10 +190,11 @@ def oom_score_adj(qos: str, memory_request: int, memory_bytes: int) -> int:
 
 
 def parse_resolv_conf(text: str) -> DnsConfig:
-    """The host's ``resolv.conf`` as a kubelet reads it: three servers, the last ``search`` line, all options."""
+    """The host's ``resolv.conf`` as a kubelet reads it: three servers, the last ``search`` line, the last option
+    of each name."""
     servers: list[str] = []
     searches: list[str] = []
-    options: list[str] = []
+    options: dict[str, str] = {}
     for line in text.splitlines():
         words = line.split()
         if not words or words[0][0] in "#;":
@@ -204,8 +205,8 @@ def parse_resolv_conf(text: str) -> DnsConfig:
             case "search", names:
                 searches = [name.rstrip(".") or name for name in names]
             case "options", given:
-                options += [each for each in given if each not in options]
-    return DnsConfig(tuple(servers[:3]), tuple(searches), tuple(options))
+                options |= {each.partition(":")[0]: each for each in given}
+    return DnsConfig(tuple(servers[:3]), tuple(searches), tuple(options.values()))
 
 
 def _namespaces(spec: SandboxSpec) -> NamespaceModes:

@@ -1,0 +1,189 @@
+"""Sandboxes and containers are described to an engine as a kubelet does it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugbay.model.cri import CgroupDriver, DnsConfig, NamespaceMode, SandboxConfig
+from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.limits import CgroupLimits
+from plugbay.model.ports import ContainerPort
+from plugbay.model.security import Security
+from plugbay.node.runtimes.cri.config import (
+    Conventions,
+    cgroup_parent,
+    container_config,
+    hostname,
+    oom_score_adj,
+    parse_resolv_conf,
+    sandbox_config,
+)
+from plugbay.node.runtimes.port import ContainerSpec
+from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
+
+UID = PodUid("0c1-2")
+CONVENTIONS = Conventions("n-1", "/root/logs", "plugbay-ab12", CgroupDriver.CGROUPFS, 1000)
+SANDBOX = SandboxSpec(
+    UID,
+    "ns",
+    "web",
+    annotations={"a": "b"},
+    ports=(ContainerPort(80, 8080),),
+    labels={"app": "web", "io.kubernetes.pod.name": "forged"},
+)
+CONTAINER = ContainerSpec(
+    UID,
+    "ns",
+    "web",
+    ContainerName("main"),
+    2,
+    "img:1",
+    ("run", "-v", "x"),
+    None,
+    {"A": "pod"},
+    (Mount("/data", "/srv"),),
+    ContainerEdits(
+        env={"A": "device", "B": "2"},
+        mounts=(Mount("/lib/gpu", "/usr/lib/gpu", read_only=True),),
+        device_nodes=(DeviceNode("/dev/gpu", "/dev/gpu0"),),
+        annotations={"io.kubernetes.container.restartCount": "forged", "x": "y"},
+        cdi_devices=("v.com/c=d",),
+    ),
+    command=("run",),
+)
+
+
+def config(spec: SandboxSpec = SANDBOX) -> SandboxConfig:
+    return sandbox_config(spec, CONVENTIONS, attempt=1)
+
+
+def test_a_sandbox_carries_the_pods_own_labels_but_not_forged_ones() -> None:
+    made = config()
+    assert made.labels == {
+        "app": "web",
+        "io.kubernetes.pod.name": "web",
+        "io.kubernetes.pod.namespace": "ns",
+        "io.kubernetes.pod.uid": UID,
+        "io.plugbay.node": "n-1",
+    }
+    assert (made.name, made.uid, made.namespace, made.attempt) == ("web", UID, "ns", 1)
+    assert made.annotations == {"a": "b"}
+    assert made.ports == (ContainerPort(80, 8080),)
+    assert made.log_directory == "/root/logs/ns_web_0c1-2"
+    assert made.cgroup_parent == "/plugbay-ab12-0c1-2"
+
+
+@pytest.mark.parametrize(
+    ("shared", "network", "modes"),
+    [
+        pytest.param((), Network.POD, ("pod", "container", "pod"), id="own"),
+        pytest.param((), Network.HOST, ("node", "container", "pod"), id="host-network"),
+        pytest.param(("shareProcessNamespace",), Network.POD, ("pod", "pod", "pod"), id="shared-processes"),
+        pytest.param(("hostPID", "hostIPC"), Network.POD, ("pod", "node", "node"), id="host-processes"),
+    ],
+)
+def test_namespaces_are_those_the_pod_asks_for(
+    shared: tuple[str, ...], network: Network, modes: tuple[str, ...]
+) -> None:
+    made = config(replace(SANDBOX, shared=shared, network=network))
+    found = made.namespaces.network, made.namespaces.pid, made.namespaces.ipc
+    assert found == tuple(map(NamespaceMode, modes))
+    assert container_config(CONTAINER, CONVENTIONS, image="i", sandbox=made).security.namespaces == made.namespaces
+
+
+def test_a_pod_on_the_hosts_network_has_the_hosts_name() -> None:
+    assert config().hostname == "web"
+    assert config(replace(SANDBOX, hostname="front")).hostname == "front"
+    assert config(replace(SANDBOX, network=Network.HOST)).hostname == ""
+
+
+def test_systemd_is_given_a_slice_of_one_level_below_its_root() -> None:
+    with_systemd = replace(CONVENTIONS, cgroup_driver=CgroupDriver.SYSTEMD)
+    assert cgroup_parent(with_systemd, UID) == "plugbay_ab12-pod0c1_2.slice"
+
+
+def test_a_container_gets_its_devices_first_and_the_pod_wins() -> None:
+    made = container_config(CONTAINER, CONVENTIONS, image="sha256:1", sandbox=config())
+    assert (made.image, made.asked_image) == ("sha256:1", "img:1")
+    assert (made.command, made.args) == (("run",), ("-v", "x"))
+    assert made.env == (("A", "device"), ("B", "2"), ("A", "pod"))
+    assert [mount.container_path for mount in made.mounts] == ["/lib/gpu", "/data"]
+    assert made.devices == (DeviceNode("/dev/gpu", "/dev/gpu0"),)
+    assert made.cdi_devices == ("v.com/c=d",)
+    assert made.log_path == "main/2.log"
+    assert made.annotations["x"] == "y"
+    assert made.annotations["io.kubernetes.container.restartCount"] == "2"
+    assert made.labels == {
+        "io.kubernetes.container.name": "main",
+        "io.kubernetes.pod.name": "web",
+        "io.kubernetes.pod.namespace": "ns",
+        "io.kubernetes.pod.uid": UID,
+        "io.plugbay.node": "n-1",
+    }
+
+
+def test_what_cdi_devices_come_to_wins_over_everything() -> None:
+    cdi = ContainerEdits(
+        env={"A": "cdi"}, mounts=(Mount("/data", "/cdi"),), device_nodes=(DeviceNode("/dev/gpu", "/dev/gpu9"),)
+    )
+    made = container_config(CONTAINER, CONVENTIONS, image="i", sandbox=config(), cdi=cdi)
+    assert made.env[-1] == ("A", "cdi")
+    assert made.mounts == (Mount("/lib/gpu", "/usr/lib/gpu", read_only=True), Mount("/data", "/cdi"))
+    assert made.devices == (DeviceNode("/dev/gpu", "/dev/gpu9"),)
+
+
+def test_limits_and_rights_are_passed_on() -> None:
+    security = Security(
+        run_as_user=7,
+        privileged=True,
+        added_capabilities=("NET_ADMIN",),
+        read_only_root=True,
+        allow_privilege_escalation=False,
+    )
+    spec = replace(CONTAINER, security=security, limits=CgroupLimits(512, 50_000, 2**20))
+    made = container_config(spec, CONVENTIONS, image="i", sandbox=config())
+    found = made.resources
+    assert (found.cpu_shares, found.cpu_quota, found.cpu_period, found.memory_limit) == (512, 50_000, 100_000, 2**20)
+    assert (made.security.run_as_user, made.security.privileged) == (7, True)
+    assert made.security.added_capabilities == ("NET_ADMIN",)
+    assert (made.security.read_only_root, made.security.no_new_privileges) == (True, True)
+    assert "/proc/kcore" in made.security.masked_paths
+    assert "/proc/sys" in made.security.read_only_paths
+
+
+@pytest.mark.parametrize(
+    ("qos", "request_bytes", "score"),
+    [
+        ("Guaranteed", 1000, -997),
+        ("BestEffort", 0, 1000),
+        ("Burstable", 0, 999),
+        ("Burstable", 250, 750),
+        ("Burstable", 1000, 3),
+        ("Burstable", 5000, 3),
+    ],
+)
+def test_who_asks_for_little_memory_is_killed_first(qos: str, request_bytes: int, score: int) -> None:
+    assert oom_score_adj(qos, request_bytes, 1000) == score
+
+
+@given(st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?", fullmatch=True))
+def test_host_names_are_such(name: str) -> None:
+    made = hostname(name)
+    assert 1 <= len(made) <= 63
+    assert name.startswith(made)
+    assert made[-1] not in "-."
+
+
+def test_resolv_conf_is_read_as_a_kubelet_reads_it() -> None:
+    text = (
+        "# made by hand\nnameserver 10.0.0.1\nnameserver 10.0.0.2 # second\nnameserver fd00::1\nnameserver 10.0.0.4\n"
+        "search old.example\nsearch a.example. b.example\noptions ndots:1 ndots:2\noptions timeout:1\nnonsense\n\n"
+    )
+    assert parse_resolv_conf(text) == DnsConfig(
+        ("10.0.0.1", "10.0.0.2", "fd00::1"), ("a.example", "b.example"), ("ndots:2", "timeout:1")
+    )

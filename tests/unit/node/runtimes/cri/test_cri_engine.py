@@ -1,0 +1,44 @@
+"""What an engine can is read from what it tells of itself."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from plugbay.errors import ContainerStartError
+from plugbay.model.cri import EngineStatus, EngineVersion
+from plugbay.node.runtimes.cri.engine import injects_cdi
+from plugbay.node.runtimes.cri.images import checked_name
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "config", "expected"),
+    [
+        pytest.param("containerd", "1.6.20", {"snapshotter": "overlayfs"}, False, id="containerd-1.6"),
+        pytest.param("containerd", "1.7.24", {"enableCDI": False}, False, id="containerd-1.7-off"),
+        pytest.param("containerd", "1.7.24", {"enableCDI": True}, True, id="containerd-1.7-on"),
+        pytest.param("containerd", "v2.1.9", {"enableCDI": True}, True, id="containerd-2"),
+        pytest.param("cri-o", "1.22.1", None, False, id="old-cri-o"),
+        pytest.param("cri-o", "1.30.0", None, True, id="cri-o"),
+        pytest.param("cri-o", "main", None, False, id="cri-o-of-no-version"),
+        pytest.param("other", "9.9.9", [], False, id="unknown"),
+    ],
+)
+def test_who_knows_cdi(name: str, version: str, config: object, expected: bool) -> None:
+    status = EngineStatus({}, "" if config is None else json.dumps(config))
+    assert injects_cdi(EngineVersion(name, version), status) is expected
+
+
+@pytest.mark.parametrize("image", ["", "a/B", "a b", "a:", "a//b", "a@sha256:short", "-a", "a/:1"])
+def test_no_image_can_be_called_so(image: str) -> None:
+    with pytest.raises(ContainerStartError) as caught:
+        checked_name(image)
+    assert caught.value.reason == "InvalidImageName"
+
+
+@pytest.mark.parametrize(
+    "image", ["a", "a/b_c/d-e:V1.2_x", "Example.COM:5000/a:1", "127.0.0.1:1/none:1", f"a@sha256:{'0' * 64}"]
+)
+def test_these_are_names_of_images(image: str) -> None:
+    assert checked_name(image).startswith(image)
