@@ -43,7 +43,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     tell: Callable[[object], None] = show_error
     try:
         try:
-            args = _parser().parse_args(sys.argv[1:] if argv is None else argv)
+            args = make_parser().parse_args(sys.argv[1:] if argv is None else argv)
             if getattr(args, "log_format", "") == "json":  # every line is an object, the last one too
                 from plugbay.cli.logs import log_error as tell
             exit_code: int = _COMMANDS[args.command_name].run(args)
@@ -74,7 +74,8 @@ def run(argv: Sequence[str] | None = None) -> int:
         return _FAILED
 
 
-def _parser() -> CommandParser:
+def make_parser() -> CommandParser:
+    """The whole command line, with all commands below it."""
     parser = CommandParser(
         prog=PROGRAM,
         description="Kubernetes device plugins on one machine: write them, use them, run pods with them.",

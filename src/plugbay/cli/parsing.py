@@ -44,14 +44,20 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
         self._takes_command = takes_command
         self._takes_more = takes_more
-        self._examples = examples
+        self.examples = examples
+
+    @property
+    def commands(self) -> dict[str, CommandParser]:
+        """The commands right below this one, by name."""
+        below = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        return dict(below[0].choices) if below else {}
 
     def format_help(self) -> str:
         """argparse's, with the examples on lines of their own: it would fill them into a paragraph."""
         text = super().format_help()
-        if not self._examples:
+        if not self.examples:
             return text
-        return "\n".join([text, "examples:", *(f"  {line}" for line in self._examples), ""])
+        return "\n".join([text, "examples:", *(f"  {line}" for line in self.examples), ""])
 
     def parse_known_args(  # type: ignore[override]  # typeshed has overloads for namespaces of other types
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None

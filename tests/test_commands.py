@@ -1,0 +1,71 @@
+"""Every `plugbay` command that the documentation, the examples and the help pages show is one that there is."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from plugbay.cli.main import make_parser
+from plugbay.cli.parsing import CommandParser
+from tests.test_docs import ALL
+
+REPOSITORY: Final = Path(__file__).parents[1]
+EXAMPLES: Final = [path for pattern in ("*.py", "*.yaml") for path in sorted(REPOSITORY.glob(f"examples/**/{pattern}"))]
+PAGES: Final = [REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/*.md"))]
+
+SHOWN: Final = re.compile(r"#   (?P<command>plugbay .*)")
+QUOTED: Final = re.compile(r"`(?P<command>plugbay [^`]*)`")
+WORDS: Final = re.compile(r"\bR\b|[|…\[]|\b[A-Z]{3,}\b")
+"""In running text, what stands for something else: not a command that could be typed."""
+
+
+def in_blocks() -> Iterator[tuple[str, str]]:
+    for block in ALL:
+        if block.language == "sh":
+            for number, line in enumerate(block.text.splitlines(), start=block.line):
+                if line.startswith("plugbay "):
+                    yield f"{block.page}:{number}", line
+
+
+def in_text() -> Iterator[tuple[str, str]]:
+    for path in PAGES:
+        for match in QUOTED.finditer(path.read_text(encoding="utf-8").replace("\n", " ")):
+            if not WORDS.search(match["command"]):
+                yield path.name, match["command"]
+
+
+def in_examples() -> Iterator[tuple[str, str]]:
+    for path in EXAMPLES:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if shown := SHOWN.match(line):
+                yield f"{path.relative_to(REPOSITORY)}:{number}", shown["command"]
+
+
+def in_help(parser: CommandParser) -> Iterator[tuple[str, str]]:
+    yield from ((parser.prog, line.partition(" && ")[2] or line) for line in parser.examples)
+    for command in parser.commands.values():
+        yield from in_help(command)
+
+
+COMPLETE: Final = [*in_blocks(), *in_examples(), *in_help(make_parser())]
+MENTIONED: Final = [*in_text()]
+
+
+@pytest.mark.parametrize(("where", "line"), COMPLETE, ids=[f"{where} {line}" for where, line in COMPLETE])
+def test_command_that_is_shown_can_be_typed(where: str, line: str) -> None:
+    words = shlex.split(line.removesuffix(" &"), comments=True)
+    after_pipe = words.index("|") + 1 if "|" in words else 0
+    make_parser().parse_args([word for word in words[after_pipe + 1 :] if word != "&"])
+
+
+@pytest.mark.parametrize(("where", "command"), MENTIONED, ids=[f"{where} {command}" for where, command in MENTIONED])
+def test_command_that_is_mentioned_exists(where: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        make_parser().parse_args(shlex.split(command)[1:])
+    except SystemExit:
+        assert re.search("required: |expected one argument", capsys.readouterr().err), "more than something left out"
