@@ -93,15 +93,15 @@ class DevicePlugin:
     def post_stop(self, assignment: Assignment) -> Awaitable[None] | None:
         """Optional hook: a container that had the devices has ended, and its pod goes on; within 30 s.
 
-        Called by managers that know such calls, which kubelets do not. See `release` for what may happen.
+        A kubelet does not tell: there it is called when the next container is about to start, or before `release`.
         """
         raise NotImplementedError
 
     def release(self, assignment: Assignment) -> Awaitable[None] | None:
         """Optional hook: nobody has the devices any more, and nobody gets them before this returns; within 30 s.
 
-        Called by managers that know such calls, which kubelets do not. Called again when it raised or took too long,
-        and perhaps after a restart although it had succeeded: act once per ``assignment.key``, or so that twice does
+        A kubelet does not tell: there the end is concluded from its checkpoint, which ``assignment.origin`` says.
+        Called again when it raised or took too long, and perhaps after a restart although it had succeeded: act once per ``assignment.key``, or so that twice does
         no harm. Devices may be gone by now. Of a device with replicas, others may still have a share. Raise
         `CannotRelease` for what will never work.
         """
