@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -233,8 +234,8 @@ async def test_who_ignores_sigterm_is_killed(places: Places, spec: ContainerSpec
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (("nope",), 'exec: "nope": executable file not found in $PATH'),
-        (("/etc/passwd",), 'exec: "/etc/passwd": permission denied'),
+        (("nope",), r'exec: "nope": executable file not found in \$PATH|executable file `nope` not found'),
+        (("/etc/passwd",), 'exec: "/etc/passwd": permission denied|open executable: Permission denied'),
     ],
 )
 async def test_a_command_that_cannot_run_fails_the_start(
@@ -244,7 +245,7 @@ async def test_a_command_that_cannot_run_fails_the_start(
         with pytest.raises(ContainerStartError) as caught:
             await runtime.start(replace(spec, argv=argv))
         assert caught.value.reason == "StartError"
-        assert text in str(caught.value)
+        assert re.search(text, str(caught.value)), "each engine has its words"
         assert await runtime.list() == []
 
 
@@ -289,12 +290,13 @@ async def test_mounts_are_where_they_should_be_and_read_only_ones_stay_so(
     (tmp_path / "given" / "file").write_text("from the host\n")
     (tmp_path / "room").mkdir()
     edits = ContainerEdits(mounts=(Mount("/run/gophers/g1", str(tmp_path / "given"), read_only=True),))
-    script = "cat /run/gophers/g1/file; echo x > /run/gophers/g1/y || echo refused; echo hello > /data/out"
+    script = (
+        "cat /run/gophers/g1/file; (echo x > /run/gophers/g1/y) 2>/dev/null || echo refused; echo hello > /data/out"
+    )
     wanted = replace(sh(spec, script), edits=edits, mounts=(Mount("/data", str(tmp_path / "room")),))
     async with runtime_on(places) as runtime:
         text = await output_of(runtime, wanted)
-    assert text.startswith("from the host\n")
-    assert text.endswith("refused\n")
+    assert text == "from the host\nrefused\n"
     assert (tmp_path / "room" / "out").read_text() == "hello\n"
     assert os.listdir(tmp_path / "given") == ["file"]
 
@@ -598,13 +600,13 @@ async def test_a_command_has_a_terminal_of_its_own(places: Places, spec: Contain
         given.resize(TerminalSize(100, 40))
         script = "test -t 0 && echo terminal; echo $TERM; while [ \"$(stty size)\" != '40 100' ]; do :; done; echo size"
         out, _, code = await run(runtime, state.id, "sh", "-c", script, given=given)
-        assert (out.split(), code) == (["terminal", "xterm", "size"], 0)
+        assert (out.split(), code) == (["terminal", "xterm", "size"], 0), out
 
 
 async def test_exec_of_what_cannot_run(places: Places, spec: ContainerSpec) -> None:
     async with runtime_on(places) as runtime:
         state = await runtime.start(spec)
-        with pytest.raises(ExecFailed, match="executable file not found"):
+        with pytest.raises(ExecFailed, match=r"executable file .*not found"):
             await run(runtime, state.id, "nope")
 
 

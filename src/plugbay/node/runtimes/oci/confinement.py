@@ -40,7 +40,10 @@ _PID_FILE: Final = "pid"
 """Written by the engine once the container's command runs."""
 _ENGINE_LOG: Final = "engine.log"
 _RUN_FAILED: Final = re.compile(r"^(?:runc|crun) (?:run|create) failed: ")
-_EXEC_FAILED: Final = re.compile(r"^(?:exec failed: (?:unable to start container process: )?)(.*)")
+_EXEC_FAILED: Final = re.compile(
+    r"^(?:exec failed: (?:unable to start container process: )?(.*)|(executable file .*|open executable: .*))"
+)
+"""What runc and crun say."""
 _EXEC_FAILED_CODES: Final = frozenset({1, 126, 127, 255})
 
 
@@ -124,14 +127,15 @@ class OciConfinement:
             return start_failure(instance.spec, instance.exit)
         return _RUN_FAILED.sub("", _last_error(directory / _ENGINE_LOG)) or "the engine ended before the container ran"
 
-    def command(self, container: ContainerId, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
+    def command(self, instance: Instance, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
         terminal = ("--tty", "--env", "TERM=xterm") if console is Console.TERMINAL else ()
+        where = ("--cwd", instance.spec.spec.working_dir or "/")
         # With a log of its own the engine says what failed in plain words on standard error.
-        return self._engine.argv("--log", os.devnull, "exec", *terminal, engine_id(container), *argv)
+        return self._engine.argv("--log", os.devnull, "exec", *terminal, *where, engine_id(instance.id), *argv)
 
     def command_failure(self, exit_code: int, said: bytes) -> str:
         failed = _EXEC_FAILED.match(last_line(said))
-        return failed[1] if failed and exit_code in _EXEC_FAILED_CODES else ""
+        return (failed[1] or failed[2]) if failed and exit_code in _EXEC_FAILED_CODES else ""
 
     async def kill(self, container: ContainerId, record: ProcessRecord) -> None:
         """Through the engine, which then sees the end of the container and says its exit code."""

@@ -56,7 +56,7 @@ class Confinement(Protocol):
         """Why the command of an instance that has ended never ran; empty if it did. Reads a file at most."""
         ...
 
-    def command(self, container: ContainerId, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
+    def command(self, instance: Instance, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
         """What the wrapper has to run for ``argv`` to run beside the container."""
         ...
 
@@ -97,7 +97,7 @@ class Unconfined:
             return ""
         return start_failure(instance.spec, instance.exit)
 
-    def command(self, container: ContainerId, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
+    def command(self, instance: Instance, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
         return tuple(argv)
 
     def command_failure(self, exit_code: int, said: bytes) -> str:

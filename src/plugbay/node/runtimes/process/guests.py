@@ -26,9 +26,15 @@ else:
     import _signal  # `signal` would import enum
 
 if TYPE_CHECKING or __package__:
-    from plugbay.node.runtimes.process.wrapper import START_FAILED, children, execute, kill_session, start_ticks
+    from plugbay.node.runtimes.process.wrapper import (
+        START_FAILED,
+        execute,
+        kill_session,
+        sessions_of_children,
+        start_ticks,
+    )
 else:  # loaded by the wrapper's program, which knows no packages; it lends its functions
-    from wrapper import START_FAILED, children, execute, kill_session, start_ticks
+    from wrapper import START_FAILED, execute, kill_session, sessions_of_children, start_ticks
 
 _AT_ONCE = 100
 """More wait in the socket's backlog, so that descriptors never run out."""
@@ -228,8 +234,8 @@ def kill_guest(guest: Guest) -> None:
     With it go the sessions of its children: an engine's command in the container leads one of its own.
     """
     os.kill(guest.pid, _signal.SIGSTOP)  # so that it has no more of them
-    for child in children(guest.pid):
-        kill_session(child)
+    for session in sessions_of_children(guest.pid) - {os.getsid(0)}:
+        kill_session(session)
     os.kill(guest.pid, _signal.SIGKILL)  # it may not have opened its session yet
     kill_session(guest.pid)
 

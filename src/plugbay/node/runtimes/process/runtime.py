@@ -152,7 +152,7 @@ class ProcessRuntime:
         if self._runs(instance) is None:
             raise ExecFailed(container, "it is not running")
         directory = self._directories.path(container)
-        confined = self._confinement.command(container, argv, given.console if given else None)
+        confined = self._confinement.command(instance, argv, given.console if given else None)
         command = Command(container, directory, confined, instance.spec.working_dir, given)
         async with aclosing(run_command(command, proc_root=_PROC)) as items:
             has_terminal = given is not None and given.console is Console.TERMINAL

@@ -180,16 +180,18 @@ def kill_session(leader: int) -> None:
             kill_group(int(group))
 
 
-def children(parent: int) -> list[int]:
-    found = []
+def sessions_of_children(parent: int) -> set[int]:
+    """Those that are not their parent's own, which it leads."""
+    found = set()
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                if read_stat(entry)[1] == str(parent):
-                    found.append(int(entry))
+                _state, its_parent, _group, session, *_ = read_stat(entry)
             except (FileNotFoundError, ProcessLookupError):
                 continue
-    return found
+            if its_parent == str(parent):
+                found.add(int(session))
+    return found - {parent}
 
 
 def kill_group(group: int) -> None:
