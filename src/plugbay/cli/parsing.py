@@ -76,7 +76,8 @@ class CommandParser(argparse.ArgumentParser):
         if self._takes_more is not None:
             getattr(parsed, self._takes_more).extend(unknown)
         elif unknown:
-            self.error(f'unexpected argument "{unknown[0]}"')
+            after = "; what a container runs comes after --" if self._takes_command else ""
+            self.error(f'unexpected argument "{unknown[0]}"{after}')
         return parsed, []
 
     def _unknown(self, option: str) -> str:

@@ -110,6 +110,11 @@ def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None
     [
         (["pod", "run", "--nmae", "x"], "unknown option --nmae", "plugbay pod run"),
         (["node", "up", "n1"], 'unexpected argument "n1"', "plugbay node up"),
+        (
+            ["pod", "exec", "web", "env"],
+            'unexpected argument "env"; what a container runs comes after --',
+            "plugbay pod exec",
+        ),
         (["pod", "get", "--namspace=x"], 'unknown option --namspace; did you mean "--namespace"?', "plugbay pod get"),
         (["serve", "p.py", "--rout", "both"], 'unknown option --rout; did you mean "--route"?', "plugbay serve"),
         (["node", "up", "-x"], "unknown option -x", "plugbay node up"),
