@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +20,7 @@ from plugbay.manager.podresources import serve_pod_resources
 from plugbay.model.requests import ContainerKind, PodRequest
 from plugbay.sdk.release import records
 from plugbay.sdk.release.quiet import Shared
+from plugbay.sdk.release.report import release_status
 from plugbay.sdk.release.settings import ReleaseSettings, ReleaseSource
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.watching import watching
@@ -294,3 +297,44 @@ async def test_reboot_ends_every_use(sockets: Path) -> None:
     async with bench(sockets), served(again, sockets, 1000):
         await again.until_told("release a")
     assert again.released[0].units == ("a",)
+
+
+# --- what an onlooker sees ------------------------------------------------------------------------------------------
+
+
+async def test_status_tells_what_a_release_waits_for(sockets: Path) -> None:
+    gophers = Gophers("a")
+    async with bench(sockets) as b, served(gophers, sockets, 0.2) as server:
+        assert server.custody is not None
+        await b.counts(1, 1)
+        await b.admit(pod("p"))
+        await until_seen(sockets, "a")
+        status = release_status(server.custody, "{:.0f}".format)
+        assert json.loads(json.dumps(status)) == status
+        [use] = cast("list[dict[str, Any]]", status["open"])
+        assert status["source"] == "auto"
+        assert status["podResources"] == f"there is no {sockets}/pod-resources/kubelet.sock"
+        assert (use["phase"], use["waitsFor"]) == ("open", "its pod to end")
+        assert [owner["uid"] for owner in use["owners"]] == ["p"]
+
+
+async def test_off_calls_nothing_and_asks_for_nothing(sockets: Path) -> None:
+    gophers = Stopping("a")
+    gophers.release_policy = ReleasePolicy.LAZY
+    async with bench(sockets) as b, served(gophers, sockets, source=ReleaseSource.OFF):
+        await b.counts(1, 1)
+        await b.admit(pod("p"))
+        await b.release("p")
+        await b.admit(pod("q"))
+        assert gophers.told == []
+        assert not journal(sockets).exists()
+
+
+async def test_strict_looks_even_if_only_calls_count(sockets: Path) -> None:
+    gophers = Gophers("a")
+    async with bench(sockets) as b, served(gophers, sockets, source=ReleaseSource.KUBELET):
+        await b.counts(1, 1)
+        await b.admit(pod("p"))
+        await b.release("p")
+        await b.admit(pod("q"))
+        assert gophers.told == ["release a"]

@@ -231,7 +231,8 @@ class Custody:
             if use.phase is Phase.RELEASING or (use.phase is Phase.ALLOCATING and use.key not in self._allocating):
                 await self._end_in_time(use, units)
         is_open = [use for use in stale if use.phase is Phase.OPEN]
-        if not is_open or not self._cleans or not self.shared.settings.source.reads_checkpoints:
+        looks = self._is_strict or self.shared.settings.source.reads_checkpoints
+        if not is_open or not self._cleans or not looks:
             return  # as far as we can know, they go on
         try:
             findings, reading = await self._findings(is_open, units)
