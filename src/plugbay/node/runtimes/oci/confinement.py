@@ -84,7 +84,7 @@ class OciConfinement:
         except OSError as error:
             problem = f"cannot read the root file system {self._grounds.rootfs}: {error.strerror}"
             raise ContainerStartError("CreateContainerError", problem) from error
-        env = {"PATH": DEFAULT_PATH, "HOSTNAME": spec.hostname or spec.pod, **spec.edits.env, **spec.env}
+        env = _environment(spec)
         devices = find_devices(spec.edits.device_nodes)
         if spec.security.privileged:
             devices += host_devices(Path("/dev"))
@@ -128,7 +128,12 @@ class OciConfinement:
         return _RUN_FAILED.sub("", _last_error(directory / _ENGINE_LOG)) or "the engine ended before the container ran"
 
     def command(self, instance: Instance, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
-        terminal = ("--tty", "--env", "TERM=xterm") if console is Console.TERMINAL else ()
+        terminal: list[str] = []
+        if console is Console.TERMINAL:
+            # crun takes what it is given in place of the container's own variables, runc besides them.
+            others = _environment(instance.spec.spec) if self._engine.kind == "crun" else {}
+            given = {"TERM": "xterm", **others}
+            terminal = ["--tty", *(word for name, value in given.items() for word in ("--env", f"{name}={value}"))]
         where = ("--cwd", instance.spec.spec.working_dir or "/")
         # With a log of its own the engine says what failed in plain words on standard error.
         return self._engine.argv("--log", os.devnull, "exec", *terminal, *where, engine_id(instance.id), *argv)
@@ -173,6 +178,11 @@ def pod_cgroup(parent: str, pod: PodUid) -> str:
     """The name of a pod's cgroup, right below the root of every hierarchy: no two pods share a directory."""
     name = pod if _ENGINE_ID.fullmatch(pod) else hashlib.sha256(pod.encode()).hexdigest()
     return f"{parent}-{name}"
+
+
+def _environment(spec: ContainerSpec) -> dict[str, str]:
+    """In the order of containerd: what images have, then the devices' part, then the pod's, which wins."""
+    return {"PATH": DEFAULT_PATH, "HOSTNAME": spec.hostname or spec.pod, **spec.edits.env, **spec.env}
 
 
 def _check_mounts(spec: ContainerSpec) -> None:
