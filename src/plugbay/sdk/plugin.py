@@ -101,9 +101,9 @@ class DevicePlugin:
         """Optional hook: nobody has the devices any more, and nobody gets them before this returns; within 30 s.
 
         A kubelet does not tell: there the end is concluded from its checkpoint, which ``assignment.origin`` says.
-        Called again when it raised or took too long, and perhaps after a restart although it had succeeded: act once per ``assignment.key``, or so that twice does
-        no harm. Devices may be gone by now. Of a device with replicas, others may still have a share. Raise
-        `CannotRelease` for what will never work.
+        Called again when it raised or took too long, and perhaps after a restart although it had succeeded: act once
+        per ``assignment.key``, or so that twice does no harm. Devices may be gone by now. Of a device with replicas,
+        others may still have a share. Raise `CannotRelease` for what will never work.
         """
         raise NotImplementedError
 
