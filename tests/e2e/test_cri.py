@@ -21,7 +21,7 @@ from tests.contract.conftest import Plugbay
 from tests.e2e.containerd import Containerd
 from tests.e2e.images import BUSYBOX, ECHO
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 PROC: Final = Path("/proc")
 PLUGIN: Final = """
@@ -39,6 +39,14 @@ def fuses() -> list[Device]:
         )
         for name in ("f0", "f1")
     ]
+
+@plugin("example.com/plain")
+def plain() -> list[Device]:
+    return [Device("p0", cdi_devices=["example.com/cdi=plain"])]
+
+@plugin("example.com/hooked")
+def hooked() -> list[Device]:
+    return [Device("h0", cdi_devices=["example.com/cdi=hooked"])]
 """
 LOOK: Final = """
 echo $GOPHER
@@ -76,8 +84,8 @@ class Node(Plugbay):
         self.engine = engine
 
     @asynccontextmanager
-    async def up(self) -> AsyncIterator[asyncio.subprocess.Process]:
-        async with self.node_up("--runtime", "cri", "--cri-socket", str(self.engine.socket)) as node:
+    async def up(self, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        async with self.node_up("--runtime", "cri", "--cri-socket", str(self.engine.socket), *options) as node:
             yield node
 
     async def apply(self, *pods: dict[str, Any]) -> None:
@@ -91,7 +99,7 @@ class Node(Plugbay):
         return found
 
     async def wait(self, name: str, what: str) -> None:
-        done = await self("pod", "wait", f"--for={what}", name, "--timeout=25s")
+        done = await self("pod", "wait", f"--for={what}", name, "--timeout=60s")
         assert done.code == 0, (done, (await self("pod", "describe", name)).out)
 
     async def ended(self, name: str, phase: str) -> dict[str, Any]:
@@ -137,6 +145,11 @@ def pod(name: str, script: str = "", *, image: str = BUSYBOX, restart: str = "Al
     # A shell that is PID 1 ignores SIGTERM.
     spec = {"restartPolicy": restart, "terminationGracePeriodSeconds": 1, "containers": [only], **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+def cdi(name: str) -> dict[str, Any]:
+    """Of a container that is given a CDI device."""
+    return {"resources": {"limits": {f"example.com/{name}": "1"}}}
 
 
 def container(pod: dict[str, Any]) -> dict[str, Any]:
@@ -274,6 +287,24 @@ async def test_a_missing_mount_is_refused_and_not_made(node: Node, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("plugin")
+@pytest.mark.usefixtures("plugin")
+async def test_cdi_devices_arrive_though_the_engine_knows_no_cdi(node: Node, tmp_path: Path) -> None:
+    edits = {"env": ["CDI=yes"], "deviceNodes": [{"path": "/dev/cdi", "hostPath": "/dev/fuse", "permissions": "rw"}]}
+    hooks = {"hooks": [{"hookName": "createRuntime", "path": "/bin/true"}]}
+    devices = [{"name": "plain", "containerEdits": edits}, {"name": "hooked", "containerEdits": hooks}]
+    (tmp_path / "cdi").mkdir()
+    spec = {"cdiVersion": "0.6.0", "kind": "example.com/cdi", "devices": devices}
+    (tmp_path / "cdi/spec.json").write_text(json.dumps(spec))
+    async with node.up("--cdi-spec-dirs", str(tmp_path / "cdi")):
+        await node.apply(
+            pod("plain", "echo $CDI; (exec 3<>/dev/cdi) && echo opened", restart="Never", **cdi("plain")),
+            pod("hooked", "true", restart="Never", **cdi("hooked")),
+        )
+        await node.ended("plain", "Succeeded")
+        assert await node.log("plain") == "yes\nopened\n"
+        await until_event(node, "Failed", "an engine without CDI cannot be told of hooks")
+
+
 async def test_a_killed_node_adopts_its_pods(node: Node) -> None:
     async with node.up() as first:
         await node.apply(pod("stays", "echo $GOPHER; sleep 1000", **FUSE), pod("waits", "sleep 1000", **FUSE))

@@ -13,7 +13,9 @@ from plugbay.errors import ContainerStartError, RpcFailed
 from plugbay.model.cri import Image, SandboxConfig
 from plugbay.model.ids import PodUid
 from plugbay.model.images import PullPolicy, with_default_tag
+from plugbay.model.security import non_root_violation
 from plugbay.node.backoff import FIRST_DELAY_S, MAX_DELAY_S
+from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.ops.clock import Clock
 from plugbay.wire.cri import CriClient
 
@@ -87,6 +89,27 @@ class ImagePuller:
             self._troubles[key] = _Trouble(str(error), delay_s, self._clock.monotonic() + delay_s)
             raise ContainerStartError("ErrImagePull", str(error)) from error
         self._troubles.pop(key, None)
+
+
+def check_user(spec: ContainerSpec, image: Image) -> None:
+    """A container that must not be root is none: by its own word, or by its image's.
+
+    Raises:
+        ContainerStartError: it would be root, or nobody can tell.
+
+    Source: kubelet 1.36 ``kuberuntime/security_context.go``, ``verifyRunAsNonRoot``.
+    """
+    if not spec.security.run_as_non_root:
+        return
+    problem = ""
+    if spec.security.run_as_user is not None or (image.user in (None, 0) and not image.user_name):
+        problem = non_root_violation(spec.security)
+    elif image.user_name:
+        user = f"non-numeric user ({image.user_name})"
+        problem = f"container has runAsNonRoot and image has {user}, cannot verify user is non-root"
+    if problem:
+        where = f'(pod: "{spec.pod}_{spec.namespace}({spec.pod_uid})", container: {spec.name})'
+        raise ContainerStartError("CreateContainerConfigError", f"{problem} {where}")
 
 
 def checked_name(image: str) -> str:

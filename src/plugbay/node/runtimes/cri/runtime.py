@@ -18,7 +18,7 @@ from plugbay.model.edits import NO_EDITS
 from plugbay.node.runtimes.cri.cdi import expand_cdi
 from plugbay.node.runtimes.cri.config import NODE, Conventions, container_config, container_labels
 from plugbay.node.runtimes.cri.engine import EngineTraits, insist
-from plugbay.node.runtimes.cri.images import ImagePuller
+from plugbay.node.runtimes.cri.images import ImagePuller, check_user
 from plugbay.node.runtimes.cri.logs import follow_log, read_log
 from plugbay.node.runtimes.cri.sandboxes import CriSandboxes, RunningSandbox
 from plugbay.node.runtimes.cri.states import container_state, is_named
@@ -83,6 +83,7 @@ class CriRuntime:
                 return before
             sandbox = self._sandbox(spec)
             image = await self._images.known(spec.image)
+            check_user(spec, image)
             await asyncio.to_thread(_check_paths, spec)
             cdi = NO_EDITS
             if not self._engine.traits.injects_cdi:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from plugbay.errors import ContainerStartError
-from plugbay.model.cri import EngineStatus, EngineVersion
+from plugbay.model.cri import EngineStatus, EngineVersion, Image
+from plugbay.model.edits import ContainerEdits
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.security import Security
 from plugbay.node.runtimes.cri.engine import injects_cdi
-from plugbay.node.runtimes.cri.images import checked_name
+from plugbay.node.runtimes.cri.images import check_user, checked_name
+from plugbay.node.runtimes.port import ContainerSpec
 
 
 @pytest.mark.parametrize(
@@ -42,3 +47,29 @@ def test_no_image_can_be_called_so(image: str) -> None:
 )
 def test_these_are_names_of_images(image: str) -> None:
     assert checked_name(image).startswith(image)
+
+
+IMAGE_ROOT, IMAGE_USER, IMAGE_NAMED = Image("i"), Image("i", 1000), Image("i", None, "web")
+
+
+@pytest.mark.parametrize(
+    ("security", "image", "problem"),
+    [
+        pytest.param(Security(), IMAGE_ROOT, "", id="may-be-root"),
+        pytest.param(Security(run_as_non_root=True), IMAGE_ROOT, "image will run as root", id="image-is-root"),
+        pytest.param(Security(run_as_non_root=True), Image("i", 0), "image will run as root", id="image-says-root"),
+        pytest.param(Security(run_as_non_root=True), IMAGE_USER, "", id="image-is-not"),
+        pytest.param(Security(run_as_non_root=True), IMAGE_NAMED, "non-numeric user (web)", id="nobody-knows"),
+        pytest.param(Security(run_as_non_root=True, run_as_user=7), IMAGE_NAMED, "", id="pod-says-who"),
+        pytest.param(Security(run_as_non_root=True, run_as_user=0), IMAGE_USER, "breaks non-root", id="pod-says-root"),
+    ],
+)
+def test_who_must_not_be_root_is_not(security: Security, image: Image, problem: str) -> None:
+    edits, names = ContainerEdits(), ("ns", "web", ContainerName("main"))
+    spec = ContainerSpec(PodUid("u"), *names, 0, "i", (), None, {}, (), edits, security=security)
+    if not problem:
+        check_user(spec, image)
+        return
+    with pytest.raises(ContainerStartError, match=re.escape(problem)) as caught:
+        check_user(spec, image)
+    assert caught.value.reason == "CreateContainerConfigError"
