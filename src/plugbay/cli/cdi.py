@@ -10,7 +10,13 @@ from plugbay.cli.targets import DESCRIPTION, add_targets
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("cdi", help="list, check, inject and generate CDI specs")
+    parser = subparsers.add_parser(
+        "cdi",
+        help="list, check, inject and generate CDI specs",
+        description="Work with specs of the Container Device Interface: files that tell container engines what a "
+        "container gets with a device that it is given by name.",
+        examples=("plugbay cdi list", "plugbay cdi validate"),
+    )
     commands = add_commands(parser, dest="cdi_command")
     for add in (_add_list, _add_show, _add_validate, _add_inject, _add_generate):
         add(commands)
@@ -56,7 +62,9 @@ def _add_show(commands: Subparsers) -> None:
     )
     _add_names(parser)
     _add_directories(parser)
-    parser.add_argument("-o", "--output", choices=("json", "yaml"), default="yaml", help="(default: %(default)s)")
+    parser.add_argument(
+        "-o", "--output", choices=("json", "yaml"), default="yaml", help="form of output (default: %(default)s)"
+    )
 
 
 def _add_validate(commands: Subparsers) -> None:
@@ -97,7 +105,9 @@ def _add_generate(commands: Subparsers) -> None:
     )
     add_targets(parser, help="whose devices")
     parser.add_argument("--kind", required=True, metavar="VENDOR/CLASS", help="the kind of the spec")
-    parser.add_argument("-o", "--output", choices=("json", "yaml"), default="yaml", help="(default: %(default)s)")
+    parser.add_argument(
+        "-o", "--output", choices=("json", "yaml"), default="yaml", help="form of output (default: %(default)s)"
+    )
     parser.add_argument("--write", metavar="DIR", help="replace VENDOR-CLASS.yaml or .json in this directory instead")
     add_ready_made_options(parser)
 

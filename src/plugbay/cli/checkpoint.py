@@ -8,7 +8,16 @@ from plugbay.cli.parsing import CommandParser, Subparsers, add_commands
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("checkpoint", help="look into a kubelet's kubelet_internal_checkpoint")
+    parser = subparsers.add_parser(
+        "checkpoint",
+        help="look into a kubelet's kubelet_internal_checkpoint",
+        description="Look into kubelet_internal_checkpoint, the file in which a kubelet's device manager remembers who "
+        "holds which devices. No kubelet is asked.",
+        examples=(
+            "plugbay checkpoint show /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint",
+            "plugbay checkpoint diff before after",
+        ),
+    )
     commands = add_commands(parser, dest="checkpoint_command")
     for add in (_add_show, _add_verify, _add_convert, _add_diff):
         add(commands)

@@ -22,7 +22,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "cni",
         help="attach containers to CNI networks, and check their configuration",
-        description="The runtime's side of the Container Network Interface, versions 0.1.0 to 1.1.0.",
+        description="Attach containers to networks as a container engine does it: by the Container Network Interface, "
+        "versions 0.1.0 to 1.1.0.",
         examples=(
             "plugbay cni validate",
             "plugbay cni add c1 --netns web --make-netns --port 8080:80",

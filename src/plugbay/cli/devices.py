@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_targets(parser, help="whose devices to show")
     parser.add_argument(
-        "-o", "--output", choices=("yaml", "json"), default="", help="all that is known of each device, in another form"
+        "-o", "--output", choices=("yaml", "json"), default="", help="all that is known of each device, as YAML or JSON"
     )
     add_ready_made_options(parser)
 

@@ -67,8 +67,14 @@ def _add_up(commands: Subparsers) -> CommandParser:
         "up",
         help="run the node in the foreground until SIGTERM or Ctrl-C",
         description="Run a node on a root of its own: a device manager for plugins, and pods as plain processes "
-        "or as containers of crun or runc. "
+        "or as real containers. "
         "SIGTERM or Ctrl-C stops the node and leaves its pods running; the next `node up` takes them over.",
+        examples=(
+            "plugbay node up",
+            "plugbay node up --root /tmp/n1 --name n1 --manifests pods/",
+            "plugbay node up --topology-manager-policy single-numa-node --fake-numa-nodes 2",
+            "plugbay node up --runtime oci --feature-gates DeviceManagerDeallocate=true --metrics :9400",
+        ),
     )
     parser.add_argument("--name", metavar="NAME", help="the node's name (default: the host name)")
     parser.add_argument(
@@ -76,7 +82,7 @@ def _add_up(commands: Subparsers) -> CommandParser:
         metavar="N",
         type=int,
         default=110,
-        help="so many pods the node takes at a time (default: %(default)s)",
+        help="how many pods the node takes at a time (default: %(default)s)",
     )
     parser.add_argument(
         "--manifests",
@@ -105,7 +111,7 @@ def _add_up(commands: Subparsers) -> CommandParser:
         "--feature-gates",
         metavar="NAME=BOOL,...",
         default="",
-        help="switch features on and off, in a kubelet's syntax: ResourceHealthStatus=false",
+        help="switch features on and off, in a kubelet's syntax, such as DeviceManagerDeallocate=true",
     )
     add_log_options(parser)
     add_metrics_address(parser)
@@ -140,6 +146,7 @@ def _add_drain(commands: Subparsers) -> CommandParser:
         help="stop all pods, and take no new ones",
         description="Stop all pods and forget them, and take no new ones before `plugbay node uncordon`. Pods from "
         "the node's manifest directory stay.",
+        examples=('plugbay node drain "$(hostname)" --timeout 2m',),
     )
     _add_node(parser)
     parser.add_argument(

@@ -120,9 +120,9 @@ def add_wait(commands: Subparsers) -> CommandParser:
 def add_exec(commands: Subparsers) -> CommandParser:
     parser = commands.add_parser(
         "exec",
-        help="run a command beside a container, with its environment",
+        help="run a command in a container, with its environment",
         usage="plugbay pod exec NAME [-i] [-t] [-c CONTAINER] [-n NS] -- CMD ...",
-        description="Run a command beside a container, with its environment; exits with the command's exit code.",
+        description="Run a command in a container, with its environment; exits with the command's exit code.",
         takes_command=True,
         examples=(
             "plugbay pod exec web -- env",

@@ -12,9 +12,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "podresources",
         help="show which containers hold which devices, on any kubelet",
-        description="What a kubelet, or `plugbay node up`, tells monitors over its PodResources socket. "
+        description="Show what a kubelet, or `plugbay node up`, tells monitors over its PodResources socket. "
         "Devices held only by init containers are not told. When it is asked, a stock kubelet also frees what pods "
         "that have ended still held.",
+        examples=("plugbay podresources", "plugbay podresources --root /var/lib/kubelet -o json"),
     )
     parser.add_argument(
         "--socket",

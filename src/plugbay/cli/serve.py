@@ -78,8 +78,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "--release",
         choices=_RELEASES,
         default="auto",
-        help="who says that a container's use of devices is over: the kubelet by Deallocate, which stock ones never "
-        "call, or its checkpoint, or whichever does, or nobody (default: %(default)s)",
+        help="how a plugin learns that a container is done with its devices. kubelet: by the call Deallocate, which "
+        "stock kubelets never make; synthesised: from the kubelet's checkpoint; auto: from the checkpoint as long as "
+        "no call has come; off: not at all (default: %(default)s)",
     )
     parser.add_argument(
         "--release-interval",

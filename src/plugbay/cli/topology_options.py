@@ -22,7 +22,7 @@ def add_topology_options(parser: argparse.ArgumentParser) -> None:
         "--topology-manager-scope",
         metavar="SCOPE",
         default="container",
-        help="what is aligned as one: each container, or the pod (default: %(default)s)",
+        help="what is aligned as one: container, each by itself, or pod (default: %(default)s)",
     )
     parser.add_argument(
         "--topology-manager-policy-options",

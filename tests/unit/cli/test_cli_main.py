@@ -5,35 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from plugbay.cli.main import run
+from plugbay.cli.main import make_parser, run
+from plugbay.cli.parsing import CommandParser
 
 HEAVY = ("grpc", "yaml", "msgspec", "asyncio", "http.client")
-COMMANDS = [
-    (),
-    ("node",),
-    ("node", "up"),
-    ("node", "get"),
-    ("node", "describe"),
-    ("node", "cordon"),
-    ("node", "drain"),
-    ("node", "uncordon"),
-    ("serve",),
-    ("pod",),
-    ("pod", "run"),
-    ("pod", "apply"),
-    ("pod", "get"),
-    ("pod", "describe"),
-    ("pod", "wait"),
-    ("pod", "exec"),
-    ("pod", "logs"),
-    ("pod", "delete"),
-    ("events",),
-    ("podresources",),
-]
+
+
+def commands(parser: CommandParser) -> Iterator[tuple[str, ...]]:
+    """All there are, and what they are below."""
+    yield tuple(parser.prog.split()[1:])
+    for below in parser.commands.values():
+        yield from commands(below)
 
 
 def misuse(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
@@ -46,7 +33,7 @@ def misuse(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return printed.err
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", list(commands(make_parser())), ids=" ".join)
 def test_every_command_has_help(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run([*command, "--help"])
