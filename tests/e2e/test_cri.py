@@ -354,6 +354,19 @@ async def test_pods_outlive_the_engine_and_none_is_started_twice(node: Node) -> 
         assert (await node("node", "get")).rows[0][1] == "Ready"
 
 
+async def test_a_pod_whose_sandbox_died_runs_in_a_new_one(node: Node) -> None:
+    async with node.up():
+        await node.apply(pod("stays", "sleep 1000"))
+        await node.wait("stays", "condition=Ready")
+        before = await node.pod("stays")
+        (pause,) = set(_pids(node).values()) - {_pid(node, before)}
+        os.kill(pause, signal.SIGKILL)
+        os.kill(_pid(node, before), signal.SIGKILL)
+        await node.wait("stays", "jsonpath={.status.containerStatuses[0].restartCount}=1")
+        await node.wait("stays", "condition=Ready")
+        assert (await node("pod", "exec", "stays", "--", "ip", "address", "show", "eth0")).code == 0
+
+
 async def test_what_a_forgotten_pod_left_is_removed_and_nobody_else_is_touched(
     node: Node, engine: Containerd, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -379,6 +392,10 @@ async def until_event(node: Node, reason: str, text: str) -> None:
 
 def _pid(node: Node, found: dict[str, Any]) -> int:
     """Of a pod's only container."""
-    wanted = container(found)["containerID"].partition("://")[2]
-    rows = [line.split() for line in node.engine.ctr("tasks", "list").splitlines()]
-    return int(next(row[1] for row in rows if row[0] == wanted))
+    return _pids(node)[container(found)["containerID"].partition("://")[2]]
+
+
+def _pids(node: Node) -> dict[str, int]:
+    """Of every container and sandbox that runs."""
+    rows = [line.split() for line in node.engine.ctr("tasks", "list").splitlines()[1:]]
+    return {row[0]: int(row[1]) for row in rows if row[2] == "RUNNING"}

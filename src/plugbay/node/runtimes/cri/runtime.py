@@ -71,8 +71,9 @@ class CriRuntime:
     # --- starting ---------------------------------------------------------------------------------------------------
 
     async def prepare(self, spec: ContainerSpec) -> None:
-        sandbox = self._sandbox(spec)
         with _refusals():
+            await self._sandboxes.revive(spec.pod_uid)
+            sandbox = self._sandbox(spec)
             await self._images.ensure(spec.image, spec.pull_policy, sandbox=sandbox.config)
 
     async def start(self, spec: ContainerSpec) -> ContainerState:
@@ -112,6 +113,8 @@ class CriRuntime:
             if is_away(error):
                 raise
             status = await self._client.container_status(container)
+            if status.phase is ContainerPhase.RUNNING:  # it took longer than the answer was waited for
+                return container_state(status)
             await self._client.remove_container(container)
             raise ContainerStartError("StartError", status.message or error.detail) from error
         return await self._state(container)

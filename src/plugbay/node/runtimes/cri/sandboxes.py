@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,16 +20,19 @@ from plugbay.node.runtimes.cri.config import NODE, POD_UID, Conventions, cgroup_
 from plugbay.node.runtimes.sandboxes import SandboxSpec
 from plugbay.wire.cri import CriClient
 
+logger = logging.getLogger(__name__)
+
 _PROC: Final = Path("/proc")
 _RESERVED: Final = "is reserved for"
 
 
 @dataclass(frozen=True, slots=True)
 class RunningSandbox:
-    """The sandbox that a pod's containers are made in."""
+    """The sandbox that a pod's containers are made in, and what was asked for."""
 
     id: str
     config: SandboxConfig
+    spec: SandboxSpec
 
 
 class CriSandboxes:
@@ -50,6 +54,22 @@ class CriSandboxes:
             raise SandboxFailed(str(error)) from error
         with _failures():
             return await self._run(spec)
+
+    async def revive(self, pod: PodUid) -> None:
+        """See to it that a pod whose container is to be started has a sandbox that is in order, a new one if need be.
+
+        What still runs in the old one is killed, as by a kubelet: it would share no network with the rest.
+
+        Raises:
+            RpcFailed: it cannot be made, or the engine does not say.
+        """
+        current = self._current.get(pod)
+        if current is None:
+            return
+        there = await self._of(pod)
+        if not any(each.id == current.id and each.state is SandboxState.READY for each in there):
+            logger.warning("the sandbox of pod %s died; it gets a new one", pod)
+            await self._run(current.spec)
 
     async def stop(self, pod: PodUid) -> None:
         self._current.pop(pod, None)
@@ -75,7 +95,7 @@ class CriSandboxes:
             config = sandbox_config(spec, self._conventions, attempt=there[-1].attempt)
             status = await self._client.sandbox_status(there[-1].id, mode=config.namespaces.network)
             if status.ips or config.namespaces.network is NamespaceMode.NODE:
-                self._current[spec.pod_uid] = RunningSandbox(there[-1].id, config)
+                self._current[spec.pod_uid] = RunningSandbox(there[-1].id, config, spec)
                 return status.ips
         for sandbox in there:  # removed with the pod: until then their containers can be looked at
             await self._client.stop_sandbox(sandbox.id)
@@ -93,7 +113,7 @@ class CriSandboxes:
             config = replace(config, attempt=config.attempt + 1)
             sandbox = await self._client.run_sandbox(config, handler=spec.runtime_class)
         status = await self._client.sandbox_status(sandbox, mode=config.namespaces.network)
-        self._current[spec.pod_uid] = RunningSandbox(sandbox, config)
+        self._current[spec.pod_uid] = RunningSandbox(sandbox, config, spec)
         return status.ips
 
     async def _of(self, pod: PodUid) -> Sequence[Sandbox]:
