@@ -192,12 +192,14 @@ def _namespaces() -> Iterator[int]:
 
 
 def _kill_all_in(holder: int) -> None:
-    """What is left although every pod is gone, so that no failed test leaves anything."""
+    """What is left although every pod is gone, so that no failed test leaves anything; returns when it has ended."""
     namespace = os.readlink(f"/proc/{holder}/ns/mnt")
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if int(process.name) != holder and os.readlink(process / "ns/mnt") == namespace:
-                os.kill(int(process.name), signal.SIGKILL)
+                with os.fdopen(os.pidfd_open(int(process.name))) as ending:
+                    os.kill(int(process.name), signal.SIGKILL)
+                    select.select([ending], [], [], READY_S)
 
 
 async def _until_ready(socket: Path) -> None:

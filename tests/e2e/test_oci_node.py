@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -73,7 +74,8 @@ def nothing_left(plugbay: Plugbay) -> Any:
         files = [each for each in (plugbay.root / "oci").rglob("*") if not each.is_dir() and each.stat().st_size]
         assert files == []
         assert str(plugbay.root) not in await machine.text("cat", "/proc/self/mountinfo")
-        assert not [each for root in hierarchies(proc_root=Path("/proc")) for each in root.glob("plugbay-*-*")]
+        own = hashlib.sha256(bytes(plugbay.root)).hexdigest()[:8]
+        assert not [each for root in hierarchies(proc_root=Path("/proc")) for each in root.glob(f"*{own}*")]
 
     return check
 
@@ -136,3 +138,23 @@ async def test_what_a_network_cannot_do_is_refused_before_a_sandbox_is_made(
             await nothing_left(machine)
             process.terminate()
             await process.wait()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--cni-conf-dir", "/x"), "--cni-conf-dir needs --runtime oci: the process runtime confines nothing"),
+        (("--runtime", "oci", "--oci-engine", "nope"), "no OCI engine runs containers here: nope: not found"),
+        (("--runtime", "oci", "--oci-rootfs", "/nope"), "/nope: is no directory, and containers need one"),
+        (("--runtime", "oci"), "holds containers of the process runtime; delete their pods with --runtime process"),
+    ],
+)
+async def test_node_that_cannot_run_containers_says_why(
+    plugbay: Plugbay, options: tuple[str, ...], problem: str
+) -> None:
+    if options == ("--runtime", "oci"):
+        (plugbay.root / "containers" / "u_c_0").mkdir(parents=True)
+    done = await plugbay("node", "up", "--log-level", "warning", *options)
+    assert done.code != 0
+    assert problem in done.err
+    assert "Traceback" not in done.err
