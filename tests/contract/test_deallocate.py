@@ -156,9 +156,7 @@ async def test_08_later_admission_handler_rejects(sockets: Path) -> None:
     refused = one_run("p", nodeName="n1")
     refused["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1000"}
     async with node(sockets, gates=ON) as n, plugin(n, "g1", options=ALL) as gopher:
-        await n.create(
-            one_run("first")
-        )  # the scheduler waits for the plugin's list, a pod that names its node does not
+        await n.create(one_run("first"))  # when the scheduler has seen the plugin's list
         await n.in_phase("first", "Succeeded")
         gopher.calls.clear()
         gopher.deallocated.clear()
