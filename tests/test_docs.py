@@ -27,6 +27,11 @@ POD: Final = re.compile(r"^kind: Pod$", re.MULTILINE)
 TARGET: Final = re.compile(r"^(?P<name>[a-z][a-z-]*):(?!=)", re.MULTILINE)
 MAKE: Final = re.compile(r"make( (?P<target>[a-z][a-z-]*))?( [A-Z]+=\S+)*")
 LINK: Final = re.compile(r"\]\((?P<to>[^)\s#]+)(#[^)\s]*)?\)")
+PLACE: Final = re.compile(r"\]\((?P<to>[^)\s#:]*)#(?P<anchor>[^)\s]+)\)")
+HEADING: Final = re.compile(r"^##+ (?P<title>.*)$", re.MULTILINE)
+FENCED: Final = re.compile(r"^ *(```+).*?^ *\1$", re.MULTILINE | re.DOTALL)
+LONG: Final = 200
+"""Lines of a page that needs a list of its contents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +141,31 @@ def test_links_lead_to_files(path: Path) -> None:
     links = {match["to"] for match in LINK.finditer(path.read_text(encoding="utf-8"))}
     dead = {to for to in links if "://" not in to and not to.startswith("mailto:") and not (path.parent / to).exists()}
     assert not dead
+
+
+def anchor(title: str) -> str:
+    """As code hosts make it of a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def headings(path: Path) -> list[str]:
+    """The anchors of a page's headings, in order."""
+    return [anchor(match["title"]) for match in HEADING.finditer(FENCED.sub("", path.read_text(encoding="utf-8")))]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(REPOSITORY).as_posix())
+def test_links_into_pages_lead_to_headings(path: Path) -> None:
+    places = [(match["to"], match["anchor"]) for match in PLACE.finditer(path.read_text(encoding="utf-8"))]
+    assert [(to, name) for to, name in places if name not in headings(path.parent / to if to else path)] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(REPOSITORY).as_posix())
+def test_long_page_begins_with_its_contents(path: Path) -> None:
+    text = FENCED.sub("", path.read_text(encoding="utf-8"))
+    if len(path.read_text(encoding="utf-8").splitlines()) < LONG:
+        return
+    wanted = [f"- [{title}](#{anchor(title)})" for title in re.findall(r"^## (.*)$", text, re.MULTILINE)]
+    assert re.findall(r"^- \[.*\]\(#.*\)$", text.partition("\n## ")[0], re.MULTILINE) == wanted
 
 
 def test_readme_is_covered() -> None:
