@@ -257,6 +257,8 @@ async def test_pods_have_addresses_and_host_ports(node: Node) -> None:
         addresses = [each["ip"] for each in status["podIPs"]]
         assert [address.count(":") > 0 for address in addresses] == [False, True]
         assert status["podIP"] == addresses[0]
+        done = await node("pod", "exec", "serves", "--", "tail", "-n2", "/etc/hosts")
+        assert done.out == f"{addresses[0]}\tserves\n{addresses[1]}\tserves\n"
         ask = (sys.executable, "-c", ASK)
         assert await asyncio.to_thread(node.engine.run, *ask, "tcp", addresses[0], "8080") == "tcp\n"
         assert await asyncio.to_thread(node.engine.run, *ask, "tcp", "127.0.0.1", "18080") == "tcp\n"

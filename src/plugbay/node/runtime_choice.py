@@ -139,6 +139,7 @@ async def _open_cri(
         conventions = Conventions(
             node=str(uuid.uuid5(uuid.NAMESPACE_URL, config.root.as_uri())),
             log_root=str(config.pod_logs),
+            pods_root=str(config.pods),
             cgroup_prefix=_cgroup_prefix(config),
             cgroup_driver=traits.cgroup_driver,
             memory_bytes=machine.capacity["memory"],

@@ -7,7 +7,7 @@ Source: kubelet 1.36 ``kuberuntime_sandbox.go``, ``kuberuntime_container.go``, `
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -36,6 +36,17 @@ NODE: Final = "io.plugbay.node"
 """Our label: which node's it is. One engine may serve several nodes, and must not be cleared of others' pods."""
 MAX_HOSTNAME: Final = 63
 
+_ETC_HOSTS: Final = "/etc/hosts"
+_HOSTS: Final = (
+    "# Made by plugbay for this pod.\n"
+    "127.0.0.1\tlocalhost\n"
+    "::1\tlocalhost ip6-localhost ip6-loopback\n"
+    "fe00::0\tip6-localnet\n"
+    "fe00::0\tip6-mcastprefix\n"
+    "fe00::1\tip6-allnodes\n"
+    "fe00::2\tip6-allrouters\n"
+)
+
 _Placed = TypeVar("_Placed", Mount, DeviceNode)
 
 _MASKED_PATHS: Final = (
@@ -62,6 +73,7 @@ class Conventions:
     Attributes:
         node: identifies the node among those that use the engine.
         log_root: pods' log directories lie below it; absolute.
+        pods_root: files made for a pod lie below it, in a directory named by its UID, and go with it.
         cgroup_prefix: begins the names of pods' control groups; no word in it but letters, digits and hyphens.
         memory_bytes: of the machine.
         dns: what pods' ``resolv.conf`` says.
@@ -69,6 +81,7 @@ class Conventions:
 
     node: str
     log_root: str
+    pods_root: str
     cgroup_prefix: str
     cgroup_driver: CgroupDriver
     memory_bytes: int
@@ -105,11 +118,13 @@ def container_config(
     image: str,
     sandbox: SandboxConfig,
     cdi: ContainerEdits = NO_EDITS,
+    hosts: str = "",
 ) -> ContainerConfig:
     """One container of the pod in ``sandbox``.
 
     Args:
         image: the ID of the image.
+        hosts: the file that becomes its ``/etc/hosts``, unless the pod mounts one itself; empty is the engine's.
         cdi: what CDI devices come to where the engine does not know them; as in CDI, it comes last and wins.
     """
     words = len(spec.command)
@@ -123,7 +138,7 @@ def container_config(
         args=spec.argv[words:],
         working_dir=spec.working_dir or "",
         env=(*edits.env.items(), *spec.env.items(), *cdi.env.items()),
-        mounts=_without(edits.mounts + spec.mounts, cdi.mounts) + cdi.mounts,
+        mounts=_with_hosts(_without(edits.mounts + spec.mounts, cdi.mounts) + cdi.mounts, hosts),
         devices=_without(edits.device_nodes, cdi.device_nodes) + cdi.device_nodes,
         cdi_devices=edits.cdi_devices,
         labels=container_labels(spec.pod_uid, spec.name)
@@ -156,6 +171,11 @@ def container_config(
 def container_labels(pod: PodUid, container: ContainerName) -> dict[str, str]:
     """By which a container's instances are found."""
     return {POD_UID: pod, CONTAINER_NAME: container}
+
+
+def hosts_text(ips: Iterable[str], name: str) -> str:
+    """What ``/etc/hosts`` says in a pod with a network of its own."""
+    return _HOSTS + "".join(f"{ip}\t{name}\n" for ip in ips)
 
 
 def cgroup_name(conventions: Conventions, pod: PodUid) -> str:
@@ -237,6 +257,12 @@ def _fingerprint(spec: ContainerSpec) -> int:
     """Changes with what the manifest says of the container; only for those who compare."""
     said = [spec.name, spec.image, spec.argv, sorted(spec.env.items())]
     return fnv1a(json.dumps(said, separators=(",", ":")).encode())
+
+
+def _with_hosts(mounts: tuple[Mount, ...], hosts: str) -> tuple[Mount, ...]:
+    if not hosts or any(each.container_path == _ETC_HOSTS for each in mounts):
+        return mounts
+    return (*mounts, Mount(_ETC_HOSTS, hosts))
 
 
 def _without(placed: tuple[_Placed, ...], stronger: tuple[_Placed, ...]) -> tuple[_Placed, ...]:

@@ -16,7 +16,7 @@ from plugbay.kernel.processes import read_stat, wait_end
 from plugbay.model.cri import ContainerPhase, ContainerStatus
 from plugbay.model.edits import NO_EDITS
 from plugbay.node.runtimes.cri.cdi import expand_cdi
-from plugbay.node.runtimes.cri.config import NODE, Conventions, container_config, container_labels
+from plugbay.node.runtimes.cri.config import NODE, Conventions, container_config, container_labels, hosts_text
 from plugbay.node.runtimes.cri.engine import EngineTraits, insist
 from plugbay.node.runtimes.cri.images import ImagePuller, check_user
 from plugbay.node.runtimes.cri.logs import follow_log, read_log
@@ -89,7 +89,10 @@ class CriRuntime:
             cdi = NO_EDITS
             if not self._engine.traits.injects_cdi:
                 cdi = await asyncio.to_thread(expand_cdi, spec.edits, self._engine.cdi_directories)
-            config = container_config(spec, self._conventions, image=image.id, sandbox=sandbox.config, cdi=cdi)
+            hosts = await asyncio.to_thread(_write_hosts, sandbox, Path(self._conventions.pods_root, spec.pod_uid))
+            config = container_config(
+                spec, self._conventions, image=image.id, sandbox=sandbox.config, cdi=cdi, hosts=hosts
+            )
             log = Path(sandbox.config.log_directory, config.log_path)
             await asyncio.to_thread(log.parent.mkdir, mode=0o755, parents=True, exist_ok=True)
             container = ContainerId(await self._client.create_container(sandbox.id, config, sandbox.config))
@@ -260,6 +263,17 @@ def _check_paths(spec: ContainerSpec) -> None:
         except OSError as error:
             problem = f"failed to generate container spec: lstat {mount.host_path}: {(error.strerror or '').lower()}"
             raise ContainerStartError("CreateContainerError", problem) from error
+
+
+def _write_hosts(sandbox: RunningSandbox, directory: Path) -> str:
+    """The path of the pod's ``/etc/hosts``, written anew as its addresses may be new; empty on the host's network."""
+    if not sandbox.ips:
+        return ""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "etc-hosts"
+    path.write_text(hosts_text(sandbox.ips, sandbox.config.hostname))
+    path.chmod(0o644)
+    return str(path)
 
 
 def _runs_in(pid: int, container: str) -> bool:

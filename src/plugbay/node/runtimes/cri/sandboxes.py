@@ -28,11 +28,12 @@ _RESERVED: Final = "is reserved for"
 
 @dataclass(frozen=True, slots=True)
 class RunningSandbox:
-    """The sandbox that a pod's containers are made in, and what was asked for."""
+    """The sandbox that a pod's containers are made in, what was asked for, and the addresses it has."""
 
     id: str
     config: SandboxConfig
     spec: SandboxSpec
+    ips: tuple[str, ...]
 
 
 class CriSandboxes:
@@ -95,7 +96,7 @@ class CriSandboxes:
             config = sandbox_config(spec, self._conventions, attempt=there[-1].attempt)
             status = await self._client.sandbox_status(there[-1].id, mode=config.namespaces.network)
             if status.ips or config.namespaces.network is NamespaceMode.NODE:
-                self._current[spec.pod_uid] = RunningSandbox(there[-1].id, config, spec)
+                self._current[spec.pod_uid] = RunningSandbox(there[-1].id, config, spec, status.ips)
                 return status.ips
         for sandbox in there:  # removed with the pod: until then their containers can be looked at
             await self._client.stop_sandbox(sandbox.id)
@@ -113,7 +114,7 @@ class CriSandboxes:
             config = replace(config, attempt=config.attempt + 1)
             sandbox = await self._client.run_sandbox(config, handler=spec.runtime_class)
         status = await self._client.sandbox_status(sandbox, mode=config.namespaces.network)
-        self._current[spec.pod_uid] = RunningSandbox(sandbox, config, spec)
+        self._current[spec.pod_uid] = RunningSandbox(sandbox, config, spec, status.ips)
         return status.ips
 
     async def _of(self, pod: PodUid) -> Sequence[Sandbox]:

@@ -19,6 +19,7 @@ from plugbay.node.runtimes.cri.config import (
     cgroup_parent,
     container_config,
     hostname,
+    hosts_text,
     oom_score_adj,
     parse_resolv_conf,
     sandbox_config,
@@ -27,7 +28,7 @@ from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
 
 UID = PodUid("0c1-2")
-CONVENTIONS = Conventions("n-1", "/root/logs", "plugbay-ab12", CgroupDriver.CGROUPFS, 1000)
+CONVENTIONS = Conventions("n-1", "/root/logs", "/root/pods", "plugbay-ab12", CgroupDriver.CGROUPFS, 1000)
 SANDBOX = SandboxSpec(
     UID,
     "ns",
@@ -125,6 +126,15 @@ def test_a_container_gets_its_devices_first_and_the_pod_wins() -> None:
         "io.kubernetes.pod.uid": UID,
         "io.plugbay.node": "n-1",
     }
+
+
+def test_a_pod_has_its_own_hosts_unless_it_mounts_some() -> None:
+    made = container_config(CONTAINER, CONVENTIONS, image="i", sandbox=config(), hosts="/root/pods/u/etc-hosts")
+    assert made.mounts[-1] == Mount("/etc/hosts", "/root/pods/u/etc-hosts")
+    own = replace(CONTAINER, mounts=(Mount("/etc/hosts", "/mine"),))
+    made = container_config(own, CONVENTIONS, image="i", sandbox=config(), hosts="/root/pods/u/etc-hosts")
+    assert [each.host_path for each in made.mounts if each.container_path == "/etc/hosts"] == ["/mine"]
+    assert hosts_text(("10.0.0.5", "fd00::5"), "web").endswith("\n10.0.0.5\tweb\nfd00::5\tweb\n")
 
 
 def test_what_cdi_devices_come_to_wins_over_everything() -> None:
