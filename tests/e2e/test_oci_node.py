@@ -147,6 +147,7 @@ async def test_what_a_network_cannot_do_is_refused_before_a_sandbox_is_made(
         (("--runtime", "oci", "--oci-engine", "nope"), "no OCI engine runs containers here: nope: not found"),
         (("--runtime", "oci", "--oci-rootfs", "/nope"), "/nope: is no directory, and containers need one"),
         (("--runtime", "oci"), "holds containers of the process runtime; delete their pods with --runtime process"),
+        (("--runtime=oci",), "holds containers that other runs; delete their pods with --oci-engine other first"),
     ],
 )
 async def test_node_that_cannot_run_containers_says_why(
@@ -154,6 +155,8 @@ async def test_node_that_cannot_run_containers_says_why(
 ) -> None:
     if options == ("--runtime", "oci"):
         (plugbay.root / "containers" / "u_c_0").mkdir(parents=True)
+    if options == ("--runtime=oci",):
+        (plugbay.root / "oci" / "engine" / "other" / "c1").mkdir(parents=True)
     done = await plugbay("node", "up", "--log-level", "warning", *options)
     assert done.code != 0
     assert problem in done.err

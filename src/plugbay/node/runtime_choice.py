@@ -8,7 +8,7 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -43,6 +43,7 @@ CRI_SOCKETS: Final = (Path("/run/containerd/containerd.sock"), Path("/var/run/cr
 _PROC: Final = Path("/proc")
 _RESOLV_CONF: Final = Path("/etc/resolv.conf")
 _CONTAINERS: Final = "containers"
+_ENGINES: Final = "engine"
 _NO_NETWORKS: Final = "no-networks"
 
 
@@ -95,7 +96,9 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
     if owner is not None and oci.cni_configuration is not None:
         raise UsageError("--cni-conf-dir takes root: nobody else may put pods on networks")
     search_path = environ.get("PATH", os.defpath) + ":" + DEFAULT_PATH
-    engine = choose_engine(oci.engine, search_path=search_path, state_dir=config.oci_dir / "engine")
+    engine = choose_engine(oci.engine, search_path=search_path, state_dir=config.oci_dir / _ENGINES)
+    engine = replace(engine, state_dir=config.oci_dir / _ENGINES / engine.kind)
+    _refuse_other_engine(config.oci_dir / _ENGINES, engine)
     cgroup_parent = _cgroup_prefix(config)
     places = SandboxPlaces(config.oci_dir / "sandboxes", config.oci_dir / "netns", cgroup_parent)
     cache = ResultCache(config.oci_dir / "cni", write=write_durably)
@@ -118,6 +121,14 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
         config.oci_dir / _CONTAINERS, environ=environ, clock=clock.now, confinement=OciConfinement(engine, grounds)
     )
     return ChosenRuntime(runtime, sandboxes, _about(engine, owner))
+
+
+def _refuse_other_engine(states: Path, engine: Engine) -> None:
+    """Each engine reads only what it wrote itself."""
+    for state in states.glob("*"):
+        if state.name != engine.kind and any(state.iterdir()):
+            problem = f"holds containers that {state.name} runs; delete their pods with --oci-engine {state.name} first"
+            raise PathUnusable(str(state), problem)
 
 
 def _refuse_foreign(containers: Path, *, runtime: str) -> None:
