@@ -84,7 +84,7 @@ def _open_local(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock)
     if config.oci is None:
         _refuse_foreign(config.oci_dir / _CONTAINERS, runtime="oci")
         runtime = ProcessRuntime(config.containers, environ=environ, clock=clock.now)
-        return ChosenRuntime(runtime, HostSandboxes(), "nobody: they are plain processes")
+        return ChosenRuntime(runtime, HostSandboxes(), "the node itself, as plain processes")
     return _open_oci(config, config.oci, environ=environ, clock=clock)
 
 
