@@ -248,7 +248,7 @@ class Demo:
         """Look until what is wanted is seen, and say so."""
         self._steps += 1
         seen = self.wait_for(claim, look, wanted)
-        self.say(f"  [{self._steps:2}] {claim}: {seen}")
+        self.say(f"  [{self._steps:2}] {claim}: {readable(seen)}")
 
     def wait_for(self, claim: str, look: Callable[[], Seen], wanted: Seen) -> Seen:
         deadline = time.monotonic() + PATIENCE_S
@@ -298,6 +298,16 @@ def why_no_container(device: str | None) -> str:
     except EngineUnusable as error:
         return str(error)
     return ""
+
+
+def readable(seen: object) -> str:
+    match seen:
+        case dict():
+            return ", ".join(f"{name}: {value}" for name, value in seen.items()) or "none"
+        case list():
+            return "; ".join(map(str, seen)) or "none"
+        case _:
+            return str(seen)
 
 
 def room_for_sockets() -> Path:
