@@ -82,7 +82,8 @@ def make_parser() -> CommandParser:
         examples=(
             "plugbay node up &",
             "plugbay serve directory --resource example.com/gopher --path /etc/gophers --env Gopher &",
-            "plugbay pod run web --resource example.com/gopher=1 -- env",
+            "plugbay pod run web --resource example.com/gopher=1 -- sleep 1000",
+            "plugbay pod exec web -- env",
         ),
         epilog="Exit codes: 0 when it worked, 1 when it did not, 2 when the arguments make no sense, 130 after Ctrl-C. "
         "Commands that have others, or a verdict to tell, say so in their own help.",
