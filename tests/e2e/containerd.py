@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -123,11 +123,17 @@ class Containerd:
         return self.ctr("containers", "list", "--quiet").split()
 
     def until_containers(self, count: int) -> None:
-        """Returns when there are no more than so many."""
+        """Returns when there are so many, or more; sandboxes count too."""
+        self._until(lambda there: there >= count)
+
+    def until_no_more_than(self, count: int) -> None:
+        self._until(lambda there: there <= count)
+
+    def _until(self, holds: Callable[[int], bool]) -> None:
         deadline = time.monotonic() + READY_S
-        while len(self.containers()) > count:
-            assert time.monotonic() < deadline, self.containers()
-            time.sleep(0.1)  # an engine of this age tells nobody
+        while not holds(len(there := self.containers())):
+            assert time.monotonic() < deadline, there
+            time.sleep(0.02)  # an engine of this age tells nobody
 
     def _end(self, number: signal.Signals) -> None:
         if self._pid == 0:

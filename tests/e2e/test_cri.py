@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import shutil
@@ -119,7 +120,8 @@ def node(sockets: Path, engine: Containerd) -> Iterator[Node]:
     made = Node(sockets, engine)
     yield made
     assert engine.containers() == []
-    assert [each for root in hierarchies(proc_root=PROC) for each in root.glob("plugbay-*/*-*")] == []
+    ours = f"plugbay-{hashlib.sha256(os.fsencode(sockets)).hexdigest()[:8]}-*"
+    assert [each for root in hierarchies(proc_root=PROC) for each in root.glob(ours)] == []
     assert "CNI-DN" not in engine.run("iptables-save", "-t", "nat")
     links = engine.run("ip", "-o", "link").splitlines()
     assert [each for each in links if "veth" in each] == []
@@ -327,6 +329,22 @@ async def test_a_killed_node_adopts_its_pods(node: Node) -> None:
         assert "example.com/fuse" in (await node("pod", "describe", "stays")).out
 
 
+@pytest.mark.parametrize("begun", [1, 3, 6])
+async def test_a_node_killed_while_pods_start_starts_each_once(node: Node, begun: int) -> None:
+    """``begun``: so many of the engine's containers and sandboxes are there when it is killed."""
+    names = [f"p{number}" for number in range(4)]
+    async with node.up() as first:
+        await node.apply(*(pod(name, "sleep 1000", restart="Never") for name in names))
+        await asyncio.to_thread(node.engine.until_containers, begun)
+        first.kill()
+        await first.wait()
+    async with node.up():
+        for name in names:
+            await node.wait(name, "condition=Ready")
+            assert container(await node.pod(name))["restartCount"] == 0
+        assert len(_pids(node)) == 8, "four pods, each a container and a sandbox"
+
+
 @pytest.mark.usefixtures("plugin")
 async def test_pods_outlive_the_engine_and_none_is_started_twice(node: Node) -> None:
     async with node.up():
@@ -382,7 +400,7 @@ async def test_what_a_forgotten_pod_left_is_removed_and_nobody_else_is_touched(
         await first.wait()
         shutil.rmtree(node.root / "state")
         async with node.up():
-            await asyncio.to_thread(engine.until_containers, 2)
+            await asyncio.to_thread(engine.until_no_more_than, 2)
             assert container(await other.pod("theirs"))["restartCount"] == 0
             await other.wait("theirs", "condition=Ready")
 

@@ -21,7 +21,7 @@ from plugbay.node.runtimes.cri.engine import EngineTraits, insist
 from plugbay.node.runtimes.cri.images import ImagePuller, check_user
 from plugbay.node.runtimes.cri.logs import follow_log, read_log
 from plugbay.node.runtimes.cri.sandboxes import CriSandboxes, RunningSandbox
-from plugbay.node.runtimes.cri.states import container_state, is_named
+from plugbay.node.runtimes.cri.states import container_state, is_named, was_broken_off
 from plugbay.node.runtimes.exec_input import ExecInput
 from plugbay.node.runtimes.oci.devices import find_devices
 from plugbay.node.runtimes.port import (
@@ -41,6 +41,7 @@ _LOOK_AGAIN_S: Final = 1.0
 _SETTLING_S: Final = 0.02
 """Between the end of a container's process and the engine's telling of it."""
 _DOUBT_S: Final = 60.0
+_STARTING: Final = "is in starting state"
 
 _Result = TypeVar("_Result")
 
@@ -102,11 +103,8 @@ class CriRuntime:
     async def _earlier(self, spec: ContainerSpec) -> ContainerState | None:
         """What there is of this attempt: started is started, and what was only created is made anew."""
         for container in await self._client.containers(container_labels(spec.pod_uid, spec.name)):
-            if container.attempt != spec.attempt:
-                continue
-            if container.phase is not ContainerPhase.CREATED:
-                return await self._state(ContainerId(container.id))
-            await self._client.remove_container(container.id)
+            if container.attempt == spec.attempt and (state := await self._settled(ContainerId(container.id))):
+                return state
         return None
 
     async def _start(self, container: ContainerId) -> ContainerState:
@@ -133,12 +131,28 @@ class CriRuntime:
     async def list(self) -> Sequence[ContainerState]:
         states = []
         for container in await self._client.containers({NODE: self._conventions.node}):
-            if container.phase is ContainerPhase.CREATED:
-                # Its node was killed before it was started, so it never ran: as if it had never been made.
-                await self._client.remove_container(container.id)
-            elif is_named(container):
-                states.append(await self._state(ContainerId(container.id)))
+            if is_named(container) and (state := await self._settled(ContainerId(container.id))):
+                states.append(state)
         return states
+
+    async def _settled(self, container: ContainerId) -> ContainerState | None:
+        """The state of an instance that an earlier call made; None if it never ran because that was broken off.
+
+        Then it is removed, as if it had never been made. One that is just being started is waited for.
+        """
+        while True:
+            status = await self._client.container_status(container)
+            if status.phase is not ContainerPhase.CREATED and not was_broken_off(status):
+                self._logs[container] = Path(status.log_path)
+                return container_state(status)
+            try:
+                await self._client.remove_container(container)
+            except RpcFailed as error:
+                if _STARTING not in error.detail:
+                    raise
+            else:
+                return None
+            await self._clock.sleep(_SETTLING_S)
 
     async def wait(self, container: ContainerId) -> ContainerState:
         pause_s = _SETTLING_S

@@ -9,12 +9,18 @@ from plugbay.model.ids import ContainerName, PodUid
 from plugbay.node.runtimes.cri.config import CONTAINER_NAME, POD_UID
 from plugbay.node.runtimes.port import ContainerId, ContainerState, RunState
 
+_CANCELLED: Final = "context canceled"
 _LOST: Final = "ContainerStatusUnknown"
 
 
 def is_named(container: ListedContainer) -> bool:
     """Whether it says whose it is, as all do that we make."""
     return POD_UID in container.labels and CONTAINER_NAME in container.labels
+
+
+def was_broken_off(status: ContainerStatus) -> bool:
+    """Whether it did not start because whoever asked for that was gone, which says nothing against it."""
+    return status.phase is ContainerPhase.EXITED and status.started_at is None and _CANCELLED in status.message
 
 
 def container_state(status: ContainerStatus) -> ContainerState:
