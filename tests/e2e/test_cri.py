@@ -100,7 +100,7 @@ class Node(Plugbay):
         return found
 
     async def wait(self, name: str, what: str) -> None:
-        done = await self("pod", "wait", f"--for={what}", name, "--timeout=60s")
+        done = await self("pod", "wait", f"--for={what}", name, "--timeout=28s")
         assert done.code == 0, (done, (await self("pod", "describe", name)).out)
 
     async def ended(self, name: str, phase: str) -> dict[str, Any]:
@@ -291,7 +291,6 @@ async def test_a_missing_mount_is_refused_and_not_made(node: Node, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("plugin")
-@pytest.mark.usefixtures("plugin")
 async def test_cdi_devices_arrive_though_the_engine_knows_no_cdi(node: Node, tmp_path: Path) -> None:
     edits = {"env": ["CDI=yes"], "deviceNodes": [{"path": "/dev/cdi", "hostPath": "/dev/fuse", "permissions": "rw"}]}
     hooks = {"hooks": [{"hookName": "createRuntime", "path": "/bin/true"}]}
@@ -309,6 +308,7 @@ async def test_cdi_devices_arrive_though_the_engine_knows_no_cdi(node: Node, tmp
         await until_event(node, "Failed", "an engine without CDI cannot be told of hooks")
 
 
+@pytest.mark.usefixtures("plugin")
 async def test_a_killed_node_adopts_its_pods(node: Node) -> None:
     async with node.up() as first:
         await node.apply(pod("stays", "echo $GOPHER; sleep 1000", **FUSE), pod("waits", "sleep 1000", **FUSE))
