@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import takewhile
 from typing import Final
 
 from plugbay.errors import StoreUnusable
 from plugbay.model.ids import PodUid
 from plugbay.node.events import SCHEDULER, pod_ref
 from plugbay.node.host_ports import NO_FREE_PORTS, REJECTION, HostPorts
-from plugbay.node.lifecycle import Step
+from plugbay.node.lifecycle import Stage, Step
 from plugbay.node.machine import Machine
 from plugbay.node.parts import NodeParts
 from plugbay.node.predicates import raised, resources_fit
@@ -40,6 +42,8 @@ class Binder:
         self._start = start
         self._ledger = Ledger()
         self._ports = HostPorts()
+        self._undecided: dict[PodUid, None] = {}
+        """Pods that have a place and may still be rejected, in the order in which they came."""
         self._pending: dict[PodUid, None] = {}
         self._to_try: dict[PodUid, None] = {}
         self._wake = asyncio.Event()
@@ -52,8 +56,9 @@ class Binder:
 
     def occupy(self, record: PodRecord) -> None:
         """A pod has its place already: bound before, or by its manifest."""
-        self._ledger.add(record.uid, demand(record.pod))
-        self._ports.add(record.pod)
+        self._take_place(record, demand(record.pod))
+        if record.stage is not Stage.BOUND:
+            self._undecided.pop(record.uid, None)
 
     def withdraw(self, pod: PodUid) -> None:
         """A pod wants no place any more."""
@@ -64,16 +69,36 @@ class Binder:
         """A pod has ended or was deleted: what it held is free."""
         self._ledger.remove(pod)
         self._ports.remove(pod)
+        self._undecided.pop(pod, None)
         self.try_all()
 
     def misfit(self, record: PodRecord) -> Rejection | None:
-        """Why a bound pod does not fit after all: it may have come past the scheduler, or devices went meanwhile."""
+        """Why a bound pod does not fit after all: it may have come past the scheduler, or devices went meanwhile.
+
+        Pods that came later and are not let in yet do not count: a kubelet looks at one after the other.
+        """
+        later = self._later_than(record.uid)
         devices = self._parts.devices
         allocatable = self._allocatable()
         if devices.holds_devices(record.uid):
             allocatable = raised(allocatable, devices.in_use())
-        misfit = resources_fit(demand(record.pod), used=self._ledger.used_beside(record.uid), allocatable=allocatable)
-        return misfit or (None if self._ports.are_free(record.pod) else REJECTION)
+        used = self._ledger.used_beside((record.uid, *later))
+        misfit = resources_fit(demand(record.pod), used=used, allocatable=allocatable)
+        if misfit is None and not self._ports.are_free(record.pod, ignoring=later):
+            misfit = REJECTION
+        if misfit is None:
+            self._undecided.pop(record.uid, None)
+        return misfit
+
+    def _later_than(self, pod: PodUid) -> list[PodUid]:
+        if pod not in self._undecided:
+            return []
+        return list(takewhile(lambda each: each != pod, reversed(self._undecided)))
+
+    def _take_place(self, record: PodRecord, needed: Counter[str]) -> None:
+        self._ledger.add(record.uid, needed)
+        self._ports.add(record.pod)
+        self._undecided.setdefault(record.uid)
 
     async def bind_pods(self) -> None:
         """Runs as long as the node."""
@@ -127,8 +152,7 @@ class Binder:
             self._report(record, unschedulable_message(lacking))
             return False
         del self._pending[record.uid]
-        self._ledger.add(record.uid, needed)
-        self._ports.add(record.pod)
+        self._take_place(record, needed)
         placed = replace(record.pod, spec=replace(record.pod.spec, node_name=self._parts.name))
         self._parts.pods.put(
             replace(record.after(Step.BIND), pod=placed, bound_at=self._parts.clock.now(), unschedulable="")

@@ -5,7 +5,7 @@ Source: Kubernetes 1.36 ``scheduler/framework/plugins/nodeports``, kubelet ``lif
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from plugbay.model.ids import PodUid
@@ -37,10 +37,12 @@ class HostPorts:
     def remove(self, pod: PodUid) -> None:
         self._taken.pop(pod, None)
 
-    def are_free(self, pod: Pod) -> bool:
+    def are_free(self, pod: Pod, *, ignoring: Collection[PodUid] = ()) -> bool:
         """Whether no other pod has a port that ``pod`` wants. Ports repeated inside a pod are no conflict."""
         wanted = host_ports(pod)
-        return not any(self._meet(wanted, taken) for uid, taken in self._taken.items() if uid != pod.uid)
+        return not any(
+            self._meet(wanted, taken) for uid, taken in self._taken.items() if uid != pod.uid and uid not in ignoring
+        )
 
     @staticmethod
     def _meet(wanted: Sequence[ContainerPort], taken: Sequence[ContainerPort]) -> bool:

@@ -67,9 +67,12 @@ class Ledger:
     def used(self) -> Amounts:
         return self._used
 
-    def used_beside(self, pod: PodUid) -> Amounts:
+    def used_beside(self, pods: Iterable[PodUid]) -> Amounts:
         """What all others need."""
-        return self._used - self._demands.get(pod, Counter())
+        used = self._used.copy()
+        for pod in pods:
+            used.subtract(self._demands.get(pod, Counter()))
+        return used
 
     def add(self, pod: PodUid, needed: Counter[str]) -> None:
         """Count a pod; harmless twice."""
