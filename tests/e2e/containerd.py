@@ -200,12 +200,29 @@ def _namespaces() -> Iterator[int]:
 def _kill_all_in(holder: int) -> None:
     """What is left although every pod is gone, so that no failed test leaves anything; returns when it has ended."""
     namespace = os.readlink(f"/proc/{holder}/ns/mnt")
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if int(process.name) != holder and os.readlink(process / "ns/mnt") == namespace:
-                with os.fdopen(os.pidfd_open(int(process.name))) as ending:
-                    os.kill(int(process.name), signal.SIGKILL)
-                    select.select([ending], [], [], READY_S)
+    parents = {int(each.name): _parent(each) for each in Path("/proc").glob("[0-9]*")}
+    doomed = {pid for pid in parents if pid != holder and _mount_namespace(pid) == namespace}
+    # Containers have mount namespaces of their own, and are children of those in ours.
+    while more := {pid for pid, parent in parents.items() if parent in doomed} - doomed:
+        doomed |= more
+    for pid in doomed:
+        with suppress(ProcessLookupError), os.fdopen(os.pidfd_open(pid)) as ending:
+            os.kill(pid, signal.SIGKILL)
+            select.select([ending], [], [], READY_S)
+
+
+def _parent(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:  # it has ended
+        return 0
+
+
+def _mount_namespace(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")
+    except OSError:
+        return ""
 
 
 async def _until_ready(socket: Path) -> None:
