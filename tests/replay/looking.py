@@ -21,7 +21,7 @@ from tests.replay.notebook import Notebook, counts
 from tests.replay.places import Places
 from tests.replay.recording import Json, Snapshot, ended_pods
 
-PATIENCE_S: Final = 0.5
+PATIENCE_S: Final = 5.0
 """How long to wait for the checkpoint to say what was recorded."""
 
 
