@@ -123,7 +123,7 @@ class Book:
 
     def of_units(self, units: Collection[DeviceId]) -> list[Use]:
         """The uses that have one of ``units``, another process's included."""
-        if self._journal.has_news:
+        if self.is_open and self._journal.has_news:
             with self._journal.alone():
                 self._learn(self._journal.read())
         return self._ledger.of_units(units)
@@ -144,12 +144,19 @@ class Book:
             self._ledger.put(use)
         return use
 
-    def answered(self, key: AssignmentKey) -> None:
-        """The kubelet is about to learn that the devices are its."""
+    def answered(self, key: AssignmentKey) -> bool:
+        """The kubelet is about to learn that the devices are its.
+
+        Returns:
+            False when it must not: another process took the call for a dead one's, and releases the devices.
+        """
         with self._writing():
+            use = self._ledger.get(key)
+            if use is None or use.phase is Phase.RELEASING:
+                return False
             self._journal.append(Answered(key))
-            if (use := self._ledger.get(key)) is not None and use.phase is Phase.ALLOCATING:
-                self._ledger.put(replace(use, phase=Phase.OPEN))
+            self._ledger.put(replace(use, phase=Phase.OPEN))
+        return True
 
     def change(self, use: Use) -> None:
         """This is known of a use now; it changes nothing in what it has and how far it has come."""

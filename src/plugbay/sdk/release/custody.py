@@ -17,6 +17,7 @@ from plugbay.errors import CheckpointUnread, DevicesNotReleased, PathUnusable
 from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.model.ids import DeviceId, PodUid, ResourceName
 from plugbay.model.releases import OperationId
+from plugbay.model.replicas import physical_id
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
 from plugbay.sdk.release.book import Book, Trouble
@@ -40,6 +41,7 @@ logger = logging.getLogger(__name__)
 PATIENCE_S: Final = 50.0
 """A kubelet waits for an Allocate without limit, and lets no other pod in meanwhile; our manager waits 60 s."""
 MOST_READINGS: Final = 4
+_OTHER_RELEASES: Final = "another process of this plugin releases them"
 
 
 class Custody:
@@ -114,7 +116,7 @@ class Custody:
         for units in by_pod.values():
             logger.info("%s: %s were given by a process that kept no journal", self.resource, ", ".join(units))
             with self.book.keeping():
-                self.book.answered(self.book.begin({unit: unit for unit in units}, life="").key)
+                self.book.answered(self.book.begin({unit: physical_id(unit) for unit in units}, life="").key)
 
     async def run(self) -> None:
         """Look for uses that are over, until cancelled."""
@@ -203,7 +205,8 @@ class Custody:
                     self._allocating.discard(use.key)
             if use is not None:
                 with self.book.keeping():
-                    self.book.answered(use.key)
+                    if not self.book.answered(use.key):
+                        raise DevicesNotReleased([*use.units], self.resource, _OTHER_RELEASES)
 
     def _not_going_on(self, units: Mapping[DeviceId, DeviceId]) -> Mapping[DeviceId, DeviceId]:
         """Those of ``units`` that are in no use that goes on in the hands of their pod."""
@@ -282,7 +285,7 @@ class Custody:
             raise DevicesNotReleased(wanted, self.resource, problem)
         with self.book.keeping():
             if not self.book.lose(use.key, wanted):
-                raise DevicesNotReleased(wanted, self.resource, "another process of this plugin releases them")
+                raise DevicesNotReleased(wanted, self.resource, _OTHER_RELEASES)
         logger.warning("%s: %s given without being released: %s", self.resource, ", ".join(wanted), problem)
 
     async def _end_in_time(self, use: Use, units: Collection[DeviceId]) -> None:

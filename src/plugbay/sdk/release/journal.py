@@ -60,6 +60,7 @@ class Journal:
         self._gate = -1
         self._size = 0
         self._file = (0, 0)
+        self._is_torn = False  # the last line, by whoever died in it or found the disk full
         self._is_current = False  # its keeper may have rewritten it, and somebody removed it
         self._thread = threading.Lock()  # flock(2) keeps processes apart, not the threads of one
 
@@ -145,7 +146,7 @@ class Journal:
             return Content(self._header, None, (), ())
         except OSError as error:
             raise PathUnusable(str(self.path), f"cannot read which devices are in use: {error.strerror}") from error
-        self._size = len(lines)
+        self._size, self._is_torn = len(lines), bool(lines) and not lines.endswith(b"\n")
         content = records.read(lines)
         for number in content.bad_lines:
             logger.error("%s: line %d is damaged and skipped: a use of devices may be forgotten", self.path, number)
@@ -155,7 +156,8 @@ class Journal:
         """Write records, `alone` and after a look for news; when it returns they survive this process."""
         if self._descriptor < 0 or not self._is_current:
             self._open()
-        self._write(b"".join(map(records.encode, written)))
+        lines = b"".join(map(records.encode, written))
+        self._write(b"\n" + lines if self._is_torn else lines)
 
     def sync(self) -> None:
         """Have what was appended on the disk."""
@@ -179,6 +181,7 @@ class Journal:
         while view:
             view = view[os.write(self._descriptor, view) :]
         self._size += len(lines)
+        self._is_torn = False
 
     def _open(self) -> None:
         if self._descriptor >= 0:
@@ -188,7 +191,6 @@ class Journal:
         opened = os.fstat(self._descriptor)
         self._file, self._size = (opened.st_dev, opened.st_ino), opened.st_size
         self._is_current = True
+        self._is_torn = bool(self._size) and os.pread(self._descriptor, 1, self._size - 1) != b"\n"
         if not self._size:
             self._write(records.encode(self._header))
-        elif os.pread(self._descriptor, 1, self._size - 1) != b"\n":  # torn by whoever wrote it last
-            self._write(b"\n")

@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from plugbay.errors import CheckpointUnread
+from plugbay.errors import CheckpointUnread, PathUnusable
 from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.release.owners import with_owners
@@ -56,17 +56,24 @@ class Sweep:
                     continue
                 await self._rest()
                 custody.is_urgent = False
-                await self._look(tasks)
+                try:
+                    await self._look(tasks)
+                except PathUnusable as error:  # a full disk, say: nothing is released that is not written down
+                    self._say(str(error))
 
     async def _take_over(self) -> None:
         """Wait until the process that releases has ended."""
         from plugbay.sdk.calls import in_thread
 
-        custody = self._custody
+        custody, backoff = self._custody, Backoff()
         logger.info("%s: another process of this plugin releases its devices, until it ends", custody.resource)
         while not custody.book.is_ours:
             await in_thread(custody.book.wait_to_take_over)
-            custody.book.take_over(custody.allocating)
+            try:
+                custody.book.take_over(custody.allocating)
+            except PathUnusable as error:
+                self._say(str(error))
+                await asyncio.sleep(backoff.next_delay_s())
         logger.info("%s: this process releases devices from now on", custody.resource)
 
     def _has_work(self) -> bool:
@@ -101,7 +108,10 @@ class Sweep:
         await custody.book.compact()
 
     async def _read_until_clear(self) -> None:
-        pods = await self._custody.shared.pod_lists.pods(newer_than_s=self._interval_s / 2)
+        newer_than_s = self._interval_s / 2
+        if (life := self._custody.book.life) is not None:  # an earlier kubelet's pods say nothing of this one's
+            newer_than_s = min(newer_than_s, asyncio.get_running_loop().time() - life.since)
+        pods = await self._custody.shared.pod_lists.pods(newer_than_s=newer_than_s)
         if await self._read(pods) and any(use.absences == 1 for use in self._custody.book.uses()):
             await asyncio.sleep(min(CONFIRM_S, self._interval_s / 4))
             await self._custody.shared.quiet.until_quiet()
@@ -115,9 +125,7 @@ class Sweep:
         try:
             reading = await custody.read(uses)
         except CheckpointUnread as error:
-            if error.problem != self._problem:
-                logger.warning("%s: nothing is released before it can be: %s", custody.resource, error)
-            self._problem = error.problem
+            self._say(str(error))
             return False
         self._problem = ""
         if custody.shared.quiet.begun != allocations or not custody.shared.quiet.is_quiet:
@@ -144,6 +152,12 @@ class Sweep:
                 self._custody.doubts[use.key] = doubt(use, reading)
         with self._custody.book.keeping():
             self._custody.book.change(learned)
+
+    def _say(self, problem: str) -> None:
+        """Once, however often it is met in a row."""
+        if problem != self._problem:
+            logger.warning("%s: nothing is released before it can be: %s", self._custody.resource, problem)
+        self._problem = problem
 
     # --- ends -------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,108 @@
+"""What a journal says after its disk was full, and to whom it belongs."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import PathUnusable
+from plugbay.model.assignments import Origin
+from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.sdk.release.book import Book, Trouble
+from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.uses import Phase
+
+GOPHER = ResourceName("example.com/gopher")
+
+
+def book(directory: Path, trouble: Trouble = Trouble.RAISED) -> Book:
+    return Book(Journal(directory, GOPHER, "boot"), GOPHER, trouble)
+
+
+@contextmanager
+def full_after(size: int) -> Iterator[None]:
+    """No file of this process can grow beyond ``size`` bytes, as if the disk were full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def units(*names: str) -> dict[DeviceId, DeviceId]:
+    return {DeviceId(name): DeviceId(name) for name in names}
+
+
+async def test_a_line_that_a_full_disk_has_torn_spoils_no_other(tmp_path: Path) -> None:
+    ours = book(tmp_path)
+    ours.open()
+    ours.begin(units("a"), "life")
+    with full_after(ours.path.stat().st_size + 20), pytest.raises(PathUnusable):
+        ours.begin(units("b"), "life")
+    ours.begin(units("c"), "life")
+    ours.close()
+    after = book(tmp_path)
+    after.open()
+    assert {unit for use in after.uses() for unit in use.units} == {"a", "c"}
+    after.close()
+
+
+async def test_a_line_torn_by_another_process_spoils_none_of_ours(tmp_path: Path) -> None:
+    ours = book(tmp_path)
+    ours.open()
+    ours.begin(units("a"), "life")
+    with ours.path.open("ab") as journal:
+        journal.write(b'0badcafe {"use":')
+    ours.begin(units("b"), "life")
+    assert {unit for use in ours.uses() for unit in use.units} == {"a", "b"}
+    ours.close()
+    after = book(tmp_path)
+    after.open()
+    assert {unit for use in after.uses() for unit in use.units} == {"a", "b"}
+    after.close()
+
+
+async def test_what_another_process_releases_is_not_given(tmp_path: Path) -> None:
+    """Three processes overlap: the first ends, and the third takes over before the second one has answered."""
+    second, third = book(tmp_path), book(tmp_path)
+    first = book(tmp_path)
+    first.open()
+    second.open()
+    use = second.begin(units("a"), "life")
+    first.close()
+    third.open()
+    [found] = third.uses()
+    assert (third.is_ours, found.phase) == (True, Phase.RELEASING)
+    assert not second.answered(use.key)
+    third.close_use(use.key)
+    assert not second.answered(use.key)
+    second.close()
+    third.close()
+
+
+async def test_answered_use_is_open_and_over_only_once(tmp_path: Path) -> None:
+    ours = book(tmp_path)
+    ours.open()
+    use = ours.begin(units("a"), "life")
+    assert ours.answered(use.key)
+    over = ours.end(use.key, Origin.SYNTHESISED)
+    assert over is not None
+    assert over.phase is Phase.RELEASING
+    ours.close()
+
+
+async def test_who_is_lazy_goes_on_beside_a_journal_that_cannot_be_opened(tmp_path: Path) -> None:
+    keeper = book(tmp_path)
+    keeper.open()
+    keeper.close()
+    keeper.path.with_suffix(".writing").unlink()
+    keeper.path.with_suffix(".writing").mkdir()
+    lazy = book(tmp_path, Trouble.LOGGED)
+    with pytest.raises(PathUnusable):
+        lazy.open()
+    assert lazy.of_units(units("a")) == []
