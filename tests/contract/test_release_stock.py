@@ -6,14 +6,14 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from plugbay import Assignment, Device, DevicePlugin, Origin, ReleasePolicy
+from plugbay import Assignment, Device, DevicePlugin, Origin, ReleasePolicy, Replicas
 from plugbay.errors import AdmissionError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.podresources import serve_pod_resources
@@ -115,19 +115,24 @@ def journal(root: Path) -> Path:
 
 async def until_seen(root: Path, *units: str) -> None:
     """Wait until a look at the checkpoint has found all these in use."""
+    await until_said(lambda: seen_units(root) >= set(units))
+
+
+async def until_said(condition: Callable[[], bool]) -> None:
+    """Wait until ``condition``, which something in the log of releases comes with."""
     looked = asyncio.Event()
     handler = logging.Handler()
     handler.emit = lambda record: looked.set()  # type: ignore[method-assign]
-    sweeps = logging.getLogger("plugbay.sdk.release.sweep")
-    sweeps.setLevel(logging.DEBUG)
-    sweeps.addHandler(handler)
+    releases = logging.getLogger("plugbay.sdk.release")
+    releases.setLevel(logging.DEBUG)
+    releases.addHandler(handler)
     try:
         async with asyncio.timeout(DEADLINE_S):
-            while not seen_units(root) >= set(units):
+            while not condition():
                 await looked.wait()
                 looked.clear()
     finally:
-        sweeps.removeHandler(handler)
+        releases.removeHandler(handler)
 
 
 def seen_units(root: Path) -> set[str]:
@@ -221,6 +226,80 @@ async def test_strict_refuses_what_it_cannot_see_and_lazy_gives_it(sockets: Path
             else:
                 await b.admit(pod("q"))
             assert gophers.told == []
+
+
+class Replicated(Gophers):
+    """One device that two containers may have."""
+
+    def discover(self) -> Sequence[Device]:
+        return [Device("g", sharing=Replicas(2))]
+
+
+def open_units(root: Path) -> set[str]:
+    return {unit for use in records.read(journal(root).read_bytes()).uses for unit in use.units}
+
+
+async def test_device_is_released_when_nobody_has_a_replica_of_it(sockets: Path) -> None:
+    gophers = Replicated("g::0", "g::1")
+    async with stock(sockets, gophers) as b:
+        await b.admit(pod("p"), pod("q"))
+        await until_seen(sockets, "g::0", "g::1")
+        await b.release("p")
+        await until_said(lambda: open_units(sockets) == {"g::1"})
+        assert gophers.told == []
+        await b.release("q")
+        await gophers.until_told("release g::1")
+        [assignment] = gophers.released
+        assert assignment.devices == ("g",)
+
+
+async def test_replicas_that_end_together_are_released_once(sockets: Path) -> None:
+    gophers = Replicated("g::0", "g::1")
+    async with stock(sockets, gophers) as b:
+        await b.admit(pod("p"), pod("q"))
+        await until_seen(sockets, "g::0", "g::1")
+        await b.release("p")
+        await b.release("q")
+        await until_said(lambda: not open_units(sockets))
+        assert [assignment.devices for assignment in gophers.released] == [("g",)]
+
+
+async def test_a_replica_is_not_given_while_its_device_is_released(sockets: Path) -> None:
+    gophers = Replicated("g::0", "g::1")
+    gophers.problem = "the drive does not answer"
+    async with stock(sockets, gophers) as b:
+        await b.admit(pod("p"), pod("q"))
+        await until_seen(sockets, "g::0", "g::1")
+        await b.release("p")
+        await until_said(lambda: open_units(sockets) == {"g::1"})
+        await b.release("q")
+        async with asyncio.timeout(DEADLINE_S):
+            await gophers.news.wait()
+        with pytest.raises(AdmissionError, match=r"g::0 of example.com/gopher before they are released"):
+            await b.admit(pod("r"))
+
+
+async def test_what_cannot_be_written_down_is_not_released(sockets: Path) -> None:
+    gophers = Gophers("a")
+    async with stock(sockets, gophers) as b:
+        await b.admit(pod("p"))
+        await until_seen(sockets, "a")
+        kept = journal(sockets).with_suffix(".kept")
+        journal(sockets).rename(kept)
+        journal(sockets).mkdir()
+        await b.release("p")
+        said: list[str] = []
+        handler = logging.Handler(logging.WARNING)
+        handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+        logging.getLogger("plugbay.sdk.release").addHandler(handler)
+        try:
+            await until_said(lambda: any("which devices are in use" in each for each in said))
+        finally:
+            logging.getLogger("plugbay.sdk.release").removeHandler(handler)
+        assert gophers.told == []
+        journal(sockets).rmdir()
+        kept.rename(journal(sockets))
+        await gophers.until_told("release a")
 
 
 # --- kills ----------------------------------------------------------------------------------------------------------

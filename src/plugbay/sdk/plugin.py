@@ -102,8 +102,8 @@ class DevicePlugin:
 
         A kubelet does not tell: there the end is concluded from its checkpoint, which ``assignment.origin`` says.
         Called again when it raised or took too long, and perhaps after a restart although it had succeeded: act once
-        per ``assignment.key``, or so that twice does no harm. Devices may be gone by now. Of a device with replicas,
-        others may still have a share. Raise `CannotRelease` for what will never work.
+        per ``assignment.key``, or so that twice does no harm. Devices may be gone by now. A device with replicas is
+        released when nobody has a share of it any more. Raise `CannotRelease` for what will never work.
         """
         raise NotImplementedError
 

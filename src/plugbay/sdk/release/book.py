@@ -128,6 +128,10 @@ class Book:
                 self._learn(self._journal.read())
         return self._ledger.of_units(units)
 
+    def sharing(self, devices: Collection[DeviceId], *phases: Phase) -> list[Use]:
+        """The uses in one of ``phases`` that have one of ``devices``, be it through another replica."""
+        return [use for use in self._ledger if use.phase in phases and not set(use.units.values()).isdisjoint(devices)]
+
     # --- changes: each takes in first what another process has written, so that none undoes the other's ------------
 
     def begin(self, units: Mapping[DeviceId, DeviceId], life: str) -> Use:

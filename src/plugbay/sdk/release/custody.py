@@ -191,6 +191,7 @@ class Custody:
         with self.shared.quiet.allocating():
             if stale := self.book.of_units(units):
                 await self._clear(stale, units)
+            await self._wait_for_releases(units)
             use = self._begin(self._not_going_on(units) if stale else units)
             try:
                 yield
@@ -226,7 +227,10 @@ class Custody:
     def _forget(self, use: Use | None) -> None:
         if use is not None:
             with self.book.keeping():
-                self.book.close_use(use.key)
+                if self.ends.owes(use):
+                    self.book.end(use.key, Origin.SYNTHESISED)
+                else:
+                    self.book.close_use(use.key)
 
     async def _clear(self, stale: list[Use], units: Collection[DeviceId]) -> None:
         """See that each of ``stale`` goes on, is released, or is allowed to be neither."""
@@ -254,6 +258,14 @@ class Custody:
                 case Finding.CONTRADICTORY:
                     self._cannot_clear(use, units, "the kubelet's checkpoint lists some of the devices given together")
 
+    async def _wait_for_releases(self, units: Mapping[DeviceId, DeviceId]) -> None:
+        """Until none runs of the devices behind ``units``, those of other replicas included."""
+        tried: set[AssignmentKey] = set()
+        devices = frozenset(units.values())
+        while over := [use for use in self.book.sharing(devices, Phase.RELEASING) if use.key not in tried]:
+            tried.add(over[0].key)
+            await self._end_in_time(over[0], units)
+
     async def _findings(
         self, uses: list[Use], wanted: Collection[DeviceId]
     ) -> tuple[Mapping[AssignmentKey, Finding], Reading]:
@@ -280,11 +292,11 @@ class Custody:
         raise CheckpointUnread(f"{MOST_READINGS} readings of it disagree")
 
     def _cannot_clear(self, use: Use, units: Collection[DeviceId], problem: str) -> None:
-        wanted = [unit for unit in use.units if unit in units]
+        wanted = _wanted(use, units)
         if self._is_strict:
             raise DevicesNotReleased(wanted, self.resource, problem)
         with self.book.keeping():
-            if not self.book.lose(use.key, wanted):
+            if not self.book.lose(use.key, units):
                 raise DevicesNotReleased(wanted, self.resource, _OTHER_RELEASES)
         logger.warning("%s: %s given without being released: %s", self.resource, ", ".join(wanted), problem)
 
@@ -297,7 +309,7 @@ class Custody:
                 await self.ends.end(use.key, Origin.SYNTHESISED)
         except TimeoutError:
             problem = f"release() takes longer than {PATIENCE_S:g} s; it goes on"
-            raise DevicesNotReleased([unit for unit in use.units if unit in units], self.resource, problem) from None
+            raise DevicesNotReleased(_wanted(use, units), self.resource, problem) from None
         except Exception as error:  # an author's code may raise anything
             self._cannot_clear(use, units, f"release() failed: {error}")
 
@@ -333,3 +345,8 @@ class Custody:
         """The kubelet called Deallocate: what is in use of ``units`` is over."""
         self.has_calls = True
         await self.ends.deallocated(units, operation)
+
+
+def _wanted(use: Use, units: Collection[DeviceId]) -> list[DeviceId]:
+    """Which of ``units`` cannot be given because of ``use``; if none is part of it, it has them by other replicas."""
+    return [unit for unit in use.units if unit in units] or list(units)

@@ -40,10 +40,16 @@ class Ends:
         self._hooks = hooks
         self._mode = None if plugin.modes is None else plugin.modes.mode(plugin.resource_name)
         self._released: set[DeviceId] = set()
+        self._owed: frozenset[DeviceId] = frozenset()  # what a release has left to who had another share
+        self._cleaning: dict[AssignmentKey, frozenset[DeviceId]] = {}  # of running releases: what each gives back
 
     def given(self, units: Collection[DeviceId]) -> None:
         """``units`` are in use again."""
         self._released.difference_update(units)
+
+    def owes(self, use: Use) -> bool:
+        """Whether a release left a device of ``use`` to it that now is nobody else's."""
+        return bool(self._owed & self._nobody_elses(use))
 
     async def end(self, key: AssignmentKey, origin: Origin) -> None:
         """Have the use released, which is over; returns when it is, and whoever asks meanwhile waits too.
@@ -54,6 +60,8 @@ class Ends:
         over = self._book.end(key, origin)
         if over is None:
             return
+        if key not in self._cleaning:
+            self._cleaning[key] = self._nobody_elses(over)
         try:
             await self._hooks.once(OperationId(f"release {key}"), self._release, over.assignment())
         except Exception as error:
@@ -72,15 +80,27 @@ class Ends:
         if use.started and offers(self._plugin, "post_stop"):
             await self.stop(use, use.started)
         try:
-            if offers(self._plugin, "release"):
-                await call(self._plugin.release, assignment)
+            devices = self._cleaning[use.key]
+            if offers(self._plugin, "release") and (mine := _part_of(assignment, use, devices)):
+                await call(self._plugin.release, mine)
+            self._owed = self._owed.union(use.units.values()) - devices
         except CannotRelease:
             self._close(use)
+            raise
+        except BaseException:
+            del self._cleaning[use.key]  # decided anew when it is tried again
             raise
         self._close(use)
         logger.info("released %s: %s", assignment, "the kubelet says so" if use.origin is Origin.KUBELET else "gone")
 
+    def _nobody_elses(self, use: Use) -> frozenset[DeviceId]:
+        """The devices that are not another use's as well, through their replicas; the last of these gives them back."""
+        mine = frozenset(use.units.values())
+        others = [other for other in self._book.sharing(mine, *Phase) if other.key != use.key]
+        return mine.difference(*(self._cleaning.get(other.key, other.units.values()) for other in others))
+
     def _close(self, use: Use) -> None:
+        self._cleaning.pop(use.key, None)
         self.failures.pop(use.key, None)
         self._released.update(use.units)
         with self._book.keeping():
@@ -134,3 +154,10 @@ class Ends:
             operation, self._resource, devices=[behind.get(unit, unit) for unit in units], units=list(units)
         )
         return replace(made, origin=Origin.KUBELET)
+
+
+def _part_of(assignment: Assignment, use: Use, devices: Collection[DeviceId]) -> Assignment | None:
+    """What ``assignment`` says of ``devices``; None if these are none."""
+    units = tuple(unit for unit, device in use.units.items() if device in devices)
+    left = tuple(device for device in assignment.devices if device in devices)
+    return replace(assignment, devices=left, units=units) if left else None

@@ -47,6 +47,7 @@ class Sweep:
         custody = self._custody
         if not custody.book.is_ours:
             await self._take_over()
+        unwritten = ""
         custody.is_urgent = True  # what was found in the journal is not known to go on
         async with asyncio.TaskGroup() as tasks:
             while True:
@@ -58,8 +59,11 @@ class Sweep:
                 custody.is_urgent = False
                 try:
                     await self._look(tasks)
+                    unwritten = ""
                 except PathUnusable as error:  # a full disk, say: nothing is released that is not written down
-                    self._say(str(error))
+                    if str(error) != unwritten:
+                        logger.error("%s: nothing is released before it can be: %s", custody.resource, error)
+                    unwritten = str(error)
 
     async def _take_over(self) -> None:
         """Wait until the process that releases has ended."""
@@ -72,7 +76,7 @@ class Sweep:
             try:
                 custody.book.take_over(custody.allocating)
             except PathUnusable as error:
-                self._say(str(error))
+                logger.error("%s: %s", custody.resource, error)
                 await asyncio.sleep(backoff.next_delay_s())
         logger.info("%s: this process releases devices from now on", custody.resource)
 
@@ -125,7 +129,9 @@ class Sweep:
         try:
             reading = await custody.read(uses)
         except CheckpointUnread as error:
-            self._say(str(error))
+            if error.problem != self._problem:
+                logger.warning("%s: nothing is released before it can be: %s", custody.resource, error)
+            self._problem = error.problem
             return False
         self._problem = ""
         if custody.shared.quiet.begun != allocations or not custody.shared.quiet.is_quiet:
@@ -152,12 +158,6 @@ class Sweep:
                 self._custody.doubts[use.key] = doubt(use, reading)
         with self._custody.book.keeping():
             self._custody.book.change(learned)
-
-    def _say(self, problem: str) -> None:
-        """Once, however often it is met in a row."""
-        if problem != self._problem:
-            logger.warning("%s: nothing is released before it can be: %s", self._custody.resource, problem)
-        self._problem = problem
 
     # --- ends -------------------------------------------------------------------------------------------------------
 
