@@ -37,9 +37,7 @@ async def serve_http(
     except ModuleNotFoundError as error:
         if error.name != "h11":
             raise
-        raise UsageError(
-            "serving HTTP needs the package h11; install it with: pip install 'plugbay[metrics]'"
-        ) from error
+        raise UsageError("serving HTTP needs the package h11; install it with: pip install h11") from error
 
     connections: dict[asyncio.Task[None], Connection] = {}
     accepting = True
