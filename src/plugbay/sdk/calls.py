@@ -19,6 +19,19 @@ async def call(hook: Callable[..., Any], *arguments: object) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
+async def call_to_the_end(hook: Callable[..., Any], *arguments: object) -> Any:
+    """As `call`, but when cancelled it returns only after a plain hook, which nothing can stop, has ended."""
+    if inspect.iscoroutinefunction(hook):
+        return await hook(*arguments)
+    outcome = _started(hook, *arguments)
+    try:
+        answer = await asyncio.shield(outcome)
+    except asyncio.CancelledError:
+        await asyncio.wait([outcome])
+        raise
+    return await answer if inspect.isawaitable(answer) else answer
+
+
 async def given(find: Callable[[], Any]) -> Any:
     """What ``find`` gives: a list, an async iterator that nobody has read of, or something else.
 
@@ -35,6 +48,10 @@ async def in_thread(function: Callable[..., Any], *arguments: object) -> Any:
 
     The loop's executor will not do: hooks that hang would use up its threads, and keep the process from ending.
     """
+    return await _started(function, *arguments)
+
+
+def _started(function: Callable[..., Any], *arguments: object) -> asyncio.Future[Any]:
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Any] = loop.create_future()
     context = copy_context()
@@ -53,7 +70,7 @@ async def in_thread(function: Callable[..., Any], *arguments: object) -> Any:
             loop.call_soon_threadsafe(settle, outcome, value)
 
     threading.Thread(target=work, name=getattr(function, "__qualname__", "hook"), daemon=True).start()
-    return await outcome
+    return outcome
 
 
 def _set_result(outcome: asyncio.Future[Any], value: Any) -> None:

@@ -103,8 +103,8 @@ class Mode:
                 raise HardwareInUse(device, hardware, holders[hardware])
 
     @contextmanager
-    def using(self, devices: Iterable[DeviceId]) -> Iterator[None]:
-        """From here on ``devices`` are in use, unless the block fails: an Allocate call.
+    def using(self, devices: Iterable[DeviceId], *, undone_by: type[BaseException] = BaseException) -> Iterator[None]:
+        """From here on ``devices`` are in use, unless the block fails ``undone_by`` such an error: an Allocate call.
 
         Raises:
             HardwareInUse: see `check`.
@@ -114,7 +114,7 @@ class Mode:
         self._change(self._used | fresh)
         try:
             yield
-        except BaseException:  # cancelled too: the kubelet gave up, and takes the devices for free
+        except undone_by:  # by default cancelled too: the kubelet gave up, and takes the devices for free
             self._change(self._used - fresh)
             raise
 

@@ -22,7 +22,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
-from plugbay.sdk.calls import call
+from plugbay.sdk.calls import call, call_to_the_end
 from plugbay.sdk.plugin import DevicePlugin, gives_back, offers, options_of
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.settings import ReleaseSource
@@ -174,7 +174,9 @@ class PluginService:
             if not device.health.is_healthy:
                 raise UnknownDevice(self._plugin.resource_name, device.id, f"is {device.health}")
         async with contextlib.nullcontext() if self.custody is None else self.custody.allocate(self._units(devices)):
-            with contextlib.nullcontext() if mode is None else mode.using(devices):
+            # Who was cancelled may have begun: its devices are given back by a release.
+            undone_by = BaseException if self.custody is None else Exception
+            with contextlib.nullcontext() if mode is None else mode.using(devices, undone_by=undone_by):
                 edits = await self._edits_for(chosen)
         logger.info("allocated %s of %s", ", ".join(device.id for device in chosen), self._plugin.resource_name)
         return edits
@@ -191,7 +193,7 @@ class PluginService:
 
     async def _ask_for_edits(self, chosen: list[Device]) -> ContainerEdits:
         try:
-            edits = await call(self._plugin.allocate, chosen)
+            edits = await call_to_the_end(self._plugin.allocate, chosen)
         except PartialAllocationError as error:
             failed = unhealthy("AllocationFailed", error.problem)
             self._allocation_failed({device.id: failed for device in chosen if device.id in error.failed})

@@ -10,7 +10,7 @@ import pytest
 
 from plugbay import Device, DevicePlugin
 from plugbay.errors import InvalidDevice
-from plugbay.sdk.calls import call, in_thread
+from plugbay.sdk.calls import call, call_to_the_end, in_thread
 from plugbay.sdk.looks import discovered
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
@@ -21,6 +21,25 @@ async def test_plain_hook_runs_in_another_thread_with_our_context() -> None:
     thread, who = await call(lambda: (threading.current_thread(), WHO.get()))
     assert thread is not threading.main_thread()
     assert who == "us"
+
+
+async def test_call_that_is_cancelled_ends_after_its_hook() -> None:
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def hook() -> None:
+        begun.set()
+        assert may_end.wait(10)
+        ended.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        calling = tasks.create_task(call_to_the_end(hook))
+        assert await in_thread(begun.wait, 10)
+        calling.cancel()
+        assert not (await asyncio.wait([calling], timeout=0.05))[0]
+        may_end.set()
+        await asyncio.wait([calling])
+    assert calling.cancelled()
+    assert ended.is_set()
 
 
 async def test_async_hook_runs_on_the_loop() -> None:

@@ -70,6 +70,7 @@ class Custody:
         self._cleans = offers(plugin, "release")
         self.policy = plugin.release_policy
         self.doubts: dict[AssignmentKey, str] = {}
+        self._mode = None if plugin.modes is None else plugin.modes.mode(self.resource)
         self._hears_stops = offers(plugin, "post_stop")
         self._is_strict = self.policy is ReleasePolicy.STRICT and self._cleans
         trouble = Trouble.RAISED if self._is_strict else Trouble.LOGGED
@@ -83,7 +84,7 @@ class Custody:
         self._paths = paths
         self._resend = resend
         self._readings: Readings | None = None
-        self._allocating: set[AssignmentKey] = set()
+        self._allocating: dict[AssignmentKey, asyncio.Event] = {}  # each is set when it is over
 
     async def open(self, watches: Watches, stopping: asyncio.Event) -> None:
         """Take over what earlier processes have left; waits until it can, or is to stop, if the plugin insists on it.
@@ -105,6 +106,8 @@ class Custody:
         self._readings.life = self.book.life
         if self.book.is_ours:
             await self._adopt(self._readings)
+            if self._mode is not None:  # what is not released yet keeps its hardware, its pod being gone or not
+                self._mode.restore(unit for use in self.book.uses() for unit in use.units)
 
     async def _adopt(self, readings: Readings) -> None:
         """Take what the kubelet has given away and the journal does not know for in use: that of an older version."""
@@ -130,7 +133,7 @@ class Custody:
     @property
     def allocating(self) -> Collection[AssignmentKey]:
         """The uses whose Allocate is being answered."""
-        return self._allocating
+        return self._allocating.keys()
 
     def look_soon(self) -> None:
         self.is_urgent = True
@@ -189,6 +192,7 @@ class Custody:
             PathUnusable: nothing can be kept, and the plugin insists.
         """
         with self.shared.quiet.allocating():
+            await self._wait_for_allocates(units)
             if stale := self.book.of_units(units):
                 await self._clear(stale, units)
             await self._wait_for_releases(units)
@@ -203,7 +207,7 @@ class Custody:
                 self.ends.given(units)
                 self.stirred.set()
                 if use is not None:
-                    self._allocating.discard(use.key)
+                    self._allocating.pop(use.key).set()
             if use is not None:
                 with self.book.keeping():
                     if not self.book.answered(use.key):
@@ -220,7 +224,7 @@ class Custody:
         life = "" if self.book.life is None else self.book.life.id
         with self.book.keeping():
             use = self.book.begin(fresh, life)
-            self._allocating.add(use.key)
+            self._allocating[use.key] = asyncio.Event()
             return use
         return None
 
@@ -257,6 +261,16 @@ class Custody:
                     self._cannot_clear(use, units, doubt(use, reading))
                 case Finding.CONTRADICTORY:
                     self._cannot_clear(use, units, "the kubelet's checkpoint lists some of the devices given together")
+
+    async def _wait_for_allocates(self, units: Collection[DeviceId]) -> None:
+        """Until no other call for ``units`` runs: a kubelet that was restarted in its middle asks again."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while running := [use.key for use in self.book.of_units(units) if use.key in self._allocating]:
+                    await self._allocating[running[0]].wait()
+        except TimeoutError:
+            problem = f"an earlier allocate() takes longer than {PATIENCE_S:g} s"
+            raise DevicesNotReleased(list(units), self.resource, problem) from None
 
     async def _wait_for_releases(self, units: Mapping[DeviceId, DeviceId]) -> None:
         """Until none runs of the devices behind ``units``, those of other replicas included."""
