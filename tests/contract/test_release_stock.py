@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from plugbay import Assignment, Device, DevicePlugin, Origin, ReleasePolicy, Replicas
+from plugbay import Assignment, ContainerEdits, Device, DevicePlugin, Origin, ReleasePolicy, Replicas
 from plugbay.errors import AdmissionError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.podresources import serve_pod_resources
@@ -226,6 +227,60 @@ async def test_strict_refuses_what_it_cannot_see_and_lazy_gives_it(sockets: Path
             else:
                 await b.admit(pod("q"))
             assert gophers.told == []
+
+
+class Slow(Gophers):
+    """Its allocate() takes until `may_end`, the first time."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(*names)
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
+        is_first = not self.begun.is_set()
+        self.begun.set()
+        assert self.may_end.wait(DEADLINE_S)
+        self.told.append("allocated too late" if is_first else "allocated")
+        return ContainerEdits()
+
+
+async def test_device_of_a_call_that_was_given_up_is_released_after_its_hook(sockets: Path) -> None:
+    gophers = Slow("a")
+    async with bench(sockets, call_timeout_s=1.5) as b, served(gophers, sockets, interval_s=1000):
+        await b.counts(1, 1)
+        with pytest.raises(AdmissionError):
+            await b.admit(pod("p"))
+        assert gophers.begun.is_set()
+        with pytest.raises(AdmissionError):  # while allocate() of the first still runs
+            await b.admit(pod("q"))
+        assert gophers.told == []
+        gophers.may_end.set()
+        await b.admit(pod("r"))
+        assert gophers.told == ["allocated too late", "release a", "allocated"]
+
+
+async def test_kubelet_that_restarts_finds_nothing_released_in_use(sockets: Path) -> None:
+    """A new kubelet that has read the checkpoint drops a pod; for a minute that proves nothing, as it may still run."""
+    gophers = Gophers("a", "b")
+    async with served(gophers, sockets, 0.05) as server:
+        async with bench(sockets) as b:
+            await b.counts(2, 2)
+            await b.admit(pod("p"), pod("q"))
+            await until_seen(sockets, "a", "b")
+        assert server.custody is not None
+        async with bench(sockets) as b:
+            await b.counts(2, 2)
+            await b.release("q")
+            custody = server.custody
+            await until_said(
+                lambda: any("containers of pods that it refused" in each for each in custody.doubts.values())
+            )
+            with pytest.raises(AdmissionError, match="the kubelet started"):
+                await b.admit(pod("q2"))
+            assert open_units(sockets) == {"a", "b"}
+            assert gophers.told == []
+            [status, other] = cast("list[dict[str, Any]]", release_status(custody, "{:.0f}".format)["open"])
+            assert {status["waitsFor"].partition(" ")[0], other["waitsFor"].partition(" ")[0]} == {"its", "the"}
 
 
 class Replicated(Gophers):
