@@ -20,6 +20,9 @@ _ROUTES = ("kubelet", "watcher", "both")
 _RELEASES = ("auto", "kubelet", "synthesised", "off")
 """As `plugbay.sdk.release.settings.ReleaseSource`."""
 
+_SHORTEST_S = 0.1
+"""A look has a kubelet list its pods and write its checkpoint."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
@@ -85,9 +88,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--release-interval",
         metavar="TIME",
-        type=duration_s,
+        type=_interval_s,
         default=30.0,
-        help="how often to look at the checkpoint while devices are in use (default: 30s)",
+        help="how often to look at the checkpoint while devices are in use (default: 30s, at least 100ms)",
     )
     parser.add_argument(
         "--state-directory",
@@ -96,6 +99,12 @@ def add_parser(subparsers: Subparsers) -> None:
         help="where to keep which devices are in use (default: .plugbay in the kubelet's directory for plugins)",
     )
     add_ready_made_options(parser)
+
+
+def _interval_s(text: str) -> float:
+    if (interval_s := duration_s(text)) < _SHORTEST_S:
+        raise argparse.ArgumentTypeError(f"wants a time of 100ms or more, found {text!r}")
+    return interval_s
 
 
 def run(args: argparse.Namespace) -> int:

@@ -93,13 +93,15 @@ class Custody:
             watches: where to learn of new checkpoints.
         """
         self._readings = Readings(self._paths, self.resource, watches, resend=self._resend)
-        backoff = Backoff()
+        backoff, problem = Backoff(), ""
         while not stopping.is_set():
             try:
                 await asyncio.to_thread(self.book.open)
                 break
             except PathUnusable as error:
-                logger.error("%s: %s", self.resource, error)
+                if str(error) != problem:  # the same one over and over is one line in the log
+                    logger.error("%s: %s", self.resource, error)
+                problem = str(error)
                 if not self._is_strict:
                     return
             await wait_first(stopping.wait, timeout_s=backoff.next_delay_s())
