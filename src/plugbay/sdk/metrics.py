@@ -73,6 +73,19 @@ def plugin_metrics(servers: Iterable[PluginServer]) -> list[Metric]:
             "Looks for devices that gave no list.",
             ((_of(each), each.looks.failures) for each in served),
         ),
+        Metric(
+            "plugbay_assignments",
+            Kind.GAUGE,
+            "Assignments that are not over and done with, by how far they have come.",
+            _assignments(served),
+        ),
+        Metric("plugbay_releases_total", Kind.COUNTER, "Attempts to give devices back, by outcome.", _releases(served)),
+        Metric(
+            "plugbay_checkpoint_readings_total",
+            Kind.COUNTER,
+            "Times that a kubelet was made to write its checkpoint to see what is in use, by outcome.",
+            _readings(served),
+        ),
     ]
 
 
@@ -115,3 +128,25 @@ def _calls(served: Iterable[PluginServer]) -> _Samples:
     for each in served:
         for (method, outcome), taken in each.counted.calls.items():
             yield _of(each, method=method, outcome=outcome), taken
+
+
+def _assignments(served: Iterable[PluginServer]) -> _Samples:
+    for each in served:
+        if each.custody is not None:
+            counts = Counter(use.phase.value for use in each.custody.book.uses())
+            for phase in ("allocating", "open", "releasing"):  # as `Phase`, which other plugins do without
+                yield _of(each, phase=phase), counts[phase]
+
+
+def _releases(served: Iterable[PluginServer]) -> _Samples:
+    for each in served:
+        if each.custody is not None:
+            for outcome, count in each.custody.ends.counts.items():
+                yield _of(each, outcome=outcome), count
+
+
+def _readings(served: Iterable[PluginServer]) -> _Samples:
+    for each in served:
+        if each.custody is not None:
+            for outcome, count in each.custody.readings.items():
+                yield _of(each, outcome=outcome), count

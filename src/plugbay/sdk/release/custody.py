@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -54,6 +55,7 @@ class Custody:
     Attributes:
         book: what is in use.
         has_calls: whether the kubelet of now calls PostStopContainer or Deallocate, as far as is known.
+        readings: how many checkpoints were read, by outcome.
         last: the last reading or why there was none, and when that was, in the event loop's time.
         stirred: set when there may be something in use that was not before, or something to look at soon.
         is_urgent: whether to look soon: a kubelet has restarted, or a release has to be tried again.
@@ -77,6 +79,7 @@ class Custody:
         self.book = Book(Journal(Path(directory), self.resource, shared.boot), self.resource, trouble)
         self.shared = shared
         self.has_calls = False
+        self.readings = Counter({"ok": 0, "failed": 0})
         self.last: tuple[str, float] | None = None
         self.stirred = asyncio.Event()
         self.is_urgent = False
@@ -176,8 +179,10 @@ class Custody:
             reading = await self._readings.read([use.pod for use in uses if use.pod])
         except CheckpointUnread as error:
             self.last = error.problem, loop.time()
+            self.readings["failed"] += 1
             raise
         self.last = "", loop.time()
+        self.readings["ok"] += 1
         return reading
 
     # --- Allocate ---------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Whoever finds that a use is over comes here: a look at the checkpoint, an Alloca
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 from uuid import uuid4
@@ -30,10 +31,12 @@ class Ends:
 
     Attributes:
         failures: why releases failed, by the use.
+        counts: how many releases there were, by outcome; ``given_up`` will never work.
     """
 
     def __init__(self, plugin: DevicePlugin, book: Book, hooks: ReleaseHooks) -> None:
         self.failures: dict[AssignmentKey, str] = {}
+        self.counts = Counter({"ok": 0, "failed": 0, "given_up": 0})
         self._plugin = plugin
         self._resource = resource_of(plugin)
         self._book = book
@@ -85,11 +88,14 @@ class Ends:
                 await call(self._plugin.release, mine)
             self._owed = self._owed.union(use.units.values()) - devices
         except CannotRelease:
+            self.counts["given_up"] += 1
             self._close(use)
             raise
         except BaseException:
+            self.counts["failed"] += 1
             del self._cleaning[use.key]  # decided anew when it is tried again
             raise
+        self.counts["ok"] += 1
         self._close(use)
         logger.info("released %s: %s", assignment, "the kubelet says so" if use.origin is Origin.KUBELET else "gone")
 
