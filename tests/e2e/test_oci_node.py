@@ -80,6 +80,7 @@ def nothing_left(plugbay: Plugbay) -> Any:
     return check
 
 
+@pytest.mark.e2e
 @needs_private_machine
 async def test_pods_have_networks_ports_and_limits_and_survive_the_node(plugbay: Plugbay, nothing_left: Any) -> None:
     async with private_machine() as machine:
@@ -120,6 +121,7 @@ async def test_pods_have_networks_ports_and_limits_and_survive_the_node(plugbay:
             await process.wait()
 
 
+@pytest.mark.e2e
 @needs_private_machine
 async def test_what_a_network_cannot_do_is_refused_before_a_sandbox_is_made(
     plugbay: Plugbay, nothing_left: Any
