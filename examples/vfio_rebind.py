@@ -62,14 +62,15 @@ class PassThrough(DevicePlugin):
 
     def release(self, assignment: Assignment) -> None:
         for address in assignment.devices:
-            if driver_of(address) == VFIO:  # else it is unplugged, or back already
+            is_there = (PCI / "devices" / address).exists()
+            if is_there and driver_of(address) in (VFIO, ""):  # without one: a crash in the middle left it so
                 rebind(address, override="")
 
 
 def rebind(address: str, *, override: str) -> None:
     """Have the driver ``override`` drive a device; without one, whichever the kernel finds for it."""
     before = driver_of(address)
-    if before == override:
+    if override and before == override:
         return
     place = PCI / "devices" / address
     (place / "driver_override").write_text(f"{override}\n")  # before it is free, or another driver takes it

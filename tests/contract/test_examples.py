@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import runpy
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -14,7 +15,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from plugbay import Assignment
 from plugbay.kernel.watch import watch_paths
+from plugbay.model.assignments import AssignmentKey
+from plugbay.model.ids import DeviceId, ResourceName
 from tests.contract.fake_pci import OWN, VFIO, FakePci
 from tests.contract.private_machine import needs_private_machine, private_machine
 from tests.contract.test_oci_runtime import needs_fuse, why_not
@@ -236,6 +240,26 @@ spec:
     command: [sh, -c, '{script}']
     resources: {{limits: {{example.com/{resource}: 1}}}}
 """
+
+
+def test_vfio_rebind_gives_back_what_a_crash_has_left_without_a_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pci = FakePci(tmp_path, "0000:3b:00.0")
+    (pci.place / "driver").unlink()
+    (pci.place / "driver_override").write_text("vfio-pci\n")
+    monkeypatch.setenv("SYSFS", str(tmp_path))
+    example = runpy.run_path(str(EXAMPLES / "vfio_rebind.py"))
+    gone = "0000:99:00.0"
+    example["PassThrough"]().release(
+        Assignment(
+            key=AssignmentKey("1"),
+            resource=ResourceName("example.com/passthrough"),
+            devices=(DeviceId(pci.address), DeviceId(gone)),
+        )
+    )
+    assert (pci.place / "driver_override").read_text() == "\n"
+    assert (pci.pci / "drivers_probe").read_text() == pci.address
 
 
 @on_any_kubelet

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay import ContainerEdits, Device, DevicePlugin, health, resources, unhealthy
+from plugbay import Assignment, ContainerEdits, Device, DevicePlugin, health, resources, unhealthy
 from plugbay.errors import RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
@@ -186,6 +186,21 @@ async def test_devices_their_changes_and_transitions_are_counted(paths: KubeletP
     ]
     assert resource["kubeletRoot"] == str(paths.root)
     assert resource["discovery"]["last"]["problem"] == ""
+
+
+async def test_what_is_not_released_yet_is_counted(paths: KubeletPaths) -> None:
+    class Cleaned(Things):
+        def release(self, assignment: Assignment) -> None: ...
+
+    async with fake_kubelet(paths) as kubelet, served(paths, Cleaned("good"), Things("a", resource=OTHER)) as at:
+        plugins = [await kubelet.next_registration() for _ in range(2)]
+        [cleaned] = [each for each in plugins if each.registration.resource_name == NAME]
+        assert (await page(at, "/metrics")).value("plugbay_assignments", phase="open") == 0
+        await cleaned.client.allocate([DeviceId("good")])
+        metrics = await page(at, "/metrics")
+    assert metrics.value("plugbay_assignments", phase="open", resource_name=NAME) == 1
+    assert metrics.value("plugbay_releases_total", outcome="ok") == 0
+    assert metrics.samples("plugbay_checkpoint_readings_total", resource_name=OTHER) == {}
 
 
 async def test_failing_discovery_is_counted_and_told(paths: KubeletPaths) -> None:
