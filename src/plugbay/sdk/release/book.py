@@ -205,7 +205,7 @@ class Book:
             if use.phase is Phase.RELEASING and not self.is_ours:
                 return False
             left = use.without(units)
-            self._journal.append(Closed(key) if left is None else left)
+            # Not written: the use to come takes them over in one line (`records.read`), or they stay this one's.
             if left is None:
                 self._ledger.remove(key)
             else:
