@@ -290,8 +290,10 @@ async def test_vfio_rebind_gives_devices_back_to_their_driver(
             assert await logs(plugbay, "guest") == ["0000:3b:00.0", str(fake.pci / "drivers" / VFIO)]
             assert (await plugbay("pod", "delete", "guest")).code == 0
         async with watch_paths([fake.place / "driver"]) as changes, asyncio.timeout(DEADLINE_S):
-            while fake.history != [OWN, *["", VFIO, "", OWN] * 2]:
+            # The fake follows with a delay, and may miss that the device was its own driver's between the two pods.
+            while not (fake.history[-2:] == ["", OWN] and fake.history.count(VFIO) == 2):
                 await anext(changes)
+        assert fake.history[:5] in ([OWN, "", VFIO, "", OWN], [OWN, "", VFIO, "", VFIO])
 
 
 @on_any_kubelet
