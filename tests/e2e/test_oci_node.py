@@ -20,6 +20,8 @@ from tests.contract.test_cni_official import ASK_TCP, ASK_UDP, ECHO
 from tests.contract.test_oci_runtime import why_not
 
 ROOT = Path(__file__).parents[2]
+PYTHON = str(Path(sys.executable).resolve())
+"""In a container too, wherever the virtual environment lies: /tmp is the container's own."""
 NETWORKS = ROOT / "examples" / "cni"
 pytestmark = [pytest.mark.skipif(bool(why_not()), reason=why_not()), pytest.mark.timeout(120)]
 
@@ -91,7 +93,7 @@ async def test_pods_have_networks_ports_and_limits_and_survive_the_node(plugbay:
         ]
         limits = {"kubernetes.io/ingress-bandwidth": "10M", "kubernetes.io/egress-bandwidth": "8M"}
         async with node.up() as process:
-            await node.run("web", sys.executable, "-c", ECHO, annotations=limits, container={"ports": ports})
+            await node.run("web", PYTHON, "-c", ECHO, annotations=limits, container={"ports": ports})
             await node.run("client", "sleep", "600")
             await node.run("host", "sleep", "600", hostNetwork=True)
             for name in ("web", "client", "host"):
@@ -102,7 +104,7 @@ async def test_pods_have_networks_ports_and_limits_and_survive_the_node(plugbay:
             on_host = (await node.pod("host"))["status"]
             assert on_host["podIP"] == on_host["hostIP"]
             assert len(await machine.shapers()) == 2
-            assert await node.exec("client", sys.executable, "-c", ASK_TCP, ip, "80") == (0, "GOPHER\n", "")
+            assert await node.exec("client", PYTHON, "-c", ASK_TCP, ip, "80") == (0, "GOPHER\n", "")
             assert await machine.python(ASK_TCP, "127.0.0.1", "8080") == "GOPHER\n"
             assert await machine.python(ASK_UDP, "127.0.0.1", "5353") == "GOPHER\n"
             links = await node.exec("host", "ls", "/sys/class/net")
