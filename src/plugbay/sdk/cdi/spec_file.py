@@ -36,6 +36,7 @@ class SpecFile:
         self.path = directory / f"{name}{Format.JSON.value}"
         self._held = -1
         self._text = ""
+        self._has_written = False
 
     def load(self) -> Spec | None:
         """What an earlier run, or another process, has left there; None if it is of no use."""
@@ -45,9 +46,10 @@ class SpecFile:
             return None
 
     def write(self, spec: Spec) -> bool:
-        """Have the file hold ``spec``; returns whether it had to be written.
+        """Have the file hold ``spec``; returns whether it was written, which it need not be.
 
-        Whoever reads sees the old file or the new one, whole.
+        Whoever reads sees the old file or the new one, whole. The first time it is taken over from whoever has it;
+        later a process that has taken it over keeps it, as it is the newer one.
 
         Raises:
             PathUnusable: it cannot be written; nothing was changed.
@@ -57,10 +59,14 @@ class SpecFile:
             return False
         try:
             self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            self._replace(text)
+            with _turn(self.path.parent):  # nobody takes it over between the question and the answer
+                if self._has_written and self.is_another_process():
+                    return False
+                self._replace(text)
         except OSError as error:
             raise PathUnusable(str(self.path), f"cannot be written: {error.strerror}") from error
         self._text = text
+        self._has_written = True
         return True
 
     def is_intact(self) -> bool:
@@ -81,15 +87,14 @@ class SpecFile:
         with contextlib.suppress(FileNotFoundError):
             if is_ours:
                 self.path.unlink()
-        self.close()
+        self._let_go()
         self._text = ""
         return is_ours
 
     def close(self) -> None:
-        """Leave the file as it is, held by nobody."""
-        if self._held >= 0:
-            os.close(self._held)
-        self._held = -1
+        """Leave the file as it is, held by nobody; a later `write` takes it over again."""
+        self._let_go()
+        self._has_written = False
 
     def _replace(self, text: str) -> None:
         descriptor, temporary = tempfile.mkstemp(prefix="spec.", suffix=".tmp", dir=self.path.parent)
@@ -104,8 +109,13 @@ class SpecFile:
                 os.unlink(temporary)
             os.close(descriptor)
             raise
-        self.close()
+        self._let_go()
         self._held = descriptor
+
+    def _let_go(self) -> None:
+        if self._held >= 0:
+            os.close(self._held)
+        self._held = -1
 
     def _is_ours(self) -> bool:
         if self._held < 0:
@@ -128,13 +138,25 @@ def left_files(directory: Path) -> Iterator[tuple[Path, ResourceName]]:
             yield path, ResourceName(resource)
 
 
+@contextlib.contextmanager
+def _turn(directory: Path) -> Iterator[None]:
+    """One process of ours at a time changes who has a file."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _is_held(path: Path) -> bool:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Shared: who has it holds it alone, and two that ask at once do not take each other for that.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:

@@ -1,0 +1,52 @@
+"""Who has a spec file when two processes of one plugin run side by side."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+from plugbay.cdi.names import Kind
+from plugbay.cdi.spec import Device, Edits, Spec
+from plugbay.model.ids import ResourceName
+from plugbay.sdk.cdi.spec_file import SpecFile, left_files
+
+RESOURCE = ResourceName("example.com/gopher")
+
+
+def spec(name: str) -> Spec:
+    return Spec("0.3.0", "example.com/gopher", devices=(Device(name, edits=Edits(env=("A=1",))),))
+
+
+def spec_file(directory: Path) -> SpecFile:
+    return SpecFile(directory, Kind("example.com", "gopher"), RESOURCE)
+
+
+def test_the_newer_process_keeps_what_it_took_over(tmp_path: Path) -> None:
+    older, newer = spec_file(tmp_path), spec_file(tmp_path)
+    assert older.write(spec("g1"))
+    assert newer.write(spec("g2"))
+    assert not older.write(spec("g3")), "it looked for devices again just then"
+    assert newer.load() == spec("g2")
+    assert not older.remove()
+    assert not older.write(spec("g3")), "not having devices for a while makes it no newer"
+    assert newer.load() == spec("g2")
+    newer.close()
+
+
+def test_the_older_process_takes_the_file_back_when_the_newer_has_ended(tmp_path: Path) -> None:
+    older, newer = spec_file(tmp_path), spec_file(tmp_path)
+    older.write(spec("g1"))
+    newer.write(spec("g2"))
+    newer.close()
+    assert older.write(spec("g1"))
+    assert older.load() == spec("g1")
+    older.close()
+
+
+def test_two_that_ask_at_once_who_has_a_file_do_not_take_each_other_for_that(tmp_path: Path) -> None:
+    dead = spec_file(tmp_path)
+    dead.write(spec("g1"))
+    dead.close()
+    with dead.path.open() as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        assert list(left_files(tmp_path)) == [(dead.path, RESOURCE)]
