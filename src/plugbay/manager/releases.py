@@ -24,7 +24,7 @@ from plugbay.manager.release_counts import ReleaseCounts
 from plugbay.manager.release_notices import ReleaseNotice, ReleaseNotices
 from plugbay.manager.release_queue import Outcome, Pending, ReleaseQueue
 from plugbay.manager.release_rules import DEFAULT_LIMITS, Exhaustion, Unconfirmed
-from plugbay.manager.state import Live, ManagerState, Resource, Stopped
+from plugbay.manager.state import Expired, Live, ManagerState, Resource, Stopped
 from plugbay.manager.store import Change, DeleteOperations, SaveEnd, SaveOperation, Store, Stored
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.releases import OperationId, ReleaseReason
@@ -104,7 +104,7 @@ class Releases:
         if not self._is_enabled:
             return False
         match resource.endpoint:
-            case Live(options=options) | Stopped(options=options):
+            case Live(options=options) | Stopped(options=options) | Expired(options=options) if options is not None:
                 return is_asked_for(kind, options)
             case _:
                 return True

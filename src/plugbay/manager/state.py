@@ -67,7 +67,13 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The plugin did not come back in time, or only assignments name the resource."""
+    """The plugin did not come back in time, or only assignments name the resource.
+
+    Attributes:
+        options: the plugin's last, if there was one since we run.
+    """
+
+    options: PluginOptions | None = None
 
 
 EndpointState = Live | Stopped | Restored | Expired
@@ -174,7 +180,7 @@ class Resource:
 
     def expire(self) -> None:
         """The plugin did not come back: the resource counts nothing; claims stay."""
-        self.endpoint = Expired()
+        self.endpoint = Expired(self.endpoint.options if isinstance(self.endpoint, Live | Stopped) else None)
         self.expired_table = self.listed
         self.table = None
         self.claimed = 0
