@@ -30,6 +30,13 @@ def add_release_options(parser: CommandParser) -> None:
         help=f"{about}when to stop asking a plugin that does not confirm (default: %(default)s)",
     )
     parser.add_argument(
+        "--release-attempts",
+        metavar="N",
+        type=int,
+        default=1000,
+        help=f"{about}after how many attempts to stop asking, if that is sooner (default: %(default)s)",
+    )
+    parser.add_argument(
         "--on-release-give-up",
         choices=("free", "quarantine"),
         default="free",
@@ -57,8 +64,11 @@ def release_limits(args: argparse.Namespace) -> ReleaseLimits:
         raise UsageError("--release-wait cannot be below zero")
     if args.release_give_up <= 0:
         raise UsageError("--release-give-up has to be above zero")
+    if args.release_attempts < 1:
+        raise UsageError("--release-attempts has to be above zero")
     return ReleaseLimits(
         wait_s=args.release_wait,
+        max_attempts=args.release_attempts,
         max_age_s=args.release_give_up,
         on_exhaustion=Exhaustion(args.on_release_give_up),
         on_unconfirmed=Unconfirmed(args.on_unconfirmed_post_stop),
