@@ -225,10 +225,13 @@ class Stream(DevicePlugin):
     def __init__(self) -> None:
         self.lists: asyncio.Queue[list[str] | Exception | None] = asyncio.Queue()
         self.starts = 0
+        self.started_twice = asyncio.Event()
         self.closed = 0
 
     async def discover(self) -> AsyncIterator[Iterable[Device]]:
         self.starts += 1
+        if self.starts == 2:
+            self.started_twice.set()
         try:
             while (names := await self.lists.get()) is not None:
                 if isinstance(names, Exception):
@@ -296,10 +299,11 @@ async def test_refresh_starts_a_generator_anew(paths: KubeletPaths) -> None:
     async with served(stream, paths) as (kubelet, _):
         await kubelet.until_devices("a")
         stream.refresh()
+        async with asyncio.timeout(DEADLINE_S):
+            await stream.started_twice.wait()
         stream.lists.put_nowait(["b"])
         await kubelet.until_devices("b")
-    assert stream.starts in (1, 2)  # the list may have come before the refresh did
-    assert stream.closed == stream.starts
+    assert (stream.starts, stream.closed) == (2, 2)
 
 
 async def test_generator_of_devices_makes_one_list(paths: KubeletPaths) -> None:

@@ -8,6 +8,10 @@ def test_delays_double_up_to_the_limit_with_jitter() -> None:
         assert expected * 0.5 <= backoff.next_delay_s() <= expected * 1.5
 
 
+def test_many_nodes_do_not_retry_together() -> None:
+    assert len({Backoff().next_delay_s() for _ in range(100)}) > 90
+
+
 def test_reset_starts_over() -> None:
     backoff = Backoff()
     for _ in range(10):

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plugbay.topology import merge as merging
 from plugbay.topology.hints import DONT_CARE, IMPOSSIBLE, Hint, Hints
-from plugbay.topology.masks import Fitness, closeness, mask_of, narrowness
+from plugbay.topology.masks import Fitness, Mask, closeness, mask_of, narrowness
 from plugbay.topology.merge import hint_lists, merge
 from plugbay.topology.policies import Kind, TopologyPolicy, Verdict
 from tests.unit.topology.literal_merge import literal_merge
@@ -135,3 +136,12 @@ def test_silence_and_impossibility_are_hints_too() -> None:
         (IMPOSSIBLE,),
         (hint(0, preferred=True),),
     ]
+
+
+@given(*[st.sets(st.integers(0, 255), min_size=1, max_size=12)] * 2)
+def test_sets_that_are_parted_meet_as_their_pairs_do(some: set[int], others: set[int]) -> None:
+    """The short way is for sets that are larger than those of the other tests; here all are parted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "_FEW_PAIRS", 1)
+        met = merging._meets({Mask(each) for each in some}, {Mask(each) for each in others})
+    assert met == {one & other for one in some for other in others}
