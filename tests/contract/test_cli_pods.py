@@ -210,3 +210,24 @@ async def test_delete_without_grace_or_force_gives_a_second(plugbay: Plugbay) ->
         )
         shown = await plugbay("pod", "get", "web", "-o", "json")
         assert json.loads(shown.out)["metadata"]["deletionGracePeriodSeconds"] == 1
+
+
+async def test_delete_passes_the_grace_period_on(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        await plugbay("pod", "run", "web", "--", "sh", "-c", STUBBORN)
+        await plugbay.until_running("web")
+        assert (await plugbay("pod", "delete", "web", "--grace-period=77", "--wait=false")).code == 0
+        shown = await plugbay("pod", "get", "web", "-o", "json")
+        assert json.loads(shown.out)["metadata"]["deletionGracePeriodSeconds"] == 77
+        assert (await plugbay("pod", "delete", "web", "--force")).code == 0
+
+
+async def test_logs_of_the_run_before(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        script = "echo run; test -e $0 && exec sleep 1000; touch $0; exit 1"
+        await plugbay("pod", "run", "web", "--restart=OnFailure", "--", "sh", "-c", script, str(plugbay.root / "flag"))
+        while (await plugbay("pod", "logs", "web", "--previous")).code:
+            refused = await plugbay("pod", "logs", "web", "--previous")
+            assert refused.code == 0 or "previous terminated container" in refused.err
+        assert await plugbay("pod", "logs", "web", "-f", "--previous") == (0, "run\n", "")
+        assert (await plugbay("pod", "delete", "web", "--force")).code == 0

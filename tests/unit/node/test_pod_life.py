@@ -101,6 +101,19 @@ LIVES = [
     Life("fails once", pod(policy=NEVER), (("create", "Running c:+"), ("finish c 3", "Failed c:3"))),
     Life("is killed from outside", pod(policy=NEVER), (("create", "Running c:+"), ("finish c 137", "Failed c:137"))),
     Life(
+        "ran long enough to be forgiven",
+        pod(policy=ON_FAILURE),
+        (
+            ("create", "Running c:+"),
+            ("finish c 1", "Running c:+*1"),
+            ("finish c 1", "Running c:CrashLoopBackOff*1"),
+            ("advance 10", "Running c:+*2"),
+            ("run on 601", "Running c:+*2"),
+            ("finish c 1", "Running c:+*3"),
+            ("delete", GONE),
+        ),
+    ),
+    Life(
         "fails until it succeeds",
         pod(policy=ON_FAILURE),
         (
@@ -311,6 +324,8 @@ class Player:
                 self._node.runtime.finish(instance, int(code))
             case ["advance", seconds]:
                 await self._node.when(lambda: self._node.clock.sleepers > 0)
+                self._node.clock.advance(float(seconds))
+            case ["run", "on", seconds]:  # nobody waits for that
                 self._node.clock.advance(float(seconds))
             case ["device", "fails"]:
                 ill = {ContainerName("c"): {GOPHER: {DeviceId("g1"): HealthState.UNHEALTHY}}}

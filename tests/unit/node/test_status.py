@@ -101,6 +101,11 @@ def test_conditions_of_a_succeeded_pod() -> None:
     assert conditions(record(Stage.ENDED, (APP, DONE)))["Ready"] == ("False", "PodCompleted")
 
 
+def test_conditions_of_a_failed_pod() -> None:
+    found = conditions(record(Stage.ENDED, (APP, FAILED)))
+    assert (found["Ready"], found["ContainersReady"]) == (("False", "PodFailed"), ("False", "PodFailed"))
+
+
 def test_a_running_pod_is_ready_since_its_last_start() -> None:
     later = Running(ContainerId("c_1"), T0 + timedelta(minutes=1))
     status: Any = pod_status(record(Stage.ACTIVE, (APP, RUNS), (APP, later)), runtime="process")

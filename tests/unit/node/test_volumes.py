@@ -57,6 +57,28 @@ def test_a_host_path_must_be_what_it_is_said_to_be(tmp_path: Path, kind: HostPat
         Volumes(tmp_path).prepare(pod(HostPath(str(path), kind)))
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_file"),
+    [
+        (HostPathType.DIRECTORY, True),
+        (HostPathType.DIRECTORY_OR_CREATE, True),
+        (HostPathType.FILE, False),
+        (HostPathType.FILE_OR_CREATE, False),
+        (HostPathType.SOCKET, True),
+        (HostPathType.CHAR_DEVICE, True),
+        (HostPathType.BLOCK_DEVICE, True),
+    ],
+)
+def test_a_host_path_of_another_kind_is_refused(tmp_path: Path, kind: HostPathType, is_file: bool) -> None:
+    path = tmp_path / "there"
+    if is_file:
+        path.touch()
+    else:
+        path.mkdir()
+    with pytest.raises(VolumeUnusable, match="hostPath type check failed"):
+        Volumes(tmp_path).prepare(pod(HostPath(str(path), kind)))
+
+
 def test_host_paths_of_every_kind_are_found(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "socket"))
