@@ -51,15 +51,6 @@ class ProcessStat:
         return self.state in _ENDED
 
 
-def read_boot_id(proc_root: Path) -> str:
-    """A text that differs for each boot of the machine.
-
-    Raises:
-        OSError: ``proc_root`` is no proc file system.
-    """
-    return _read(proc_root / "sys/kernel/random/boot_id").strip()
-
-
 def read_stat(pid: int, *, proc_root: Path) -> ProcessStat | None:
     """The process that has ``pid`` now, a zombie too; None when there is none."""
     try:

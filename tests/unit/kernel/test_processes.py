@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plugbay.kernel.boot import read_boot_id
 from plugbay.kernel.processes import (
     ProcessIdentity,
     ProcessStat,
     is_running,
     kill_session,
     parse_stat,
-    read_boot_id,
     read_stat,
     session_members,
     signal_group,

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import RpcFailed
-from plugbay.kernel.boot import boot_id
+from plugbay.kernel.boot import read_boot_id
 from plugbay.sdk.release.settings import ReleaseSettings
 
 if TYPE_CHECKING:
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.model.podresources import PodResources
+
+_PROC: Final = Path("/proc")
 
 
 class Quiet:
@@ -58,7 +61,7 @@ class Shared:
 
     def __init__(self, settings: ReleaseSettings, paths: KubeletPaths) -> None:
         self.settings = settings
-        self.boot = boot_id()
+        self.boot = read_boot_id(_PROC)
         self.quiet = Quiet()
         self.pod_lists = PodLists(paths, self.quiet)
 

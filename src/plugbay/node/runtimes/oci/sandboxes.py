@@ -27,10 +27,10 @@ from plugbay.errors import (
     PlugbayError,
     SandboxFailed,
 )
+from plugbay.kernel.boot import read_boot_id
 from plugbay.kernel.cgroups import remove_cgroup
 from plugbay.kernel.files import write_durably
 from plugbay.kernel.netns import is_netns, make_netns, remove_netns
-from plugbay.kernel.processes import read_boot_id
 from plugbay.model.ids import PodUid
 from plugbay.node.network import PodNetwork, pod_args
 from plugbay.node.network_request import capabilities_of

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound
+from plugbay.kernel.boot import read_boot_id
 from plugbay.kernel.processes import (
     ProcessIdentity,
     is_running,
     kill_session,
-    read_boot_id,
     read_stat,
     signal_group,
     wait_end,
