@@ -440,11 +440,25 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("script", ["echo $$; sleep 600; true", "echo $$; set -m; sleep 600 & wait"])
-async def test_a_command_ends_with_the_node_that_runs_it(state_dir: Path, spec: ContainerSpec, script: str) -> None:
+GROUPS = """
+import os, subprocess
+child = subprocess.Popen(["sleep", "600"], process_group=0)
+print(os.getpid(), flush=True)
+child.wait()
+"""
+SLEEPERS = {
+    "one group": ("sh", "-c", "echo $$; sleep 600; true"),
+    "a group of its own": (sys.executable, "-c", GROUPS),  # as job control makes them
+}
+
+
+@pytest.mark.parametrize("command", SLEEPERS.values(), ids=SLEEPERS)
+async def test_a_command_ends_with_the_node_that_runs_it(
+    state_dir: Path, spec: ContainerSpec, command: tuple[str, ...]
+) -> None:
     async with runtime_on(state_dir) as runtime:
         state = await runtime.start(spec)
-        argv = (sys.executable, "-c", PROMPT, str(state_dir), state.id, "sh", "-c", script)
+        argv = (sys.executable, "-c", PROMPT, str(state_dir), state.id, *command)
         node = await asyncio.create_subprocess_exec(*argv, stdout=subprocess.PIPE)
         assert node.stdout is not None
         leader = int(await node.stdout.readline())
@@ -478,14 +492,14 @@ async def test_a_command_does_not_outlive_its_wrapper(state_dir: Path, spec: Con
         assert stat is None or stat.has_ended
 
 
-@pytest.mark.parametrize("script", ["echo $$; sleep 600; true", "echo $$; set -m; sleep 600 & wait"])
+@pytest.mark.parametrize("command", SLEEPERS.values(), ids=SLEEPERS)
 async def test_a_command_whose_wrapper_and_node_were_killed_is_ended_by_the_next(
-    state_dir: Path, spec: ContainerSpec, script: str
+    state_dir: Path, spec: ContainerSpec, command: tuple[str, ...]
 ) -> None:
     async with runtime_on(state_dir) as runtime:
         state = await runtime.start(spec)
         wrapper = processes_of(state_dir, state.id)["wrapper"]
-        argv = (sys.executable, "-c", PROMPT, str(state_dir), state.id, "sh", "-c", script)
+        argv = (sys.executable, "-c", PROMPT, str(state_dir), state.id, *command)
         node = await asyncio.create_subprocess_exec(*argv, stdout=subprocess.PIPE)
         assert node.stdout is not None
         leader = int(await node.stdout.readline())
