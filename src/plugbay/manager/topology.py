@@ -133,7 +133,12 @@ class TopologyManager:
                     await part.allocate(container, affinities.get(container.name, ANYWHERE))
 
     def forget(self, pod: PodUid) -> None:
-        """The pod has ended. Harmless twice."""
+        """The pod has ended. Harmless twice.
+
+        A kubelet forgets a container's affinity sooner, with its last instance that was made since the kubelet runs.
+        Nobody can tell: an instance is made here only when it has all its devices, which it keeps, so `supply` is
+        never asked about one that was made since we run.
+        """
         self._affinities.pop(pod, None)
 
     def _groups(self, parts: Sequence[PodPart]) -> Iterable[Sequence[PodPart]]:

@@ -29,7 +29,7 @@ from plugbay.topology.hints import Hint, Hints
 from plugbay.topology.masks import Mask, mask_of
 from plugbay.topology.settings import TopologySettings
 from plugbay.wire.plugin_server import PreferenceRequest
-from tests.contract.bench_manager import GOPHER, OTHER, Bench, Gate, bench, container, never, pod, rejection
+from tests.contract.bench_manager import APP, GOPHER, OTHER, Bench, Gate, bench, container, never, pod, rejection
 
 MISALIGNED = "Resources cannot be allocated with Topology locality"
 STRICT = ("restricted", "single-numa-node")
@@ -452,6 +452,20 @@ async def test_what_devices_refuse_is_given_back_to_another_provider(sockets: Pa
             await b.manager.admit(pod("p", container("x"), container("y", other=1)))
         assert cores.asked == ["x", "y"]
         assert cores.free == {0, 1}
+
+
+@pytest.mark.parametrize(("policy", "device"), [("restricted", "b"), ("none", "a")])
+async def test_container_of_before_gets_its_devices_where_the_pod_was_admitted_to(
+    sockets: Path, policy: str, device: str
+) -> None:
+    """Its process outlived a restart, and it is made anew: nobody has forgotten the affinity by then (spec 5.10)."""
+    async with bench(sockets, hint_providers=[Cores([1])], topology=settings(policy), numa=TWO_NODES) as b:
+        await b.manager.admit(pod("p"), running={APP})
+        await b.plugin(*placed(a=[0], b=[1]))
+        assert b.held("p") == {}
+        b.manager.container_ended(PodUid("p"), APP, "of before")
+        await b.prepare("p")
+        assert b.gophers_of("p") == {"app": {device}}
 
 
 async def test_without_a_policy_nobody_is_asked_for_hints(sockets: Path) -> None:
