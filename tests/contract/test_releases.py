@@ -26,7 +26,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import unhealthy
 from plugbay.model.ids import ContainerName, DeviceId, PodUid
 from plugbay.model.releases import ReleaseReason
-from plugbay.model.requests import ContainerKind
+from plugbay.model.requests import ContainerKind, PodRequest
 from plugbay.testing.fake_plugin import FakePlugin, refusing
 from tests.contract.bench_manager import (
     GOPHER,
@@ -42,6 +42,7 @@ from tests.contract.bench_manager import (
 from tests.contract.bench_release import ALL, BOTH, gated, operations
 
 P = PodUid("p")
+APPS = ("app", "beside")
 INTERNAL = refusing("Internal", "no power")
 
 
@@ -465,6 +466,114 @@ async def test_strict_setting_fails_the_start_instead(sockets: Path) -> None:
         hang.open.set()
         await b.prepare("p")
         assert len(gopher.post_stopped) == 1
+
+
+def sharing() -> PodRequest:
+    """A pod whose ``app`` takes over the device a of ``init``, while ``beside`` has b for itself."""
+    return pod("p", container("init", ContainerKind.INIT, gopher=1), *(container(c, gopher=1) for c in APPS))
+
+
+async def test_next_user_of_a_device_waits_for_a_slow_cleaning_and_nobody_else_does(sockets: Path) -> None:
+    async with gated(sockets) as b:
+        gopher = await b.plugin("a", "b", options=ALL)
+        await b.manager.admit(sharing())
+        await b.prepare("p", "init")
+        gopher.post_stop_answer = hang = Gate(fine)
+        await ended(b, name="init")
+        start = asyncio.ensure_future(b.prepare("p", "app"))
+        await hang.entered.wait()
+        await b.prepare("p", "beside")
+        assert gopher.pre_started == [("a",), ("b",)]
+        hang.open.set()
+        await start
+        assert gopher.pre_started == [("a",), ("b",), ("a",)]
+
+
+async def test_next_user_of_a_device_waits_while_its_cleaning_fails(sockets: Path) -> None:
+    async with gated(sockets) as b:
+        gopher = await b.plugin("a", "b", options=ALL)
+        await b.manager.admit(sharing())
+        await b.prepare("p", "init")
+        gopher.post_stop_answer = Sequenced(INTERNAL, fine)
+        await ended(b, name="init")
+        start = asyncio.ensure_future(b.prepare("p", "app"))
+        await b.clock.sleep_through(0.5)
+        await start
+        once = ["PreStartContainer", "PostStopContainer"]
+        assert gopher.calls_for_pods == [*["Allocate"] * 3, *once, *once[::-1]]
+
+
+async def test_next_user_of_a_device_starts_when_its_cleaning_is_refused(sockets: Path) -> None:
+    """For good: it is not asked again, and the pod's event tells."""
+    async with gated(sockets) as b:
+        gopher = await b.plugin("a", "b", options=ALL)
+        await b.manager.admit(sharing())
+        await b.prepare("p", "init")
+        gopher.post_stop_answer = refusing("FailedPrecondition", "too hot")
+        await ended(b, name="init")
+        await b.prepare("p", "app")
+        assert gopher.calls_for_pods[3:] == ["PreStartContainer", "PostStopContainer", "PreStartContainer"]
+        assert "too hot" in (await first_notice(b)).message
+
+
+@pytest.mark.parametrize("unconfirmed", Unconfirmed)
+async def test_next_user_of_a_device_whose_cleaning_hangs(sockets: Path, unconfirmed: Unconfirmed) -> None:
+    async with gated(sockets, release=ReleaseLimits(on_unconfirmed=unconfirmed)) as b:
+        gopher = await b.plugin("a", "b", options=ALL)
+        await b.manager.admit(sharing())
+        await b.prepare("p", "init")
+        gopher.post_stop_answer = hang = Gate(fine)
+        await ended(b, name="init")
+        start = asyncio.ensure_future(b.prepare("p", "app"))
+        await hang.entered.wait()
+        await b.clock.sleep_through(60.0)
+        if unconfirmed is Unconfirmed.FAIL:
+            with pytest.raises(PostStopUnconfirmed, match="for container init is not confirmed"):
+                await start
+            hang.open.set()
+            await b.prepare("p", "app")
+        else:
+            await start
+        assert gopher.pre_started == [("a",), ("a",)]
+        assert len(gopher.post_stopped) == 1
+
+
+async def test_limit_of_nothing_waits_for_nothing(sockets: Path) -> None:
+    """Neither a start nor an end; the clock of this test stands still."""
+    async with gated(sockets, release=ReleaseLimits(wait_s=0)) as b:
+        gopher = await b.plugin("a", options=ALL)
+        await b.manager.admit(pod("p"))
+        await b.prepare("p")
+        gopher.post_stop_answer = gopher.deallocate_answer = never
+        await ended(b)
+        await b.prepare("p")
+        assert "not confirmed within 0 s" in (await first_notice(b)).message
+        b.manager.container_ended(P, ContainerName("app"), "i2")
+        await b.release("p")
+        await b.manager.until_deallocated(P)
+        assert [each.kind for each in b.manager.release_operations()] == [
+            OperationKind.POST_STOP,
+            OperationKind.DEALLOCATE,
+        ]
+
+
+async def test_device_that_is_not_listed_any_more_is_deallocated_when_its_pod_ends(sockets: Path) -> None:
+    """Not when it leaves the list, nor with the plugin's stream: q comes and goes after both (spec 12.6)."""
+    async with gated(sockets) as b:
+        gopher = await b.plugin("a", "b", options=BOTH)
+        await b.admit(pod("p"))
+        gopher.send([Device("b")])
+        await b.counts(1, 1)
+        gopher.end_streams()
+        await b.counts(1, 0)
+        await gopher.register(b.paths.registration_socket)
+        await b.counts(1, 1)
+        await b.admit(pod("q"))
+        for uid in ("q", "p"):
+            await b.release(uid)
+            await b.manager.until_deallocated(PodUid(uid))
+        assert gopher.calls_for_pods == ["Allocate", "Allocate", "Deallocate", "Deallocate"]
+        assert [each.devices for each in gopher.deallocated] == [("b",), ("a",)]
 
 
 async def test_failed_pre_start_undoes_those_that_succeeded(sockets: Path) -> None:
