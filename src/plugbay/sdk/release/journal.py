@@ -12,6 +12,7 @@ Source: ``flock(2)``, ``open(2)`` on O_APPEND.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import logging
 import os
 import threading
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 _COMPACT_BYTES: Final = 64 * 1024
 """Some 300 uses; then what is over is left out."""
+_LONGEST_STEM: Final = 200
+"""File systems take 255 bytes; temporary files' names are longer than the journal's."""
 
 
 class Journal:
@@ -49,7 +52,7 @@ class Journal:
     """
 
     def __init__(self, directory: Path, resource: ResourceName, boot: str) -> None:
-        self.path = directory / f"{resource.replace('/', '_')}.journal"
+        self.path = directory / f"{_stem(resource)}.journal"
         self.is_ours = False
         self._name = str(self.path)  # for every look for news
         self._lock = FileLock(self.path.with_suffix(".lock"))
@@ -194,3 +197,9 @@ class Journal:
         self._is_torn = bool(self._size) and os.pread(self._descriptor, 1, self._size - 1) != b"\n"
         if not self._size:
             self._write(records.encode(self._header))
+
+
+def _stem(resource: ResourceName) -> str:
+    """Of file names: the resource name, or its hash when that is too long for one (resource names have up to 308)."""
+    stem = resource.replace("/", "_")
+    return stem if len(stem) <= _LONGEST_STEM else hashlib.sha256(resource.encode()).hexdigest()

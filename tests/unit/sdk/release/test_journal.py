@@ -11,7 +11,7 @@ import pytest
 
 from plugbay.errors import PathUnusable
 from plugbay.model.assignments import Origin
-from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.model.ids import DeviceId, ResourceName, parse_resource_name
 from plugbay.sdk.release.book import Book, Trouble
 from plugbay.sdk.release.journal import Journal
 from plugbay.sdk.release.uses import Phase
@@ -106,3 +106,18 @@ async def test_who_is_lazy_goes_on_beside_a_journal_that_cannot_be_opened(tmp_pa
     with pytest.raises(PathUnusable):
         lazy.open()
     assert lazy.of_units(units("a")) == []
+
+
+LONGEST = ResourceName(f"{('d' * 60 + '.') * 4}/{'t' * 63}".replace('./', '/'))
+
+
+def test_longest_resource_name_has_a_journal_of_its_own(tmp_path: Path) -> None:
+    assert parse_resource_name(LONGEST) == LONGEST
+    other = ResourceName(LONGEST.replace("t", "u"))
+    paths = [Journal(tmp_path, resource, "boot").path for resource in (LONGEST, other, GOPHER)]
+    assert len(set(paths)) == 3
+    assert paths[2].name == "example.com_gopher.journal"
+    ours = Book(Journal(tmp_path, LONGEST, "boot"), LONGEST, Trouble.RAISED)
+    ours.open()
+    assert ours.path.exists()
+    ours.close()
