@@ -166,6 +166,15 @@ class CriClient:
         answer = await self._connection.unary(f"/{RUNTIME}/ExecSync", request, v1.ExecSyncResponse)
         return ExecResult(answer.stdout, answer.stderr, answer.exit_code)
 
+    async def exec_url(self, container: str, command: Sequence[str], *, tty: bool) -> str:
+        """Where a command can be run with input; good for one connection, for a minute or so.
+
+        Args:
+            tty: whether on a terminal, where there is no stderr.
+        """
+        request = v1.ExecRequest(container_id=container, cmd=command, tty=tty, stdin=True, stdout=True, stderr=not tty)
+        return (await self._runtime("Exec", request, v1.ExecResponse)).url
+
     # --- images -----------------------------------------------------------------------------------------------------
 
     async def image(self, name: str) -> Image | None:

@@ -22,7 +22,8 @@ from plugbay.node.runtimes.cri.images import ImagePuller, check_user
 from plugbay.node.runtimes.cri.logs import follow_log, read_log
 from plugbay.node.runtimes.cri.sandboxes import CriSandboxes, RunningSandbox
 from plugbay.node.runtimes.cri.states import container_state, is_named, was_broken_off
-from plugbay.node.runtimes.exec_input import ExecInput
+from plugbay.node.runtimes.cri.streams import run_streamed
+from plugbay.node.runtimes.exec_input import Console, ExecInput
 from plugbay.node.runtimes.oci.devices import find_devices
 from plugbay.node.runtimes.port import (
     ContainerId,
@@ -206,16 +207,20 @@ class CriRuntime:
     async def exec(
         self, container: ContainerId, argv: Sequence[str], given: ExecInput | None = None
     ) -> AsyncGenerator[ExecOutput | ExecExit, None]:
-        """See `ContainerRuntime`; the output comes when the command has ended, cut at 16 MiB each."""
+        """See `ContainerRuntime`.
+
+        Without input the output comes when the command has ended, cut at 16 MiB each. With input closing it ends only
+        what the command reads; see `run_streamed`.
+        """
         if given is not None:
-            problem = "with --runtime cri a command gets no input and no terminal; leave out -i and -t"
-            raise ExecFailed(container, problem)
-        try:
+            with _exec_failures(container):
+                url = await self._client.exec_url(container, argv, tty=given.console is Console.TERMINAL)
+            async with aclosing(run_streamed(container, url, given)) as items:
+                async for item in items:
+                    yield item
+            return
+        with _exec_failures(container):
             result = await self._client.exec_sync(container, argv)
-        except RpcFailed as error:
-            if error.code == "NotFound":
-                raise InstanceNotFound(container) from error
-            raise ExecFailed(container, error.detail) from error
         if result.stdout:
             yield ExecOutput(ExecStream.STDOUT, result.stdout)
         if result.stderr:
@@ -262,6 +267,16 @@ def _refusals() -> Iterator[None]:
     except RpcFailed as error:
         problem = f"the container engine is away: {error.detail}" if is_away(error) else error.detail
         raise ContainerStartError("CreateContainerError", problem) from error
+
+
+@contextmanager
+def _exec_failures(container: ContainerId) -> Iterator[None]:
+    try:
+        yield
+    except RpcFailed as error:
+        if error.code == "NotFound":
+            raise InstanceNotFound(container) from error
+        raise ExecFailed(container, error.detail) from error
 
 
 def _check_paths(spec: ContainerSpec) -> None:
