@@ -14,15 +14,15 @@ import pytest
 
 from plugbay.cli.client import DRAIN_PATH, NodeClient
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.manager.release_rules import ReleaseLimits
+from plugbay.manager.release_rules import ReleaseLimits, Unconfirmed
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.releases import ReleaseReason
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
-from tests.contract.bench_manager import Gate, bench, never
+from tests.contract.bench_manager import Gate, SleepersClock, bench, never
 from tests.contract.bench_manager import pod as pod_request
 from tests.contract.bench_release import ALL, BOTH, ON, WITHOUT, operations, recorded
 from tests.contract.conftest import Plugbay
-from tests.contract.scenarios.bench_node import PODS, RESOURCE, Node, node, plugin, pod
+from tests.contract.scenarios.bench_node import PODS, RESOURCE, Node, container_status, node, plugin, pod
 
 DEADLINE_S = 30
 TODAY = [
@@ -122,6 +122,32 @@ async def test_04_restart_of_a_container(sockets: Path) -> None:
         await n.until("p", lambda pod: pod["status"]["containerStatuses"][0].get("lastState", {}).get("terminated"))
         await gopher.until_called("Allocate", *once, *once)
         assert len(operations(gopher)[0]) == 2
+
+
+async def test_04_restart_in_the_strict_setting_waits_for_the_cleaning(sockets: Path) -> None:
+    """However long it takes: the container cannot be made, says why, and is tried again (spec 12.5)."""
+    strict, clock = ReleaseLimits(on_unconfirmed=Unconfirmed.FAIL), SleepersClock()
+    async with (
+        node(sockets, "p", gates=ON, release=strict, clock=clock) as n,
+        plugin(n, "g1", options=ALL) as gopher,
+    ):
+        gopher.post_stop_answer = slow = Gate(gopher.post_stop_answer)
+        await n.create(pod("p"))
+        await n.kill_container("p")
+        why = f"device plugin PostStopContainer of {RESOURCE} for container c is not confirmed"
+        await clock.sleep_through(60.0)
+        await n.until("p", lambda pod: waits_with(pod) == ("CreateContainerConfigError", why))
+        assert (await n.event("p", "Failed"))["message"] == f"Error: {why}"
+        await clock.until_asleep(60.0)  # the second attempt
+        slow.open.set()
+        await n.restarted("p", 1)
+        assert gopher.calls_for_pods == ["Allocate", "PreStartContainer", "PostStopContainer", "PreStartContainer"]
+
+
+def waits_with(pod: dict[str, Any]) -> tuple[str, str] | None:
+    """Why a pod's container waits."""
+    waiting = container_status(pod)["state"].get("waiting")
+    return waiting and (waiting["reason"], waiting["message"])
 
 
 async def test_05_init_and_app_container_share_a_device(sockets: Path) -> None:

@@ -6,9 +6,11 @@ Source: kubelet 1.36 ``lifecycle/handlers.go``, ``cm/admission/errors.go``; spec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from plugbay.errors import AdmissionError, ExpiredResource, TopologyMisaligned
+from plugbay.manager.topology import HintProvider
 from plugbay.model.pods import pod_request
 from plugbay.node.lifecycle import Stage
 from plugbay.node.parts import DeviceSource
@@ -16,11 +18,32 @@ from plugbay.node.records import PodRecord, Rejection
 
 
 class Handler(Protocol):
-    """One question that a pod has to pass. What it gave the pod is taken back when a later one rejects it."""
+    """One question that a pod has to pass. The devices of a pod that a later one rejects are taken back."""
 
     async def admit(self, record: PodRecord) -> Rejection | None:
-        """Why the node cannot run the pod; None if this handler has nothing against it."""
+        """Why the node cannot run the pod; None if this handler has nothing against it.
+
+        As by a kubelet it is also asked about the pods of before, whose stage says so, when the node has restarted.
+        """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """What resource managers beside that of devices bring to a node; they are added by code.
+
+    Attributes:
+        handlers: asked about every pod after the node's own, one after another. They only judge: who gives pods
+            something, and has to have it back, is a hint provider.
+        hint_providers: give out what has its place on the machine, along the same NUMA affinity as the devices and
+            in the same transaction.
+    """
+
+    handlers: Sequence[Handler] = ()
+    hint_providers: Sequence[HintProvider] = ()
+
+
+NOBODY: Final = Joining()
 
 
 class AdmissionChain:
@@ -38,14 +61,17 @@ class AdmissionChain:
         return None
 
 
-def admission_chain(devices: DeviceSource, misfit: Callable[[PodRecord], Rejection | None]) -> AdmissionChain:
+def admission_chain(
+    devices: DeviceSource, misfit: Callable[[PodRecord], Rejection | None], *, others: Sequence[Handler]
+) -> AdmissionChain:
     """The handlers of our node. A kubelet has more, about what we do not do: sysctls, eviction, AppArmor.
 
     Args:
         misfit: why the node's resources do not suffice for a pod.
+        others: asked when our own have nothing against it.
     """
     resources = NodeResources(misfit)
-    return AdmissionChain([Devices(devices, resources), resources])
+    return AdmissionChain([Devices(devices, resources), resources, *others])
 
 
 class Devices:

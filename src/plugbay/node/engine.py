@@ -7,7 +7,7 @@ import logging
 import secrets
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from plugbay.manager.operations import OperationKind
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S, Pod, with_identity
 from plugbay.model.releases import ReleaseReason
-from plugbay.node.admission import admission_chain
+from plugbay.node.admission import Handler, admission_chain
 from plugbay.node.adoption import adopt
 from plugbay.node.binding import Binder
 from plugbay.node.events import pod_ref
@@ -52,12 +52,12 @@ class PodEngine:
         admission: what bound pods have to pass.
     """
 
-    def __init__(self, parts: NodeParts, machine: Machine) -> None:
+    def __init__(self, parts: NodeParts, machine: Machine, *, handlers: Sequence[Handler]) -> None:
         self._parts = parts
         self._workers: dict[PodUid, PodWorker] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.binder = Binder(parts, machine, start=self._start_worker)
-        self.admission = admission_chain(parts.devices, self.binder.misfit)
+        self.admission = admission_chain(parts.devices, self.binder.misfit, others=handlers)
 
     async def create(self, pod: Pod) -> PodRecord:
         """Take in a new pod, durably. One with a node name needs no scheduler.
@@ -299,9 +299,15 @@ class PodEngine:
 
 
 @asynccontextmanager
-async def run_engine(parts: NodeParts, machine: Machine) -> AsyncIterator[PodEngine]:
-    """Pods run while the block runs. At its end their processes go on, to be adopted at the next start."""
-    engine = PodEngine(parts, machine)
+async def run_engine(
+    parts: NodeParts, machine: Machine, *, handlers: Sequence[Handler] = ()
+) -> AsyncIterator[PodEngine]:
+    """Pods run while the block runs. At its end their processes go on, to be adopted at the next start.
+
+    Args:
+        handlers: of admission, after the node's own.
+    """
+    engine = PodEngine(parts, machine, handlers=handlers)
     await engine.restore(await parts.runtime.list())
     engine.start_background()
     try:

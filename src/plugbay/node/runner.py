@@ -19,6 +19,7 @@ from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.podresources import serve_pod_resources
 from plugbay.model.ids import ResourceName, is_dns_subdomain
 from plugbay.model.pods import pod_request
+from plugbay.node.admission import NOBODY, Joining
 from plugbay.node.api.routes import control_router
 from plugbay.node.config import NodeConfig
 from plugbay.node.cordon import Cordon
@@ -55,12 +56,14 @@ async def run_node(
     clock: Clock,
     stop: asyncio.Event,
     ready: Callable[[], None],
+    joining: Joining = NOBODY,
 ) -> None:
     """Run a node until ``stop`` is set. Pods go on running without it, and are adopted at the next start.
 
     Args:
         environ: what containers' wrappers run with.
         ready: called once the control socket answers.
+        joining: other resource managers.
 
     Raises:
         PathTooLong, PathUnusable, RootInUse, KubeletIsLive, StoreUnusable, UnusableTopology, EngineUnusable: it cannot
@@ -68,7 +71,7 @@ async def run_node(
         OperatorError: something it needs was taken away.
     """
     try:
-        async with open_node(config, environ=environ, clock=clock):
+        async with open_node(config, environ=environ, clock=clock, joining=joining):
             ready()
             await stop.wait()
     except BaseExceptionGroup as group:
@@ -76,7 +79,9 @@ async def run_node(
 
 
 @asynccontextmanager
-async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock) -> AsyncIterator[NodeParts]:
+async def open_node(
+    config: NodeConfig, *, environ: Mapping[str, str], clock: Clock, joining: Joining = NOBODY
+) -> AsyncIterator[NodeParts]:
     """A node that runs while the block does, for those who look inside; see `run_node`.
 
     Parts are in the order in which they start; they stop in the reverse order.
@@ -104,7 +109,9 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
             logger.warning("feature gate %s has no effect here", gate.value)
         store = await stack.enter_async_context(open_pod_store(config.pod_store))
         stored = await asyncio.to_thread(store.load)
-        manager = await stack.enter_async_context(run_manager(_manager_config(config, machine), clock=clock))
+        manager = await stack.enter_async_context(
+            run_manager(_manager_config(config, machine), clock=clock, hint_providers=joining.hint_providers)
+        )
         pages.manager = manager
         pods = PodTable(store, stored=stored.pods)
         pages.calls = await stack.enter_async_context(
@@ -133,7 +140,7 @@ async def open_node(config: NodeConfig, *, environ: Mapping[str, str], clock: Cl
         )
         pages.parts = parts
         await _plugins_return(manager, _resources_of(stored.pods))
-        engine = await stack.enter_async_context(run_engine(parts, machine))
+        engine = await stack.enter_async_context(run_engine(parts, machine, handlers=joining.handlers))
         facts = NodeFacts(
             name=name,
             uid=str(uuid.uuid5(uuid.NAMESPACE_URL, f"{config.root.as_uri()}#{name}")),

@@ -15,6 +15,7 @@ from typing import Any
 from plugbay.cli.client import NodeClient
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.ids import DeviceId
+from plugbay.node.admission import NOBODY, Joining
 from plugbay.node.config import NodeConfig
 from plugbay.node.runner import run_node
 from plugbay.ops.clock import Clock, SystemClock
@@ -120,7 +121,9 @@ def _running(pod: Json) -> bool:
 
 
 @asynccontextmanager
-async def node(root: Path, *pods: str, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Node]:
+async def node(
+    root: Path, *pods: str, clock: Clock | None = None, joining: Joining = NOBODY, **settings: Any
+) -> AsyncIterator[Node]:
     """A node until the block ends; ``pods`` are deleted then, others are left running for the next node.
 
     Args:
@@ -130,7 +133,14 @@ async def node(root: Path, *pods: str, clock: Clock | None = None, **settings: A
     stop, ready = asyncio.Event(), asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(
-            run_node(running.config, environ=os.environ, clock=clock or SystemClock(), stop=stop, ready=ready.set)
+            run_node(
+                running.config,
+                environ=os.environ,
+                clock=clock or SystemClock(),
+                stop=stop,
+                ready=ready.set,
+                joining=joining,
+            )
         )
         await ready.wait()
         try:

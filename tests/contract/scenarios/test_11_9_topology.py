@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -17,18 +17,16 @@ from plugbay.errors import AdmissionError, InsufficientDevices, TopologyMisalign
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import run_manager
-from plugbay.manager.topology import PodPart
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.health import unhealthy
-from plugbay.model.ids import ContainerName, DeviceId, PodUid
-from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
+from plugbay.model.ids import DeviceId, PodUid
+from plugbay.model.requests import ContainerKind, PodRequest
 from plugbay.model.topology import NumaTopology, pretended_nodes
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fake_plugin import refusing
-from plugbay.topology.hints import Hint, Hints
-from plugbay.topology.masks import Mask, mask_of
 from plugbay.topology.settings import TopologySettings
 from plugbay.wire.plugin_server import PreferenceRequest
+from tests.contract.bench_cores import Cores
 from tests.contract.bench_manager import APP, GOPHER, OTHER, Bench, Gate, bench, container, never, pod, rejection
 
 MISALIGNED = "Resources cannot be allocated with Topology locality"
@@ -371,47 +369,6 @@ async def test_single_node_policy_admits_exactly_what_fits_on_one(sockets: Path)
 
 
 # --- another hint provider ------------------------------------------------------------------------------------------
-
-
-class Cores:
-    """A CPU manager in little: one core on each node, and a pod of several containers gets one for each."""
-
-    def __init__(self, nodes: Sequence[int], *, answer: AdmissionError | None = None) -> None:
-        self.free = set(nodes)
-        self.given: dict[PodUid, dict[ContainerName, int]] = {}
-        self.asked: list[str] = []
-        self._answer = answer
-
-    def parts(self, pod: PodRequest, running: Collection[ContainerName]) -> Sequence[PodPart]:
-        return [_CoresPart(self, pod.uid)]
-
-    def release(self, pod: PodUid) -> None:
-        self.free.update(self.given.pop(pod, {}).values())
-
-    def take(self, pod: PodUid, container: ContainerName, affinity: Mask) -> None:
-        if self._answer is not None:
-            raise self._answer
-        core = next(core for core in sorted(self.free) if not affinity or affinity >> core & 1)
-        self.free.remove(core)
-        self.given.setdefault(pod, {})[container] = core
-
-
-class _CoresPart:
-    name = "cpu"
-
-    def __init__(self, cores: Cores, pod: PodUid) -> None:
-        self._cores = cores
-        self._pod = pod
-
-    def container_hints(self, container: ContainerRequest) -> Hints:
-        self._cores.asked.append(container.name)
-        return tuple(Hint(mask_of([core]), True) for core in sorted(self._cores.free))
-
-    def pod_hints(self) -> Hints:
-        return (Hint(mask_of(self._cores.free), True),)
-
-    async def allocate(self, container: ContainerRequest, affinity: Mask) -> None:
-        self._cores.take(self._pod, container.name, affinity)
 
 
 async def test_another_provider_joins_and_devices_follow_it(sockets: Path) -> None:
