@@ -20,6 +20,7 @@ from plugbay.model.podresources import AllocatableResources, ContainerDevices, C
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.sdk.runner import serving
 from plugbay.sdk.server import PluginServer
+from plugbay.sdk.waiting import wait_first
 from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
 from plugbay.wire.podresources import pod_resources_handlers
 from plugbay.wire.transport import serve_grpc
@@ -280,6 +281,46 @@ async def test_first_list_after_a_restart_is_right(paths: KubeletPaths) -> None:
     machine = Machine()
     async with served(machine, paths):
         assert await machine.kubelet[PART].next_list() == ("f1-p0", "f1-p1")
+
+
+async def test_nothing_is_offered_before_every_mode_has_looked(paths: KubeletPaths) -> None:
+    """Which hardware a device in use is of, is known once it is found: until then a partition of it seems free."""
+    checkpoint(paths, (WHOLE, "f0"))
+    listed = asyncio.Event()
+
+    class Slow(Fpgas):
+        async def discover(self) -> Iterable[Device]:  # type: ignore[override]  # a hook may be either
+            await wait_first(listed.wait, timeout_s=0.5)  # for what must not come
+            return self.devices
+
+    machine = Machine()
+    machine.fpgas = Slow(WHOLE, machine.modes, *ALL[0])
+    async with fake_kubelet(paths) as kubelet, serving([machine.fpgas, machine.partitions], paths=paths):
+        for _ in range(2):
+            plugin = await kubelet.next_registration()
+            if plugin.registration.resource_name == PART:
+                assert await plugin.next_list() == ("f1-p0", "f1-p1")
+                listed.set()
+
+
+async def test_mode_that_cannot_start_keeps_the_others_waiting_while_it_is_in_use(paths: KubeletPaths) -> None:
+    checkpoint(paths, (WHOLE, "f0"))
+    tries = 0
+
+    class Broken(Fpgas):
+        async def set_up(self) -> None:
+            nonlocal tries
+            tries += 1
+            if tries == 1:
+                raise RuntimeError("no driver")
+
+    machine = Machine()
+    machine.fpgas = Broken(WHOLE, machine.modes, *ALL[0])
+    async with fake_kubelet(paths) as kubelet, serving([machine.fpgas, machine.partitions], paths=paths):
+        for _ in range(2):
+            plugin = await kubelet.next_registration()
+            if plugin.registration.resource_name == PART:
+                assert await plugin.next_list() == ("f1-p0", "f1-p1")
 
 
 async def test_both_ways_in_use_keep_what_they_have(paths: KubeletPaths) -> None:

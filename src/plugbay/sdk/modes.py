@@ -7,6 +7,7 @@ Allocate that comes all the same is refused.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -26,6 +27,8 @@ class Modes:
         self._hardware_of = hardware_of
         self._modes: dict[ResourceName, Mode] = {}
         self._restored: set[ResourceName] = set()
+        self._looking: set[ResourceName] = set()
+        self._waiting: set[asyncio.Future[None]] = set()
 
     def mode(self, resource: str) -> Mode:
         """The use as ``resource``; the same object each time."""
@@ -44,6 +47,37 @@ class Modes:
         for name in self.unrestored:
             self._modes[name].restore(assigned.get(name, ()))
         self._restored.update(self._modes)
+
+    @contextmanager
+    def looking(self, resource: ResourceName) -> Iterator[None]:
+        """While ``resource`` is served: until its first list nobody knows which hardware its used devices are of."""
+        self._looking.add(resource)
+        try:
+            yield
+        finally:
+            self.looked(resource)
+
+    def looked(self, resource: ResourceName) -> None:
+        """``resource`` has its first list, or will have none."""
+        self._looking.discard(resource)
+        for each in self._waiting:
+            if not each.done():
+                each.set_result(None)
+
+    @property
+    def unseen(self) -> Collection[ResourceName]:
+        """Resources without a first list of which something is in use, nobody knows where."""
+        return sorted(name for name in self._looking if self.mode(name).used)
+
+    async def until_looked(self) -> None:
+        """Wait for the first list of every resource that is served."""
+        while self._looking:
+            news = asyncio.get_running_loop().create_future()
+            self._waiting.add(news)
+            try:
+                await news
+            finally:
+                self._waiting.discard(news)
 
 
 class Mode:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +27,7 @@ from plugbay.sdk.history import DeviceHistory, Looks
 from plugbay.sdk.keeper import DRAIN_S, Keeper
 from plugbay.sdk.life import Life
 from plugbay.sdk.listing import Listing
+from plugbay.sdk.modes import Modes
 from plugbay.sdk.plugin import DevicePlugin, bind_refresh, gives_back, health_checks, offers, options_of, resource_of
 from plugbay.sdk.preparation import set_up, tear_down
 from plugbay.sdk.problems import check_attributes
@@ -146,6 +147,10 @@ class PluginServer:
     async def run(self, watches: Watches) -> None:
         """Set up, serve until `stop`, then drain and tear down."""
         self._life.begin()
+        with nullcontext() if self.plugin.modes is None else self.plugin.modes.looking(self.resource):
+            await self._run(watches)
+
+    async def _run(self, watches: Watches) -> None:
         await wait_first(self._set_up, self.stopping.wait)
         if self.state is State.SETTING_UP:
             self._life.move(Event.STOP_REQUESTED)
@@ -208,6 +213,16 @@ class PluginServer:
         waits = (self._discovery.found.wait, self.stopping.wait)
         if not await wait_first(*waits, timeout_s=SLOW_DISCOVERY_S):
             logger.warning("%s: still looking for devices; not registered before there is a list", self.resource)
+            await wait_first(*waits)
+        if self.plugin.modes is not None and not self.stopping.is_set():
+            await self._wait_for_other_modes(self.plugin.modes)
+
+    async def _wait_for_other_modes(self, modes: Modes) -> None:
+        """Until it is known which of our devices are in use as another resource."""
+        modes.looked(self.resource)
+        waits = (modes.until_looked, self.stopping.wait)
+        if not await wait_first(*waits, timeout_s=SLOW_DISCOVERY_S) and (unseen := modes.unseen):
+            logger.warning("%s: not registered before there is a list of %s", self.resource, ", ".join(unseen))
             await wait_first(*waits)
 
     # --- sockets ----------------------------------------------------------------------------------------------------
