@@ -1,6 +1,6 @@
-"""Who has the devices of one resource: what an Allocate has to wait for, and how a use ends.
+"""Who has the devices of one resource, by what a kubelet calls.
 
-`sweep` looks for uses that are over while nobody asks; here is what a kubelet's calls bring about.
+What has to be over before an Allocate is in `clearance`; `sweep` looks for uses that are over while nobody asks.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from plugbay.model.replicas import physical_id
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
 from plugbay.sdk.release.book import Book, Trouble
+from plugbay.sdk.release.clearance import Clearance
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.journal import Journal
@@ -29,7 +30,7 @@ from plugbay.sdk.release.owners import with_owners
 from plugbay.sdk.release.readings import Readings
 from plugbay.sdk.release.settings import DIRECTORY_NAME, ReleasePolicy
 from plugbay.sdk.release.sweep import Sweep
-from plugbay.sdk.release.uses import Finding, Phase, Reading, Use, after, doubt, find
+from plugbay.sdk.release.uses import Reading, Use
 from plugbay.sdk.waiting import wait_first
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ logger = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 50.0
 """A kubelet waits for an Allocate without limit, and lets no other pod in meanwhile; our manager waits 60 s."""
-MOST_READINGS: Final = 4
 _OTHER_RELEASES: Final = "another process of this plugin releases them"
 
 
@@ -87,7 +87,16 @@ class Custody:
         self._paths = paths
         self._resend = resend
         self._readings: Readings | None = None
-        self._allocating: dict[AssignmentKey, asyncio.Event] = {}  # each is set when it is over
+        self._clearance = Clearance(
+            self.resource,
+            self.book,
+            self.ends,
+            policy=ReleasePolicy.STRICT if self._is_strict else ReleasePolicy.LAZY,
+            looks=self._cleans and (self._is_strict or shared.settings.source.reads_checkpoints),
+            read=self.read,
+        )
+        self._allocating: set[AssignmentKey] = set()
+        self._asked_for: dict[DeviceId, asyncio.Event] = {}  # by calls that run; set when the call is over
 
     async def open(self, watches: Watches, stopping: asyncio.Event) -> None:
         """Take over what earlier processes have left; waits until it can, or is to stop, if the plugin insists on it.
@@ -138,7 +147,7 @@ class Custody:
     @property
     def allocating(self) -> Collection[AssignmentKey]:
         """The uses whose Allocate is being answered."""
-        return self._allocating.keys()
+        return self._allocating
 
     def look_soon(self) -> None:
         self.is_urgent = True
@@ -199,31 +208,42 @@ class Custody:
             PathUnusable: nothing can be kept, and the plugin insists.
         """
         with self.shared.quiet.allocating():
-            await self._wait_for_allocates(units)
-            if stale := self.book.of_units(units):
-                await self._clear(stale, units)
-            await self._wait_for_releases(units)
-            use = self._begin(self._not_going_on(units) if stale else units)
-            try:
-                yield
-            except Exception:  # refused, so no kubelet assigns them
-                self._forget(use)
-                raise
-            finally:
-                # Cancelled: no kubelet gets an answer, so none assigns them; what the hook has begun is to be undone.
-                self.ends.given(units)
-                self.stirred.set()
+            async with self._alone_with(units):
+                use = self._begin(await self._clearance.clear(units))
+                try:
+                    yield
+                except Exception:  # refused, so no kubelet assigns them
+                    self._forget(use)
+                    raise
+                finally:
+                    # Cancelled: no kubelet gets an answer, so none assigns them; the hook's work is to be undone.
+                    self.ends.given(units)
+                    self.stirred.set()
+                    if use is not None:
+                        self._allocating.discard(use.key)
                 if use is not None:
-                    self._allocating.pop(use.key).set()
-            if use is not None:
-                with self.book.keeping():
-                    if not self.book.answered(use.key):
-                        raise DevicesNotReleased([*use.units], self.resource, _OTHER_RELEASES)
+                    with self.book.keeping():
+                        if not self.book.answered(use.key):
+                            raise DevicesNotReleased([*use.units], self.resource, _OTHER_RELEASES)
 
-    def _not_going_on(self, units: Mapping[DeviceId, DeviceId]) -> Mapping[DeviceId, DeviceId]:
-        """Those of ``units`` that are in no use that goes on in the hands of their pod."""
-        going_on = {unit for use in self.book.of_units(units) for unit in use.units}
-        return {unit: device for unit, device in units.items() if unit not in going_on}
+    @asynccontextmanager
+    async def _alone_with(self, units: Collection[DeviceId]) -> AsyncIterator[None]:
+        """No other call for ``units`` runs in the block: a kubelet restarted in the middle of one asks again."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while running := [self._asked_for[unit] for unit in units if unit in self._asked_for]:
+                    await running[0].wait()
+        except TimeoutError:
+            problem = f"an earlier allocate() takes longer than {PATIENCE_S:g} s"
+            raise DevicesNotReleased(list(units), self.resource, problem) from None
+        is_over = asyncio.Event()
+        self._asked_for.update(dict.fromkeys(units, is_over))
+        try:
+            yield
+        finally:
+            for unit in units:
+                del self._asked_for[unit]
+            is_over.set()
 
     def _begin(self, fresh: Mapping[DeviceId, DeviceId]) -> Use | None:
         if not fresh:
@@ -231,7 +251,7 @@ class Custody:
         life = "" if self.book.life is None else self.book.life.id
         with self.book.keeping():
             use = self.book.begin(fresh, life)
-            self._allocating[use.key] = asyncio.Event()
+            self._allocating.add(use.key)
             return use
         return None
 
@@ -242,97 +262,6 @@ class Custody:
                     self.book.end(use.key, Origin.SYNTHESISED)
                 else:
                     self.book.close_use(use.key)
-
-    async def _clear(self, stale: list[Use], units: Collection[DeviceId]) -> None:
-        """See that each of ``stale`` goes on, is released, or is allowed to be neither."""
-        for use in stale:
-            if use.phase is Phase.RELEASING or (use.phase is Phase.ALLOCATING and use.key not in self._allocating):
-                await self._end_in_time(use, units)
-        is_open = [use for use in stale if use.phase is Phase.OPEN]
-        looks = self._is_strict or self.shared.settings.source.reads_checkpoints
-        if not is_open or not self._cleans or not looks:
-            return  # as far as we can know, they go on
-        try:
-            findings, reading = await self._findings(is_open, units)
-        except CheckpointUnread as error:
-            for use in is_open:
-                self._cannot_clear(use, units, str(error))
-            return
-        for use in is_open:
-            match findings[use.key]:
-                case Finding.LISTED:
-                    logger.debug("%s: %s go on in their pod", self.resource, ", ".join(use.units))
-                case Finding.ABSENT:
-                    await self._end_in_time(use, units)
-                case Finding.UNPROVEN:
-                    self._cannot_clear(use, units, doubt(use, reading))
-                case Finding.CONTRADICTORY:
-                    self._cannot_clear(use, units, "the kubelet's checkpoint lists some of the devices given together")
-
-    async def _wait_for_allocates(self, units: Collection[DeviceId]) -> None:
-        """Until no other call for ``units`` runs: a kubelet that was restarted in its middle asks again."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while running := [use.key for use in self.book.of_units(units) if use.key in self._allocating]:
-                    await self._allocating[running[0]].wait()
-        except TimeoutError:
-            problem = f"an earlier allocate() takes longer than {PATIENCE_S:g} s"
-            raise DevicesNotReleased(list(units), self.resource, problem) from None
-
-    async def _wait_for_releases(self, units: Mapping[DeviceId, DeviceId]) -> None:
-        """Until none runs of the devices behind ``units``, those of other replicas included."""
-        tried: set[AssignmentKey] = set()
-        devices = frozenset(units.values())
-        while over := [use for use in self.book.sharing(devices, Phase.RELEASING) if use.key not in tried]:
-            tried.add(over[0].key)
-            await self._end_in_time(over[0], units)
-
-    async def _findings(
-        self, uses: list[Use], wanted: Collection[DeviceId]
-    ) -> tuple[Mapping[AssignmentKey, Finding], Reading]:
-        """What the checkpoint says of ``uses``. It takes two readings that agree, but one is enough to show that a use
-        is over which an earlier one has listed.
-
-        Raises:
-            CheckpointUnread: nothing that can be relied on.
-        """
-        before: Mapping[AssignmentKey, Finding] = {}
-        for _ in range(MOST_READINGS):
-            reading = await self.read(uses)
-            findings = {use.key: find(use, reading, wanted) for use in uses}
-            for use in uses:
-                if findings[use.key] is Finding.LISTED:
-                    with self.book.keeping():
-                        self.book.change(after(use, reading))
-            if all(
-                before.get(use.key) is findings[use.key] or (findings[use.key] is Finding.ABSENT and use.seen_in)
-                for use in uses
-            ):
-                return findings, reading
-            before = findings
-        raise CheckpointUnread(f"{MOST_READINGS} readings of it disagree")
-
-    def _cannot_clear(self, use: Use, units: Collection[DeviceId], problem: str) -> None:
-        wanted = _wanted(use, units)
-        if self._is_strict:
-            raise DevicesNotReleased(wanted, self.resource, problem)
-        with self.book.keeping():
-            if not self.book.lose(use.key, units):
-                raise DevicesNotReleased(wanted, self.resource, _OTHER_RELEASES)
-        logger.warning("%s: %s given without being released: %s", self.resource, ", ".join(wanted), problem)
-
-    async def _end_in_time(self, use: Use, units: Collection[DeviceId]) -> None:
-        if not self.book.is_ours:
-            self._cannot_clear(use, units, "another process of this plugin is the one that releases")
-            return
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await self.ends.end(use.key, Origin.SYNTHESISED)
-        except TimeoutError:
-            problem = f"release() takes longer than {PATIENCE_S:g} s; it goes on"
-            raise DevicesNotReleased(_wanted(use, units), self.resource, problem) from None
-        except Exception as error:  # an author's code may raise anything
-            self._cannot_clear(use, units, f"release() failed: {error}")
 
     # --- other calls of a kubelet -----------------------------------------------------------------------------------
 
@@ -366,8 +295,3 @@ class Custody:
         """The kubelet called Deallocate: what is in use of ``units`` is over."""
         self.has_calls = True
         await self.ends.deallocated(units, operation)
-
-
-def _wanted(use: Use, units: Collection[DeviceId]) -> list[DeviceId]:
-    """Which of ``units`` cannot be given because of ``use``; if none is part of it, it has them by other replicas."""
-    return [unit for unit in use.units if unit in units] or list(units)

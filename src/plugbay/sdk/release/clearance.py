@@ -1,0 +1,160 @@
+"""What has to be over before devices are given again: whoever had them is gone, and they are released.
+
+A kubelet asks for a device that is in use for one of two reasons: an app container takes over from an init container of
+its pod, or the pod that had it is gone, which nobody has told. Its checkpoint says which (spec 4.3, 4.10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final
+
+from plugbay.errors import CheckpointUnread, DevicesNotReleased
+from plugbay.model.assignments import AssignmentKey, Origin
+from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.sdk.release.book import Book
+from plugbay.sdk.release.ends import Ends
+from plugbay.sdk.release.settings import ReleasePolicy
+from plugbay.sdk.release.uses import Finding, Phase, Reading, Use, after, doubt, find
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S: Final = 50.0
+"""A kubelet waits for an Allocate without limit, and lets no other pod in meanwhile; our manager waits 60 s."""
+MOST_READINGS: Final = 4
+
+
+class Clearance:
+    """Clears the devices of one resource.
+
+    Args:
+        policy: what to do about devices of which nobody can tell.
+        read: has the kubelet write its checkpoint, and reads it.
+        looks: whether a checkpoint is asked about uses that may be over; else they go on until a call ends them.
+    """
+
+    def __init__(
+        self,
+        resource: ResourceName,
+        book: Book,
+        ends: Ends,
+        *,
+        policy: ReleasePolicy,
+        looks: bool,
+        read: Callable[[Collection[Use]], Awaitable[Reading]],
+    ) -> None:
+        self._resource = resource
+        self._book = book
+        self._ends = ends
+        self._policy = policy
+        self._looks = looks
+        self._read = read
+
+    async def clear(self, units: Mapping[DeviceId, DeviceId]) -> Mapping[DeviceId, DeviceId]:
+        """See that each use of ``units`` goes on, is released, or is allowed to be neither.
+
+        Args:
+            units: as the kubelet names them, each with the device behind it.
+
+        Returns:
+            Those that are in no use which goes on in the hands of its pod.
+
+        Raises:
+            DevicesNotReleased: they are not, or that is not known, and the plugin insists on it.
+            PathUnusable: nothing can be kept, and the plugin insists.
+        """
+        stale = self._book.of_units(units)
+        if stale:
+            await self._clear(stale, units)
+        await self._wait_for_releases(units)
+        if not stale:
+            return units
+        going_on = {unit for use in self._book.of_units(units) for unit in use.units}
+        return {unit: device for unit, device in units.items() if unit not in going_on}
+
+    async def _clear(self, stale: list[Use], units: Collection[DeviceId]) -> None:
+        for use in stale:
+            if use.phase is not Phase.OPEN:  # over, or an Allocate that nobody answers any more
+                await self._end_in_time(use, units)
+        is_open = [use for use in stale if use.phase is Phase.OPEN]
+        if not is_open or not self._looks:
+            return
+        try:
+            findings, reading = await self._findings(is_open, units)
+        except CheckpointUnread as error:
+            for use in is_open:
+                self._cannot_clear(use, units, str(error))
+            return
+        for use in is_open:
+            match findings[use.key]:
+                case Finding.LISTED:
+                    logger.debug("%s: %s go on in their pod", self._resource, ", ".join(use.units))
+                case Finding.ABSENT:
+                    await self._end_in_time(use, units)
+                case Finding.UNPROVEN:
+                    self._cannot_clear(use, units, doubt(use, reading))
+                case Finding.CONTRADICTORY:
+                    self._cannot_clear(use, units, "the kubelet's checkpoint lists some of the devices given together")
+
+    async def _wait_for_releases(self, units: Mapping[DeviceId, DeviceId]) -> None:
+        """Until none runs of the devices behind ``units``, those of other replicas included."""
+        tried: set[AssignmentKey] = set()
+        devices = frozenset(units.values())
+        while over := [use for use in self._book.sharing(devices, Phase.RELEASING) if use.key not in tried]:
+            tried.add(over[0].key)
+            await self._end_in_time(over[0], units)
+
+    async def _findings(
+        self, uses: list[Use], wanted: Collection[DeviceId]
+    ) -> tuple[Mapping[AssignmentKey, Finding], Reading]:
+        """What the checkpoint says of ``uses``. It takes two readings that agree, but one is enough to show that a use
+        is over which an earlier one has listed.
+
+        Raises:
+            CheckpointUnread: nothing that can be relied on.
+        """
+        before: Mapping[AssignmentKey, Finding] = {}
+        for _ in range(MOST_READINGS):
+            reading = await self._read(uses)
+            findings = {use.key: find(use, reading, wanted) for use in uses}
+            for use in uses:
+                if findings[use.key] is Finding.LISTED:
+                    with self._book.keeping():
+                        self._book.change(after(use, reading))
+            if all(
+                before.get(use.key) is findings[use.key] or (findings[use.key] is Finding.ABSENT and use.seen_in)
+                for use in uses
+            ):
+                return findings, reading
+            before = findings
+        raise CheckpointUnread(f"{MOST_READINGS} readings of it disagree")
+
+    async def _end_in_time(self, use: Use, units: Collection[DeviceId]) -> None:
+        if not self._book.is_ours:
+            self._cannot_clear(use, units, "another process of this plugin is the one that releases")
+            return
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._ends.end(use.key, Origin.SYNTHESISED)
+        except TimeoutError:
+            problem = f"release() takes longer than {PATIENCE_S:g} s; it goes on"
+            raise DevicesNotReleased(_wanted(use, units), self._resource, problem) from None
+        except Exception as error:  # an author's code may raise anything
+            self._cannot_clear(use, units, f"release() failed: {error}")
+
+    def _cannot_clear(self, use: Use, units: Collection[DeviceId], problem: str) -> None:
+        wanted = _wanted(use, units)
+        if self._policy is ReleasePolicy.STRICT:
+            raise DevicesNotReleased(wanted, self._resource, problem)
+        with self._book.keeping():
+            if not self._book.lose(use.key, units):
+                problem = "another process of this plugin releases them"
+                raise DevicesNotReleased(wanted, self._resource, problem)
+        logger.warning("%s: %s given without being released: %s", self._resource, ", ".join(wanted), problem)
+
+
+def _wanted(use: Use, units: Collection[DeviceId]) -> list[DeviceId]:
+    """Which of ``units`` cannot be given because of ``use``; if none is part of it, it has them by other replicas."""
+    return [unit for unit in use.units if unit in units] or list(units)
