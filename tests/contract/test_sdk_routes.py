@@ -9,7 +9,9 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
+import grpc
 import pytest
 
 from plugbay import Device, DevicePlugin
@@ -25,8 +27,12 @@ from plugbay.sdk.server import PluginServer
 from plugbay.sdk.states import State
 from plugbay.sdk.watching import watching
 from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.wire import plugin_versions
 from plugbay.wire.plugin_client import PluginClient
+from plugbay.wire.plugin_server import DevicePluginServicer
 from plugbay.wire.pluginregistration import PluginInfo, PluginRegistrationClient, RegistrationStatus
+from plugbay.wire.registration import Registration, registration_handler
+from plugbay.wire.transport import open_channel, serve_grpc
 from tests.contract.bench_manager import GOPHER, bench
 
 DEADLINE_S = 20
@@ -170,6 +176,42 @@ async def test_the_best_version_that_both_speak_is_taken(
         await b.counts(2, 2)
         await moves.until(lambda: server.report.is_ready)
         assert server.report.refusal == ""
+
+
+async def test_every_version_is_served_and_a_kubelet_that_has_only_the_newer_one_gets_it(
+    sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tomorrow's, say, in which the options are another message."""
+
+    def of_tomorrow(_: DevicePluginServicer) -> grpc.GenericRpcHandler:
+        async def options(_: bytes, __: Any) -> bytes:
+            return b"of tomorrow"
+
+        handler = grpc.unary_unary_rpc_method_handler(options)
+        return grpc.method_handlers_generic_handler("v2.DevicePlugin", {"GetDevicePluginOptions": handler})
+
+    monkeypatch.setitem(cast("dict[str, object]", plugin_versions._HANDLERS), "v2", of_tomorrow)
+    monkeypatch.setattr(registration, "API_VERSIONS", tuple(plugin_versions._HANDLERS))
+    paths = KubeletPaths(sockets)
+    paths.device_plugins.mkdir()
+    asked: asyncio.Queue[Registration] = asyncio.Queue()
+
+    async def accept(registration: Registration) -> None:
+        asked.put_nowait(registration)
+        if registration.version != "v2":
+            raise RegistrationRefused("only v2 here")
+
+    async with (
+        serve_grpc(paths.registration_socket, [registration_handler(accept)]),
+        serving(sockets, Route.KUBELET),
+        asyncio.timeout(DEADLINE_S),
+    ):
+        assert [(await asked.get()).version for _ in range(2)] == ["v1beta1", "v2"]
+        [socket] = gophers_in(paths.device_plugins)
+        async with open_channel(socket) as channel:
+            for version, answer in (("v1beta1", b""), ("v2", b"of tomorrow")):
+                call: Any = channel.unary_unary(f"/{version}.DevicePlugin/GetDevicePluginOptions")
+                assert await call(b"") == answer
 
 
 @EACH
