@@ -187,7 +187,7 @@ async def test_every_version_is_served_and_a_kubelet_that_has_only_the_newer_one
         async def options(_: bytes, __: Any) -> bytes:
             return b"of tomorrow"
 
-        handler = grpc.unary_unary_rpc_method_handler(options)
+        handler: Any = grpc.unary_unary_rpc_method_handler(options)
         return grpc.method_handlers_generic_handler("v2.DevicePlugin", {"GetDevicePluginOptions": handler})
 
     monkeypatch.setitem(cast("dict[str, object]", plugin_versions._HANDLERS), "v2", of_tomorrow)
