@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ from typing import Any
 import pytest
 
 from plugbay.errors import AllocationError, InvalidResourceName, PathUnusable, UsageError
+from plugbay.kernel import loop as loop_module
 from plugbay.kernel.loop import LoopDevices, Slice
 from plugbay.model.assignments import Assignment, AssignmentKey
 from plugbay.model.ids import DeviceId, ResourceName
@@ -76,8 +81,9 @@ def make() -> Iterator[Callable[[Path], Machine]]:
 
     yield one_at
     for machine in made:
-        for loop in LOOPS.of(machine.disk):
-            LOOPS.detach(loop)
+        for file in machine.directory.glob("disk*"):
+            for loop in LOOPS.of(file):
+                LOOPS.detach(loop)
 
 
 @pytest.fixture
@@ -194,6 +200,109 @@ def test_parts_are_wiped_one_by_one(machine: Machine) -> None:
     release(parts, "disk0-p2")
     allocate(whole, "disk0")
     assert machine.read() == bytes(SIZE)
+
+
+@pytest.mark.root
+@needs_loop
+def test_whole_disk_excludes_its_partitions_and_no_others(machine: Machine) -> None:
+    whole, parts = machine.plugins(partitions=2, count=2)
+    allocate(whole, "disk0")
+    with pytest.raises(AllocationError, match="scratch disk0-p1: disk0, which overlaps, is in use"):
+        allocate(parts, "disk0-p1")
+    allocate(parts, "disk1-p1")
+    assert machine.attached == ["disk0", "disk1-p1"]
+    release(parts, "disk1-p1")
+    release(whole, "disk0")
+    allocate(parts, "disk0-p1")
+    assert machine.attached == ["disk0-p1"]
+
+
+@pytest.mark.root
+@needs_loop
+def test_disk_that_does_not_become_empty_is_given_to_nobody(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that says it has cleared something and has not; once it does as it says, all is well again."""
+    [plugin] = machine.plugins()
+    allocate(plugin, "disk0")
+    machine.use()
+    with monkeypatch.context() as lying:
+        lying.setattr(disks_module, "clear", lambda file, offset, size: None)
+        for _ in range(2):
+            with pytest.raises(PathUnusable) as caught:
+                release(plugin, "disk0")
+            assert str(caught.value) == f"{machine.disk}: is not empty after it was wiped"
+        with pytest.raises(AllocationError, match=r"scratch disk0: .*disk0: is not empty after it was wiped"):
+            allocate(plugin, "disk0")
+        assert machine.attached == []
+    release(plugin, "disk0")
+    assert machine.disk.read_bytes() == bytes(SIZE)
+    allocate(plugin, "disk0")
+    assert machine.read() == bytes(SIZE)
+
+
+@pytest.mark.root
+@needs_loop
+def test_disk_that_cannot_be_written_is_not_released(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(file: Path, offset: int, size: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    [plugin] = machine.plugins()
+    allocate(plugin, "disk0")
+    machine.use()
+    monkeypatch.setattr(disks_module, "clear", broken)
+    with pytest.raises(PathUnusable, match="disk0: cannot be wiped: Input/output error"):
+        release(plugin, "disk0")
+
+
+@pytest.mark.root
+@needs_loop
+def test_disk_that_somebody_has_open_is_not_released_and_not_wiped(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process of the container that has outlived it, say."""
+    monkeypatch.setattr(loop_module, "CLEAR_S", 0.1)
+    [plugin] = machine.plugins()
+    allocate(plugin, "disk0")
+    machine.use()
+    with open(machine.directory / "nodes" / "disk0", "rb"):
+        with pytest.raises(PathUnusable, match="cannot be detached: somebody has it open"):
+            release(plugin, "disk0")
+        assert machine.disk.read_bytes().startswith(SECRET)
+    release(plugin, "disk0")
+    assert machine.attached == []
+    assert machine.disk.read_bytes() == bytes(SIZE)
+
+
+NO_HOLES = """
+import sys
+from pathlib import Path
+from plugbay.kernel.loop import LoopDevices, Slice
+from plugbay.plugins.scratch.disks import Disks
+
+loops, file, size = LoopDevices(Path("/dev"), Path("/sys")), Path(sys.argv[1]) / "disks" / "disk0", 1 << 20
+disks = Disks(file.parent, owner="example.com/scratch", size=size, loops=loops)
+try:
+    disks.attach("disk0", Slice(file, 0, size))
+    with open(disks.node("disk0"), "rb+", buffering=0) as node:
+        node.write(b"secret".ljust(size, b"!"))
+    disks.release("disk0", file, Slice(file, 0, size))
+    print(file.read_bytes() == bytes(size), file.stat().st_size == size, loops.of(file))
+finally:
+    for loop in loops.of(file):
+        loops.detach(loop)
+"""
+
+
+@pytest.mark.root
+@needs_loop
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare")
+def test_zeros_are_written_where_nothing_can_be_discarded(tmp_path: Path) -> None:
+    """A file system without holes: ramfs, in a mount namespace that goes with its process."""
+    script = 'mount -t ramfs none "$1" && exec "$0" -c "$2" "$1"'
+    command = ["unshare", "--mount", "sh", "-c", script, sys.executable, str(tmp_path), NO_HOLES]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    if "mount:" in done.stderr:
+        pytest.skip(f"cannot mount here: {done.stderr}")
+    assert (done.stdout, done.stderr) == ("True True []\n", "")
 
 
 @pytest.mark.root
