@@ -256,7 +256,10 @@ async def test_device_of_a_call_that_was_given_up_is_released_after_its_hook(soc
         assert gophers.told == []
         gophers.may_end.set()
         await b.admit(pod("r"))
-        assert gophers.told == ["allocated too late", "release a", "allocated"]
+        # The plugin may hear only now that the second was given up, too.
+        given_up = ["allocated too late", "release a"], ["allocated too late", "release a", "allocated", "release a"]
+        assert gophers.told[:-1] in given_up
+        assert gophers.told[-1] == "allocated"
 
 
 async def test_kubelet_that_restarts_finds_nothing_released_in_use(sockets: Path) -> None:
