@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from plugbay.errors import RpcFailed
 from plugbay.kernel.loop import LoopDevices, Slice
 from plugbay.kernel.watch import watch_paths
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.model.ids import DeviceId
+from plugbay.model.releases import OperationId, ReleaseReason
+from plugbay.plugins.scratch.config import layout_of
+from plugbay.plugins.scratch.plugin import scratch_plugins
+from plugbay.sdk.runner import serving as serving_plugins
+from plugbay.testing.fake_kubelet import fake_kubelet
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay
@@ -119,7 +127,7 @@ async def test_second_pod_cannot_read_what_the_first_one_wrote(plugbay: Plugbay,
 
 async def test_nor_without_the_calls_that_kubelets_lack(plugbay: Plugbay, scratch: Scratch) -> None:
     """The gate is off: nobody tells the plugin that the first pod has ended."""
-    async with plugbay.node_up(), serving(plugbay, *scratch.options()):
+    async with plugbay.node_up(), serving(plugbay, *scratch.options(), "--release-interval", "1h"):
         assert await run(plugbay, pod("one", WRITE), "one") == ["written"]
         assert b"secret" in scratch.content()
         assert await run(plugbay, pod("two", READ), "two") == ["clean"]
@@ -155,13 +163,17 @@ async def test_partitions_and_the_whole_disk_exclude_each_other(
         assert (await plugbay("pod", "logs", "whole")).out == "clean\n"
 
 
-async def test_plugin_that_is_killed_loses_nothing(plugbay: Plugbay, scratch: Scratch) -> None:
+@pytest.mark.parametrize("gate", [ON, ()], ids=["called", "found-out"])
+async def test_plugin_that_is_killed_loses_nothing(plugbay: Plugbay, scratch: Scratch, gate: tuple[str, ...]) -> None:
     """The pod goes on with what it wrote; when it ends, the next plugin process wipes and detaches."""
     stay = WRITE + "; import time; time.sleep(1000)"
-    async with plugbay.node_up(*ON):
-        async with serving(plugbay, *scratch.options()) as plugin:
-            assert (await plugbay("pod", "apply", "-f", "-", given=pod("one", stay))).code == 0
-            assert (await plugbay("pod", "wait", READY, "one")).code == 0
+    options = (*scratch.options(), "--release-interval", "500ms")
+    async with plugbay.node_up(*gate):
+        async with serving(plugbay, *options) as plugin:
+            # As long as a kubelet that has just started tells of no pod at all, it may not know yet which there are.
+            for manifest in (pod("other", "import time; time.sleep(1000)", count=0), pod("one", stay)):
+                assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
+            assert (await plugbay("pod", "wait", READY, "other", "one")).code == 0
             async with plugbay.start("pod", "logs", "-f", "one") as follow:
                 await plugbay.line_with(follow, "written")
             plugin.kill()
@@ -169,9 +181,14 @@ async def test_plugin_that_is_killed_loses_nothing(plugbay: Plugbay, scratch: Sc
         assert (await plugbay("pod", "delete", "one", "--wait=false")).code == 0
         assert scratch.attached() == ["disk0"]
         assert b"secret" in scratch.content()
-        async with serving(plugbay, *scratch.options()):
+        async with serving(plugbay, *options):
+            node = scratch.directory / "nodes" / "disk0"
+            async with watch_paths([node]) as changes, asyncio.timeout(DEADLINE_S):
+                while node.exists():  # nobody asks for it
+                    await anext(changes)
+            assert scratch.attached() == []
+            assert scratch.content() == bytes(SIZE)
             assert await run(plugbay, pod("two", READ), "two") == ["clean"]
-    assert scratch.attached() == []
 
 
 async def test_container_that_starts_again_finds_its_disk_wherever_it_is(
@@ -198,6 +215,27 @@ async def test_container_that_starts_again_finds_its_disk_wherever_it_is(
         finally:
             LOOPS.detach(taken)
     assert other.read_bytes() == bytes(SIZE)
+
+
+async def test_other_uses_of_a_disk_are_not_offered_while_it_is_in_use(scratch: Scratch, sockets: Path) -> None:
+    layout = layout_of("example.com/scratch", size="1Mi", count=2, partitions=2)
+    paths, partitions = KubeletPaths(sockets), ("disk0-p0", "disk0-p1", "disk1-p0", "disk1-p1")
+    plugins = scratch_plugins(layout, scratch.directory, LOOPS)
+    async with fake_kubelet(paths) as kubelet, serving_plugins(plugins, paths=paths):
+        served = [await kubelet.next_registration() for _ in plugins]
+        whole, parts = sorted(served, key=lambda each: each.registration.resource_name)
+        await whole.client.allocate([DeviceId("disk0")])
+        await parts.until_devices(*partitions[2:])
+        await parts.client.allocate([DeviceId("disk1-p0")])
+        await whole.until_devices("disk0")
+        with pytest.raises(RpcFailed, match=r"disk0 is in use as example\.com/scratch"):
+            await parts.client.allocate([DeviceId("disk0-p1")])
+        assert scratch.attached() == ["disk0", "disk1-p0"]
+        await whole.client.deallocate([DeviceId("disk0")], OperationId("1"), ReleaseReason.POD_ENDED)
+        await parts.until_devices(*partitions)
+        await parts.client.deallocate([DeviceId("disk1-p0")], OperationId("2"), ReleaseReason.POD_ENDED)
+        await whole.until_devices("disk0", "disk1")
+    assert scratch.attached() == []
 
 
 async def test_config_file_serves_scratch_too(plugbay: Plugbay, scratch: Scratch, tmp_path: Path) -> None:
