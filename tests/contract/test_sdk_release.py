@@ -10,23 +10,31 @@ import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from plugbay import Assignment, CannotRelease, Device, DevicePlugin, Replicas
+from plugbay import Assignment, CannotRelease, Device, DevicePlugin, Origin, Replicas
 from plugbay.errors import RpcFailed
 from plugbay.manager.effects import Effect
+from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
 from plugbay.manager.release_rules import ReleaseLimits
 from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import PodUid
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.sdk.plugin import options_of
 from plugbay.sdk.release.hooks import ReleaseHooks, assignment_of
+from plugbay.sdk.release.report import release_status
+from plugbay.sdk.release.settings import ReleaseSource
+from plugbay.testing.fake_plugin import FakePlugin
 from plugbay.wire.plugin_client import PluginClient
+from plugbay.wire.plugin_server import device_plugin_handler
+from plugbay.wire.transport import serve_grpc
 from tests.contract.bench_manager import DEADLINE_S, GOPHER, Bench, bench, pod
-from tests.contract.bench_release import gated
+from tests.contract.bench_release import BOTH, ON, WITHOUT, gated
 from tests.contract.test_durability import CHILD, DEVICES, Killed, ManagerProcess
 from tests.contract.test_release_crashes import GATE
+from tests.contract.test_release_stock import served
 from tests.contract.test_sdk_serving import ids, serving
 
 
@@ -39,6 +47,7 @@ class Plain(DevicePlugin):
         self.devices: Iterable[Device] = [Device(name) for name in names]
         self.told: list[str] = []
         self.keys: list[str] = []
+        self.origins: list[Origin | None] = []
 
     def discover(self) -> Iterable[Device]:
         return self.devices
@@ -46,6 +55,7 @@ class Plain(DevicePlugin):
     def note(self, what: str, assignment: Assignment) -> None:
         self.told.append(f"{what} {','.join(assignment.devices)}")
         self.keys.append(assignment.key)
+        self.origins.append(assignment.origin)
 
 
 class Cleaning(Plain):
@@ -100,6 +110,7 @@ async def test_hooks_are_called_once_and_in_order(sockets: Path, kind: type[Plai
         await run_pod(b)
         await b.counts(2, 2)
     assert gopher.told == ["post_stop a", "release a"]
+    assert gopher.origins == [Origin.KUBELET] * 2
     assert len(set(gopher.keys)) == 2
 
 
@@ -118,6 +129,24 @@ def test_only_what_the_author_wrote_is_asked_for() -> None:
         pre_start_required=True, post_stop_required=True, deallocate_required=True
     )
     assert options_of(Blocked()) == PluginOptions(deallocate_required=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        pytest.param(source, wanted, id=source.value)
+        for source, wanted in {
+            ReleaseSource.AUTO: PluginOptions(
+                pre_start_required=True, post_stop_required=True, deallocate_required=True
+            ),
+            ReleaseSource.KUBELET: PluginOptions(post_stop_required=True, deallocate_required=True),
+            ReleaseSource.SYNTHESISED: PluginOptions(pre_start_required=True),
+            ReleaseSource.OFF: PluginOptions(),
+        }.items()
+    ],
+)
+def test_source_decides_what_is_asked_for(source: ReleaseSource, wanted: PluginOptions) -> None:
+    assert options_of(Cleaning(), source) == wanted
 
 
 async def test_hook_that_fails_is_called_again(sockets: Path) -> None:
@@ -233,6 +262,94 @@ async def test_hooks_need_a_plugin_that_serves() -> None:
     assignment = assignment_of(OperationId("1"), GOPHER, devices=ids("a"), units=ids("a"))
     with pytest.raises(RpcFailed, match="does not serve"):
         await ReleaseHooks().once(OperationId("1"), Cleaning().release, assignment)
+
+
+# --- who says that a use is over ------------------------------------------------------------------------------------
+
+
+async def test_kubelet_that_promises_calls_is_left_to_make_them(sockets: Path) -> None:
+    """With the gate on nothing is synthesised, however often looks would be made, from the first container on."""
+    gopher = Cleaning("a")
+    async with gated(sockets) as b, served(gopher, sockets, interval_s=0.01) as server:
+        await b.counts(1, 1)
+        custody = server.custody
+        assert custody is not None
+        assert not custody.synthesises
+        await b.manager.admit(pod("first"))
+        await b.prepare("first")
+        [status] = cast("list[dict[str, str]]", release_status(custody, str)["open"])
+        assert status["waitsFor"] == "the kubelet to call Deallocate"
+        await b.release("first")
+        await b.manager.until_deallocated(PodUid("first"))
+        told = tuple(gopher.told)  # PostStopContainer depends on whether the manager knows of the container's end
+        for uid in ("second", "third"):
+            await run_pod(b, uid)
+    assert gopher.told == [*told, *["post_stop a", "release a"] * 2]
+    assert set(gopher.origins) == {Origin.KUBELET}
+    assert custody.readings["ok"] == 0
+
+
+async def test_restarted_plugin_leaves_it_to_the_kubelet_too(sockets: Path) -> None:
+    """What ended while it was away is told as soon as it is back."""
+    gopher = Cleaning("a")
+    async with gated(sockets) as b:
+        async with served(gopher, sockets, interval_s=0.01):
+            await b.counts(1, 1)
+            await b.manager.admit(pod("p"))
+        await b.counts(1, 0)
+        await b.release("p")
+        async with served(gopher, sockets, interval_s=0.01):
+            await b.until(lambda: not b.manager.releases.pending())
+    assert (gopher.told, gopher.origins) == (["release a"], [Origin.KUBELET])
+
+
+@pytest.mark.parametrize(
+    ("gate", "options", "is_promised"),
+    [
+        pytest.param(ON, BOTH, True, id="on-and-asked-for"),
+        pytest.param(ON, PluginOptions(deallocate_required=True), True, id="one-of-the-calls"),
+        pytest.param(ON, WITHOUT, False, id="not-asked-for"),
+        pytest.param(DEFAULT_GATES, BOTH, False, id="off"),
+    ],
+)
+async def test_calls_are_promised_to_who_will_get_them(
+    sockets: Path, gate: FeatureGates, options: PluginOptions, is_promised: bool
+) -> None:
+    promises: list[bool] = []
+    async with bench(sockets, gates=gate) as b:
+        fake = FakePlugin(GOPHER, b.at("gopher.sock"), [Device("a")], options=options)
+        async with serve_grpc(fake.socket, [device_plugin_handler(fake, promises.append)]):
+            await fake.register(b.paths.registration_socket)
+            await b.counts(1, 1)
+    assert promises == [is_promised]
+
+
+async def test_gate_turned_off_makes_checkpoints_count(sockets: Path) -> None:
+    gopher = Cleaning("a")
+    async with served(gopher, sockets, interval_s=1000) as server:
+        assert server.custody is not None
+        async with gated(sockets) as b:
+            await b.counts(1, 1)
+            assert not server.custody.synthesises
+        async with bench(sockets) as b:
+            await b.counts(1, 1)
+            assert server.custody.synthesises
+
+
+@pytest.mark.parametrize("source", [ReleaseSource.SYNTHESISED, ReleaseSource.OFF])
+async def test_who_wants_no_calls_gets_none(sockets: Path, source: ReleaseSource) -> None:
+    gopher = Cleaning("a")
+    async with gated(sockets) as b, served(gopher, sockets, interval_s=0.02, source=source) as server:
+        await b.counts(1, 1)
+        await b.manager.admit(pod("p"))
+        await b.release("p")
+        if server.custody is None:
+            await b.manager.admit(pod("q"))
+            assert gopher.told == []
+            return
+        assert server.custody.synthesises
+        await b.manager.admit(pod("q"))
+    assert (gopher.told, gopher.origins) == (["release a"], [Origin.SYNTHESISED])
 
 
 # --- kills ----------------------------------------------------------------------------------------------------------

@@ -20,12 +20,14 @@ from plugbay.errors import (
     RpcFailed,
 )
 from plugbay.manager.config import ManagerConfig
+from plugbay.manager.gates import Gate
 from plugbay.manager.operations import Operation, OperationKind
 from plugbay.manager.release_rules import may_have_happened
 from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.wire.device_list import ChangedDevices, NewList
 from plugbay.wire.plugin_client import PluginClient
+from plugbay.wire.plugin_server import PROMISE
 
 logger = logging.getLogger(__name__)
 
@@ -78,11 +80,17 @@ class Endpoint:
     async def tables(self) -> AsyncIterator[DeviceTable]:
         """The device table after each list. Ends when the stream ends, however it ends."""
         try:
-            async for update in self._client.lists():
+            async for update in self._client.lists(PROMISE if self._will_call else {}):
                 self.table = _next_table(self.table, update)
                 yield self.table
         except RpcFailed as error:
             logger.info("stream of %s at %s ended: %s", self.resource, self.socket, error)
+
+    @property
+    def _will_call(self) -> bool:
+        """Whether the plugin is told when uses of its devices end."""
+        wants_calls = self.options.post_stop_required or self.options.deallocate_required
+        return wants_calls and self._config.gates.is_enabled(Gate.DEVICE_MANAGER_DEALLOCATE)
 
     async def preferred_allocation(self, question: Preference) -> tuple[DeviceId, ...]:
         try:

@@ -264,7 +264,7 @@ class PluginServer:
             changes = up.enter_context(watches.watch([*sockets, *[self.paths.registration_socket] * self.route.calls]))
             self._service.accept_streams()
             for socket in sockets:
-                handlers = device_plugin_handlers(self.counted)
+                handlers = device_plugin_handlers(self.counted, self._service.heed_promise)
                 if socket.parent == self.paths.plugins_registry:
                     found = FoundRegistration(self.resource, self._keeper.asked, self._keeper.answered)
                     handlers += (plugin_registration_handler(found),)

@@ -83,6 +83,7 @@ class PluginService:
         self.releasing = ReleaseHooks()
         self.custody: Custody | None = None
         self._source = source
+        self._has_promise = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_draining = False
@@ -143,11 +144,15 @@ class PluginService:
     async def options(self) -> PluginOptions:
         return options_of(self._plugin, self._source)
 
+    def heed_promise(self, has_promise: bool) -> None:
+        """Whether the kubelet whose stream opens next promises to tell of the ends of uses."""
+        self._has_promise = has_promise
+
     async def lists(self) -> AsyncIterator[bytes]:
         if self._is_draining:
             return
         if self.custody is not None:
-            await self.custody.stream_opened()
+            await self.custody.stream_opened(has_promise=self._has_promise)
         stream = _Stream()
         self._streams.add(stream)
         self._idle.clear()

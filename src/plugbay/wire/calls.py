@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
@@ -18,6 +18,7 @@ from plugbay.wire.transport import MAX_MESSAGE_BYTES, open_channel, wait_connect
 _Answer = TypeVar("_Answer", bound=Message)
 _CLOSING: Final = ("Canceled", "grpc: the client connection is closing")
 """What Go's gRPC says of a call whose connection is closed by ourselves."""
+_NO_METADATA: Final[Mapping[str, str]] = {}
 
 
 class Connection:
@@ -70,7 +71,9 @@ class Connection:
         except DecodeError as error:
             raise RpcFailed("Internal", f"grpc: failed to unmarshal the received message: {error}") from error
 
-    async def stream(self, method: str, request: Message) -> AsyncGenerator[bytes, None]:
+    async def stream(
+        self, method: str, request: Message, *, metadata: Mapping[str, str] = _NO_METADATA
+    ) -> AsyncGenerator[bytes, None]:
         """The encoded messages of the server's stream until it ends normally; the call ends with the iteration.
 
         Raises:
@@ -79,7 +82,7 @@ class Connection:
         with _failures_translated():
             call: grpc.aio.UnaryStreamCall[Message, bytes] = self._channel.unary_stream(
                 method, request_serializer=type(request).SerializeToString, response_deserializer=None
-            )(request)
+            )(request, metadata=tuple(metadata.items()))
             with self._under_way(call):
                 async for message in call:
                     yield message

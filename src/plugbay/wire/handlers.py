@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, NoReturn, TypeVar
 
@@ -37,16 +37,23 @@ def unary(
 
 
 def server_stream(
-    request_type: type[_Request], answers: Callable[[_Request], AsyncIterator[bytes]]
+    request_type: type[_Request],
+    answers: Callable[[_Request], AsyncIterator[bytes]],
+    heed: Callable[[Mapping[str, str | bytes]], object] | None = None,
 ) -> grpc.RpcMethodHandler[Any, Any]:
     """A handler for a method that streams encoded messages; failures as in `unary`.
 
     When the caller goes away the iterator is closed, so that its ``finally`` runs.
+
+    Args:
+        heed: given the call's metadata, before the first answer is asked for.
     """
 
     async def handle(encoded: bytes, context: _Context) -> AsyncIterator[bytes]:
         async with AsyncExitStack() as closing:
             try:
+                if heed is not None:
+                    heed(dict(context.invocation_metadata() or ()))
                 stream = answers(_parse(request_type, encoded))
                 if isinstance(stream, AsyncGenerator):
                     closing.push_async_callback(stream.aclose)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
@@ -21,6 +21,7 @@ from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 
 _SERVICE = "/v1beta1.DevicePlugin/"
 _Answer = TypeVar("_Answer", bound=Message)
+_NO_METADATA: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,15 @@ class PluginClient:
             await self._call("GetDevicePluginOptions", pb.Empty(), pb.DevicePluginOptions, timeout_s)
         )
 
-    async def lists(self) -> AsyncGenerator[NewList | ChangedDevices, None]:
-        """The device lists, as long as the plugin streams. The plugin's normal end of the stream ends the iteration."""
+    async def lists(self, metadata: Mapping[str, str] = _NO_METADATA) -> AsyncGenerator[NewList | ChangedDevices, None]:
+        """The device lists, as long as the plugin streams. The plugin's normal end of the stream ends the iteration.
+
+        Args:
+            metadata: of the call, such as `plugbay.wire.plugin_server.PROMISE`.
+        """
         reader = DeviceListReader()
-        async with aclosing(self._connection.stream(f"{_SERVICE}ListAndWatch", pb.Empty())) as stream:
+        messages = self._connection.stream(f"{_SERVICE}ListAndWatch", pb.Empty(), metadata=metadata)
+        async with aclosing(messages) as stream:
             async for message in stream:
                 yield reader.read(message)
 

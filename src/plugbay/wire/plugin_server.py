@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import grpc
 
@@ -15,6 +15,10 @@ from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.wire.convert import edits_to_pb, options_to_pb, reason_from_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.handlers import server_stream, unary
+
+PROMISE: Final[Mapping[str, str]] = {"device-manager-deallocate": "true"}
+"""Metadata of ListAndWatch, from a manager that will call PostStopContainer and Deallocate, to a plugin that asked for
+one of them: otherwise a plugin that hears of no end could not tell it from a kubelet, which never calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +54,15 @@ class DevicePluginServicer(Protocol):
         ...
 
 
-def device_plugin_handler(servicer: DevicePluginServicer) -> grpc.GenericRpcHandler:
-    """The service ``v1beta1.DevicePlugin``, answered by ``servicer``."""
+def device_plugin_handler(
+    servicer: DevicePluginServicer, heed: Callable[[bool], object] | None = None
+) -> grpc.GenericRpcHandler:
+    """The service ``v1beta1.DevicePlugin``, answered by ``servicer``.
+
+    Args:
+        heed: told by every ListAndWatch, before it is answered, whether its caller promises to call PostStopContainer
+            and Deallocate (`PROMISE`).
+    """
 
     async def get_options(_: pb.Empty) -> pb.DevicePluginOptions:
         return options_to_pb(await servicer.options())
@@ -96,7 +107,11 @@ def device_plugin_handler(servicer: DevicePluginServicer) -> grpc.GenericRpcHand
         "v1beta1.DevicePlugin",
         {
             "GetDevicePluginOptions": unary(pb.Empty, get_options),
-            "ListAndWatch": server_stream(pb.Empty, lambda _: servicer.lists()),
+            "ListAndWatch": server_stream(
+                pb.Empty,
+                lambda _: servicer.lists(),
+                None if heed is None else lambda metadata: heed(PROMISE.items() <= metadata.items()),
+            ),
             "GetPreferredAllocation": unary(pb.PreferredAllocationRequest, preferred),
             "Allocate": unary(pb.AllocateRequest, allocate),
             "PreStartContainer": unary(pb.PreStartContainerRequest, pre_start),

@@ -12,7 +12,9 @@ import grpc
 
 from plugbay.wire.plugin_server import DevicePluginServicer, device_plugin_handler
 
-_HANDLERS: Final[Mapping[str, Callable[[DevicePluginServicer], grpc.GenericRpcHandler]]] = {
+_HANDLERS: Final[
+    Mapping[str, Callable[[DevicePluginServicer, Callable[[bool], object] | None], grpc.GenericRpcHandler]]
+] = {
     "v1beta1": device_plugin_handler,
 }
 
@@ -20,6 +22,8 @@ API_VERSIONS: Final = tuple(_HANDLERS)
 """The best one first. Register names one of them at a time, an answer to GetInfo all."""
 
 
-def device_plugin_handlers(servicer: DevicePluginServicer) -> tuple[grpc.GenericRpcHandler, ...]:
-    """``servicer`` in every version."""
-    return tuple(handler(servicer) for handler in _HANDLERS.values())
+def device_plugin_handlers(
+    servicer: DevicePluginServicer, heed: Callable[[bool], object] | None = None
+) -> tuple[grpc.GenericRpcHandler, ...]:
+    """``servicer`` in every version; ``heed`` as `device_plugin_handler` says."""
+    return tuple(handler(servicer, heed) for handler in _HANDLERS.values())

@@ -54,7 +54,7 @@ class Custody:
 
     Attributes:
         book: what is in use.
-        has_calls: whether the kubelet of now calls PostStopContainer or Deallocate, as far as is known.
+        has_calls: whether the kubelet of now calls PostStopContainer or Deallocate: it has promised to, or has done so.
         readings: how many checkpoints were read, by outcome.
         last: the last reading or why there was none, and when that was, in the event loop's time.
         stirred: set when there may be something in use that was not before, or something to look at soon.
@@ -160,8 +160,14 @@ class Custody:
 
     # --- readings ---------------------------------------------------------------------------------------------------
 
-    async def stream_opened(self) -> None:
-        """A kubelet wants the list, and has not got it yet: the moment to see what it began with."""
+    async def stream_opened(self, *, has_promise: bool = False) -> None:
+        """A kubelet wants the list, and has not got it yet: the moment to see what it began with.
+
+        Args:
+            has_promise: whether it promises to call PostStopContainer and Deallocate. Ours does; if another one knows
+                these calls and says nothing, its first call tells.
+        """
+        self.has_calls |= has_promise and self.shared.settings.source.takes_calls
         if self._readings is None:
             return
         before = self.book.life
@@ -170,7 +176,7 @@ class Custody:
         except CheckpointUnread:
             return
         if before is None or life.id != before.id:
-            self.has_calls = False
+            self.has_calls = has_promise and self.shared.settings.source.takes_calls
             with suppress(PathUnusable):  # said when something is given
                 self.book.note(life)
             self.look_soon()

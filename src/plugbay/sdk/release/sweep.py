@@ -170,7 +170,7 @@ class Sweep:
             case Phase.ALLOCATING:
                 return use.key not in self._custody.allocating and now - use.since >= GRACE_S
             case Phase.OPEN:
-                return is_over(use)
+                return self._custody.synthesises and is_over(use)
 
     async def _end(self, use: Use) -> None:
         backoff = self._retries.pop(use.key, (Backoff(), 0.0))[0]
