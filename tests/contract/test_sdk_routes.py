@@ -29,7 +29,6 @@ from plugbay.sdk.watching import watching
 from plugbay.testing.fake_kubelet import fake_kubelet
 from plugbay.wire import plugin_versions
 from plugbay.wire.plugin_client import PluginClient
-from plugbay.wire.plugin_server import DevicePluginServicer
 from plugbay.wire.pluginregistration import PluginInfo, PluginRegistrationClient, RegistrationStatus
 from plugbay.wire.registration import Registration, registration_handler
 from plugbay.wire.transport import open_channel, serve_grpc
@@ -183,7 +182,7 @@ async def test_every_version_is_served_and_a_kubelet_that_has_only_the_newer_one
 ) -> None:
     """Tomorrow's, say, in which the options are another message."""
 
-    def of_tomorrow(_: DevicePluginServicer) -> grpc.GenericRpcHandler:
+    def of_tomorrow(*_: object) -> grpc.GenericRpcHandler:
         async def options(_: bytes, __: Any) -> bytes:
             return b"of tomorrow"
 
