@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -45,6 +45,9 @@ _RAN_NOT: Final = frozenset({"StartError", "RunContainerError", "ContainerCannot
 class ContainerWorker:
     """Runs one container from whatever state its record is in.
 
+    Args:
+        prepare_sandbox: returns when the pod has a sandbox that is in order, and its addresses are recorded.
+
     Attributes:
         attempted: set once a first start was tried, well or not: then the next container's turn comes.
         started: set once it runs and its post-start hook is done.
@@ -58,12 +61,14 @@ class ContainerWorker:
         *,
         volumes: Mapping[str, Path],
         stopper: PodStopper,
+        prepare_sandbox: Callable[[], Awaitable[None]],
     ) -> None:
         self._parts = parts
         self._uid = uid
         self._stopper = stopper
         self._container = container
         self._volumes = volumes
+        self._prepare_sandbox = prepare_sandbox
         self._restart_backoff = Backoff()
         self._start_backoff = Backoff(max_s=CONFIG_RETRY_S)
         self.attempted = asyncio.Event()
@@ -114,6 +119,7 @@ class ContainerWorker:
         """One attempt; the record tells what came of it."""
         if (end := self._record.newest_end()) is not None:
             self._report_end(end)
+        await self._prepare_sandbox()  # the pod's may have died with the container: then addresses are new
         try:
             edits = await self._parts.devices.prepare_container(self._uid, self._container.name)
             spec = await asyncio.to_thread(self._spec, self._pod, edits)

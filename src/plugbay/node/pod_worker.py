@@ -209,7 +209,14 @@ class PodWorker:
                 await worker.attempted.wait()
 
     def _container_worker(self, container: Container, volumes: Mapping[str, Path]) -> ContainerWorker:
-        return ContainerWorker(self._parts, self._uid, container, volumes=volumes, stopper=self._stopper)
+        return ContainerWorker(
+            self._parts,
+            self._uid,
+            container,
+            volumes=volumes,
+            stopper=self._stopper,
+            prepare_sandbox=self._prepare_sandbox,
+        )
 
     # --- ending -----------------------------------------------------------------------------------------------------
 

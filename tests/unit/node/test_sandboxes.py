@@ -28,12 +28,13 @@ class MemorySandboxes:
         self.refusals: list[SandboxFailed] = []
         self.stays: list[SandboxFailed] = []
         self.removed_while_running = False
+        self.ips: tuple[str, ...] = ("10.0.0.5", "fd00::5")
 
     async def run(self, spec: SandboxSpec) -> tuple[str, ...]:
         if self.refusals:
             raise self.refusals.pop(0)
         self.there[spec.pod_uid] = spec
-        return ("10.0.0.5", "fd00::5")
+        return self.ips
 
     async def stop(self, pod: PodUid) -> None:
         await self.remove(pod)
@@ -91,6 +92,28 @@ async def test_a_sandbox_that_cannot_be_made_is_tried_again(world: FakeNode, san
         await world.until(runs(0))
         messages = [event.message for event in world.events if event.reason == "FailedCreatePodSandBox"]
         assert messages == ["Failed to create pod sandbox: no network"]
+
+
+async def test_addresses_are_those_of_a_sandbox_that_took_another_ones_place(
+    world: FakeNode, sandboxes: MemorySandboxes
+) -> None:
+    async with world.engine() as engine:
+        await engine.create(pod())
+        await world.until(runs(0))
+        sandboxes.ips = ("10.0.0.6",)
+        world.runtime.finish("p_c_0", 1)
+        record = await world.until(runs(1))
+        assert pod_status(record, runtime="fake")["podIPs"] == [{"ip": "10.0.0.6"}]
+
+
+async def test_a_sandbox_that_cannot_be_replaced_is_tried_again(world: FakeNode, sandboxes: MemorySandboxes) -> None:
+    async with world.engine() as engine:
+        await engine.create(pod())
+        await world.until(runs(0))
+        sandboxes.refusals = [SandboxFailed("no network")]
+        world.runtime.finish("p_c_0", 1)
+        await world.until(runs(1))
+        assert "FailedCreatePodSandBox" in [event.reason for event in world.events]
 
 
 async def test_a_sandbox_that_stays_keeps_the_pod_until_it_is_gone(world: FakeNode, sandboxes: MemorySandboxes) -> None:

@@ -74,7 +74,6 @@ class CriRuntime:
 
     async def prepare(self, spec: ContainerSpec) -> None:
         with _refusals():
-            await self._sandboxes.revive(spec.pod_uid)
             sandbox = self._sandbox(spec)
             await self._images.ensure(spec.image, spec.pull_policy, sandbox=sandbox.config)
 

@@ -43,6 +43,7 @@ class CriSandboxes:
         self._client = client
         self._conventions = conventions
         self._current: dict[PodUid, RunningSandbox] = {}
+        self._making: dict[PodUid, asyncio.Lock] = {}
 
     def current(self, pod: PodUid) -> RunningSandbox | None:
         """What `run` made or found last."""
@@ -54,23 +55,8 @@ class CriSandboxes:
         except InvalidBandwidth as error:
             raise SandboxFailed(str(error)) from error
         with _failures():
-            return await self._run(spec)
-
-    async def revive(self, pod: PodUid) -> None:
-        """See to it that a pod whose container is to be started has a sandbox that is in order, a new one if need be.
-
-        What still runs in the old one is killed, as by a kubelet: it would share no network with the rest.
-
-        Raises:
-            RpcFailed: it cannot be made, or the engine does not say.
-        """
-        current = self._current.get(pod)
-        if current is None:
-            return
-        there = await self._of(pod)
-        if not any(each.id == current.id and each.state is SandboxState.READY for each in there):
-            logger.warning("the sandbox of pod %s died; it gets a new one", pod)
-            await self._run(current.spec)
+            async with self._making.setdefault(spec.pod_uid, asyncio.Lock()):  # each of its containers may want it
+                return await self._run(spec)
 
     async def stop(self, pod: PodUid) -> None:
         self._current.pop(pod, None)
@@ -85,6 +71,7 @@ class CriSandboxes:
             for sandbox in await self._of(pod):
                 await self._client.remove_sandbox(sandbox.id)
             await asyncio.to_thread(self._remove_logs, pod)
+        self._making.pop(pod, None)
 
     async def pods(self) -> frozenset[PodUid]:
         sandboxes = await self._client.sandboxes({NODE: self._conventions.node})
@@ -98,7 +85,11 @@ class CriSandboxes:
             if status.ips or config.namespaces.network is NamespaceMode.NODE:
                 self._current[spec.pod_uid] = RunningSandbox(there[-1].id, config, spec, status.ips)
                 return status.ips
-        for sandbox in there:  # removed with the pod: until then their containers can be looked at
+        if spec.pod_uid in self._current:
+            logger.warning("the sandbox of pod %s died; it gets a new one", spec.pod_uid)
+        # What still runs in the old one ends, as with a kubelet: it would share no network with the rest. They are
+        # removed with the pod: until then their containers can be looked at.
+        for sandbox in there:
             await self._client.stop_sandbox(sandbox.id)
         attempt = 1 + max((each.attempt for each in there), default=-1)
         return await self._make(spec, sandbox_config(spec, self._conventions, attempt=attempt))

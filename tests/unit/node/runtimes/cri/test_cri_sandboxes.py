@@ -1,0 +1,113 @@
+"""Sandboxes that an engine makes: replaced when they died, once, and given up with all they left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import RpcFailed, SandboxFailed
+from plugbay.model.cri import CgroupDriver
+from plugbay.model.ids import PodUid
+from plugbay.node.runtimes.cri.config import Conventions
+from plugbay.node.runtimes.cri.sandboxes import CriSandboxes
+from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
+from plugbay.wire.cri import CriClient
+from plugbay.wire.generated import cri_v1_pb2 as v1
+from tests.unit.node.runtimes.cri.scripted_engine import ScriptedEngine
+
+UID = PodUid("0c1-2")
+SPEC = SandboxSpec(UID, "ns", "web")
+
+
+@pytest.fixture
+async def engine(sockets: Path) -> AsyncIterator[ScriptedEngine]:
+    made = ScriptedEngine()
+    async with made.serve(sockets / "cri"):
+        yield made
+
+
+@pytest.fixture
+async def sandboxes(engine: ScriptedEngine, sockets: Path) -> AsyncIterator[CriSandboxes]:
+    places = (str(sockets / "logs"), str(sockets / "pods"), "plugbay-none")
+    client = CriClient(sockets / "cri")
+    yield CriSandboxes(client, Conventions("n", *places, CgroupDriver.CGROUPFS, 1000))
+    await client.close()
+
+
+async def test_a_sandbox_in_order_is_taken_over(engine: ScriptedEngine, sandboxes: CriSandboxes) -> None:
+    assert await sandboxes.run(SPEC) == ("10.0.0.1", "fd00::1")
+    assert await sandboxes.run(SPEC) == ("10.0.0.1", "fd00::1")
+    assert len(engine.asked("RunPodSandbox")) == 1
+
+
+async def test_one_that_died_is_replaced_by_one_with_addresses_of_its_own(
+    engine: ScriptedEngine, sandboxes: CriSandboxes
+) -> None:
+    await sandboxes.run(SPEC)
+    engine.kill_sandbox("s0")
+    engine.ips = ["10.0.0.2"]
+    assert await sandboxes.run(SPEC) == ("10.0.0.2",)
+    current = sandboxes.current(UID)
+    assert current is not None
+    assert (current.id, current.ips, current.config.attempt) == ("s1", ("10.0.0.2",), 1)
+    assert [each.pod_sandbox_id for each in engine.asked("StopPodSandbox")] == ["s0"]
+
+
+async def test_containers_that_want_it_at_once_get_the_same_one(
+    engine: ScriptedEngine, sandboxes: CriSandboxes
+) -> None:
+    await sandboxes.run(SPEC)
+    engine.kill_sandbox("s0")
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(5):
+            tasks.create_task(sandboxes.run(SPEC))
+    assert len(engine.asked("RunPodSandbox")) == 2
+
+
+async def test_one_without_an_address_is_replaced_unless_it_has_the_hosts(
+    engine: ScriptedEngine, sandboxes: CriSandboxes
+) -> None:
+    engine.ips = [""]
+    await sandboxes.run(SPEC)
+    await sandboxes.run(SPEC)
+    assert len(engine.asked("RunPodSandbox")) == 2
+    on_host = SandboxSpec(PodUid("h"), "ns", "host", Network.HOST)
+    await sandboxes.run(on_host)
+    await sandboxes.run(on_host)
+    assert len(engine.asked("RunPodSandbox")) == 3
+
+
+async def test_a_name_that_the_engine_still_keeps_is_gone_round(
+    engine: ScriptedEngine, sandboxes: CriSandboxes
+) -> None:
+    engine.failures["RunPodSandbox"] = [RpcFailed("Unknown", 'name "web_ns_0c1-2_0" is reserved for "x"')]
+    await sandboxes.run(SPEC)
+    assert [each.config.metadata.attempt for each in engine.asked("RunPodSandbox")] == [0, 1]
+
+
+async def test_what_the_engine_refuses_is_said(engine: ScriptedEngine, sandboxes: CriSandboxes) -> None:
+    engine.failures["RunPodSandbox"] = [RpcFailed("Unknown", "cni plugin not initialized")]
+    with pytest.raises(SandboxFailed, match="cni plugin not initialized"):
+        await sandboxes.run(SPEC)
+
+
+async def test_nothing_is_left_and_stopping_what_is_gone_is_no_mistake(
+    engine: ScriptedEngine, sandboxes: CriSandboxes, sockets: Path
+) -> None:
+    await sandboxes.run(SPEC)
+    assert await sandboxes.pods() == {UID}
+    engine.failures["StopPodSandbox"] = [RpcFailed("NotFound", "not found")]
+    await sandboxes.remove(UID)
+    await sandboxes.remove(UID)
+    assert engine.sandboxes == {}
+    assert await sandboxes.pods() == frozenset()
+    assert list((sockets / "logs").iterdir()) == []
+
+
+async def test_others_sandboxes_are_not_ours(engine: ScriptedEngine, sandboxes: CriSandboxes) -> None:
+    metadata = v1.PodSandboxMetadata(uid="other")
+    engine.sandboxes["o"] = v1.PodSandboxStatus(id="o", metadata=metadata, labels={"io.plugbay.node": "m"})
+    assert await sandboxes.pods() == frozenset()
