@@ -27,6 +27,7 @@ from plugbay.manager.state import Assignment
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.ops.databases import open_database
+from plugbay.ops.log_room import LogRoom
 
 MIGRATIONS: Final = (
     """
@@ -184,6 +185,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection = open_database(path, MIGRATIONS)
+        self._room = LogRoom(path)
         self._waiting: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_until_closed, name="plugbay-store", daemon=True)
         self._thread.start()
@@ -243,6 +245,8 @@ class Store:
             self._write_batch(batch)
             if closing:
                 return
+            if self._waiting.empty():
+                self._room.extend()
 
     def _write_batch(self, batch: Sequence[_Commit]) -> None:
         try:
