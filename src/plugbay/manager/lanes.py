@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 
 class Lanes:
@@ -30,10 +30,17 @@ class Lanes:
             if not self._users[key]:
                 del self._users[key], self._turns[key]
 
-    @asynccontextmanager
-    async def enter_all(self, keys: Iterable[str]) -> AsyncIterator[None]:
+    def enter_all(self, keys: Iterable[str]) -> AbstractAsyncContextManager[None]:
         """One after the other in the order of the keys, whatever order they come in: so nobody waits in a circle."""
+        match sorted(set(keys)):
+            case [key]:
+                return self.enter(key)
+            case ordered:
+                return self._enter_in_order(ordered)
+
+    @asynccontextmanager
+    async def _enter_in_order(self, keys: Sequence[str]) -> AsyncIterator[None]:
         async with AsyncExitStack() as entered:
-            for key in sorted(set(keys)):
+            for key in keys:
                 await entered.enter_async_context(self.enter(key))
             yield

@@ -224,7 +224,7 @@ class Store:
         loop = asyncio.get_running_loop()
         done = loop.create_future()
         self._waiting.put(_Commit(changes, done, loop))
-        await asyncio.shield(done)
+        await done
 
     def close(self) -> None:
         """Finish what was handed in, then close. Blocks."""

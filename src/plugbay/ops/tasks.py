@@ -12,15 +12,23 @@ Result = TypeVar("Result")
 async def uninterrupted(tasks: asyncio.TaskGroup, work: Callable[[], Awaitable[Result]]) -> Result:
     """The result of ``work``, which is finished also when the caller is cancelled meanwhile."""
 
-    async def outcome() -> Result | Exception:
-        try:
-            return await work()
-        except Exception as error:  # handed to the caller; here it would end the whole group
-            return error
+    outcome: asyncio.Future[Result | Exception] = asyncio.get_running_loop().create_future()
 
-    task = tasks.create_task(outcome())
+    async def finish() -> None:
+        result: Result | Exception
+        try:
+            result = await work()
+        except Exception as error:  # handed to the caller; here it would end the whole group
+            result = error
+        except BaseException:
+            outcome.cancel()
+            raise
+        if not outcome.done():  # else the caller was cancelled
+            outcome.set_result(result)
+
+    task = tasks.create_task(finish())
     try:
-        result = await asyncio.shield(task)
+        result = await outcome
     except asyncio.CancelledError:
         await asyncio.wait({task})
         raise

@@ -30,6 +30,7 @@ class Connection:
     def __init__(self, path: Path, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._channel = open_channel(path, max_message_bytes=max_message_bytes)
         self._calls: set[grpc.aio.Call] = set()
+        self._methods: dict[str, grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = {}
 
     async def connect(self, timeout_s: float) -> None:
         """Connect now, trying again while nobody listens yet.
@@ -59,11 +60,7 @@ class Connection:
             RpcFailed: refused, no answer in time, an answer of another shape, or the connection was closed meanwhile.
         """
         with _failures_translated():
-            call: grpc.aio.UnaryUnaryCall[Message, bytes] = self._channel.unary_unary(
-                method,
-                request_serializer=type(request).SerializeToString,
-                response_deserializer=None,  # grpcio would log what cannot be read, and answer None
-            )(request, timeout=timeout_s)
+            call = self._method(method)(request.SerializeToString(), timeout=timeout_s)
             with self._under_way(call):
                 encoded = await call
         try:
@@ -86,6 +83,12 @@ class Connection:
             with self._under_way(call):
                 async for message in call:
                     yield message
+
+    def _method(self, name: str) -> grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]:
+        """Of encoded messages: what it could not read grpcio would write to the log, and answer None."""
+        if (known := self._methods.get(name)) is None:
+            known = self._methods[name] = self._channel.unary_unary(name)
+        return known
 
     @contextmanager
     def _under_way(self, call: grpc.aio.Call) -> Iterator[None]:

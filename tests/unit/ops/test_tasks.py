@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from plugbay.ops.tasks import uninterrupted
+
+
+async def test_caller_gets_the_result_or_the_error() -> None:
+    async def three() -> int:
+        return 3
+
+    async def fail() -> int:
+        raise OSError("no")
+
+    async with asyncio.TaskGroup() as tasks:
+        assert await uninterrupted(tasks, three) == 3
+        with pytest.raises(OSError, match="no"):
+            await uninterrupted(tasks, fail)
+
+
+async def test_cancelled_caller_returns_when_the_work_is_done() -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+    done = []
+
+    async def work() -> None:
+        began.set()
+        await go_on.wait()
+        done.append(True)
+
+    async with asyncio.TaskGroup() as tasks:
+        caller = asyncio.create_task(uninterrupted(tasks, work))
+        await began.wait()
+        caller.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        assert done
+
+
+async def test_caller_does_not_wait_for_work_that_the_group_has_cancelled() -> None:
+    began = asyncio.Event()
+
+    async def work() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    async def group() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            callers.append(asyncio.create_task(uninterrupted(tasks, work)))
+            await began.wait()
+            raise OSError("the group ends")
+
+    callers: list[asyncio.Task[None]] = []
+    with pytest.raises(ExceptionGroup):
+        await group()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await callers[0]
