@@ -17,6 +17,7 @@ from plugbay.model.security import Security
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
 from plugbay.node.runtimes.oci.engines import Engine, choose_engine
 from plugbay.node.runtimes.oci.rootless import Owner
+from plugbay.node.runtimes.oci.shares import UNSHARED
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
 from plugbay.node.runtimes.process.confinement import Launch
 from tests.contract.test_oci_runtime import spec, why_not
@@ -49,7 +50,7 @@ def engine(sockets: Path) -> Engine:
 
 
 def confinement(engine: Engine) -> OciConfinement:
-    grounds = Grounds(Path("/"), "plugbay-test", (), (), network_of=lambda pod: None, owner=Owner(NOBODY, NOBODY))
+    grounds = Grounds(Path("/"), "plugbay-test", (), (), shares_of=lambda pod: UNSHARED, owner=Owner(NOBODY, NOBODY))
     return OciConfinement(engine, grounds)
 
 

@@ -30,6 +30,7 @@ from plugbay.model.security import Security
 from plugbay.node.runtimes.exec_input import Console, ExecInput, TerminalSize
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement, pod_cgroup
 from plugbay.node.runtimes.oci.engines import Engine, choose_engine, probe
+from plugbay.node.runtimes.oci.shares import UNSHARED
 from plugbay.node.runtimes.port import (
     ContainerId,
     ContainerRuntime,
@@ -71,7 +72,7 @@ class Places:
         self.cgroup_parent = f"plugbay-test-{os.getpid()}"
 
     def runtime(self) -> ProcessRuntime:
-        grounds = Grounds(Path("/"), self.cgroup_parent, (), (self.cdi,), network_of=lambda pod: None)
+        grounds = Grounds(Path("/"), self.cgroup_parent, (), (self.cdi,), shares_of=lambda pod: UNSHARED)
         return ProcessRuntime(
             self.instances,
             environ=os.environ,
@@ -301,6 +302,7 @@ async def test_mounts_are_where_they_should_be_and_read_only_ones_stay_so(
     assert os.listdir(tmp_path / "given") == ["file"]
 
 
+CGROUPS = hierarchies(proc_root=PROC)
 FUSE = DeviceNode("/dev/gopher", "/dev/fuse", "rw")
 OPENS = "import os, sys; os.close(os.open(sys.argv[1], os.O_RDWR)); print('open')"
 needs_fuse = pytest.mark.skipif(not Path("/dev/fuse").exists(), reason="needs /dev/fuse")
@@ -546,6 +548,35 @@ async def test_limits_are_those_of_the_cgroup(places: Places, spec: ContainerSpe
     assert "50000" in words
 
 
+LITTLE = CgroupLimits(memory_bytes=24 * 2**20)
+
+
+async def test_want_of_memory_is_the_reason_for_the_end(places: Places, spec: ContainerSpec) -> None:
+    if not places.engine.keep_options and not any(Path(each, "cgroup.controllers").exists() for each in CGROUPS):
+        pytest.skip("with this engine only cgroups of version 2 tell")
+    async with runtime_on(places) as runtime:
+        state = await runtime.start(replace(spec, argv=("tail", "/dev/zero"), limits=LITTLE))
+        ended = await runtime.wait(state.id)
+        assert (ended.state, ended.exit_code, ended.reason) == (RunState.EXITED, 137, "OOMKilled")
+        assert await places.runtime().list() == [ended], "a later node says the same"
+        other = await runtime.start(replace(sh(spec, "exit 137"), attempt=1, limits=LITTLE))
+        ended = await runtime.wait(other.id)
+        assert (ended.exit_code, ended.reason) == (137, "Error"), "the code alone says nothing"
+
+
+async def test_node_that_was_away_learns_of_want_of_memory(places: Places, spec: ContainerSpec) -> None:
+    if not places.engine.keep_options:
+        pytest.skip("this engine removes the cgroup that tells")
+    async with runtime_on(places) as runtime:
+        script = "while ! test -e /tmp/go; do sleep 0.1; done; exec tail /dev/zero"
+        state = await start_and_die(places, replace(sh(spec, script), limits=LITTLE))
+        wrapper = processes_of(places, state.id)["wrapper"]
+        assert (await run(runtime, state.id, "touch", "/tmp/go"))[2] == 0
+        await until_ended(wrapper)
+        (ended,) = await runtime.list()
+        assert (ended.exit_code, ended.reason) == (137, "OOMKilled")
+
+
 async def test_a_root_file_system_of_choice(places: Places, spec: ContainerSpec, tmp_path: Path) -> None:
     busybox = shutil.which("busybox")
     if busybox is None:
@@ -555,7 +586,7 @@ async def test_a_root_file_system_of_choice(places: Places, spec: ContainerSpec,
     shutil.copy(busybox, root / "bin" / "busybox")
     (root / "sh").symlink_to("bin/busybox")
     (root / "hello").write_text("from its root\n")
-    grounds = Grounds(root, places.cgroup_parent, (), (), network_of=lambda pod: None)
+    grounds = Grounds(root, places.cgroup_parent, (), (), shares_of=lambda pod: UNSHARED)
     runtime = ProcessRuntime(
         places.instances,
         environ=os.environ,

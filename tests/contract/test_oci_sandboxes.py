@@ -14,12 +14,16 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import NamespaceUnusable, SandboxFailed
+from plugbay.kernel.namespaces import NamespaceKind, in_namespace
 from plugbay.kernel.netns import is_netns, make_netns, remove_netns
+from plugbay.kernel.tmpfs import unmount_all
 from plugbay.model.ids import PodUid
 from plugbay.model.ports import ContainerPort
 from plugbay.node.network import PodNetwork
 from plugbay.node.runtimes.oci.handlers import handler_of
 from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
+from plugbay.node.runtimes.oci.shared_directory import SHM_BYTES, remove_shared
+from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodShares
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
 from tests.contract.fake_cni import MAKES, PASSES, Machine
 
@@ -38,7 +42,7 @@ class Place:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.machine = Machine(root)
-        self.places = SandboxPlaces(root / "sandboxes", root / "netns", f"plugbay-test-{root.name}")
+        self.places = SandboxPlaces(root / "sandboxes", root / "netns", root / "shared", f"plugbay-test-{root.name}")
 
     def install(self) -> None:
         self.machine.install("first", MAKES)
@@ -55,7 +59,7 @@ class Place:
 
     def left(self) -> list[str]:
         """Files of sandboxes, namespaces and results, and mounts."""
-        directories = (self.places.records, self.places.namespaces, self.root / "cache")
+        directories = (self.places.records, self.places.namespaces, self.root / "shared", self.root / "cache")
         files = [str(each) for directory in directories for each in directory.rglob("*") if each.is_file()]
         mounts = [line for line in (PROC / "self/mountinfo").read_text().splitlines() if str(self.root) in line]
         return [each for each in files if "lock" not in each and Path(each).stat().st_size] + mounts
@@ -73,6 +77,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
     yield made
     for each in made.places.namespaces.glob("*"):
         remove_netns(each)
+    for each in (tmp_path / "shared").glob("*"):
+        remove_shared(each)
 
 
 async def test_sandbox_is_made_once_and_taken_over_by_the_next_node(place: Place) -> None:
@@ -88,7 +94,7 @@ async def test_sandbox_is_made_once_and_taken_over_by_the_next_node(place: Place
     later = place.node()
     assert await later.run(spec) == ("10.1.0.5", "fd00::5")
     assert place.machine.calls == [], "nobody is asked again"
-    assert (later.network_of(POD), await later.pods()) == (str(netns), frozenset({POD}))
+    assert (later.shares_of(POD).namespaces["network"], await later.pods()) == (str(netns), frozenset({POD}))
     await later.remove(POD)
     assert place.machine.called() == [("second", "DEL"), ("first", "DEL")]
     assert (place.left(), await later.pods()) == ([], frozenset())
@@ -100,8 +106,70 @@ async def test_pods_on_the_hosts_network_have_no_namespace(place: Place, default
     node = place.node(default)
     wanted = SPEC if default is Network.HOST else replace(SPEC, network=Network.HOST)
     assert await node.run(wanted) == ()
-    assert (node.network_of(POD), await node.pods(), place.machine.calls) == (None, frozenset({POD}), [])
+    assert "network" not in node.shares_of(POD).namespaces
+    assert (await node.pods(), place.machine.calls) == (frozenset({POD}), [])
     await node.remove(POD)
+    assert place.left() == []
+
+
+async def test_containers_share_ipc_their_name_and_memory(place: Place) -> None:
+    node = place.node()
+    await node.run(replace(SPEC, hostname="gopher-host"))
+    shares = node.shares_of(POD)
+    assert set(shares.namespaces) == {"network", "ipc", "uts"}
+    name = in_namespace(NamespaceKind.UTS, Path(shares.namespaces["uts"]), lambda: os.uname().nodename)
+    assert (name, shares.hostname) == ("gopher-host", "gopher-host")
+    texts = {each.container_path: Path(each.host_path).read_text() for each in shares.files}
+    assert texts["/etc/hostname"] == "gopher-host\n"
+    assert texts["/etc/hosts"].splitlines()[-2:] == ["10.1.0.5\tgopher-host", "fd00::5\tgopher-host"]
+    memory = os.statvfs(shares.shm)
+    assert memory.f_frsize * memory.f_blocks == SHM_BYTES
+    await node.remove(POD)
+    assert (place.left(), node.shares_of(POD)) == ([], UNSHARED)
+
+
+@pytest.mark.parametrize(
+    ("spec", "of_host", "of_pod"),
+    [
+        (replace(SPEC, shared=("hostPID",)), {"pid"}, {"network", "ipc", "uts"}),
+        (replace(SPEC, shared=("hostIPC",)), {"ipc"}, {"network", "uts"}),
+        (replace(SPEC, network=Network.HOST), {"uts"}, {"ipc"}),
+    ],
+    ids=["hostPID", "hostIPC", "hostNetwork"],
+)
+async def test_what_is_the_hosts_is_not_made(
+    place: Place, spec: SandboxSpec, of_host: set[str], of_pod: set[str]
+) -> None:
+    node = place.node()
+    await node.run(spec)
+    namespaces = node.shares_of(POD).namespaces
+    assert {kind for kind, path in namespaces.items() if path == HOST} == of_host
+    assert {kind for kind, path in namespaces.items() if path != HOST} == of_pod
+    assert (node.shares_of(POD).shm == "/dev/shm") is ("ipc" in of_host)
+    assert (node.shares_of(POD).hostname == os.uname().nodename) is ("uts" in of_host)
+    assert await place.node().run(spec) == await node.run(spec), "it is whole"
+    await node.remove(POD)
+    assert place.left() == []
+
+
+async def test_without_root_rights_nothing_is_shared_and_the_hosts_processes_are_refused(place: Place) -> None:
+    place.places = replace(place.places, shared=None)
+    node = place.node(Network.HOST)
+    assert await node.run(replace(SPEC, hostname="gopher-host")) == ()
+    assert node.shares_of(POD) == PodShares(hostname="gopher-host")
+    await node.remove(POD)
+    with pytest.raises(SandboxFailed, match=r"spec\.hostPID: a node without root rights"):
+        await node.run(replace(SPEC, shared=("hostPID",)))
+    assert place.left() == []
+
+
+async def test_what_is_shared_and_gone_is_made_anew(place: Place) -> None:
+    await place.node().run(SPEC)
+    before = place.node().shares_of(POD)
+    unmount_all(Path(before.shm))
+    await place.node().run(SPEC)
+    assert os.path.ismount(place.node().shares_of(POD).shm)
+    await place.node().remove(POD)
     assert place.left() == []
 
 
@@ -122,7 +190,7 @@ async def test_namespace_that_is_gone_is_made_anew(place: Place) -> None:
     ("spec", "problem"),
     [
         (replace(SPEC, runtime_class="kata"), 'runtimeclass.node.k8s.io "kata" not found'),
-        (replace(SPEC, shared=("hostPID",)), "hostPID is set"),
+        (replace(SPEC, shared=("shareProcessNamespace",)), "spec.shareProcessNamespace: the oci runtime gives each"),
         (replace(SPEC, annotations={"kubernetes.io/egress-bandwidth": "1"}), "unreasonably small"),
         (
             replace(SPEC, annotations={"kubernetes.io/egress-bandwidth": "1M"}),

@@ -1,6 +1,6 @@
-"""Control groups: where their hierarchies are mounted, and taking one away that is not used any more.
+"""Control groups: where their hierarchies are mounted, what one went through, and taking one away that is not used.
 
-Source: Linux ``cgroups(7)``, ``proc_pid_mountinfo(5)``.
+Source: Linux ``cgroups(7)``, ``proc_pid_mountinfo(5)``, ``admin-guide/cgroup-v1/memory.rst``, ``cgroup-v2.rst``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 _KINDS: Final = frozenset({"cgroup", "cgroup2"})
+_OOM_FILES: Final = ("memory.oom_control", "memory.events")
+_OOM_KILL: Final = "oom_kill"
 _ESCAPES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
 
 
@@ -40,6 +42,25 @@ def remove_cgroup(name: str, *, proc_root: Path) -> list[Path]:
     if not name or "/" in name or name in (".", ".."):
         raise ValueError(f"{name!r} is no name of a cgroup")
     return [each for each in _subtrees(name, hierarchies(proc_root=proc_root)) if not _remove(each)]
+
+
+def oom_kills(path: str, *, proc_root: Path) -> int:
+    """How many processes the kernel has killed for want of memory in the cgroup ``path``, seen from the roots.
+
+    In version 2 those of the cgroups below it count, also of such as were removed. None where there is no cgroup.
+    """
+    counts = (
+        _counter(root / path.lstrip("/") / name) for root in hierarchies(proc_root=proc_root) for name in _OOM_FILES
+    )
+    return max(counts, default=0)
+
+
+def _counter(file: Path) -> int:
+    try:
+        words = file.read_text().split()
+    except OSError:  # another hierarchy, or gone
+        return 0
+    return int(words[words.index(_OOM_KILL) + 1]) if _OOM_KILL in words else 0
 
 
 def _subtrees(name: str, roots: Iterable[Path]) -> Iterable[Path]:

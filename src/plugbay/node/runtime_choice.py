@@ -19,7 +19,7 @@ from plugbay.cni.runtime import CniRuntime
 from plugbay.errors import PathUnusable, UsageError
 from plugbay.kernel.capabilities import held_capabilities
 from plugbay.kernel.files import write_durably
-from plugbay.model.cri import DnsConfig
+from plugbay.model.resolution import DnsConfig
 from plugbay.node.config import CriConfig, NodeConfig, OciConfig
 from plugbay.node.machine import Machine
 from plugbay.node.network import PodNetwork
@@ -100,7 +100,8 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
     engine = replace(engine, state_dir=config.oci_dir / _ENGINES / engine.kind)
     _refuse_other_engine(config.oci_dir / _ENGINES, engine)
     cgroup_parent = _cgroup_prefix(config)
-    places = SandboxPlaces(config.oci_dir / "sandboxes", config.oci_dir / "netns", cgroup_parent)
+    shared = config.oci_dir / "shared" if owner is None else None
+    places = SandboxPlaces(config.oci_dir / "sandboxes", config.oci_dir / "netns", shared, cgroup_parent)
     cache = ResultCache(config.oci_dir / "cni", write=write_durably)
     plugins = Plugins(oci.cni_binaries, environ=environ)
     sandboxes = OciSandboxes(
@@ -114,7 +115,7 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
         cgroup_parent,
         held_capabilities(proc_root=_PROC),
         oci.cdi_directories,
-        network_of=sandboxes.network_of,
+        shares_of=sandboxes.shares_of,
         owner=owner,
     )
     runtime = ProcessRuntime(

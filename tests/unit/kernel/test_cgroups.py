@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.kernel.capabilities import held_capabilities
-from plugbay.kernel.cgroups import hierarchies, remove_cgroup
+from plugbay.kernel.cgroups import hierarchies, oom_kills, remove_cgroup
 
 
 @pytest.fixture
@@ -42,6 +42,25 @@ def test_what_cannot_go_is_told(proc: Path, tmp_path: Path) -> None:
     (busy / "held").touch()
     assert remove_cgroup("pod", proc_root=proc) == [busy]
     assert not (busy / "container").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "file", "text"),
+    [
+        ("devices", "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
+        ("two words", "memory.events", "low 0\nhigh 0\nmax 41\noom 7\noom_kill 3\noom_group_kill 0\n"),
+    ],
+    ids=["version 1", "version 2"],
+)
+def test_processes_killed_for_want_of_memory_are_counted(
+    proc: Path, tmp_path: Path, place: str, file: str, text: str
+) -> None:
+    assert oom_kills("/pod/c", proc_root=proc) == 0, "there is no such cgroup"
+    for each in ("devices", "two words"):
+        (tmp_path / each / "pod" / "c").mkdir(parents=True)
+    assert oom_kills("/pod/c", proc_root=proc) == 0
+    (tmp_path / place / "pod" / "c" / file).write_text(text)
+    assert oom_kills("/pod/c", proc_root=proc) == 3
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a"])

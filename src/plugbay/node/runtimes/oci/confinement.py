@@ -10,13 +10,15 @@ import os
 import re
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import ContainerStartError
+from plugbay.kernel.cgroups import oom_kills
 from plugbay.kernel.inotify import Inotify, Mask
 from plugbay.kernel.processes import ProcessIdentity, signal_group, watch_end
+from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
 from plugbay.node.runtimes.exec_input import Console
 from plugbay.node.runtimes.oci.devices import find_devices, host_devices
@@ -25,7 +27,8 @@ from plugbay.node.runtimes.oci.handlers import handler_of
 from plugbay.node.runtimes.oci.injection import inject_cdi
 from plugbay.node.runtimes.oci.rootfs import RootFs, read_root
 from plugbay.node.runtimes.oci.rootless import Owner, check_rootless, made_rootless
-from plugbay.node.runtimes.oci.spec import Surroundings, oci_spec
+from plugbay.node.runtimes.oci.shares import PodShares
+from plugbay.node.runtimes.oci.spec import Surroundings, host_name, oci_spec
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
 from plugbay.node.runtimes.process.confinement import Launch
 from plugbay.node.runtimes.process.launch import DEFAULT_PATH
@@ -39,6 +42,12 @@ _ROOTFS: Final = "rootfs"
 _PID_FILE: Final = "pid"
 """Written by the engine once the container's command runs."""
 _ENGINE_LOG: Final = "engine.log"
+_CONFIG: Final = "config.json"
+_OOM_MARK: Final = "oom-killed"
+"""Made when the cgroup of a container that has ended told of it, before that is removed."""
+OOM_KILLED: Final = "OOMKilled"
+_INNER_CGROUP: Final = "c"
+"""Where an engine removes a container's cgroup at once, the one around it keeps the count, in version 2."""
 _RUN_FAILED: Final = re.compile(r"^(?:runc|crun) (?:run|create) failed: ")
 _EXEC_FAILED: Final = re.compile(
     r"^(?:exec failed: (?:unable to start container process: )?(.*)|(executable file .*|open executable: .*))"
@@ -57,14 +66,14 @@ class Grounds:
         capabilities: what this process could give at most, without ``CAP_``.
         cdi_directories: of CDI spec files, weakest first.
         owner: who the containers' root is, where the node has no root rights; None where it has.
-        network_of: the path of a pod's network namespace; None is the host's.
+        shares_of: what the containers of a pod share; may read a file.
     """
 
     rootfs: Path
     cgroup_parent: str
     capabilities: tuple[str, ...]
     cdi_directories: tuple[Path, ...]
-    network_of: Callable[[PodUid], str | None]
+    shares_of: Callable[[PodUid], PodShares]
     owner: Owner | None = None
 
 
@@ -84,11 +93,12 @@ class OciConfinement:
         except OSError as error:
             problem = f"cannot read the root file system {self._grounds.rootfs}: {error.strerror}"
             raise ContainerStartError("CreateContainerError", problem) from error
-        env = _environment(spec)
+        shares = self._grounds.shares_of(spec.pod_uid)
+        env = _environment(spec, shares)
         devices = find_devices(spec.edits.device_nodes)
         if spec.security.privileged:
             devices += host_devices(Path("/dev"))
-        config = oci_spec(spec, env=env, around=self._surroundings(spec, container, root), devices=devices)
+        config = oci_spec(spec, env=env, around=self._surroundings(spec, container, root, shares), devices=devices)
         handler = handler_of(spec.runtime_class, engine=self._engine.kind)
         if handler is None:
             problem = f'no runtime for "{spec.runtime_class}" is configured'
@@ -98,14 +108,15 @@ class OciConfinement:
             check_rootless(spec.security)
             host_paths = {each.path: each.host_path for each in reversed(devices)}
             config = made_rootless(config, self._grounds.owner, host_paths=host_paths)
-        run = ("run", "--bundle", str(directory), "--pid-file", str(directory / _PID_FILE), engine_id(container))
+        keep = self._engine.keep_options if spec.limits.memory_bytes else ()
+        run = ("run", *keep, "--bundle", str(directory), "--pid-file", str(directory / _PID_FILE), engine_id(container))
         log = ("--log", str(directory / _ENGINE_LOG), "--log-format", "json")
         program, *words = self._engine.argv(*log, *run)
         return Launch(
             (program, *words),
             "/",
             {"PATH": DEFAULT_PATH},
-            files={"config.json": json.dumps(config, separators=(",", ":")).encode()},
+            files={_CONFIG: json.dumps(config, separators=(",", ":")).encode()},
             links={f"{_ROOTFS}/{name}": target for name, target in root.links.items()},
             directories=(_ROOTFS,),
         )
@@ -127,13 +138,15 @@ class OciConfinement:
             return start_failure(instance.spec, instance.exit)
         return _RUN_FAILED.sub("", _last_error(directory / _ENGINE_LOG)) or "the engine ended before the container ran"
 
-    def command(self, instance: Instance, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
+    def command(
+        self, instance: Instance, argv: Sequence[str], console: Console | None, directory: Path
+    ) -> tuple[str, ...]:
         terminal: list[str] = []
         if console is Console.TERMINAL:
             # crun takes what it is given in place of the container's own variables, runc besides them.
-            others = _environment(instance.spec.spec) if self._engine.kind == "crun" else {}
-            given = {"TERM": "xterm", **others}
-            terminal = ["--tty", *(word for name, value in given.items() for word in ("--env", f"{name}={value}"))]
+            others = _variables(directory / _CONFIG) if self._engine.kind == "crun" else []
+            given = [*([] if any(each.startswith("TERM=") for each in others) else ["TERM=xterm"]), *others]
+            terminal = ["--tty", *(word for each in given for word in ("--env", each))]
         where = ("--cwd", instance.spec.spec.working_dir or "/")
         # With a log of its own the engine says what failed in plain words on standard error.
         return self._engine.argv("--log", os.devnull, "exec", *terminal, *where, engine_id(instance.id), *argv)
@@ -149,22 +162,34 @@ class OciConfinement:
             logger.info("container %s: %s", container, problem)
             signal_group(record.process, signal.SIGKILL, proc_root=_PROC)
 
-    async def clear(self, container: ContainerId) -> None:
+    async def clear(self, instance: Instance, directory: Path) -> None:
         """Also what runs on when somebody killed the engine's ``run``: it is the container's parent, not its jailer."""
-        name = engine_id(container)
-        if not await asyncio.to_thread(self._engine.knows, name):
+        if not await asyncio.to_thread(self._look_back, instance, directory):
             return
-        if problem := await self._engine.call("delete", "--force", name):
-            logger.warning("container %s cannot be cleared away: %s", container, problem)
+        if problem := await self._engine.call("delete", "--force", engine_id(instance.id)):
+            logger.warning("container %s cannot be cleared away: %s", instance.id, problem)
 
-    def _surroundings(self, spec: ContainerSpec, container: ContainerId, root: RootFs) -> Surroundings:
-        return Surroundings(
-            _ROOTFS,
-            root.mounts,
-            self._grounds.network_of(spec.pod_uid),
-            f"/{pod_cgroup(self._grounds.cgroup_parent, spec.pod_uid)}/{engine_id(container)}",
-            self._grounds.capabilities,
-        )
+    def end_reason(self, directory: Path) -> str:
+        return OOM_KILLED if (directory / _OOM_MARK).exists() else ""
+
+    def _look_back(self, instance: Instance, directory: Path) -> bool:
+        """Whether there is something to delete; first it is noted what the container's cgroup tells."""
+        spec = instance.spec.spec
+        if spec.limits.memory_bytes and oom_kills(self._cgroup(spec, instance.id), proc_root=_PROC):
+            (directory / _OOM_MARK).touch()
+        return self._engine.knows(engine_id(instance.id))
+
+    def _cgroup(self, spec: ContainerSpec, container: ContainerId) -> str:
+        return f"/{pod_cgroup(self._grounds.cgroup_parent, spec.pod_uid)}/{engine_id(container)}"
+
+    def _surroundings(
+        self, spec: ContainerSpec, container: ContainerId, root: RootFs, shares: PodShares
+    ) -> Surroundings:
+        cgroup = self._cgroup(spec, container)
+        if spec.limits.memory_bytes and not self._engine.keep_options:
+            cgroup += f"/{_INNER_CGROUP}"
+        files = tuple(each for each in shares.files if _has_place(each, self._grounds.rootfs, spec))
+        return Surroundings(_ROOTFS, root.mounts, replace(shares, files=files), cgroup, self._grounds.capabilities)
 
 
 def engine_id(container: ContainerId) -> str:
@@ -180,9 +205,26 @@ def pod_cgroup(parent: str, pod: PodUid) -> str:
     return f"{parent}-{name}"
 
 
-def _environment(spec: ContainerSpec) -> dict[str, str]:
+def _environment(spec: ContainerSpec, shares: PodShares) -> dict[str, str]:
     """In the order of containerd: what images have, then the devices' part, then the pod's, which wins."""
-    return {"PATH": DEFAULT_PATH, "HOSTNAME": spec.hostname or spec.pod, **spec.edits.env, **spec.env}
+    return {"PATH": DEFAULT_PATH, "HOSTNAME": host_name(spec, shares), **spec.edits.env, **spec.env}
+
+
+def _variables(config: Path) -> list[str]:
+    """The environment of a container, that of its CDI devices included; none if it cannot be read."""
+    try:
+        found = json.loads(config.read_bytes())["process"]["env"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def _has_place(file: Mount, rootfs: Path, spec: ContainerSpec) -> bool:
+    """Whether a file of the pod's can be shown: it takes the place of one, and of none on a volume of the pod's own."""
+    if not os.path.lexists(rootfs / file.container_path.lstrip("/")):
+        return False
+    around = [os.path.normpath(each.container_path) for each in (*spec.edits.mounts, *spec.mounts)]
+    return os.path.dirname(file.container_path) not in around
 
 
 def _check_mounts(spec: ContainerSpec) -> None:

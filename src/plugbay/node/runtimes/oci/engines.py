@@ -25,6 +25,7 @@ KNOWN: Final = ("crun", "runc")
 CALL_S: Final = 30.0
 """Of calls that take milliseconds, unless the machine is drowning."""
 
+_KEEP: Final = "--keep"
 _ABSENT_PROGRAM: Final = "plugbay-probe"
 _NOT_FOUND: Final = re.compile(r"executable file .*not found", re.IGNORECASE)
 
@@ -37,12 +38,14 @@ class Engine:
         version: its name and version: ``runc 1.1.5``.
         state_dir: where it keeps what it knows of containers, a directory each.
         passed_over: those that were tried first, and why they do not work.
+        keep_options: for ``run``, to keep a container's cgroup until it is deleted; none where the engine cannot.
     """
 
     program: str
     version: str
     state_dir: Path
     passed_over: Mapping[str, str]
+    keep_options: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -87,7 +90,7 @@ def choose_engine(wanted: str | None, *, search_path: str, state_dir: Path) -> E
         elif problem := probe(program):
             refusals[name] = problem
         else:
-            return Engine(program, _version(program), state_dir, refusals)
+            return Engine(program, _version(program), state_dir, refusals, _keep_options(program))
     raise EngineUnusable(refusals)
 
 
@@ -139,8 +142,16 @@ def _probe_spec(name: str) -> OciSpec:
     return spec if os.geteuid() == 0 else made_rootless(spec, Owner(os.geteuid(), os.getegid()), host_paths={})
 
 
+def _keep_options(program: str) -> tuple[str, ...]:
+    """runc has it since version 1.1; crun has not."""
+    return (_KEEP,) if _KEEP in _said(program, "run", "--help").split() else ()
+
+
 def _version(program: str) -> str:
-    argv = [program, "--version"]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_S, check=False)
-    first: Iterable[str] = done.stdout.decode(errors="replace").splitlines()[:1]
+    first: Iterable[str] = _said(program, "--version").splitlines()[:1]
     return next((line.replace(" version ", " ") for line in first), os.path.basename(program))
+
+
+def _said(*argv: str) -> str:
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_S, check=False)
+    return done.stdout.decode(errors="replace")

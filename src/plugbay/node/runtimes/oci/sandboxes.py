@@ -1,4 +1,4 @@
-"""Sandboxes of the oci runtime: a network namespace that CNI has set up, and the cgroup of the pod's containers.
+"""Sandboxes of the oci runtime: what the pod's containers share, their network that CNI has set up, and their cgroup.
 
 A file per sandbox tells what there is to undo. It is written before anything is made, so that a node that is killed
 at any moment leaves nothing that its successor does not know of.
@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,16 +35,36 @@ from plugbay.kernel.netns import is_netns, make_netns, remove_netns
 from plugbay.model.ids import PodUid
 from plugbay.node.network import PodNetwork, pod_args
 from plugbay.node.network_request import capabilities_of
+from plugbay.node.runtimes.cri.config import hostname
 from plugbay.node.runtimes.oci.confinement import pod_cgroup
+from plugbay.node.runtimes.oci.shared_directory import (
+    IPC,
+    SHM,
+    UTS,
+    is_whole,
+    make_shared,
+    remove_shared,
+    shared_files,
+    shared_namespaces,
+    write_hosts,
+)
+from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodShares
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec, no_handler
 
 logger = logging.getLogger(__name__)
 
 _PROC: Final = Path("/proc")
+_HOST_SHM: Final = "/dev/shm"
+_HOST_KINDS: Final = {"hostPID": "pid", "hostIPC": IPC}
+"""Namespaces by the fields of a pod that ask for the host's."""
 
 
 class SandboxRecord(msgspec.Struct, frozen=True):
-    """One file. ``ips`` is empty until the network is complete; ``netns`` for a pod on the host's network."""
+    """One file. ``ips`` is empty until the network is complete; ``netns`` for a pod on the host's network.
+
+    ``shared`` is the directory of what containers share besides; empty in records of an earlier plugbay, and without
+    root rights: then they share nothing more. ``host_kinds`` are the OCI's names of namespaces that are the host's.
+    """
 
     pod_uid: PodUid
     boot_id: str
@@ -52,14 +73,24 @@ class SandboxRecord(msgspec.Struct, frozen=True):
     args: tuple[tuple[str, str], ...] = ()
     capabilities: dict[str, Any] = {}
     ips: tuple[str, ...] = ()
+    shared: str = ""
+    hostname: str = ""
+    host_kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxPlaces:
-    """``records`` holds the files, ``namespaces`` the namespaces; ``cgroup_parent`` begins the names of cgroups."""
+    """
+    Attributes:
+        records: holds the files.
+        namespaces: holds the network namespaces.
+        shared: holds what else containers share; None where the node has no root rights, and they share nothing.
+        cgroup_parent: begins the names of cgroups.
+    """
 
     records: Path
     namespaces: Path
+    shared: Path | None
     cgroup_parent: str
 
 
@@ -86,27 +117,29 @@ class OciSandboxes:
         self._has_handler = has_handler
         self._boot_id = read_boot_id(_PROC)
 
-    def network_of(self, pod: PodUid) -> str | None:
-        """The path of a pod's network namespace; None is the host's. Reads a file."""
+    def shares_of(self, pod: PodUid) -> PodShares:
+        """What a pod's containers share, nothing if it has no sandbox. Reads a file."""
         record = self._read(self._path(pod))
-        return record.netns or None if record is not None else None
+        return _shares(record) if record is not None else UNSHARED
 
     async def run(self, spec: SandboxSpec) -> tuple[str, ...]:
         if not self._has_handler(spec.runtime_class):
             raise no_handler(spec.runtime_class)
-        if spec.shared:
-            raise SandboxFailed(
-                f"the oci runtime gives each container a PID and IPC namespace; {spec.shared[0]} is set"
-            )
+        self._check_shared(spec)
         record = await asyncio.to_thread(self._read, self._path(spec.pod_uid))
         if record is not None:
             if await asyncio.to_thread(self._is_whole, record):
                 return record.ips
             await self.remove(spec.pod_uid)
-        if Network.HOST in (spec.network, self._default):
-            await asyncio.to_thread(self._write, SandboxRecord(spec.pod_uid, self._boot_id, _cni_id(spec.pod_uid)))
-            return ()
-        return await self._run_on_network(spec)
+        if Network.HOST not in (spec.network, self._default):
+            return await self._run_on_network(spec)
+        record = self._new_record(spec)
+        try:
+            await asyncio.to_thread(self._write, record)
+            await asyncio.to_thread(_make_shared, record)
+        except (PlugbayError, OSError) as error:
+            raise await self._given_up(record, f"cannot make the sandbox: {error}") from error
+        return ()
 
     async def stop(self, pod: PodUid) -> None:
         """All of it: what is left of containers is not in here."""
@@ -120,6 +153,8 @@ class OciSandboxes:
             if record.netns:
                 await self._network.remove(_attachment(record))
                 await asyncio.to_thread(remove_netns, Path(record.netns))
+            if record.shared:
+                await asyncio.to_thread(remove_shared, Path(record.shared))
             cgroup = pod_cgroup(self._places.cgroup_parent, pod)
             if busy := await asyncio.to_thread(remove_cgroup, cgroup, proc_root=_PROC):
                 raise SandboxFailed(f"processes are left in {busy[0]}")
@@ -149,21 +184,59 @@ class OciSandboxes:
             ) from error
         args = pod_args(namespace=spec.namespace, name=spec.pod, uid=spec.pod_uid, container_id=name)
         netns = self._places.namespaces / name
-        record = SandboxRecord(spec.pod_uid, self._boot_id, name, str(netns), args, capabilities)
+        record = msgspec.structs.replace(self._new_record(spec), netns=str(netns), args=args, capabilities=capabilities)
         try:
             await asyncio.to_thread(self._write, record)
+            await asyncio.to_thread(_make_shared, record)
             await asyncio.to_thread(make_netns, netns, proc_root=_PROC)
             addresses = await self._network.add(_attachment(record))
             ips = tuple(str(each) for each in addresses.ips)
-            await asyncio.to_thread(self._write, msgspec.structs.replace(record, ips=ips))
+            await asyncio.to_thread(self._complete, msgspec.structs.replace(record, ips=ips))
         except (PlugbayError, OSError) as error:
-            with contextlib.suppress(SandboxFailed):  # whatever stays is removed before the next try
-                await self.remove(spec.pod_uid)
-            raise SandboxFailed(f'failed to setup network for sandbox "{name}": {error}') from error
+            raise await self._given_up(record, f'failed to setup network for sandbox "{name}": {error}') from error
         return ips
+
+    def _check_shared(self, spec: SandboxSpec) -> None:
+        """Refuse what cannot be shared.
+
+        Raises:
+            SandboxFailed: the pod asks for it.
+        """
+        if "shareProcessNamespace" in spec.shared:
+            raise SandboxFailed("spec.shareProcessNamespace: the oci runtime gives each container a PID namespace")
+        if "hostPID" in spec.shared and self._places.shared is None:
+            raise SandboxFailed("spec.hostPID: a node without root rights gives each container a PID namespace")
+
+    def _new_record(self, spec: SandboxSpec) -> SandboxRecord:
+        name = _cni_id(spec.pod_uid)
+        kinds = [kind for field, kind in _HOST_KINDS.items() if field in spec.shared]
+        if spec.network is Network.HOST:
+            kinds.append(UTS)
+        return SandboxRecord(
+            spec.pod_uid,
+            self._boot_id,
+            name,
+            shared=str(self._places.shared / name) if self._places.shared is not None else "",
+            hostname=socket.gethostname() if UTS in kinds else hostname(spec.hostname or spec.pod),
+            host_kinds=tuple(kinds),
+        )
+
+    async def _given_up(self, record: SandboxRecord, problem: str) -> SandboxFailed:
+        """What there is of it is removed; whatever stays is, before the next try."""
+        with contextlib.suppress(SandboxFailed):
+            await self.remove(record.pod_uid)
+        return SandboxFailed(problem)
+
+    def _complete(self, record: SandboxRecord) -> None:
+        """The network is there: its addresses go into the pod's files, and the record says that it is whole."""
+        if record.shared:
+            write_hosts(Path(record.shared), ips=record.ips, hostname=record.hostname)
+        self._write(record)
 
     def _is_whole(self, record: SandboxRecord) -> bool:
         if record.boot_id != self._boot_id:
+            return False
+        if record.shared and not is_whole(Path(record.shared), host_kinds=record.host_kinds):
             return False
         if not record.netns:
             return True
@@ -192,6 +265,27 @@ class OciSandboxes:
     def _read_all(self) -> list[SandboxRecord]:
         paths = self._places.records.glob("[!.]*.json")
         return [record for record in map(self._read, paths) if record is not None]
+
+
+def _make_shared(record: SandboxRecord) -> None:
+    if record.shared:
+        directory = Path(record.shared)
+        make_shared(directory, host_kinds=record.host_kinds, hostname=record.hostname, proc_root=_PROC)
+
+
+def _shares(record: SandboxRecord) -> PodShares:
+    namespaces = dict.fromkeys(record.host_kinds, HOST)
+    if record.netns:
+        namespaces["network"] = record.netns
+    if not record.shared:
+        return PodShares(namespaces, hostname=record.hostname)
+    directory = Path(record.shared)
+    return PodShares(
+        namespaces | shared_namespaces(directory, host_kinds=record.host_kinds),
+        shm=_HOST_SHM if IPC in record.host_kinds else str(directory / SHM),
+        hostname=record.hostname,
+        files=shared_files(directory),
+    )
 
 
 def _attachment(record: SandboxRecord) -> Attachment:

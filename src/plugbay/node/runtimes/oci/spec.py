@@ -14,6 +14,7 @@ from plugbay.cdi.inject import OciSpec
 from plugbay.model.edits import Mount
 from plugbay.model.security import Security
 from plugbay.node.runtimes.oci.devices import FoundDevice
+from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodShares
 from plugbay.node.runtimes.port import ContainerSpec
 
 OCI_VERSION: Final = "1.0.2"
@@ -36,6 +37,8 @@ _ANY_MKNOD: Final[tuple[OciSpec, ...]] = tuple({"allow": True, "type": kind, "ac
 _STANDARD_NODES: Final = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2), (10, 200))
 """null, zero, full, random, urandom, tty, ptmx and tun: what runc lets every container open."""
 _PTS_MAJOR: Final = 136
+_NAMESPACES: Final = ("pid", "ipc", "uts", "mount")
+_MAX_HOSTNAME: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,14 @@ class Surroundings:
     Attributes:
         rootfs: the directory that becomes ``/``.
         root_mounts: what is mounted into it before all else.
-        network_namespace: path of the pod's, or None for the host's.
+        shares: what it has together with others.
         cgroup: path below every cgroup hierarchy; None to leave the container where the engine is.
         capabilities: all that the engine itself can give, for ``ALL`` and for the privileged.
     """
 
     rootfs: str
     root_mounts: Sequence[OciSpec] = ()
-    network_namespace: str | None = None
+    shares: PodShares = UNSHARED
     cgroup: str | None = None
     capabilities: Sequence[str] = ()
 
@@ -78,8 +81,10 @@ def oci_spec(
         linux |= {"maskedPaths": list(_MASKED), "readonlyPaths": list(_READ_ONLY)}
     if around.cgroup is not None:
         linux["cgroupsPath"] = around.cgroup
+    own_name = {} if "uts" in around.shares.namespaces else {"hostname": host_name(spec, around.shares)}
     return {
         "ociVersion": OCI_VERSION,
+        **own_name,
         "process": {
             "user": _user(security),
             "args": list(spec.argv),
@@ -89,11 +94,15 @@ def oci_spec(
             "noNewPrivileges": security.forbids_escalation,
         },
         "root": {"path": around.rootfs, "readonly": True},
-        "hostname": spec.hostname or spec.pod[:63],
         "mounts": _mounts(spec, around),
         "annotations": dict(spec.edits.annotations),
         "linux": linux,
     }
+
+
+def host_name(spec: ContainerSpec, shares: PodShares) -> str:
+    """What the container is told that it is called; a name that is too long is cut as a kubelet cuts it."""
+    return shares.hostname or spec.hostname or spec.pod[:_MAX_HOSTNAME].rstrip("-.")
 
 
 def _user(security: Security) -> OciSpec:
@@ -150,10 +159,9 @@ def _node(device: FoundDevice) -> OciSpec:
 
 
 def _namespaces(around: Surroundings) -> list[OciSpec]:
-    namespaces: list[OciSpec] = [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")]
-    if around.network_namespace is not None:
-        namespaces.append({"type": "network", "path": around.network_namespace})
-    return namespaces
+    shared = around.shares.namespaces
+    own: list[OciSpec] = [{"type": kind} for kind in _NAMESPACES if kind not in shared]
+    return own + [{"type": kind, "path": path} for kind, path in shared.items() if path != HOST]
 
 
 def _mounts(spec: ContainerSpec, around: Surroundings) -> list[OciSpec]:
@@ -163,7 +171,7 @@ def _mounts(spec: ContainerSpec, around: Surroundings) -> list[OciSpec]:
         _own("/proc", "proc", "nosuid", "noexec", "nodev"),
         _own("/dev", "tmpfs", "nosuid", "strictatime", "mode=755", "size=65536k"),
         _own("/dev/pts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"),
-        _own("/dev/shm", "tmpfs", "nosuid", "noexec", "nodev", "mode=1777", "size=65536k"),
+        _shm(around.shares),
         _own("/dev/mqueue", "mqueue", "nosuid", "noexec", "nodev"),
         _own("/sys", "sysfs", "nosuid", "noexec", "nodev", access),
         _own("/sys/fs/cgroup", "cgroup", "nosuid", "noexec", "nodev", "relatime", access),
@@ -171,9 +179,16 @@ def _mounts(spec: ContainerSpec, around: Surroundings) -> list[OciSpec]:
         _own("/tmp", "tmpfs", "nosuid", "nodev", "mode=1777"),
     ]
     placed = {posixpath.normpath(each["destination"]): each for each in (*around.root_mounts, *own)}
-    for mount in (*spec.edits.mounts, *spec.mounts):
+    for mount in (*around.shares.files, *spec.edits.mounts, *spec.mounts):
         placed[posixpath.normpath(mount.container_path)] = _bind(mount)
     return sorted(placed.values(), key=lambda each: posixpath.normpath(each["destination"]).count("/"))
+
+
+def _shm(shares: PodShares) -> OciSpec:
+    if not shares.shm:
+        return _own("/dev/shm", "tmpfs", "nosuid", "noexec", "nodev", "mode=1777", "size=65536k")
+    options = ["rbind", "rprivate", "nosuid", "noexec", "nodev"]
+    return {"destination": "/dev/shm", "type": "bind", "source": shares.shm, "options": options}
 
 
 def _own(destination: str, kind: str, *options: str) -> OciSpec:

@@ -56,8 +56,10 @@ class Confinement(Protocol):
         """Why the command of an instance that has ended never ran; empty if it did. Reads a file at most."""
         ...
 
-    def command(self, instance: Instance, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
-        """What the wrapper has to run for ``argv`` to run beside the container."""
+    def command(
+        self, instance: Instance, argv: Sequence[str], console: Console | None, directory: Path
+    ) -> tuple[str, ...]:
+        """What the wrapper has to run for ``argv`` to run beside the container. Reads a file at most."""
         ...
 
     def command_failure(self, exit_code: int, said: bytes) -> str:
@@ -68,8 +70,12 @@ class Confinement(Protocol):
         """End the container now."""
         ...
 
-    async def clear(self, container: ContainerId) -> None:
+    async def clear(self, instance: Instance, directory: Path) -> None:
         """Have nothing left running of an instance whose wrapper has ended, in whatever way."""
+        ...
+
+    def end_reason(self, directory: Path) -> str:
+        """Why an instance ended that was cleared, where its exit code does not tell; else empty. Reads a file."""
         ...
 
 
@@ -97,7 +103,9 @@ class Unconfined:
             return ""
         return start_failure(instance.spec, instance.exit)
 
-    def command(self, instance: Instance, argv: Sequence[str], console: Console | None) -> tuple[str, ...]:
+    def command(
+        self, instance: Instance, argv: Sequence[str], console: Console | None, directory: Path
+    ) -> tuple[str, ...]:
         return tuple(argv)
 
     def command_failure(self, exit_code: int, said: bytes) -> str:
@@ -106,5 +114,8 @@ class Unconfined:
     async def kill(self, container: ContainerId, record: ProcessRecord) -> None:
         signal_group(record.process, signal.SIGKILL, proc_root=_PROC)
 
-    async def clear(self, container: ContainerId) -> None:
+    async def clear(self, instance: Instance, directory: Path) -> None:
         """What was left of the session was killed with it."""
+
+    def end_reason(self, directory: Path) -> str:
+        return ""

@@ -80,9 +80,13 @@ class Instance:
         )
         return self._state(RunState.LOST, reason="ContainerStatusUnknown", message=message)
 
-    def exited(self, ended: ExitRecord, *, start_failure: str = "") -> ContainerState:
-        """``start_failure`` is why its command never ran."""
-        reason = "StartError" if start_failure else "Completed" if ended.exit_code == 0 else "Error"
+    def exited(self, ended: ExitRecord, *, reason: str = "", start_failure: str = "") -> ContainerState:
+        """
+        Args:
+            reason: empty where the exit code tells.
+            start_failure: why its command never ran.
+        """
+        reason = "StartError" if start_failure else reason or ("Completed" if ended.exit_code == 0 else "Error")
         return self._state(
             RunState.EXITED,
             finished_at=_time(ended.finished_at),

@@ -152,7 +152,8 @@ class ProcessRuntime:
         if self._runs(instance) is None:
             raise ExecFailed(container, "it is not running")
         directory = self._directories.path(container)
-        confined = self._confinement.command(instance, argv, given.console if given else None)
+        console = given.console if given else None
+        confined = await asyncio.to_thread(self._confinement.command, instance, argv, console, directory)
         command = Command(container, directory, confined, instance.spec.working_dir, given)
         async with aclosing(run_command(command, proc_root=_PROC)) as items:
             has_terminal = given is not None and given.console is Console.TERMINAL
@@ -201,7 +202,7 @@ class ProcessRuntime:
             return instance.running()
         await wait_end(wrapper, proc_root=_PROC)
         self._reap(wrapper.pid)
-        await self._confinement.clear(container)
+        await self._confinement.clear(instance, directory)
         await asyncio.to_thread(self._directories.remove, container)
         if failure:
             raise ContainerStartError("StartError", failure)
@@ -243,17 +244,18 @@ class ProcessRuntime:
         if instance.exit is None:
             # Read again: the wrapper may have written how it ended since the first reading.
             instance = await self._read(instance.id)
+        directory = self._directories.path(instance.id)
         if instance.exit is not None:
-            await self._confinement.clear(instance.id)
-            directory = self._directories.path(instance.id)
+            await self._confinement.clear(instance, directory)
             failure = await asyncio.to_thread(self._confinement.start_failure, instance, directory)
-            return instance.exited(instance.exit, start_failure=failure)
+            reason = await asyncio.to_thread(self._confinement.end_reason, directory)
+            return instance.exited(instance.exit, reason=reason, start_failure=failure)
         if instance.process is not None and instance.process.boot_id == self._boot_id:
             guests = await asyncio.to_thread(self._directories.guests, instance.id)
             for leader in (instance.process.process, *guests):
                 for process in await asyncio.to_thread(kill_session, leader, proc_root=_PROC):
                     await wait_end(process, proc_root=_PROC)
-            await self._confinement.clear(instance.id)
+            await self._confinement.clear(instance, directory)
         return instance.lost()
 
     def _reap(self, pid: int) -> None:

@@ -14,6 +14,7 @@ from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.security import Security
 from plugbay.node.runtimes.oci.devices import FoundDevice
 from plugbay.node.runtimes.oci.handlers import Handler, handler_of
+from plugbay.node.runtimes.oci.shares import PodShares
 from plugbay.node.runtimes.oci.spec import Surroundings, oci_spec
 from plugbay.node.runtimes.port import ContainerSpec
 
@@ -42,7 +43,7 @@ def test_of_two_devices_at_one_place_the_first_is_there_and_both_are_allowed() -
 def test_pod_network_is_joined_and_the_hosts_is_kept() -> None:
     kinds = [each["type"] for each in made()["linux"]["namespaces"]]
     assert kinds == ["pid", "ipc", "uts", "mount"]
-    joined = made(around=replace(AROUND, network_namespace="/ns"))["linux"]["namespaces"]
+    joined = made(around=replace(AROUND, shares=PodShares({"network": "/ns"})))["linux"]["namespaces"]
     assert {"type": "network", "path": "/ns"} in joined
 
 

@@ -1,0 +1,122 @@
+"""What containers of one pod have together, and what is the host's, with real engines."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from plugbay.cni.cache import ResultCache
+from plugbay.cni.invoke import Plugins
+from plugbay.cni.runtime import CniRuntime
+from plugbay.kernel.files import write_durably
+from plugbay.model.ids import ContainerName
+from plugbay.node.network import PodNetwork
+from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
+from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
+from plugbay.node.runtimes.port import ContainerSpec
+from plugbay.node.runtimes.process.runtime import ProcessRuntime
+from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
+from tests.contract.test_oci_runtime import (
+    POD,
+    PROC,
+    Places,
+    first_line,
+    output_of,
+    places,
+    run,
+    runtime_on,
+    sh,
+    spec,
+    until_ended,
+    why_not,
+)
+
+__all__ = ["places", "spec"]
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+
+NAMESPACES = "for each in ipc uts pid net; do readlink /proc/self/ns/$each; done"
+
+
+@asynccontextmanager
+async def pod(places: Places, wanted: SandboxSpec) -> AsyncIterator[ProcessRuntime]:
+    """A runtime, and the sandbox of its pod on the host's network."""
+    root = places.instances.parent
+    network = PodNetwork(
+        CniRuntime(Plugins((), environ={}), ResultCache(root / "cni", write=write_durably)), root, proc_root=PROC
+    )
+    sandboxes = OciSandboxes(
+        SandboxPlaces(root / "sandboxes", root / "netns", root / "shared", places.cgroup_parent),
+        network,
+        default=Network.HOST,
+        has_handler=lambda name: not name,
+    )
+    await sandboxes.run(wanted)
+    grounds = Grounds(Path("/"), places.cgroup_parent, (), (), shares_of=sandboxes.shares_of)
+    confinement = OciConfinement(places.engine, grounds)
+    runtime = ProcessRuntime(
+        places.instances, environ=os.environ, clock=lambda: datetime.now(UTC), confinement=confinement
+    )
+    try:
+        async with runtime_on(places):
+            yield runtime
+    finally:
+        await sandboxes.remove(POD)
+
+
+def own(kind: str) -> str:
+    return os.readlink(f"/proc/self/ns/{kind}")
+
+
+@pytest.mark.skipif(shutil.which("ipcmk") is None, reason="needs ipcmk")
+async def test_containers_of_a_pod_share_ipc_memory_and_name_but_no_processes(
+    places: Places, spec: ContainerSpec
+) -> None:
+    shown = "a-name-that-is-much-longer-than-a-host-name-may-be-and-is-cut"
+    name = f"{shown}.-in-the-middle"
+    async with pod(places, SandboxSpec(POD, "default", name)) as runtime:
+        first = await runtime.start(replace(spec, pod=name))
+        assert (await run(runtime, first.id, "sh", "-c", "ipcmk -Q >&2; echo gopher > /dev/shm/note"))[2] == 0
+        script = f"{NAMESPACES}; hostname; cat /etc/hostname; echo $HOSTNAME; cat /dev/shm/note; ipcs -q | grep -c 0x"
+        ours = (await run(runtime, first.id, "sh", "-c", NAMESPACES))[0].split()
+        other = sh(replace(spec, pod=name, name=ContainerName("other")), script)
+        ipc, uts, pid, net, *said = (await output_of(runtime, other)).split()
+    assert (ipc, uts, net) == (ours[0], ours[1], ours[3])
+    assert pid != ours[2]
+    assert said == [shown] * 3 + ["gopher", "1"]
+    assert own("ipc") != ipc
+    assert own("uts") != uts
+    assert own("net") == net
+
+
+@pytest.mark.parametrize(("field", "kind"), [("hostPID", "pid"), ("hostIPC", "ipc")])
+async def test_pod_that_asks_for_it_has_the_hosts(places: Places, spec: ContainerSpec, field: str, kind: str) -> None:
+    async with pod(places, SandboxSpec(POD, "default", "gopher-pod", shared=(field,))) as runtime:
+        found = dict(zip(("ipc", "uts", "pid"), (await output_of(runtime, sh(spec, NAMESPACES))).split(), strict=False))
+        shown = await output_of(runtime, sh(replace(spec, attempt=1), "stat -f -c %b /dev/shm"))
+    assert {each: found[each] == own(each) for each in found} == {each: each == kind for each in found}
+    host_blocks = os.statvfs("/dev/shm").f_blocks
+    assert (int(shown) == host_blocks) is (kind == "ipc" or host_blocks == 2**14)
+
+
+async def test_pod_on_the_hosts_network_is_called_like_the_host(places: Places, spec: ContainerSpec) -> None:
+    async with pod(places, SandboxSpec(POD, "default", "gopher-pod", network=Network.HOST)) as runtime:
+        said = (await output_of(runtime, sh(spec, "readlink /proc/self/ns/uts; hostname; echo $HOSTNAME"))).split()
+    assert said == [own("uts"), os.uname().nodename, os.uname().nodename]
+
+
+async def test_processes_left_in_the_hosts_pid_namespace_end_with_the_container(
+    places: Places, spec: ContainerSpec
+) -> None:
+    async with pod(places, SandboxSpec(POD, "default", "gopher-pod", shared=("hostPID",))) as runtime:
+        state = await runtime.start(sh(spec, "setsid sleep 600 & echo $!; wait"))
+        left = int(await first_line(runtime, state.id))
+        await runtime.remove(state.id)
+        await until_ended(left)
