@@ -200,3 +200,46 @@ async def test_directory_that_is_closed_for_a_while_is_one_line(paths: KubeletPa
             paths.device_plugins.chmod(0o755)
         await (await kubelet.next_registration()).until_devices("g1")
         assert await end(process) == ""
+
+
+STUCK = """
+import asyncio
+import sys
+from plugbay import Device, DevicePlugin, run
+from plugbay.sdk import runner
+
+runner.END_S = float(sys.argv[2])
+
+class Stuck(DevicePlugin):
+    resource_name = "example.com/stuck"
+
+    async def discover(self):
+        try:
+            yield [Device("a")]
+            await asyncio.Event().wait()
+        finally:
+            print("ending", flush=True)
+            await asyncio.Event().wait()
+
+run(Stuck(), kubelet_root=sys.argv[1])
+"""
+
+
+async def test_hook_that_never_ends_holds_up_the_end_for_a_while_only(paths: KubeletPaths) -> None:
+    async with fake_kubelet(paths) as kubelet, python("-c", STUCK, str(paths.root), "0.1") as process:
+        await kubelet.next_registration()
+        process.terminate()
+        out, log = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+    assert (process.returncode, out) == (1, b"ending\n")
+    assert "example.com/stuck has not ended 0.1 s after" in log.decode()
+
+
+async def test_second_signal_ends_what_a_hook_holds_up(paths: KubeletPaths) -> None:
+    async with fake_kubelet(paths) as kubelet, python("-c", STUCK, str(paths.root), "600") as process:
+        await kubelet.next_registration()
+        process.terminate()
+        assert process.stdout is not None
+        assert await asyncio.wait_for(process.stdout.readline(), DEADLINE_S) == b"ending\n"
+        process.terminate()
+        _, log = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+    assert (process.returncode, log) == (128 + signal.SIGTERM, b"")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Final
 
 from plugbay.errors import DuplicateResource
 from plugbay.kubelet.paths import KubeletPaths
@@ -23,6 +26,11 @@ from plugbay.sdk.sources import Member, known_plugins
 from plugbay.sdk.watching import watching
 from plugbay.wire.transport import check_socket_path
 
+logger = logging.getLogger(__name__)
+
+END_S: Final = 25.0
+"""From the wish to end to the end. A kubelet kills a pod's processes after 30 s, without a word about what hung."""
+
 
 async def serve(
     members: Sequence[Member],
@@ -35,6 +43,8 @@ async def serve(
     onlooker: Callable[[Roster], object] = lambda _: None,
 ) -> None:
     """Serve ``members`` to the kubelet at ``paths`` until SIGTERM or SIGINT; a second one ends the process at once.
+
+    The process ends 25 s after the first one in any case, whatever hook of an author's goes on.
 
     SIGHUP makes every source look for plugins, and every plugin look for devices and register again. Call it from the
     main thread, in a process that has no other use for these signals; elsewhere use `serving`.
@@ -70,9 +80,11 @@ async def serve(
             signal.SIGINT: lambda: ask_to_stop(signal.SIGINT),
             signal.SIGHUP: roster.reload,
         }
-        with _handling(handlers):  # around the end of serving too: that is when a second signal may come
+        # Both around the end of serving too: that is when a second signal may come, or time run out.
+        with _handling(handlers), ExitStack() as ending:
             async with roster.serving(members):
                 refusal = await until_over(roster, endings, stop)
+                ending.enter_context(_no_longer_than(END_S, roster))
     if refusal is not None:
         raise refusal
 
@@ -130,3 +142,21 @@ def _handling(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator
     finally:
         for number in handlers:
             loop.remove_signal_handler(number)
+
+
+@contextmanager
+def _no_longer_than(seconds: float, roster: Roster) -> Iterator[None]:
+    """End the process if the block takes longer. In a thread: what holds up the end may hold up the event loop."""
+
+    def give_up() -> None:
+        late = ", ".join(server.resource for server in roster.servers) or "a source of plugins"
+        logger.error("%s has not ended %g s after it was told to; exiting anyway", late, seconds)
+        os._exit(1)
+
+    limit = threading.Timer(seconds, give_up)
+    limit.daemon = True
+    limit.start()
+    try:
+        yield
+    finally:
+        limit.cancel()
