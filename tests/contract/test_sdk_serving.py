@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -227,6 +228,41 @@ async def test_failing_discovery_keeps_the_last_list(paths: KubeletPaths, caplog
         moody.failures = 3
         await connection.until_devices("b")
     assert sum("the bus is busy" in record.getMessage() for record in caplog.records) == 1
+
+
+class OfEveryColour:
+    """Ways to write a ``discover`` that fails in a function of its own."""
+
+    def plain(self) -> Iterable[Device]:
+        return look_at_the_bus()
+
+    def generator(self) -> Iterable[Device]:
+        yield from look_at_the_bus()
+
+    async def asynchronous(self) -> Iterable[Device]:
+        return look_at_the_bus()
+
+    async def asynchronous_generator(self) -> AsyncIterator[Iterable[Device]]:
+        yield look_at_the_bus()
+
+
+def look_at_the_bus() -> list[Device]:
+    raise OSError("the bus is busy")
+
+
+@pytest.mark.parametrize("colour", ["plain", "generator", "asynchronous", "asynchronous_generator"])
+async def test_log_of_a_failing_discovery_shows_where_in_the_authors_code(
+    paths: KubeletPaths, log: LogWatch, caplog: pytest.LogCaptureFixture, colour: str
+) -> None:
+    """And not the way there, which is longer and ours."""
+    failing = type(
+        "Failing", (DevicePlugin,), {"resource_name": "example.com/failing", "discover": getattr(OfEveryColour, colour)}
+    )
+    async with fake_kubelet(paths), serving(failing(), paths.root):
+        await log.seen("the bus is busy")
+    [told] = [record for record in caplog.records if "the bus is busy" in record.getMessage()]
+    assert told.exc_info is not None
+    assert [frame.name for frame in traceback.extract_tb(told.exc_info[2])] == [colour, "look_at_the_bus"]
 
 
 async def test_duplicate_ids_keep_the_last_list(paths: KubeletPaths, log: LogWatch) -> None:

@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from plugbay.errors import DiscoveryEnded, PathUnusable, PlugbayError
+from plugbay.errors import DiscoveryEnded, PathUnusable
 from plugbay.kernel.uevent import Uevent, open_uevents
 from plugbay.model.devices import Device
 from plugbay.sdk.backoff import Backoff
@@ -17,7 +17,7 @@ from plugbay.sdk.history import Looks
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.looks import looking
 from plugbay.sdk.plugin import DevicePlugin, resource_of, watched_paths
-from plugbay.sdk.problems import problem_of
+from plugbay.sdk.problems import problem_of, trace_of
 from plugbay.sdk.reasons import Reasons
 from plugbay.sdk.uevent_patterns import matches, patterns_of
 from plugbay.sdk.waiting import wait_first
@@ -205,7 +205,7 @@ class Discovery:
             self._plugin.resource_name,
             "the list stays as it was" if self.found.is_set() else "nothing is registered before there is a list",
             problem,
-            exc_info=None if isinstance(error, PlugbayError) else error,
+            exc_info=trace_of(error),
         )
 
     def _allocation_failed(self) -> None:

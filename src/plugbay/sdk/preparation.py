@@ -7,11 +7,10 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from plugbay.errors import PlugbayError
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.calls import call
 from plugbay.sdk.plugin import DevicePlugin
-from plugbay.sdk.problems import problem_of
+from plugbay.sdk.problems import problem_of, trace_of
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +35,7 @@ async def set_up(plugin: DevicePlugin, failed: Callable[[], None]) -> None:
                     "%s: set_up() failed and is tried again: %s",
                     plugin.resource_name,
                     problem,
-                    exc_info=None if isinstance(error, PlugbayError) else error,
+                    exc_info=trace_of(error),
                 )
             last_problem = problem
         failed()
@@ -61,5 +60,5 @@ async def tear_down(plugin: DevicePlugin) -> None:
             await call(plugin.tear_down)
     except TimeoutError:
         logger.error("%s: tear_down() took more than %g s and is given up", plugin.resource_name, TEAR_DOWN_S)
-    except Exception:  # an author's code may raise anything
-        logger.exception("%s: tear_down() failed", plugin.resource_name)
+    except Exception as error:  # an author's code may raise anything
+        logger.error("%s: tear_down() failed", plugin.resource_name, exc_info=trace_of(error))

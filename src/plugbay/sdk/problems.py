@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import InvalidPlugin, PlugbayError
 from plugbay.sdk.cdi.answers import CdiAnswer
@@ -13,6 +14,9 @@ from plugbay.sdk.modes import Modes
 
 if TYPE_CHECKING:
     from plugbay.sdk.plugin import DevicePlugin
+
+_CALLERS: Final = ("plugbay.sdk.", "asyncio.", "contextlib", "threading")
+"""Modules on the way from an event to an author's code."""
 
 
 def check_attributes(plugin: DevicePlugin) -> None:
@@ -54,3 +58,14 @@ def check_occasions(name: str, *, watch: object, every: object) -> None:
 def problem_of(error: Exception) -> str:
     """What an author's code raised; an error of ours says by itself all there is to say."""
     return str(error) if isinstance(error, PlugbayError) else f"{type(error).__name__}: {error}"
+
+
+def trace_of(error: Exception) -> tuple[type[Exception], Exception, TracebackType | None] | None:
+    """For a log: where in an author's code ``error`` was raised, without the way there; None for an error of ours."""
+    if isinstance(error, PlugbayError):
+        return None
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_CALLERS):
+        trace = trace.tb_next
+    # All of it if the author's code is not on it: then it is we who have to look.
+    return type(error), error, trace or error.__traceback__

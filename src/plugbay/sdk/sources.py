@@ -9,12 +9,12 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, I
 from contextlib import ExitStack
 from typing import Any, NoReturn, Protocol
 
-from plugbay.errors import DuplicateResource, PlugbayError, PluginLoadError
+from plugbay.errors import DuplicateResource, PluginLoadError
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.calls import given
 from plugbay.sdk.plugin import DevicePlugin, resource_of
-from plugbay.sdk.problems import problem_of
+from plugbay.sdk.problems import problem_of, trace_of
 from plugbay.sdk.resources import PluginSource
 from plugbay.sdk.waiting import wait_first
 from plugbay.sdk.watching import Watches
@@ -102,7 +102,7 @@ class Looking:
                 self.name,
                 "none is served yet" if self._plugins is None else "all stays as it was",
                 problem,
-                exc_info=None if isinstance(error, PlugbayError) else error,
+                exc_info=trace_of(error),
             )
         self._last_problem = problem
 
