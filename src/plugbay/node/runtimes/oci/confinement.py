@@ -103,11 +103,13 @@ class OciConfinement:
         if handler is None:
             problem = f'no runtime for "{spec.runtime_class}" is configured'
             raise ContainerStartError("CreateContainerError", problem)
-        config = inject_cdi(config, spec, env=env, handler=handler, directories=self._grounds.cdi_directories)
+        directories = self._grounds.cdi_directories
+        injected = inject_cdi(config, spec, handler=handler, engine=self._engine, directories=directories)
+        config = injected.config
         if self._grounds.owner is not None:
             check_rootless(spec.security)
             host_paths = {each.path: each.host_path for each in reversed(devices)}
-            config = made_rootless(config, self._grounds.owner, host_paths=host_paths)
+            config = made_rootless(config, self._grounds.owner, host_paths={**host_paths, **injected.host_paths})
         keep = self._engine.keep_options if spec.limits.memory_bytes else ()
         run = ("run", *keep, "--bundle", str(directory), "--pid-file", str(directory / _PID_FILE), engine_id(container))
         log = ("--log", str(directory / _ENGINE_LOG), "--log-format", "json")

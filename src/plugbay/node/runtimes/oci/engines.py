@@ -11,7 +11,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,7 @@ KNOWN: Final = ("crun", "runc")
 CALL_S: Final = 30.0
 """Of calls that take milliseconds, unless the machine is drowning."""
 
+_SPEC: Final = re.compile(r"^spec: (\d+)\.(\d+)", re.MULTILINE)
 _KEEP: Final = "--keep"
 _ABSENT_PROGRAM: Final = "plugbay-probe"
 _NOT_FOUND: Final = re.compile(r"executable file .*not found", re.IGNORECASE)
@@ -38,6 +39,7 @@ class Engine:
         version: its name and version: ``runc 1.1.5``.
         state_dir: where it keeps what it knows of containers, a directory each.
         passed_over: those that were tried first, and why they do not work.
+        oci_version: of the OCI runtime specification that it says it follows.
         keep_options: for ``run``, to keep a container's cgroup until it is deleted; none where the engine cannot.
     """
 
@@ -45,6 +47,7 @@ class Engine:
     version: str
     state_dir: Path
     passed_over: Mapping[str, str]
+    oci_version: tuple[int, ...] = (1, 0)
     keep_options: tuple[str, ...] = ()
 
     @property
@@ -90,7 +93,9 @@ def choose_engine(wanted: str | None, *, search_path: str, state_dir: Path) -> E
         elif problem := probe(program):
             refusals[name] = problem
         else:
-            return Engine(program, _version(program), state_dir, refusals, _keep_options(program))
+            said = _said(program, "--version")
+            version = _version(said) or os.path.basename(program)
+            return Engine(program, version, state_dir, refusals, _oci_version(said), _keep_options(program))
     raise EngineUnusable(refusals)
 
 
@@ -147,9 +152,14 @@ def _keep_options(program: str) -> tuple[str, ...]:
     return (_KEEP,) if _KEEP in _said(program, "run", "--help").split() else ()
 
 
-def _version(program: str) -> str:
-    first: Iterable[str] = _said(program, "--version").splitlines()[:1]
-    return next((line.replace(" version ", " ") for line in first), os.path.basename(program))
+def _version(said: str) -> str:
+    return next((line.replace(" version ", " ") for line in said.splitlines()[:1]), "")
+
+
+def _oci_version(said: str) -> tuple[int, ...]:
+    """Of ``spec: 1.0.2-dev``; an engine that says nothing of it is an old one."""
+    found = _SPEC.search(said)
+    return (int(found[1]), int(found[2])) if found else (1, 0)
 
 
 def _said(*argv: str) -> str:

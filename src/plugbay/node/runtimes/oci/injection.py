@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from plugbay.cdi.directories import scan
 from plugbay.cdi.host import host_node
 from plugbay.cdi.inject import OciSpec, inject
 from plugbay.cdi.names import QualifiedName, names_of
+from plugbay.cdi.registry import Registry
+from plugbay.cdi.spec import Edits
 from plugbay.errors import (
     CdiInjectionFailed,
     ContainerStartError,
@@ -21,47 +25,99 @@ from plugbay.errors import (
     PathUnusable,
     UnresolvableCdiDevices,
 )
-from plugbay.node.runtimes.oci.handlers import Handler, visible_devices
+from plugbay.node.runtimes.oci.engines import Engine
+from plugbay.node.runtimes.oci.handlers import Handler, asks_for_devices, visible_devices
 from plugbay.node.runtimes.port import ContainerSpec
 
 logger = logging.getLogger(__name__)
 
+_LOOK_UP: Final = partial(host_node, root=Path("/"))
+_FAILURES: Final = (InvalidCdiName, UnresolvableCdiDevices, CdiInjectionFailed, PathUnusable)
+_NET_DEVICES_SINCE: Final = (1, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """
+    Attributes:
+        config: the OCI spec with all of it.
+        host_paths: where on the host the device nodes of it are, by their paths in the container.
+    """
+
+    config: OciSpec
+    host_paths: Mapping[str, str]
+
+    def __add__(self, edits: Edits) -> Injected:
+        nodes = {each.path: each.host_path or each.path for each in edits.device_nodes}
+        return Injected(inject(edits, self.config, _LOOK_UP), {**self.host_paths, **nodes})
+
 
 def inject_cdi(
-    config: OciSpec, spec: ContainerSpec, *, env: Mapping[str, str], handler: Handler, directories: Sequence[Path]
-) -> OciSpec:
+    config: OciSpec, spec: ContainerSpec, *, handler: Handler, engine: Engine, directories: Sequence[Path]
+) -> Injected:
     """``config`` with the CDI devices that plugins, and perhaps the handler, ask for. Waits for the disk if any do.
 
     Args:
-        env: the container's whole environment.
         directories: of spec files, weakest first; read anew each time.
 
     Raises:
         ContainerStartError: they cannot be injected; then nothing is.
     """
+    injected = Injected(config, {})
+    names: Sequence[QualifiedName] = ()
     try:
         names = names_of(spec.edits.cdi_devices, spec.edits.annotations)
         if names:
-            config = _injected(config, names, directories)
-    except (InvalidCdiName, UnresolvableCdiDevices, CdiInjectionFailed, PathUnusable) as error:
+            injected += _scan(directories).edits(names)
+            _check_engine(injected.config, engine)
+    except _FAILURES as error:
         problem = f"failed to create containerd container: CDI device injection failed: {error}"
         raise ContainerStartError("CreateContainerError", problem) from error
     if handler is not Handler.NVIDIA:
-        return config
+        return injected
     try:
-        visible = [each for each in visible_devices(env) if each not in names]
-        return _injected(config, visible, directories) if visible else config
-    except (InvalidCdiName, UnresolvableCdiDevices, CdiInjectionFailed, PathUnusable) as error:
+        injected = _with_visible(injected, names, directories)
+        _check_engine(injected.config, engine)
+    except _FAILURES as error:
         problem = (
             "could not apply required modification to OCI specification: error modifying OCI spec: "
             f"failed to inject CDI devices: {error}"
         )
         raise ContainerStartError("StartError", problem) from error
+    return injected
 
 
-def _injected(config: OciSpec, names: Sequence[QualifiedName], directories: Sequence[Path]) -> OciSpec:
+def _with_visible(injected: Injected, names: Sequence[QualifiedName], directories: Sequence[Path]) -> Injected:
+    """What the handler adds, which sees the container as CDI has left it, with the devices ``names``."""
+    env = dict(each.split("=", 1) for each in injected.config["process"]["env"])
+    if not asks_for_devices(env):
+        return injected
+    registry = _scan(directories)
+    mounted = [each["destination"] for each in injected.config["mounts"]]
+    visible = visible_devices(env, mounted=mounted, known=registry.devices.keys())
+    wanted = [each for each in visible if each not in names]
+    return injected + registry.edits(wanted) if wanted else injected
+
+
+def _check_engine(config: OciSpec, engine: Engine) -> None:
+    """An engine passes over what its version of the specification does not know: better nothing than half of it.
+
+    Raises:
+        CdiInjectionFailed: the container would lack what it was promised.
+    """
+    moved = config["linux"].get("netDevices", {})
+    if moved and engine.oci_version < _NET_DEVICES_SINCE:
+        name = next(iter(moved))
+        known = ".".join(map(str, engine.oci_version))
+        raise CdiInjectionFailed(
+            f"{engine.version} cannot move the network device {name} into a container: that takes version 1.3 of the "
+            f"OCI runtime specification, and it knows {known}"
+        )
+
+
+def _scan(directories: Sequence[Path]) -> Registry:
     registry = scan(directories)
     for path, problems in registry.problems.items():
         for problem in problems:
             logger.warning("CDI spec %s is passed over: %s", path, problem)
-    return inject(registry.edits(names), config, partial(host_node, root=Path("/")))
+    return registry
