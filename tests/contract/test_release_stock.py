@@ -197,6 +197,7 @@ async def test_restart_of_a_container_post_stops_it(sockets: Path) -> None:
         assert gophers.told == []
         await b.prepare("p")
         assert gophers.told == ["post_stop a"]
+        await until_seen(sockets, "a")
         await b.release("p")
         await gophers.until_told("post_stop a", "post_stop a", "release a")
 

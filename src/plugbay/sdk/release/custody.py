@@ -10,7 +10,6 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,9 +25,9 @@ from plugbay.sdk.release.clearance import Clearance
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.journal import Journal
-from plugbay.sdk.release.owners import with_owners
 from plugbay.sdk.release.readings import Readings
 from plugbay.sdk.release.settings import DIRECTORY_NAME, ReleasePolicy
+from plugbay.sdk.release.starts import Starts
 from plugbay.sdk.release.sweep import Sweep
 from plugbay.sdk.release.uses import Reading, Use
 from plugbay.sdk.waiting import wait_first
@@ -73,7 +72,6 @@ class Custody:
         self.policy = plugin.release_policy
         self.doubts: dict[AssignmentKey, str] = {}
         self._mode = None if plugin.modes is None else plugin.modes.mode(self.resource)
-        self._hears_stops = offers(plugin, "post_stop")
         self._is_strict = self.policy is ReleasePolicy.STRICT and self._cleans
         trouble = Trouble.RAISED if self._is_strict else Trouble.LOGGED
         self.book = Book(Journal(Path(directory), self.resource, shared.boot), self.resource, trouble)
@@ -95,6 +93,7 @@ class Custody:
             looks=self._cleans and (self._is_strict or shared.settings.source.reads_checkpoints),
             read=self.read,
         )
+        self._starts = Starts(self, hears_stops=offers(plugin, "post_stop"))
         self._allocating: set[AssignmentKey] = set()
         self._asked_for: dict[DeviceId, asyncio.Event] = {}  # by calls that run; set when the call is over
 
@@ -179,7 +178,8 @@ class Custody:
             self.has_calls = has_promise and self.shared.settings.source.takes_calls
             with suppress(PathUnusable):  # said when something is given
                 self.book.note(life)
-            self.look_soon()
+            if self.book.uses():
+                self.look_soon()
 
     async def read(self, uses: Collection[Use]) -> Reading:
         """What the kubelet says now of ``uses``.
@@ -273,24 +273,11 @@ class Custody:
 
     async def pre_start(self, units: Collection[DeviceId]) -> None:
         """A container with ``units`` is about to be created: an earlier one that had them has ended."""
-        for use in self.book.of_units(units):
-            if self.synthesises and self._hears_stops and (before := use.started.intersection(units)):
-                await self.ends.stop(use, before)
+        await self._starts.begin(units)
 
     async def pre_started(self, units: Collection[DeviceId]) -> None:
         """The kubelet is about to learn that the container can be created."""
-        for use in self.book.of_units(units):
-            started = use.started.union(unit for unit in use.units if unit in units)
-            with self.book.keeping():
-                self.book.change(replace(use, started=started))
-        if self.synthesises and self.shared.quiet.is_quiet and self._nameless(units):
-            pods = await self.shared.pod_lists.pods(newer_than_s=0)
-            for use in self._nameless(units):
-                with self.book.keeping():
-                    self.book.change(with_owners(use, pods))
-
-    def _nameless(self, units: Collection[DeviceId]) -> list[Use]:
-        return [use for use in self.book.of_units(units) if not any(owner.pod for owner in use.owners)]
+        await self._starts.end(units)
 
     async def post_stopped(self, units: Collection[DeviceId], operation: OperationId) -> None:
         """The kubelet called PostStopContainer."""

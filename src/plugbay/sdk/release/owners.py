@@ -10,8 +10,14 @@ from plugbay.model.podresources import PodResources
 from plugbay.sdk.release.uses import Use
 
 
-def with_owners(use: Use, pods: Sequence[PodResources]) -> Use:
-    """``use`` with the containers that have its devices; as it was when ``pods`` do not tell, as of init containers."""
+def with_owners(use: Use, pods: Sequence[PodResources], *, as_of: float) -> Use:
+    """``use`` with the containers that have its devices; as it was when ``pods`` do not tell, as of init containers.
+
+    Args:
+        as_of: when ``pods`` were asked for: from before the use began they tell of whoever had the devices before.
+    """
+    if as_of <= use.since:
+        return use
     owners = tuple(_owners(use, pods))
     return replace(use, owners=owners) if owners else use
 

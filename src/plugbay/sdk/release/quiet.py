@@ -72,13 +72,17 @@ class PodLists:
     Asking makes a kubelet drop the assignments of pods that have ended, which is what shows that they have. While it
     waits for somebody's Allocate this can make it give a device to a second pod as well (spec 4.9.2). Of our own calls
     we know, so it is never asked then; of other plugins' nobody knows.
+
+    Attributes:
+        asked_at: when the last list was asked for, in the event loop's time.
+        problem: why there was none.
     """
 
     def __init__(self, paths: KubeletPaths, quiet: Quiet) -> None:
         self._socket = paths.pod_resources_socket
         self._quiet = quiet
         self._lock = asyncio.Lock()
-        self._asked_at = float("-inf")
+        self.asked_at = float("-inf")
         self._pods: Sequence[PodResources] = ()
         self.problem = ""
 
@@ -86,8 +90,8 @@ class PodLists:
         """The pods as of the last ``newer_than_s`` seconds; none when the kubelet cannot be asked: see ``problem``."""
         async with self._lock:
             loop = asyncio.get_running_loop()
-            if loop.time() - self._asked_at >= newer_than_s and self._quiet.is_quiet:
-                self._asked_at = loop.time()
+            if loop.time() - self.asked_at >= newer_than_s and self._quiet.is_quiet:
+                self.asked_at = loop.time()
                 self._pods = await self._ask()
             return self._pods
 

@@ -48,7 +48,7 @@ class Sweep:
         if not custody.book.is_ours:
             await self._take_over()
         unwritten = ""
-        custody.is_urgent = True  # what was found in the journal is not known to go on
+        custody.is_urgent = bool(custody.book.uses())  # what was found in the journal is not known to go on
         async with asyncio.TaskGroup() as tasks:
             while True:
                 custody.stirred.clear()
@@ -146,18 +146,19 @@ class Sweep:
         return True
 
     def _learn(self, use: Use, reading: Reading, pods: Sequence[PodResources]) -> None:
+        custody = self._custody
         learned = after(use, reading)
-        self._custody.doubts.pop(use.key, None)
+        custody.doubts.pop(use.key, None)
         match find(use, reading):
             case Finding.LISTED | Finding.CONTRADICTORY:
-                learned = with_owners(learned, pods)
+                learned = with_owners(learned, pods, as_of=custody.shared.pod_lists.asked_at)
             case Finding.ABSENT if self._ready_life != reading.life.id:
-                self._custody.doubts[use.key] = "the kubelet to tell of a pod, or to have run for a minute"
+                custody.doubts[use.key] = "the kubelet to tell of a pod, or to have run for a minute"
                 return  # it may not know yet which pods there are
             case Finding.UNPROVEN:
-                self._custody.doubts[use.key] = doubt(use, reading)
-        with self._custody.book.keeping():
-            self._custody.book.change(learned)
+                custody.doubts[use.key] = doubt(use, reading)
+        with custody.book.keeping():
+            custody.book.change(learned)
 
     # --- ends -------------------------------------------------------------------------------------------------------
 

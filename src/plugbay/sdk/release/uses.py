@@ -167,7 +167,7 @@ def after(use: Use, reading: Reading) -> Use:
             holders = sorted(set().union(*(reading.listed.get(unit, ()) for unit in use.units)))
             pods = {pod for pod, _ in holders}
             pod = use.pod if use.pod in pods or not pods else min(pods)
-            owners = use.owners if _are_of(use.owners, pod) else _owners(holders)
+            owners = _of_pod(use.owners, pod) or _owners(holders)
             return replace(use, seen_in=reading.life.id, pod=pod, owners=owners, absences=0)
         case Finding.ABSENT if use.seen_in or reading.at - use.since >= GRACE_S:
             return replace(use, absences=use.absences + 1)
@@ -180,9 +180,11 @@ def is_over(use: Use) -> bool:
     return use.phase is Phase.OPEN and use.absences >= ENOUGH_ABSENCES
 
 
-def _are_of(owners: tuple[Owner, ...], pod: PodUid) -> bool:
-    """Whether ``owners`` are known already, with their names, as far as anybody can see."""
-    return bool(owners) and all(owner.uid in ("", pod) for owner in owners)
+def _of_pod(owners: tuple[Owner, ...], pod: PodUid) -> tuple[Owner, ...]:
+    """``owners``, if they are known already and can be of ``pod``, whose UID PodResources did not tell; else none."""
+    if any(owner.uid not in ("", pod) for owner in owners):
+        return ()
+    return tuple(replace(owner, uid=pod) for owner in owners)
 
 
 def _owners(holders: Iterable[tuple[PodUid, ContainerName]]) -> tuple[Owner, ...]:

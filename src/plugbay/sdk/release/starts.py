@@ -1,0 +1,67 @@
+"""Starts of containers, for plugins that hear of them: what they tell of the container before, and of who it is.
+
+Between an Allocate and the container's start the kubelet has stored whose the devices are (spec 4.8), so that
+PodResources can tell by then. It never tells of init containers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from plugbay.model.ids import DeviceId
+from plugbay.sdk.release.owners import with_owners
+from plugbay.sdk.release.uses import Use
+
+if TYPE_CHECKING:
+    from plugbay.sdk.release.custody import Custody
+
+QUIET_S: Final = 2.0
+"""How long to wait for Allocates of ours: a kubelet gives a start 30 s in all, and PodResources may need 10 of them."""
+
+
+class Starts:
+    """
+    Args:
+        hears_stops: whether the plugin is told of the ends of containers.
+    """
+
+    def __init__(self, custody: Custody, *, hears_stops: bool) -> None:
+        self._custody = custody
+        self._hears_stops = hears_stops
+
+    async def begin(self, units: Collection[DeviceId]) -> None:
+        """A container with ``units`` is about to be created: an earlier one that had them has ended."""
+        custody = self._custody
+        for use in custody.book.of_units(units):
+            if custody.synthesises and self._hears_stops and (before := use.started.intersection(units)):
+                await custody.ends.stop(use, before)
+
+    async def end(self, units: Collection[DeviceId]) -> None:
+        """The kubelet is about to learn that the container can be created."""
+        custody = self._custody
+        for use in custody.book.of_units(units):
+            started = use.started.union(unit for unit in use.units if unit in units)
+            with custody.book.keeping():
+                custody.book.change(replace(use, started=started))
+        if self._nameless(units):
+            await self._find_owners(units)
+
+    async def _find_owners(self, units: Collection[DeviceId]) -> None:
+        custody = self._custody
+        try:
+            async with asyncio.timeout(QUIET_S):
+                await custody.shared.quiet.until_quiet()
+        except TimeoutError:
+            custody.look_soon()  # the next look tells
+            return
+        lists = custody.shared.pod_lists
+        pods = await lists.pods(newer_than_s=0)
+        for use in self._nameless(units):
+            with custody.book.keeping():
+                custody.book.change(with_owners(use, pods, as_of=lists.asked_at))
+
+    def _nameless(self, units: Collection[DeviceId]) -> list[Use]:
+        return [use for use in self._custody.book.of_units(units) if not any(owner.pod for owner in use.owners)]

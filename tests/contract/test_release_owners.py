@@ -1,0 +1,113 @@
+"""Whose the devices are, as hooks are told: looked up at a container's start, or by a look at what is in use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from plugbay import Assignment, Origin
+from plugbay.manager.podresources import serve_pod_resources
+from plugbay.model.assignments import Owner
+from plugbay.model.ids import PodUid
+from plugbay.model.requests import PodRequest
+from plugbay.sdk.release.custody import Custody
+from tests.contract.bench_manager import DEADLINE_S, Bench, bench, pod
+from tests.contract.bench_release import ON
+from tests.contract.test_release_stock import OTHERS, Gophers, Pods, Stopping, served, until_said, with_init
+
+NAMELESS = Owner(namespace="default", pod="p", container=pod("p").containers[0].name)
+"""As PodResources tells it, which knows no UIDs."""
+OWNER = Owner(namespace="default", pod="p", container=NAMELESS.container, uid=PodUid("p"))
+
+
+@asynccontextmanager
+async def run(
+    root: Path, gophers: Gophers, *pods: PodRequest, interval_s: float = 1000, **settings: Any
+) -> AsyncIterator[tuple[Bench, Custody]]:
+    """A manager with PodResources that knows ``pods``, and the plugin."""
+    async with bench(root, **settings) as b:
+        known = Pods(OTHERS, *pods)
+        async with (
+            serve_pod_resources(b.paths.pod_resources_socket, b.manager.pod_resources(), known, clock=b.clock),
+            served(gophers, root, interval_s) as server,
+        ):
+            await b.counts(len(gophers.names), len(gophers.names))
+            assert server.custody is not None
+            yield b, server.custody
+
+
+def owners(custody: Custody) -> list[tuple[Owner, ...]]:
+    return [use.owners for use in custody.book.uses()]
+
+
+async def test_owner_is_unknown_at_allocate_and_exact_from_the_start_on(sockets: Path) -> None:
+    gophers = Stopping("a", "b")
+    async with run(sockets, gophers, pod("p"), pod("q")) as (b, custody):
+        await b.admit(pod("p"))
+        assert owners(custody) == [()]
+        await b.prepare("p")
+        assert owners(custody) == [(NAMELESS,)]
+        await b.release("p")
+        await b.admit(pod("q", gopher=2))  # looks at the checkpoint, for a
+        assert gophers.told == ["post_stop a", "release a"]
+        assert gophers.released[0].owners == (NAMELESS,)
+
+
+async def test_app_container_is_the_owner_after_its_init_container(sockets: Path) -> None:
+    gophers = Stopping("a")
+    async with run(sockets, gophers, with_init("p")) as (b, custody):
+        await b.admit(with_init("p"))
+        await b.prepare("p", "init")
+        await b.prepare("p", "app")
+        [[owner]] = owners(custody)
+        assert (owner.namespace, owner.pod, owner.container, owner.uid) == ("default", "p", "app", "p")
+
+
+async def test_start_during_an_allocate_is_told_its_owner_by_the_next_look(sockets: Path) -> None:
+    gophers = Stopping("a", "b")
+    async with run(sockets, gophers, pod("p")) as (b, custody):
+        await b.admit(pod("p"))
+        with custody.shared.quiet.allocating():  # PodResources is not asked in the middle of one
+            await b.prepare("p")
+            assert owners(custody) == [()]
+        await until_said(lambda: owners(custody) == [(OWNER,)])
+
+
+async def test_plugin_that_hears_of_no_starts_learns_the_owner_by_looking(sockets: Path) -> None:
+    gophers = Gophers("a")
+    async with run(sockets, gophers, pod("p"), interval_s=0.2) as (b, custody):
+        await b.admit(pod("p"))
+        await b.prepare("p")
+        await until_said(lambda: owners(custody) == [(OWNER,)])
+        await b.release("p")
+        await gophers.until_told("release a")
+    assert [each.owners for each in gophers.released] == [(OWNER,)]
+
+
+async def test_owner_is_known_where_the_kubelet_calls_too(sockets: Path) -> None:
+    gophers = Stopping("a")
+    async with run(sockets, gophers, pod("p"), gates=ON) as (b, _):
+        await b.admit(pod("p"))
+        await b.prepare("p")
+        await b.release("p")
+        await gophers.until_told("post_stop a", "release a")
+    assert [(each.owners, each.origin) for each in gophers.released] == [((NAMELESS,), Origin.KUBELET)]
+
+
+async def test_next_pods_owner_is_not_the_one_before(sockets: Path) -> None:
+    gophers = Stopping("a")
+    async with run(sockets, gophers, pod("p"), pod("q")) as (b, custody):
+        for uid in ("p", "q"):
+            await b.admit(pod(uid))
+            assert owners(custody) == [()]
+            await b.prepare(uid)
+            [[owner]] = owners(custody)
+            assert owner.pod == uid
+            await b.release(uid)
+        async with asyncio.timeout(DEADLINE_S):
+            await b.admit(pod("r"))
+    released: list[Assignment] = gophers.released
+    assert [each.owners[0].pod for each in released] == ["p", "q"]
