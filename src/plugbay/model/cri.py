@@ -9,6 +9,8 @@ from enum import Enum
 
 from plugbay.model.edits import DeviceNode, Mount
 from plugbay.model.ports import ContainerPort
+from plugbay.model.resolution import DnsConfig
+from plugbay.model.security import Seccomp
 
 
 class NamespaceMode(Enum):
@@ -26,15 +28,6 @@ class NamespaceModes:
     network: NamespaceMode = NamespaceMode.POD
     pid: NamespaceMode = NamespaceMode.CONTAINER
     ipc: NamespaceMode = NamespaceMode.POD
-
-
-@dataclass(frozen=True, slots=True)
-class DnsConfig:
-    """What becomes of a container's ``resolv.conf``."""
-
-    servers: tuple[str, ...] = ()
-    searches: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +67,12 @@ class SandboxConfig:
     run_as_user: int | None = None
     run_as_group: int | None = None
     supplemental_groups: tuple[int, ...] = ()
+    sysctls: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerSecurity:
-    """What a container may do. There is no seccomp filter unless a pod asks for one, which ours cannot yet."""
+    """What a container may do. There is no seccomp filter unless a pod asks for one."""
 
     privileged: bool = False
     namespaces: NamespaceModes = NamespaceModes()
@@ -89,6 +83,7 @@ class ContainerSecurity:
     supplemental_groups: tuple[int, ...] = ()
     read_only_root: bool = False
     no_new_privileges: bool = False
+    seccomp: Seccomp = Seccomp.UNCONFINED
     masked_paths: tuple[str, ...] = ()
     read_only_paths: tuple[str, ...] = ()
 
@@ -176,6 +171,7 @@ class ContainerStatus:
     Attributes:
         started_at, finished_at: None when it has not.
         log_path: where its log is, absolute.
+        mounts: container path to host path.
         pid: of its first process as the engine sees it; None when the engine does not tell.
     """
 
@@ -192,6 +188,8 @@ class ContainerStatus:
     labels: Mapping[str, str]
     log_path: str
     pid: int | None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    mounts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ from plugbay.model.images import PullPolicy
 from plugbay.model.ports import ContainerPort
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
+from plugbay.model.resolution import NO_DNS, DnsConfig, DnsPolicy, HostAlias
 from plugbay.model.security import DEFAULT_SECURITY, Security
+from plugbay.model.termination import MessagePolicy
 
 FieldPath = tuple[str | int, ...]
 """Where a value stands in a v1 object: mapping keys and list indices."""
@@ -113,6 +115,8 @@ class Container:
         pre_stop: run before the container is stopped, within the grace period.
         requests: every resource, with limits standing in where no request is written, as the API server fills in.
         security: its own context, without the pod's.
+        message_path: of the file for the termination message; empty is the usual one.
+        message_policy: None is the usual one.
     """
 
     name: ContainerName
@@ -130,6 +134,8 @@ class Container:
     ports: tuple[ContainerPort, ...] = ()
     security: Security = DEFAULT_SECURITY
     pull_policy: PullPolicy | None = None
+    message_path: str = ""
+    message_policy: MessagePolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,10 @@ class PodSpec:
         hostname: of its containers; empty is the pod's name.
         runtime_class: chooses how the runtime makes its containers; empty is the usual way.
         security: what holds for containers that say nothing else.
+        dns_policy: None is the usual one, `DnsPolicy.CLUSTER_FIRST`.
+        dns: comes after what ``dns_policy`` says.
+        host_aliases: stand in ``/etc/hosts`` after the usual lines.
+        sysctls: of the pod's own namespaces.
     """
 
     containers: tuple[Container, ...]
@@ -154,6 +164,10 @@ class PodSpec:
     hostname: str = ""
     runtime_class: str = ""
     security: Security = DEFAULT_SECURITY
+    dns_policy: DnsPolicy | None = None
+    dns: DnsConfig = NO_DNS
+    host_aliases: tuple[HostAlias, ...] = ()
+    sysctls: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if any(container.kind is not ContainerKind.APP for container in self.containers):

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
+
+
+class Seccomp(Enum):
+    """Which system calls a container may make."""
+
+    UNCONFINED = "Unconfined"
+    RUNTIME_DEFAULT = "RuntimeDefault"
+    """Those that the engine holds harmless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +24,8 @@ class Security:
         run_as_user, run_as_group: None where the manifest says nothing: then it is root, as there is no image to ask.
         run_as_non_root: whether a container that would be root must not start.
         supplemental_groups: of pods only.
+        fs_group: of pods only: a supplemental group that also owns the pod's emptyDir volumes.
+        seccomp: None where the manifest says nothing, which is unconfined.
         added_capabilities: without ``CAP_``, perhaps ``ALL``.
         read_only_root: whether the root file system must not be writable.
         allow_privilege_escalation: whether what the container runs may gain rights, by set-user-ID programs for one.
@@ -29,6 +40,8 @@ class Security:
     dropped_capabilities: tuple[str, ...] = ()
     read_only_root: bool | None = None
     allow_privilege_escalation: bool | None = None
+    fs_group: int | None = None
+    seccomp: Seccomp | None = None
 
     @property
     def forbids_escalation(self) -> bool:
@@ -42,7 +55,9 @@ class Security:
             yield "runAsGroup"
         if self.run_as_non_root:
             yield "runAsNonRoot"
-        if self.supplemental_groups:
+        if self.fs_group is not None:
+            yield "fsGroup"
+        elif self.supplemental_groups:
             yield "supplementalGroups"
         if self.dropped_capabilities:
             yield "capabilities.drop"
@@ -65,13 +80,24 @@ def effective_security(*, pod: Security, container: Security) -> Security:
         run_as_user=own(container.run_as_user, pod.run_as_user),
         run_as_group=own(container.run_as_group, pod.run_as_group),
         run_as_non_root=pod.run_as_non_root if container.run_as_non_root is None else container.run_as_non_root,
-        supplemental_groups=pod.supplemental_groups,
+        supplemental_groups=all_groups(pod),
+        fs_group=pod.fs_group,
+        seccomp=container.seccomp or pod.seccomp,
         privileged=container.privileged,
         added_capabilities=container.added_capabilities,
         dropped_capabilities=container.dropped_capabilities,
         read_only_root=container.read_only_root,
         allow_privilege_escalation=container.allow_privilege_escalation,
     )
+
+
+def all_groups(pod: Security) -> tuple[int, ...]:
+    """The supplemental groups of a pod's containers.
+
+    Source: kubelet 1.36 ``kuberuntime/security_context.go``, ``convertToRuntimeSecurityContext``.
+    """
+    own = () if pod.fs_group is None else (pod.fs_group,)
+    return tuple(dict.fromkeys(own + pod.supplemental_groups))
 
 
 def non_root_violation(security: Security) -> str:

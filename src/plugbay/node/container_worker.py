@@ -20,6 +20,7 @@ from plugbay.model.images import default_pull_policy
 from plugbay.model.limits import cgroup_limits
 from plugbay.model.pods import Container
 from plugbay.model.security import effective_security
+from plugbay.model.termination import TerminationMessage
 from plugbay.node.adoption import lost, terminated
 from plugbay.node.backoff import Backoff, go_duration
 from plugbay.node.events import ObjectRef, pod_ref
@@ -156,6 +157,7 @@ class ContainerWorker:
             qos=qos_class(pod.pod),
             memory_request=container.requests["memory"].to_int_ceil() if "memory" in container.requests else 0,
             grace_period_s=pod.pod.spec.termination_grace_period_s,
+            message=TerminationMessage.of(container.message_path, container.message_policy),
         )
 
     def _report_end(self, end: Terminated) -> None:

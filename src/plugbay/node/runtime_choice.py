@@ -41,6 +41,7 @@ from plugbay.ops.clock import Clock
 CRI_SOCKETS: Final = (Path("/run/containerd/containerd.sock"), Path("/var/run/crio/crio.sock"))
 
 _PROC: Final = Path("/proc")
+_HOSTS: Final = Path("/etc/hosts")
 _RESOLV_CONF: Final = Path("/etc/resolv.conf")
 _CONTAINERS: Final = "containers"
 _ENGINES: Final = "engine"
@@ -156,6 +157,7 @@ async def _open_cri(
             cgroup_driver=traits.cgroup_driver,
             memory_bytes=machine.capacity["memory"],
             dns=await asyncio.to_thread(_host_dns),
+            hosts=await asyncio.to_thread(_host_names),
         )
         sandboxes = CriSandboxes(client, conventions)
         runtime = CriRuntime(CriEngine(client, traits, cri.cdi_directories), sandboxes, conventions, clock)
@@ -170,6 +172,13 @@ def _host_dns() -> DnsConfig | None:
         return parse_resolv_conf(_RESOLV_CONF.read_text(errors="replace"))
     except OSError:
         return None
+
+
+def _host_names() -> str:
+    try:
+        return _HOSTS.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _cgroup_prefix(config: NodeConfig) -> str:

@@ -26,19 +26,23 @@ class Volumes:
         Raises:
             VolumeUnusable: a host path is not what the pod says, or something cannot be made.
         """
-        return {volume.name: self._prepare(pod.uid, volume) for volume in pod.spec.volumes}
+        group = pod.spec.security.fs_group
+        return {volume.name: self._prepare(pod.uid, volume, group=group) for volume in pod.spec.volumes}
 
     def remove(self, pod: PodUid) -> None:
         """Take away what `prepare` made, with its contents."""
         shutil.rmtree(self._pods_dir / pod, ignore_errors=True)
 
-    def _prepare(self, pod: PodUid, volume: Volume) -> Path:
+    def _prepare(self, pod: PodUid, volume: Volume, *, group: int | None) -> Path:
         try:
             match volume.source:
                 case EmptyDir():
                     path = self._pods_dir / pod / "volumes" / "kubernetes.io~empty-dir" / volume.name
                     path.mkdir(parents=True, exist_ok=True)
                     path.chmod(0o777)  # whatever user the containers run as, as a kubelet has it
+                    if group is not None:
+                        os.chown(path, -1, group)
+                        path.chmod(0o2777)  # what is made in it belongs to the group, too
                     return path
                 case HostPath() as source:
                     _check_host_path(volume.name, source)

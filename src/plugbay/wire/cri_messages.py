@@ -24,6 +24,7 @@ from plugbay.model.cri import (
     SandboxStatus,
 )
 from plugbay.model.ports import Protocol
+from plugbay.model.security import Seccomp
 from plugbay.wire.generated import cri_v1_pb2 as v1
 
 _PROTOCOLS: Final = {Protocol.TCP: v1.TCP, Protocol.UDP: v1.UDP, Protocol.SCTP: v1.SCTP}
@@ -41,6 +42,10 @@ _PHASES: Final = {
     v1.CONTAINER_CREATED: ContainerPhase.CREATED,
     v1.CONTAINER_RUNNING: ContainerPhase.RUNNING,
     v1.CONTAINER_EXITED: ContainerPhase.EXITED,
+}
+_SECCOMP: Final = {
+    Seccomp.UNCONFINED: v1.SecurityProfile.Unconfined,
+    Seccomp.RUNTIME_DEFAULT: v1.SecurityProfile.RuntimeDefault,
 }
 _NS: Final = 1_000_000_000
 
@@ -71,6 +76,7 @@ def sandbox_to_v1(config: SandboxConfig) -> v1.PodSandboxConfig:
         annotations=config.annotations,
         linux=v1.LinuxPodSandboxConfig(
             cgroup_parent=config.cgroup_parent,
+            sysctls=config.sysctls,
             security_context=v1.LinuxSandboxSecurityContext(
                 namespace_options=_namespaces(config.namespaces),
                 run_as_user=_optional(config.run_as_user),
@@ -158,6 +164,8 @@ def status_from_v1(status: v1.ContainerStatus, *, info: Mapping[str, str]) -> Co
         labels=dict(status.labels),
         log_path=status.log_path,
         pid=_pid(info.get("info", "")),
+        annotations=dict(status.annotations),
+        mounts={each.container_path: each.host_path for each in status.mounts},
     )
 
 
@@ -184,7 +192,7 @@ def _security(security: ContainerSecurity) -> v1.LinuxContainerSecurityContext:
         no_new_privs=security.no_new_privileges,
         masked_paths=security.masked_paths,
         readonly_paths=security.read_only_paths,
-        seccomp=v1.SecurityProfile(profile_type=v1.SecurityProfile.Unconfined),
+        seccomp=v1.SecurityProfile(profile_type=_SECCOMP[security.seccomp]),
     )
 
 

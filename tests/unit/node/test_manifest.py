@@ -210,8 +210,12 @@ def a_pod(**spec: object) -> dict[str, object]:
         ("os", {"name": "linux"}, {"name": "windows"}),
         ("setHostnameAsFQDN", False, True),
         ("ephemeralContainers", [], [{"name": "debug"}]),
-        ("securityContext", {"seccompProfile": {"type": "Unconfined"}}, {"seccompProfile": {"type": "RuntimeDefault"}}),
-        ("securityContext", {"sysctls": None}, {"fsGroup": 0}),
+        (
+            "securityContext",
+            {"appArmorProfile": {"type": "Unconfined"}},
+            {"appArmorProfile": {"type": "RuntimeDefault"}},
+        ),
+        ("securityContext", {"seLinuxOptions": {}}, {"seLinuxOptions": {"level": "s0"}}),
         ("subdomain", "", "burrow"),
     ],
     ids=lambda value: json.dumps(value),
@@ -331,7 +335,6 @@ UNUSED: dict[FieldPath, object] = {
     ("spec", "tolerations"): [{"operator": "Exists"}],
     ("spec", "hostIPC"): True,
     ("spec", "priority"): 0,
-    ("spec", "containers", 0, "terminationMessagePath"): "/dev/end",
     ("spec", "containers", 0, "resizePolicy"): [{"resourceName": "cpu"}],
 }
 

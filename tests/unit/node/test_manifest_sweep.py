@@ -58,6 +58,8 @@ ALTERNATIVES: Final = (("hostPath", "emptyDir"), ("value", "valueFrom"), ("exec"
 EXAMPLES: Final[dict[str | int, object]] = {
     "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}},
     "ports": [{"containerPort": 80}],
+    "hostAliases": [{"ip": "10.0.0.1"}],
+    "sysctls": [{"name": "kernel.shm_rmid_forced"}],
 }
 """What is made of fields on the way that may not be empty."""
 

@@ -16,6 +16,7 @@ from plugbay.node.manifest.report import ManifestWarning, Report, Strictness, ra
 from plugbay.node.manifest.schema import POD
 from plugbay.node.manifest.server_filled import without_token_volumes
 from plugbay.node.manifest.shapes import Walk, found
+from plugbay.node.manifest.surroundings import check_surroundings
 from plugbay.node.manifest.v1 import V1Pod, pod_of
 
 API_VERSION: Final = "v1"
@@ -110,6 +111,7 @@ def _read_pod(value: object, report: Report) -> Pod | None:
     _check_ports(v1, report)
     pod = pod_of(v1, unused=walk.unused)
     check_pod(pod, report)
+    check_surroundings(pod.spec, v1.get("spec", {}).get("securityContext", {}).get("sysctls", []), report)
     return pod
 
 

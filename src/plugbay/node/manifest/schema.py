@@ -10,6 +10,9 @@ from typing import Final
 
 from plugbay.model.images import PullPolicy
 from plugbay.model.pods import HostPathType, RestartPolicy
+from plugbay.model.resolution import DnsPolicy
+from plugbay.model.security import Seccomp
+from plugbay.model.termination import MessagePolicy
 from plugbay.node.manifest.shapes import (
     Amount,
     Anything,
@@ -69,8 +72,16 @@ _METADATA: Final = Table(
 
 # A runtime that confines nothing refuses containers that ask for fewer rights than a plain process has.
 _ANY_SECURITY: Final[Mapping[str, Field]] = (
-    _used(runAsGroup=Whole(), runAsNonRoot=Flag(), runAsUser=Whole()) | _unsupported("seLinuxOptions", "windowsOptions")
-) | _unsupported_but(seccompProfile={"type": "Unconfined"}, appArmorProfile={"type": "Unconfined"})
+    _used(
+        runAsGroup=Whole(),
+        runAsNonRoot=Flag(),
+        runAsUser=Whole(),
+        seccompProfile=Table(
+            _used(type=Text(tuple(each.value for each in Seccomp))) | _unsupported("localhostProfile")
+        ),
+    )
+    | _unsupported("seLinuxOptions", "windowsOptions")
+) | _unsupported_but(appArmorProfile={"type": "Unconfined"})
 _CONTAINER_SECURITY: Final = Table(
     {**_ANY_SECURITY}
     | _used(
@@ -83,8 +94,12 @@ _CONTAINER_SECURITY: Final = Table(
 )
 _POD_SECURITY: Final = Table(
     {**_ANY_SECURITY}
-    | _used(supplementalGroups=ListOf(Whole()))
-    | _unsupported("fsGroup", "seLinuxChangePolicy", "sysctls")
+    | _used(
+        fsGroup=Whole(),
+        supplementalGroups=ListOf(Whole()),
+        sysctls=ListOf(Table(_used(name=_TEXT, value=_TEXT))),
+    )
+    | _unsupported("seLinuxChangePolicy")
     | _unsupported_but(fsGroupChangePolicy="Always", supplementalGroupsPolicy="Merge")
 )
 
@@ -126,12 +141,11 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
         lifecycle=_LIFECYCLE,
         securityContext=_CONTAINER_SECURITY,
         ports=ListOf(_PORT),
-    )
-    | _unused(
-        resizePolicy=_LIST,
+        # Read by an engine's runtime; the others have no file for it.
         terminationMessagePath=_TEXT,
-        terminationMessagePolicy=Text(("File", "FallbackToLogsOnError")),
+        terminationMessagePolicy=Text(tuple(policy.value for policy in MessagePolicy)),
     )
+    | _unused(resizePolicy=_LIST)
     | _unsupported(
         "envFrom",
         "livenessProbe",
@@ -187,6 +201,10 @@ _VOLUME: Final = Table(
     | {name: Field(Support.UNSUPPORTED) for name in _OTHER_VOLUME_SOURCES}
 )
 
+_DNS_CONFIG: Final = Table(
+    _used(nameservers=ListOf(_TEXT), searches=ListOf(_TEXT), options=ListOf(Table(_used(name=_TEXT, value=_TEXT))))
+)
+
 _SPEC: Final = Table(
     _used(
         initContainers=ListOf(_INIT_CONTAINER),
@@ -200,6 +218,10 @@ _SPEC: Final = Table(
         hostNetwork=Flag(),
         hostname=_TEXT,
         runtimeClassName=_TEXT,
+        # Without dnsConfig the policy picks between resolvers of a cluster we do not have and the host's.
+        dnsPolicy=Text(tuple(policy.value for policy in DnsPolicy)),
+        dnsConfig=_DNS_CONFIG,
+        hostAliases=ListOf(Table(_used(ip=_TEXT, hostnames=ListOf(_TEXT)))),
     )
     # Placement: there is one node.
     | _unused(
@@ -220,18 +242,14 @@ _SPEC: Final = Table(
         serviceAccount=_TEXT,
         serviceAccountName=_TEXT,
     )
-    # Sharing with the host, which the oci runtime refuses; plain processes share everything anyway. Without dnsConfig
-    # the policy picks between resolvers of a cluster we do not have and the host's.
+    # Sharing with the host, which the oci runtime refuses; plain processes share everything anyway.
     | _unused(
-        dnsPolicy=Text(("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")),
         hostIPC=Flag(),
         hostPID=Flag(),
         shareProcessNamespace=Flag(),
     )
     | _unsupported(
-        "dnsConfig",
         "ephemeralContainers",
-        "hostAliases",
         "hostnameOverride",
         "overhead",
         "readinessGates",

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Final, TypedDict
 
 from plugbay.model.pods import FieldPath
-from plugbay.model.security import Security
+from plugbay.model.security import Seccomp, Security
 from plugbay.node.manifest.report import Report
 from plugbay.node.manifest.resource_checks import invalid
+from plugbay.node.manifest.surroundings import V1Sysctl
 
 MAX_ID: Final = 2**31 - 1
 
@@ -20,6 +21,10 @@ class V1Capabilities(TypedDict, total=False):
     drop: list[str]
 
 
+class V1SeccompProfile(TypedDict, total=False):
+    type: str
+
+
 class V1Security(TypedDict, total=False):
     """Of a container and of a pod: each has fields that the other has not."""
 
@@ -27,6 +32,9 @@ class V1Security(TypedDict, total=False):
     runAsGroup: int
     runAsNonRoot: bool
     supplementalGroups: list[int]
+    fsGroup: int
+    seccompProfile: V1SeccompProfile
+    sysctls: list[V1Sysctl]
     privileged: bool
     capabilities: V1Capabilities
     readOnlyRootFilesystem: bool
@@ -35,6 +43,7 @@ class V1Security(TypedDict, total=False):
 
 def security_of(v1: V1Security) -> Security:
     capabilities = v1.get("capabilities", {})
+    seccomp = v1.get("seccompProfile", {}).get("type")
     return Security(
         run_as_user=v1.get("runAsUser"),
         run_as_group=v1.get("runAsGroup"),
@@ -45,6 +54,8 @@ def security_of(v1: V1Security) -> Security:
         dropped_capabilities=tuple(_bare(each) for each in capabilities.get("drop", [])),
         read_only_root=v1.get("readOnlyRootFilesystem"),
         allow_privilege_escalation=v1.get("allowPrivilegeEscalation"),
+        fs_group=v1.get("fsGroup"),
+        seccomp=Seccomp(seccomp) if seccomp else None,
     )
 
 
@@ -64,13 +75,16 @@ def security_to_v1(security: Security) -> dict[str, object]:
         "capabilities": capabilities or None,
         "readOnlyRootFilesystem": security.read_only_root,
         "allowPrivilegeEscalation": security.allow_privilege_escalation,
+        "fsGroup": security.fs_group,
+        "seccompProfile": {"type": security.seccomp.value} if security.seccomp else None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def check_security(security: Security, path: FieldPath, report: Report) -> None:
     """Report what an API server would refuse."""
-    for name, number in (("runAsUser", security.run_as_user), ("runAsGroup", security.run_as_group)):
+    ids = {"runAsUser": security.run_as_user, "runAsGroup": security.run_as_group, "fsGroup": security.fs_group}
+    for name, number in ids.items():
         _check_id(number, (*path, name), report)
     for index, group in enumerate(security.supplemental_groups):
         _check_id(group, (*path, "supplementalGroups", index), report)

@@ -27,8 +27,20 @@ from plugbay.model.pods import (
 )
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
+from plugbay.model.resolution import DnsPolicy
+from plugbay.model.termination import MessagePolicy
 from plugbay.node.manifest.ports import V1Port, ports_of, ports_to_v1
 from plugbay.node.manifest.security import V1Security, security_of, security_to_v1
+from plugbay.node.manifest.surroundings import (
+    V1DnsConfig,
+    V1HostAlias,
+    aliases_of,
+    aliases_to_v1,
+    dns_of,
+    dns_to_v1,
+    sysctls_of,
+    sysctls_to_v1,
+)
 
 
 class V1Metadata(TypedDict, total=False):
@@ -98,6 +110,8 @@ class V1Container(TypedDict, total=False):
     restartPolicy: str
     ports: list[V1Port]
     securityContext: V1Security
+    terminationMessagePath: str
+    terminationMessagePolicy: str
 
 
 class V1HostPath(TypedDict, total=False):
@@ -123,6 +137,9 @@ class V1Spec(TypedDict, total=False):
     hostname: str
     runtimeClassName: str
     securityContext: V1Security
+    dnsPolicy: str
+    dnsConfig: V1DnsConfig
+    hostAliases: list[V1HostAlias]
 
 
 class V1Pod(TypedDict, total=False):
@@ -162,6 +179,10 @@ def pod_of(v1: V1Pod, *, unused: Mapping[FieldPath, object]) -> Pod:
             hostname=spec.get("hostname", ""),
             runtime_class=spec.get("runtimeClassName", ""),
             security=security_of(spec.get("securityContext", {})),
+            dns_policy=DnsPolicy(spec["dnsPolicy"]) if spec.get("dnsPolicy") else None,
+            dns=dns_of(spec.get("dnsConfig", {})),
+            host_aliases=aliases_of(spec.get("hostAliases", [])),
+            sysctls=sysctls_of(spec.get("securityContext", {}).get("sysctls", [])),
         ),
         unused=unused,
     )
@@ -190,6 +211,8 @@ def _container(v1: V1Container, kind: ContainerKind, *, on_host: bool) -> Contai
         pre_stop=_hook(v1.get("lifecycle", {}).get("preStop")),
         ports=ports_of(v1.get("ports", []), host_network=on_host),
         security=security_of(v1.get("securityContext", {})),
+        message_path=v1.get("terminationMessagePath", ""),
+        message_policy=MessagePolicy(v1["terminationMessagePolicy"]) if v1.get("terminationMessagePolicy") else None,
     )
 
 
@@ -256,7 +279,10 @@ def _spec_to_v1(spec: PodSpec) -> dict[str, object]:
             hostNetwork=spec.host_network,
             hostname=spec.hostname,
             runtimeClassName=spec.runtime_class,
-            securityContext=security_to_v1(spec.security),
+            securityContext=security_to_v1(spec.security) | _written(sysctls=sysctls_to_v1(spec.sysctls)),
+            dnsPolicy=spec.dns_policy.value if spec.dns_policy else None,
+            dnsConfig=dns_to_v1(spec.dns),
+            hostAliases=aliases_to_v1(spec.host_aliases),
         ),
     }
 
@@ -278,6 +304,8 @@ def _container_to_v1(container: Container) -> dict[str, object]:
         lifecycle=_written(postStart=_hook_to_v1(container.post_start), preStop=_hook_to_v1(container.pre_stop)),
         ports=ports_to_v1(container.ports),
         securityContext=security_to_v1(container.security),
+        terminationMessagePath=container.message_path,
+        terminationMessagePolicy=container.message_policy.value if container.message_policy else None,
         restartPolicy=RestartPolicy.ALWAYS.value if container.kind is ContainerKind.SIDECAR else None,
     )
 

@@ -14,6 +14,7 @@ from plugbay.model.images import PullPolicy
 from plugbay.model.limits import DEFAULT_LIMITS, CgroupLimits
 from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S
 from plugbay.model.security import DEFAULT_SECURITY, Security
+from plugbay.model.termination import DEFAULT_MESSAGE, TerminationMessage
 from plugbay.node.runtimes.exec_input import ExecInput
 
 ContainerId = NewType("ContainerId", str)
@@ -35,6 +36,7 @@ class ContainerSpec:
         qos: the pod's quality of service class.
         memory_request: in bytes.
         grace_period_s: the pod's.
+        message: where it leaves word of its end.
     """
 
     pod_uid: PodUid
@@ -57,6 +59,7 @@ class ContainerSpec:
     qos: str = "BestEffort"
     memory_request: int = 0
     grace_period_s: int = DEFAULT_GRACE_PERIOD_S
+    message: TerminationMessage = DEFAULT_MESSAGE
 
 
 class RunState(Enum):

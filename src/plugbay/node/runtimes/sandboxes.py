@@ -10,6 +10,7 @@ from typing import Protocol
 from plugbay.errors import SandboxFailed
 from plugbay.model.ids import PodUid
 from plugbay.model.ports import ContainerPort
+from plugbay.model.resolution import NO_DNS, DnsConfig, DnsPolicy, HostAlias
 from plugbay.model.security import DEFAULT_SECURITY, Security
 
 
@@ -33,6 +34,8 @@ class SandboxSpec:
         hostname: empty is the pod's name.
         security: the pod's own context.
         privileged: whether a container of it is.
+        dns_policy, dns, host_aliases, sysctls: see `plugbay.model.pods.PodSpec`.
+        engine_only: fields the pod sets that only a container engine honours; other runtimes refuse the pod.
     """
 
     pod_uid: PodUid
@@ -47,6 +50,11 @@ class SandboxSpec:
     hostname: str = ""
     security: Security = DEFAULT_SECURITY
     privileged: bool = False
+    dns_policy: DnsPolicy | None = None
+    dns: DnsConfig = NO_DNS
+    host_aliases: tuple[HostAlias, ...] = ()
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+    engine_only: tuple[str, ...] = ()
 
 
 class Sandboxes(Protocol):
@@ -90,6 +98,7 @@ class HostSandboxes:
     async def run(self, spec: SandboxSpec) -> tuple[str, ...]:
         if spec.runtime_class:
             raise no_handler(spec.runtime_class)
+        refuse_engine_only(spec)
         return ()
 
     async def stop(self, pod: PodUid) -> None:
@@ -100,6 +109,16 @@ class HostSandboxes:
 
     async def pods(self) -> frozenset[PodUid]:
         return frozenset()
+
+
+def refuse_engine_only(spec: SandboxSpec) -> None:
+    """For a runtime that is no container engine.
+
+    Raises:
+        SandboxFailed: the pod asks for what only an engine honours.
+    """
+    if spec.engine_only:
+        raise SandboxFailed(f"{spec.engine_only[0]} is honoured by container engines only: use --runtime cri")
 
 
 def no_handler(runtime_class: str) -> SandboxFailed:

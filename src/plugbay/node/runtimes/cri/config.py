@@ -16,7 +16,6 @@ from plugbay.model.cri import (
     CgroupDriver,
     ContainerConfig,
     ContainerSecurity,
-    DnsConfig,
     LinuxResources,
     NamespaceMode,
     NamespaceModes,
@@ -25,6 +24,8 @@ from plugbay.model.cri import (
 from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.limits import PERIOD_US
+from plugbay.model.resolution import DnsConfig, HostAlias, alias_lines, pod_dns
+from plugbay.model.security import Seccomp, all_groups
 from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
 
@@ -32,6 +33,8 @@ POD_NAME: Final = "io.kubernetes.pod.name"
 POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
 POD_UID: Final = "io.kubernetes.pod.uid"
 CONTAINER_NAME: Final = "io.kubernetes.container.name"
+MESSAGE_PATH: Final = "io.kubernetes.container.terminationMessagePath"
+MESSAGE_POLICY: Final = "io.kubernetes.container.terminationMessagePolicy"
 NODE: Final = "io.plugbay.node"
 """Our label: which node's it is. One engine may serve several nodes, and must not be cleared of others' pods."""
 MAX_HOSTNAME: Final = 63
@@ -76,7 +79,8 @@ class Conventions:
         pods_root: files made for a pod lie below it, in a directory named by its UID, and go with it.
         cgroup_prefix: begins the names of pods' control groups; no word in it but letters, digits and hyphens.
         memory_bytes: of the machine.
-        dns: what pods' ``resolv.conf`` says.
+        dns: what the host's ``resolv.conf`` says.
+        hosts: what the host's ``/etc/hosts`` says, for pods on its network.
     """
 
     node: str
@@ -86,6 +90,7 @@ class Conventions:
     cgroup_driver: CgroupDriver
     memory_bytes: int
     dns: DnsConfig | None = None
+    hosts: str = ""
 
 
 def sandbox_config(spec: SandboxSpec, conventions: Conventions, *, attempt: int) -> SandboxConfig:
@@ -99,7 +104,7 @@ def sandbox_config(spec: SandboxSpec, conventions: Conventions, *, attempt: int)
         hostname="" if on_host else hostname(spec.hostname or spec.pod),
         log_directory=f"{conventions.log_root}/{log_directory_name(spec.namespace, spec.pod, spec.pod_uid)}",
         cgroup_parent=cgroup_parent(conventions, spec.pod_uid),
-        dns=conventions.dns,
+        dns=pod_dns(spec.dns_policy, spec.dns, host=conventions.dns),
         ports=spec.ports,
         labels={**spec.labels, **_pod_labels(spec.namespace, spec.pod, spec.pod_uid), NODE: conventions.node},
         annotations=spec.annotations,
@@ -107,7 +112,8 @@ def sandbox_config(spec: SandboxSpec, conventions: Conventions, *, attempt: int)
         privileged=spec.privileged,
         run_as_user=spec.security.run_as_user,
         run_as_group=spec.security.run_as_group,
-        supplemental_groups=spec.security.supplemental_groups,
+        supplemental_groups=all_groups(spec.security),
+        sysctls=spec.sysctls,
     )
 
 
@@ -119,12 +125,14 @@ def container_config(
     sandbox: SandboxConfig,
     cdi: ContainerEdits = NO_EDITS,
     hosts: str = "",
+    message_file: str = "",
 ) -> ContainerConfig:
     """One container of the pod in ``sandbox``.
 
     Args:
         image: the ID of the image.
         hosts: the file that becomes its ``/etc/hosts``, unless the pod mounts one itself; empty is the engine's.
+        message_file: the file for its termination message, unless the pod mounts one itself; empty is none.
         cdi: what CDI devices come to where the engine does not know them; as in CDI, it comes last and wins.
     """
     words = len(spec.command)
@@ -138,7 +146,10 @@ def container_config(
         args=spec.argv[words:],
         working_dir=spec.working_dir or "",
         env=(*edits.env.items(), *spec.env.items(), *cdi.env.items()),
-        mounts=_with_hosts(_without(edits.mounts + spec.mounts, cdi.mounts) + cdi.mounts, hosts),
+        mounts=_with_files(
+            _without(edits.mounts + spec.mounts, cdi.mounts) + cdi.mounts,
+            {_ETC_HOSTS: hosts, spec.message.path: message_file},
+        ),
         devices=_without(edits.device_nodes, cdi.device_nodes) + cdi.device_nodes,
         cdi_devices=edits.cdi_devices,
         labels=container_labels(spec.pod_uid, spec.name)
@@ -162,6 +173,7 @@ def container_config(
             supplemental_groups=spec.security.supplemental_groups,
             read_only_root=bool(spec.security.read_only_root),
             no_new_privileges=spec.security.forbids_escalation,
+            seccomp=spec.security.seccomp or Seccomp.UNCONFINED,
             masked_paths=_MASKED_PATHS,
             read_only_paths=_READ_ONLY_PATHS,
         ),
@@ -173,9 +185,9 @@ def container_labels(pod: PodUid, container: ContainerName) -> dict[str, str]:
     return {POD_UID: pod, CONTAINER_NAME: container}
 
 
-def hosts_text(ips: Iterable[str], name: str) -> str:
+def hosts_text(ips: Iterable[str], name: str, aliases: Iterable[HostAlias] = ()) -> str:
     """What ``/etc/hosts`` says in a pod with a network of its own."""
-    return _HOSTS + "".join(f"{ip}\t{name}\n" for ip in ips)
+    return _HOSTS + "".join(f"{ip}\t{name}\n" for ip in ips) + alias_lines(aliases)
 
 
 def cgroup_name(conventions: Conventions, pod: PodUid) -> str:
@@ -249,6 +261,8 @@ def _annotations(spec: ContainerSpec) -> Mapping[str, str]:
     return {
         "io.kubernetes.container.hash": f"{_fingerprint(spec):x}",
         "io.kubernetes.container.restartCount": str(spec.attempt),
+        MESSAGE_PATH: spec.message.path,
+        MESSAGE_POLICY: spec.message.policy.value,
         "io.kubernetes.pod.terminationGracePeriod": str(spec.grace_period_s),
     }
 
@@ -259,10 +273,10 @@ def _fingerprint(spec: ContainerSpec) -> int:
     return fnv1a(json.dumps(said, separators=(",", ":")).encode())
 
 
-def _with_hosts(mounts: tuple[Mount, ...], hosts: str) -> tuple[Mount, ...]:
-    if not hosts or any(each.container_path == _ETC_HOSTS for each in mounts):
-        return mounts
-    return (*mounts, Mount(_ETC_HOSTS, hosts))
+def _with_files(mounts: tuple[Mount, ...], files: Mapping[str, str]) -> tuple[Mount, ...]:
+    """``files``: by their path in the container, those that there are; a mount of the pod's goes before."""
+    taken = {each.container_path for each in mounts}
+    return mounts + tuple(Mount(path, file) for path, file in files.items() if file and path not in taken)
 
 
 def _without(placed: tuple[_Placed, ...], stronger: tuple[_Placed, ...]) -> tuple[_Placed, ...]:

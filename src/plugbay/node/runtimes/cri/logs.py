@@ -37,6 +37,17 @@ def _text(line: bytes) -> bytes:
     return text if fields[2].split(b":")[0] == _PARTIAL else text + b"\n"
 
 
+def log_end(path: Path, *, lines: int) -> bytes:
+    """What the last ``lines`` lines of the file say; nothing when there is no file. Waits for the disk."""
+    try:
+        log = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return b""
+    with os.fdopen(log, "rb") as file:
+        file.seek(tail_offset(log, end=os.fstat(log).st_size, lines=lines))
+        return CriLogDecoder().feed(file.read())
+
+
 async def read_log(path: Path, *, tail: int | None) -> AsyncGenerator[bytes, None]:
     """What the last ``tail`` lines of the file (None: all) say; nothing when there is no file."""
     try:

@@ -16,15 +16,16 @@ from plugbay.kernel.processes import read_stat, wait_end
 from plugbay.model.cri import ContainerPhase, ContainerStatus
 from plugbay.model.edits import NO_EDITS
 from plugbay.node.runtimes.cri.cdi import expand_cdi
-from plugbay.node.runtimes.cri.config import NODE, Conventions, container_config, container_labels, hosts_text
+from plugbay.node.runtimes.cri.config import NODE, POD_UID, Conventions, container_config, container_labels
 from plugbay.node.runtimes.cri.engine import EngineTraits, insist
 from plugbay.node.runtimes.cri.images import ImagePuller, check_user
 from plugbay.node.runtimes.cri.logs import follow_log, read_log
+from plugbay.node.runtimes.cri.pod_files import check_paths, write_hosts
 from plugbay.node.runtimes.cri.sandboxes import CriSandboxes, RunningSandbox
 from plugbay.node.runtimes.cri.states import container_state, is_named, was_broken_off
 from plugbay.node.runtimes.cri.streams import run_streamed
+from plugbay.node.runtimes.cri.termination import make_message_file, remove_message_file, with_message
 from plugbay.node.runtimes.exec_input import Console, ExecInput
-from plugbay.node.runtimes.oci.devices import find_devices
 from plugbay.node.runtimes.port import (
     ContainerId,
     ContainerSpec,
@@ -86,13 +87,19 @@ class CriRuntime:
             sandbox = self._sandbox(spec)
             image = await self._images.known(spec.image)
             check_user(spec, image)
-            await asyncio.to_thread(_check_paths, spec)
+            await asyncio.to_thread(check_paths, spec)
             cdi = NO_EDITS
             if not self._engine.traits.injects_cdi:
                 cdi = await asyncio.to_thread(expand_cdi, spec.edits, self._engine.cdi_directories)
-            hosts = await asyncio.to_thread(_write_hosts, sandbox, Path(self._conventions.pods_root, spec.pod_uid))
+            own = Path(self._conventions.pods_root, spec.pod_uid)
             config = container_config(
-                spec, self._conventions, image=image.id, sandbox=sandbox.config, cdi=cdi, hosts=hosts
+                spec,
+                self._conventions,
+                image=image.id,
+                sandbox=sandbox.config,
+                cdi=cdi,
+                hosts=await asyncio.to_thread(write_hosts, sandbox, own, host=self._conventions.hosts),
+                message_file=await asyncio.to_thread(make_message_file, own, spec.name),
             )
             log = Path(sandbox.config.log_directory, config.log_path)
             await asyncio.to_thread(log.parent.mkdir, mode=0o755, parents=True, exist_ok=True)
@@ -144,7 +151,7 @@ class CriRuntime:
             status = await self._client.container_status(container)
             if status.phase is not ContainerPhase.CREATED and not was_broken_off(status):
                 self._logs[container] = Path(status.log_path)
-                return container_state(status)
+                return await _told(status)
             try:
                 await self._client.remove_container(container)
             except RpcFailed as error:
@@ -159,7 +166,7 @@ class CriRuntime:
         while True:
             status = await self._insist(container, partial(self._client.container_status, container))
             if status.phase is not ContainerPhase.RUNNING:
-                return container_state(status)
+                return await _told(status)
             if await self._process_ended(status):
                 await self._clock.sleep(pause_s)
                 pause_s = min(pause_s * 2, _LOOK_AGAIN_S)
@@ -200,6 +207,8 @@ class CriRuntime:
         self._logs.pop(container, None)
         if status.log_path:
             await asyncio.to_thread(Path(status.log_path).unlink, missing_ok=True)
+        pod = Path(self._conventions.pods_root, status.labels.get(POD_UID, ""))
+        await asyncio.to_thread(remove_message_file, status, pod)
 
     # --- beside it --------------------------------------------------------------------------------------------------
 
@@ -247,7 +256,7 @@ class CriRuntime:
     async def _state(self, container: ContainerId) -> ContainerState:
         status = await self._client.container_status(container)
         self._logs[container] = Path(status.log_path)
-        return container_state(status)
+        return await _told(status)
 
     async def _insist(self, container: ContainerId, call: Callable[[], Awaitable[_Result]]) -> _Result:
         try:
@@ -278,30 +287,10 @@ def _exec_failures(container: ContainerId) -> Iterator[None]:
         raise ExecFailed(container, error.detail) from error
 
 
-def _check_paths(spec: ContainerSpec) -> None:
-    """An engine would make a directory of a mount that is missing, and that would stay on the host.
-
-    Raises:
-        ContainerStartError: a mount or a device node is not there.
-    """
-    find_devices(spec.edits.device_nodes)
-    for mount in (*spec.edits.mounts, *spec.mounts):
-        try:
-            Path(mount.host_path).stat()
-        except OSError as error:
-            problem = f"failed to generate container spec: lstat {mount.host_path}: {(error.strerror or '').lower()}"
-            raise ContainerStartError("CreateContainerError", problem) from error
-
-
-def _write_hosts(sandbox: RunningSandbox, directory: Path) -> str:
-    """The path of the pod's ``/etc/hosts``, written anew as its addresses may be new; empty on the host's network."""
-    if not sandbox.ips:
-        return ""
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / "etc-hosts"
-    path.write_text(hosts_text(sandbox.ips, sandbox.config.hostname))
-    path.chmod(0o644)
-    return str(path)
+async def _told(status: ContainerStatus) -> ContainerState:
+    if status.phase is ContainerPhase.EXITED:
+        status = await asyncio.to_thread(with_message, status)
+    return container_state(status)
 
 
 def _runs_in(pid: int, container: str) -> bool:

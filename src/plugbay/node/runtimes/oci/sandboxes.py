@@ -49,7 +49,7 @@ from plugbay.node.runtimes.oci.shared_directory import (
     write_hosts,
 )
 from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodShares
-from plugbay.node.runtimes.sandboxes import Network, SandboxSpec, no_handler
+from plugbay.node.runtimes.sandboxes import Network, SandboxSpec, no_handler, refuse_engine_only
 
 logger = logging.getLogger(__name__)
 
@@ -125,6 +125,7 @@ class OciSandboxes:
     async def run(self, spec: SandboxSpec) -> tuple[str, ...]:
         if not self._has_handler(spec.runtime_class):
             raise no_handler(spec.runtime_class)
+        refuse_engine_only(spec)
         self._check_shared(spec)
         record = await asyncio.to_thread(self._read, self._path(spec.pod_uid))
         if record is not None:

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.model.cri import CgroupDriver, DnsConfig, NamespaceMode, SandboxConfig
+from plugbay.model.cri import CgroupDriver, NamespaceMode, SandboxConfig
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.limits import CgroupLimits
 from plugbay.model.ports import ContainerPort
+from plugbay.model.resolution import DnsConfig
 from plugbay.model.security import Security
 from plugbay.node.runtimes.cri.config import (
     Conventions,
