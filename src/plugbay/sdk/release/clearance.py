@@ -17,7 +17,7 @@ from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.book import Book
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.settings import ReleasePolicy
-from plugbay.sdk.release.uses import Finding, Phase, Reading, Use, after, doubt, find
+from plugbay.sdk.release.uses import GRACE_S, Finding, Phase, Reading, Use, after, doubt, find
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,7 @@ class Clearance:
 
     Args:
         policy: what to do about devices of which nobody can tell.
+        allocating: the uses whose Allocate this process is answering, as of any moment.
         read: has the kubelet write its checkpoint, and reads it.
         looks: whether a checkpoint is asked about uses that may be over; else they go on until a call ends them.
     """
@@ -43,6 +44,7 @@ class Clearance:
         *,
         policy: ReleasePolicy,
         looks: bool,
+        allocating: Collection[AssignmentKey],
         read: Callable[[Collection[Use]], Awaitable[Reading]],
     ) -> None:
         self._resource = resource
@@ -50,6 +52,7 @@ class Clearance:
         self._ends = ends
         self._policy = policy
         self._looks = looks
+        self._allocating = allocating
         self._read = read
 
     async def clear(self, units: Mapping[DeviceId, DeviceId]) -> Mapping[DeviceId, DeviceId]:
@@ -68,6 +71,8 @@ class Clearance:
         stale = self._book.of_units(units)
         if stale:
             await self._clear(stale, units)
+        if self._policy is ReleasePolicy.STRICT:
+            await self._clear_shares(units)
         await self._wait_for_releases(units)
         if not stale:
             return units
@@ -98,6 +103,43 @@ class Clearance:
                 case Finding.CONTRADICTORY:
                     self._cannot_clear(use, units, "the kubelet's checkpoint lists some of the devices given together")
 
+    async def _clear_shares(self, units: Mapping[DeviceId, DeviceId]) -> None:
+        """As `_clear`, for who has, or had, the devices behind ``units`` through other replicas.
+
+        Of these nothing says that the kubelet has stored them, as its asking does of ``units``: an admission at the
+        creation of a container runs beside others (spec 4.8). So a young one that is not listed is waited for.
+        """
+        loop = asyncio.get_running_loop()
+        while sharing := self._sharing(units):
+            if given_up := [use for use in sharing if use.phase is Phase.ALLOCATING]:
+                for use in given_up:
+                    await self._end_in_time(use, units)
+                continue
+            try:
+                findings, reading = await self._findings(sharing)
+            except CheckpointUnread as error:
+                raise DevicesNotReleased(list(units), self._resource, str(error)) from error
+            young_s = 0.0
+            for use in filter(None, [self._book.get(use.key) for use in sharing]):
+                match findings[use.key]:
+                    case Finding.ABSENT if not use.seen_in and loop.time() - use.since < GRACE_S:
+                        young_s = max(young_s, use.since + GRACE_S - loop.time())
+                    case Finding.ABSENT:
+                        await self._end_in_time(use, units)
+                    case Finding.UNPROVEN:
+                        self._cannot_clear(use, units, doubt(use, reading))
+            if not young_s:
+                return
+            await asyncio.sleep(young_s)
+
+    def _sharing(self, units: Mapping[DeviceId, DeviceId]) -> list[Use]:
+        """Uses of the same devices through other replicas, but those that are just being given."""
+        return [
+            use
+            for use in self._book.sharing(frozenset(units.values()), Phase.ALLOCATING, Phase.OPEN)
+            if use.units.keys().isdisjoint(units) and use.key not in self._allocating
+        ]
+
     async def _wait_for_releases(self, units: Mapping[DeviceId, DeviceId]) -> None:
         """Until none runs of the devices behind ``units``, those of other replicas included."""
         tried: set[AssignmentKey] = set()
@@ -107,7 +149,7 @@ class Clearance:
             await self._end_in_time(over[0], units)
 
     async def _findings(
-        self, uses: list[Use], wanted: Collection[DeviceId]
+        self, uses: list[Use], wanted: Collection[DeviceId] | None = None
     ) -> tuple[Mapping[AssignmentKey, Finding], Reading]:
         """What the checkpoint says of ``uses``. It takes two readings that agree, but one is enough to show that a use
         is over which an earlier one has listed.

@@ -85,16 +85,17 @@ class Custody:
         self._paths = paths
         self._resend = resend
         self._readings: Readings | None = None
+        self._allocating: set[AssignmentKey] = set()
         self._clearance = Clearance(
             self.resource,
             self.book,
             self.ends,
             policy=ReleasePolicy.STRICT if self._is_strict else ReleasePolicy.LAZY,
             looks=self._cleans and (self._is_strict or shared.settings.source.reads_checkpoints),
+            allocating=self._allocating,
             read=self.read,
         )
         self._starts = Starts(self, hears_stops=offers(plugin, "post_stop"))
-        self._allocating: set[AssignmentKey] = set()
         self._asked_for: dict[DeviceId, asyncio.Event] = {}  # by calls that run; set when the call is over
 
     async def open(self, watches: Watches, stopping: asyncio.Event) -> None:
