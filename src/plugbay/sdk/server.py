@@ -261,7 +261,6 @@ class PluginServer:
         sockets = [new_socket_path(directory, self.resource) for directory in self.route.directories(self.paths)]
         async with AsyncExitStack() as up:
             self.sockets = tuple(sockets)
-            changes = up.enter_context(watches.watch([*sockets, *[self.paths.registration_socket] * self.route.calls]))
             self._service.accept_streams()
             for socket in sockets:
                 handlers = device_plugin_handlers(self.counted, self._service.heed_promise)
@@ -269,6 +268,8 @@ class PluginServer:
                     found = FoundRegistration(self.resource, self._keeper.asked, self._keeper.answered)
                     handlers += (plugin_registration_handler(found),)
                 await up.enter_async_context(serve_grpc(socket, handlers, grace_s=DRAIN_S))
+            # Not before: where files are only looked at now and then, one made and gone in between was never there.
+            changes = up.enter_context(watches.watch([*sockets, *[self.paths.registration_socket] * self.route.calls]))
             self._backoff.reset()
             self._last_problem = ""
             # Before the servers stop: the kubelet learns by the end of the stream.
