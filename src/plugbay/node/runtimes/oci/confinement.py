@@ -110,7 +110,7 @@ class OciConfinement:
             check_rootless(spec.security)
             host_paths = {each.path: each.host_path for each in reversed(devices)}
             config = made_rootless(config, self._grounds.owner, host_paths={**host_paths, **injected.host_paths})
-        keep = self._engine.keep_options if spec.limits.memory_bytes else ()
+        keep = self._engine.keep_options if spec.limits.memory_bytes and self._grounds.owner is None else ()
         run = ("run", *keep, "--bundle", str(directory), "--pid-file", str(directory / _PID_FILE), engine_id(container))
         log = ("--log", str(directory / _ENGINE_LOG), "--log-format", "json")
         program, *words = self._engine.argv(*log, *run)
