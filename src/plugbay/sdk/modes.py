@@ -7,13 +7,16 @@ Allocate that comes all the same is refused.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from plugbay.errors import HardwareInUse
 from plugbay.model.devices import Device
 from plugbay.model.ids import DeviceId, ResourceName, parse_resource_name
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Modes:
@@ -71,6 +74,8 @@ class Modes:
 
     async def until_looked(self) -> None:
         """Wait for the first list of every resource that is served."""
+        import asyncio  # workers and plain clients of the package, who never wait here, do without it
+
         while self._looking:
             news = asyncio.get_running_loop().create_future()
             self._waiting.add(news)
