@@ -284,6 +284,7 @@ async def test_kill_while_the_view_is_written(sockets: Path, point: str) -> None
 # --- at random ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(300)  # starts a manager some 25 times
 async def test_kills_at_random(sockets: Path) -> None:
     await kill_at_random(sockets, random.Random(1), admissions=30)
 

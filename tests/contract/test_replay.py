@@ -127,6 +127,7 @@ def _case(path: Path) -> ParameterSet:
     return pytest.param(path, id=path.stem, marks=marks)
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("path", [_case(path) for path in RECORDINGS])
 async def test_a_kubelets_node_does_the_same(path: Path, sockets: Path) -> None:
     if path.stem in UNREPLAYABLE:
@@ -134,11 +135,19 @@ async def test_a_kubelets_node_does_the_same(path: Path, sockets: Path) -> None:
     recording = read(path)
     known, sometimes = DIFFERENT.get(path.stem, {}), SOMETIMES.get(path.stem, {})
     expected = [*known, *sometimes]
-    found = await replay(recording, sockets, speed=_speed(recording.duration_s), unlike=expected)
-    unlike = differences(recording.observations, found)
-    new = [each for each in unlike if not is_like(each.path, expected)]
+    speed = _speed(recording.duration_s)
+    for attempt, slower in enumerate(
+        (1, 3)
+    ):  # what is recorded is a race that a busy machine may lose when it is sped up
+        root = sockets / str(attempt)
+        root.mkdir()
+        found = await replay(recording, root, speed=speed / slower, unlike=expected)
+        unlike = differences(recording.observations, found)
+        new = [each for each in unlike if not is_like(each.path, expected)]
+        gone = [pattern for pattern in known if not any(is_like(each.path, [pattern]) for each in unlike)]
+        if path.stem in FAULTS or not (new or gone):
+            break
     assert not new, "\n".join(map(_shown, new))
-    gone = [pattern for pattern in known if not any(is_like(each.path, [pattern]) for each in unlike)]
     assert not gone, f"no longer different: {gone}"
 
 
