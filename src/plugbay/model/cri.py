@@ -194,11 +194,12 @@ class ContainerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """``user`` is the number its config names, None when it names none or a user's name."""
+    """``user`` is the number its config names, None when it names none or a user's name; ``size`` is in bytes."""
 
     id: str
     user: int | None = None
     user_name: str = ""
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

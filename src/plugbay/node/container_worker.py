@@ -13,7 +13,7 @@ from typing import Final
 
 from plugbay.errors import AdmissionError, ContainerStartError, InstanceNotFound, VolumeUnusable
 from plugbay.model.downward import with_field_values
-from plugbay.model.edits import ContainerEdits
+from plugbay.model.edits import NO_EDITS, ContainerEdits
 from plugbay.model.expansion import container_argv, container_command, container_env
 from plugbay.model.ids import PodUid
 from plugbay.model.images import default_pull_policy
@@ -23,12 +23,12 @@ from plugbay.model.security import effective_security
 from plugbay.model.termination import TerminationMessage
 from plugbay.node.adoption import lost, terminated
 from plugbay.node.backoff import Backoff, go_duration
-from plugbay.node.events import ObjectRef, pod_ref
+from plugbay.node.events import EventType, ObjectRef, pod_ref
 from plugbay.node.hooks import run_hook
 from plugbay.node.parts import NodeParts
 from plugbay.node.records import ContainerRecord, PodRecord, Running, Startup, Terminated, Waiting
 from plugbay.node.restart_policy import restarts
-from plugbay.node.runtimes.port import ContainerSpec
+from plugbay.node.runtimes.port import ContainerSpec, Notice
 from plugbay.node.status import HOST_IP, qos_class
 from plugbay.node.stopping import PodStopper
 from plugbay.node.volumes import container_mounts
@@ -39,6 +39,10 @@ logger = logging.getLogger(__name__)
 CONFIG_RETRY_S: Final = 10.0
 """Kubelets try again with each sync of the pod, some 12 s apart, without growing delays."""
 START_FAILED_EXIT_CODE: Final = 128
+_OF_IMAGES: Final = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"}
+)
+"""Reasons that an event of their own explains."""
 _RAN_NOT: Final = frozenset({"StartError", "RunContainerError", "ContainerCannotRun"})
 """Reasons of containers that were made and could not run; with all others nothing was made, and the pod waits."""
 
@@ -122,15 +126,15 @@ class ContainerWorker:
             self._report_end(end)
         await self._prepare_sandbox()  # the pod's may have died with the container: then addresses are new
         try:
+            spec = await asyncio.to_thread(self._spec, self._pod, NO_EDITS)
+            await self._parts.runtime.prepare(spec, self._tell)
             edits = await self._parts.devices.prepare_container(self._uid, self._container.name)
             spec = await asyncio.to_thread(self._spec, self._pod, edits)
+        except ContainerStartError as error:
+            self._fail(error.reason, str(error), event=error.reason if error.reason in _OF_IMAGES else "")
+            return
         except (AdmissionError, VolumeUnusable) as error:
             self._fail("CreateContainerConfigError", str(error))
-            return
-        try:
-            await self._parts.runtime.prepare(spec)
-        except ContainerStartError as error:
-            self._start_failed(error, attempt=spec.attempt)
             return
         await uninterrupted(self._parts.tasks, partial(self._start_instance, spec))
 
@@ -204,10 +208,14 @@ class ContainerWorker:
         self._put(self._record.terminated(end, attempt=attempt))
         self._parts.events.warning(self._ref, "Failed", f"Error: {error}")
 
-    def _fail(self, reason: str, message: str) -> None:
+    def _fail(self, reason: str, message: str, *, event: str = "") -> None:
+        """``event``: what the event says, the message if empty."""
         self._report_no_start()
         self._put(self._record.waiting(reason, message))
-        self._parts.events.warning(self._ref, "Failed", f"Error: {message}")
+        self._parts.events.warning(self._ref, "Failed", f"Error: {event or message}")
+
+    def _tell(self, notice: Notice) -> None:
+        self._parts.events.record(self._ref, EventType(notice.kind.value), notice.reason, notice.message)
 
     # --- ending -----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 
 from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound
@@ -14,6 +14,7 @@ from plugbay.node.runtimes.port import (
     ContainerState,
     ExecExit,
     ExecOutput,
+    Notice,
     RunState,
 )
 from plugbay.ops.changes import Changes
@@ -52,7 +53,7 @@ class FakeRuntime:
         self.exec_codes: dict[str, int | None] = {}
         self.specs: dict[ContainerId, ContainerSpec] = {}
 
-    async def prepare(self, spec: ContainerSpec) -> None:
+    async def prepare(self, spec: ContainerSpec, tell: Callable[[Notice], None]) -> None:
         pass
 
     async def start(self, spec: ContainerSpec) -> ContainerState:

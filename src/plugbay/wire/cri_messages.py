@@ -214,7 +214,7 @@ def _resources(resources: LinuxResources) -> v1.LinuxContainerResources:
 
 
 def image_from_v1(image: v1.Image) -> Image:
-    return Image(image.id, image.uid.value if image.HasField("uid") else None, image.username)
+    return Image(image.id, image.uid.value if image.HasField("uid") else None, image.username, image.size)
 
 
 def engine_status_from_v1(answer: v1.StatusResponse) -> EngineStatus:

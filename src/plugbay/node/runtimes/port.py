@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -108,6 +108,20 @@ class ExecExit:
     exit_code: int
 
 
+class NoticeKind(Enum):
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a kubelet would record as an event of a container."""
+
+    kind: NoticeKind
+    reason: str
+    message: str
+
+
 class ContainerRuntime(Protocol):
     """A container runtime. Instances outlive the node's process; `list` finds them again after a restart.
 
@@ -116,8 +130,12 @@ class ContainerRuntime(Protocol):
 
     name: str
 
-    async def prepare(self, spec: ContainerSpec) -> None:
+    async def prepare(self, spec: ContainerSpec, tell: Callable[[Notice], None]) -> None:
         """What has to be done before `start` and may take long, such as fetching an image. Cancelling it does no harm.
+
+        Args:
+            spec: still without what devices give.
+            tell: is told what is done.
 
         Raises:
             ContainerStartError: it cannot be done.

@@ -6,6 +6,7 @@ Source: kubelet 1.36 ``images/image_manager.go``, ``parsers/parsers.go``.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +16,7 @@ from plugbay.model.ids import PodUid
 from plugbay.model.images import PullPolicy, with_default_tag
 from plugbay.model.security import non_root_violation
 from plugbay.node.backoff import FIRST_DELAY_S, MAX_DELAY_S
-from plugbay.node.runtimes.port import ContainerSpec
+from plugbay.node.runtimes.port import ContainerSpec, Notice, NoticeKind
 from plugbay.ops.clock import Clock
 from plugbay.wire.cri import CriClient
 
@@ -44,21 +45,35 @@ class ImagePuller:
         self._clock = clock
         self._troubles: dict[tuple[PodUid, str], _Trouble] = {}
 
-    async def ensure(self, image: str, policy: PullPolicy, *, sandbox: SandboxConfig) -> None:
+    async def ensure(
+        self, image: str, policy: PullPolicy, *, sandbox: SandboxConfig, tell: Callable[[Notice], None]
+    ) -> None:
         """Returns when ``image`` is there. Pulling may take long, and can be broken off.
 
         Raises:
             ContainerStartError: it is not there, with the reason that a kubelet shows.
-            RpcFailed: the engine does not say.
         """
-        name = checked_name(image)
-        present = await self._client.image(name)
+        try:
+            name = checked_name(image)
+            present = await self._inspect(name, image)
+        except ContainerStartError as error:
+            tell(Notice(NoticeKind.WARNING, "InspectFailed", str(error)))
+            raise
         if present is not None and policy is not PullPolicy.ALWAYS:
+            problem = f'Container image "{image}" already present on machine and can be accessed by the pod'
+            tell(Notice(NoticeKind.NORMAL, "Pulled", problem))
             return
         if policy is PullPolicy.NEVER:
             problem = f'Container image "{image}" is not present with pull policy of Never'
+            tell(Notice(NoticeKind.WARNING, "ErrImageNeverPull", problem))
             raise ContainerStartError("ErrImageNeverPull", problem)
-        await self._pull(name, image, sandbox)
+        await self._pull(name, image, sandbox, tell)
+
+    async def _inspect(self, name: str, image: str) -> Image | None:
+        try:
+            return await self._client.image(name)
+        except RpcFailed as error:
+            raise ContainerStartError("ImageInspectError", f'Failed to inspect image "{image}": {error}') from error
 
     async def known(self, image: str) -> Image:
         """An image that was seen to be there.
@@ -71,24 +86,45 @@ class ImagePuller:
             raise ContainerStartError("CreateContainerError", f'the image "{image}" was removed from the engine')
         return found
 
-    def forget(self, pod: PodUid) -> None:
-        """A pod is gone: its troubles are nobody's any more."""
-        for key in [key for key in self._troubles if key[0] == pod]:
-            del self._troubles[key]
-
-    async def _pull(self, name: str, image: str, sandbox: SandboxConfig) -> None:
+    async def _pull(self, name: str, image: str, sandbox: SandboxConfig, tell: Callable[[Notice], None]) -> None:
         key = (PodUid(sandbox.uid), name)
         trouble = self._troubles.get(key)
-        if trouble is not None and self._clock.monotonic() < trouble.until:
-            problem = f'Back-off pulling image "{image}": ErrImagePull: {trouble.problem}'
-            raise ContainerStartError("ImagePullBackOff", problem)
+        started = self._clock.monotonic()
+        if trouble is not None and started < trouble.until:
+            problem = f'Back-off pulling image "{image}"'
+            tell(Notice(NoticeKind.NORMAL, "BackOff", problem))
+            raise ContainerStartError("ImagePullBackOff", f"{problem}: ErrImagePull: {trouble.problem}")
+        tell(Notice(NoticeKind.NORMAL, "Pulling", f'Pulling image "{image}"'))
         try:
             await self._client.pull_image(name, sandbox)
+            pulled = await self._client.image(name)
         except RpcFailed as error:
+            tell(Notice(NoticeKind.WARNING, "Failed", f'Failed to pull image "{image}": {error}'))
             delay_s = min(trouble.delay_s * 2, MAX_DELAY_S) if trouble else FIRST_DELAY_S
+            self._forget_old()
             self._troubles[key] = _Trouble(str(error), delay_s, self._clock.monotonic() + delay_s)
             raise ContainerStartError("ErrImagePull", str(error)) from error
         self._troubles.pop(key, None)
+        took = elapsed(self._clock.monotonic() - started)
+        size = f" Image size: {pulled.size} bytes." if pulled is not None else ""
+        message = f'Successfully pulled image "{image}" in {took} ({took} including waiting).{size}'
+        tell(Notice(NoticeKind.NORMAL, "Pulled", message))
+
+    def _forget_old(self) -> None:
+        """Troubles that nobody came back with: their pods are gone."""
+        past = self._clock.monotonic() - 2 * MAX_DELAY_S
+        for key in [key for key, trouble in self._troubles.items() if trouble.until < past]:
+            del self._troubles[key]
+
+
+def elapsed(seconds: float) -> str:
+    """As Go prints a duration, cut to milliseconds: ``0s``, ``20ms``, ``1.5s``, ``1m2s``."""
+    whole_ms = int(seconds * 1000)
+    if 0 < whole_ms < 1000:
+        return f"{whole_ms}ms"
+    minutes, rest_ms = divmod(whole_ms, 60_000)
+    text = f"{rest_ms / 1000:.3f}".rstrip("0").rstrip(".")
+    return f"{minutes}m{text}s" if minutes else f"{text}s"
 
 
 def check_user(spec: ContainerSpec, image: Image) -> None:

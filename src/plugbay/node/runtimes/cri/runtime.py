@@ -33,6 +33,7 @@ from plugbay.node.runtimes.port import (
     ExecExit,
     ExecOutput,
     ExecStream,
+    Notice,
 )
 from plugbay.ops.clock import Clock
 from plugbay.wire.cri import CriClient, is_away
@@ -73,10 +74,9 @@ class CriRuntime:
 
     # --- starting ---------------------------------------------------------------------------------------------------
 
-    async def prepare(self, spec: ContainerSpec) -> None:
-        with _refusals():
-            sandbox = self._sandbox(spec)
-            await self._images.ensure(spec.image, spec.pull_policy, sandbox=sandbox.config)
+    async def prepare(self, spec: ContainerSpec, tell: Callable[[Notice], None]) -> None:
+        sandbox = self._sandbox(spec)
+        await self._images.ensure(spec.image, spec.pull_policy, sandbox=sandbox.config, tell=tell)
 
     async def start(self, spec: ContainerSpec) -> ContainerState:
         """See `ContainerRuntime`. What an earlier call may have done for the same attempt is looked up first."""

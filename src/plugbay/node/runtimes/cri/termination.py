@@ -52,7 +52,7 @@ def remove_message_file(status: ContainerStatus, pod: Path) -> None:
 
 def _message(status: ContainerStatus) -> str:
     file = status.mounts.get(status.annotations.get(MESSAGE_PATH, ""))
-    if file is not None and (message := _end_of(Path(file), MAX_MESSAGE_BYTES)):
+    if file is not None and (message := message_in(Path(file))):
         return message
     falls_back = status.annotations.get(MESSAGE_POLICY) == MessagePolicy.FALLBACK_TO_LOGS.value
     if not falls_back or status.exit_code == 0 or not status.log_path:
@@ -61,8 +61,11 @@ def _message(status: ContainerStatus) -> str:
     return text[-MAX_LOG_BYTES:].decode(errors="replace")
 
 
-def _end_of(path: Path, limit: int) -> str:
-    """A pod that mounts a volume there can put anything in its place: links are not followed, nor pipes waited for."""
+def message_in(path: Path, limit: int = MAX_MESSAGE_BYTES) -> str:
+    """The end of a file, or why it cannot be read; empty when there is none. Waits for the disk.
+
+    A pod that mounts a volume there can put anything in its place: links are not followed, nor pipes waited for.
+    """
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -29,6 +29,7 @@ from plugbay.node.runtimes.port import (
     ContainerState,
     ExecExit,
     ExecOutput,
+    Notice,
     ExecStream,
 )
 from plugbay.node.runtimes.process.commands import Command, run_command
@@ -80,7 +81,7 @@ class ProcessRuntime:
         self._children: set[int] = set()
         """Wrappers that are our children and not yet reaped."""
 
-    async def prepare(self, spec: ContainerSpec) -> None:
+    async def prepare(self, spec: ContainerSpec, tell: Callable[[Notice], None]) -> None:
         check_startable(spec)
 
     async def start(self, spec: ContainerSpec) -> ContainerState:
