@@ -108,7 +108,7 @@ async def test_who_is_lazy_goes_on_beside_a_journal_that_cannot_be_opened(tmp_pa
     assert lazy.of_units(units("a")) == []
 
 
-LONGEST = ResourceName(f"{('d' * 60 + '.') * 4}/{'t' * 63}".replace('./', '/'))
+LONGEST = ResourceName(f"{('d' * 60 + '.') * 4}/{'t' * 63}".replace("./", "/"))
 
 
 def test_longest_resource_name_has_a_journal_of_its_own(tmp_path: Path) -> None:

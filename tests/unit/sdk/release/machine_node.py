@@ -1,0 +1,202 @@
+"""A node: pods, a kubelet and a process of the plugin, and all that can happen to them."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.sdk.release.uses import GRACE_S, SETTLE_S
+from tests.unit.sdk.release.machine_kubelet import Kubelet
+from tests.unit.sdk.release.machine_loop import VirtualLoop
+from tests.unit.sdk.release.machine_plugin import UNITS, Conduct, Fate, Process, is_kill
+from tests.unit.sdk.release.machine_pods import Container, Pod, Truth
+
+MEMORY = Path("/dev/shm")
+"""Where waiting for the disk costs nothing."""
+PACE_S = 0.001
+STOPPING_S = 32.0
+"""From a pod's refusal by a kubelet that was restarted to the end of its containers, spec 4.7."""
+FINALLY_S = SETTLE_S + GRACE_S + 130.0
+"""Enough for two readings after everything that is waited for, and for a release that is tried again."""
+
+
+class Node:
+    """Use it as a context manager; in `end` all pods end, and what must come of that is checked.
+
+    Attributes:
+        paces: how long the next things take that a kubelet does.
+        fate: of the process of now.
+        downtime_s: from the death of a process to the next.
+        directories: whether the plugin sees the kubelet's directories of pods.
+    """
+
+    def __init__(self, *, is_strict: bool = True, hears_stops: bool = False, sees_pods: bool = True) -> None:
+        self.loop = VirtualLoop()
+        self._directory = tempfile.TemporaryDirectory(prefix="pb", dir=MEMORY if MEMORY.is_dir() else None)
+        self.paths = KubeletPaths(Path(self._directory.name))
+        self.truth = Truth()
+        self.truth.is_strict, self.truth.hears_stops = is_strict, hears_stops
+        self.paces: deque[float] = deque()
+        self.conduct = Conduct()
+        self.downtime_s = PACE_S
+        self._sees_pods = sees_pods
+        self._boots = 0
+        self._process: Process | None = None
+        self.kubelet = Kubelet(
+            self.loop, self.paths, UNITS, self.truth, pace=self._pace, written=self._checkpoint_written
+        )
+        if sees_pods:
+            (self.paths.root / "pods" / "plugin").mkdir()
+        self.kubelet.start()
+        self.kubelet.is_ready = True
+        self._life = self.loop.create_task(self._processes())
+
+    def _pace(self) -> float:
+        return self.paces.popleft() if self.paces else PACE_S
+
+    def _checkpoint_written(self) -> None:
+        if self._process is not None:
+            self._process.checkpoint_changed()
+
+    # --- the plugin -------------------------------------------------------------------------------------------------
+
+    async def _processes(self) -> None:
+        """One after the other, as a DaemonSet does it."""
+        while True:
+            self._process = self._new_process()
+            try:
+                await self._process.run()
+            finally:
+                self._process = None
+            await asyncio.sleep(self.downtime_s)
+
+    def _new_process(self) -> Process:
+        return Process(self.kubelet, self.truth, boot=f"boot {self._boots}", fate=Fate(), conduct=self.conduct)
+
+    @property
+    def process(self) -> Process:
+        """The one of now; waits for it."""
+        while self._process is None or not self._process.serves:
+            self.loop.run_for(max(self.downtime_s, PACE_S))
+        return self._process
+
+    def kill_at(self, effect: int | None, *, tears: bool = False) -> Fate:
+        """Just before so many effects more; there may be no process now."""
+        if self._process is None:
+            return Fate()
+        self._process.fate.left, self._process.fate.tears = effect, tears
+        return self._process.fate
+
+    def stop_plugin(self) -> None:
+        """The orderly way, and the next one starts."""
+        self._life.cancel()
+        self.loop.run_until_complete(asyncio.wait([self._life]))
+        self._life = self.loop.create_task(self._processes())
+
+    # --- pods -------------------------------------------------------------------------------------------------------
+
+    def admit(self, *containers: Container, is_refused: bool = False) -> Pod:
+        """A pod has come; whether it was admitted shows later."""
+        pod = Pod(f"p{len(self.truth.pods)}", list(containers), is_refused=is_refused)
+        self.truth.pods[pod.uid] = pod
+        if self._sees_pods:
+            (self.paths.root / "pods" / pod.uid).mkdir()
+        if self.kubelet.is_up:
+            self.kubelet.spawn(self.kubelet.admit(pod))
+        return pod
+
+    def end_pod(self, pod: Pod, *, after_s: float = 0.0) -> None:
+        """Its containers have stopped; the kubelet takes it for active for another ``after_s``."""
+        pod.end()
+        if after_s:
+            self.loop.call_later(after_s, self._forget, pod)
+        else:
+            self._forget(pod)
+
+    def _forget(self, pod: Pod) -> None:
+        pod.is_active = False
+        if self._sees_pods and (directory := self.paths.root / "pods" / pod.uid).exists():
+            directory.rmdir()
+
+    def create_container(self, pod: Pod) -> None:
+        if self.kubelet.is_up:
+            self.kubelet.spawn(self.kubelet.create_next_container(pod))
+
+    # --- the kubelet ------------------------------------------------------------------------------------------------
+
+    def restart_kubelet(self, *, refuses: bool = False, is_lost: bool = False, down_s: float = 0.0) -> None:
+        """It may refuse the pods that run, and it may begin without its checkpoint."""
+        if self.kubelet.is_up:
+            self.kubelet.stop()
+        if is_lost:
+            self.kubelet.lose_checkpoint()
+        self.loop.run_for(down_s)
+        if self.kubelet.is_up:
+            return
+        self.kubelet.start()
+        if refuses:
+            for pod in self.truth.pods.values():
+                if pod.has_begun and pod.is_active:
+                    pod.is_active = False
+                    self.loop.call_later(STOPPING_S, self.end_pod, pod)
+        if self._process is not None and self._process.serves:
+            self._process.kubelet_is_up()
+        for pod in self.truth.pods.values():
+            if pod.is_active and not pod.has_begun:
+                self.kubelet.spawn(self.kubelet.admit(pod))
+
+    def reboot(self) -> None:
+        """The power fails: what is not on the disk is lost, and no container runs."""
+        self._life.cancel()
+        if self.kubelet.is_up:
+            self.kubelet.stop()
+        process = self._process
+        self.loop.run_until_complete(asyncio.wait([self._life]))
+        if process is not None and process.journal.path.exists():
+            with process.journal.path.open("r+b") as journal:
+                journal.truncate(process.journal.synced)
+        for pod in self.truth.pods.values():
+            self.end_pod(pod)
+        self.truth.rebooted(self.loop.time())
+        self._boots += 1
+        self.loop.run_for(10)
+        self.kubelet.start()
+        self._life = self.loop.create_task(self._processes())
+
+    # --- in the end -------------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """All pods end, nothing goes wrong any more: every device is released."""
+        self.paces.clear()
+        self.kubelet.spoiled.clear()
+        self.conduct.allocate_s = self.conduct.release_s = 0.0
+        self.conduct.fails, self.conduct.refuses = 0, False
+        self.downtime_s = PACE_S
+        self.kill_at(None)
+        if not self.kubelet.is_up:
+            self.restart_kubelet()
+        self.kubelet.is_ready = True
+        self.loop.run_for(60)  # whatever runs comes to its end
+        for pod in self.truth.pods.values():
+            self.end_pod(pod)
+        self.loop.run_for(FINALLY_S)
+        self.check()
+        left = [
+            use for use in self.process.custody.book.uses() if not self.truth.unproven.issuperset(use.units.values())
+        ]
+        assert not left, left
+        assert self.truth.dirty <= self.truth.unproven, self.truth.dirty
+
+    def check(self) -> None:
+        """Nothing happened that must not."""
+        assert not self.truth.wrong, self.truth.wrong
+        troubles = [error for error in self.loop.troubles if not is_kill(error)]
+        assert not troubles, troubles
+
+    def close(self) -> None:
+        self.loop.end()
+        self._directory.cleanup()
