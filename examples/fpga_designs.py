@@ -1,11 +1,14 @@
 """FPGAs that hold a design only while a container runs, and draw power only while a pod has them.
 
-Serve it with ``BOARDS=/srv/boards plugbay serve examples/fpga_designs.py``. Each board is a directory with two files,
-as drivers have them in sysfs: ``design``, empty or the name of what is programmed, and ``power``, ``on`` or ``save``.
+Serve it with ``BOARDS=/srv/boards plugbay serve examples/fpga_designs.py``. Each board is a directory with three files,
+as drivers have them in sysfs: ``design``, empty or the name of what is programmed, ``memory``, what the design has
+kept, and ``power``, ``on`` or ``save``.
 
 The order of a pod's life: `allocate`, then `pre_start_container` and `post_stop` for each start and end of a container,
-then `release`. A hook may be called again for what was done before, so all of them say what is to be, and not what is
-to change.
+then `release`. So a container finds nothing on a board of what an earlier one of its pod had there. On kubelets, which
+never call PostStopContainer, `post_stop` comes right before the next start.
+
+A hook may be called again for what was done before, so all of them say what is to be, and not what is to change.
 """
 
 import os
@@ -37,12 +40,17 @@ class Fpgas(DevicePlugin):
 
     def post_stop(self, assignment: Assignment) -> None:
         for board in plugged(assignment):
-            (board / "design").write_text("")
+            deprogram(board)
 
     def release(self, assignment: Assignment) -> None:
         for board in plugged(assignment):
-            (board / "design").write_text("")  # of a container that never started, perhaps
+            deprogram(board)  # for a container that never started, perhaps
             (board / "power").write_text("save")
+
+
+def deprogram(board: Path) -> None:
+    for name in ("design", "memory"):
+        (board / name).write_text("")
 
 
 def plugged(assignment: Assignment) -> Iterator[Path]:

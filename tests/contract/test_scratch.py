@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,15 +15,19 @@ from plugbay.errors import RpcFailed
 from plugbay.kernel.loop import LoopDevices, Slice
 from plugbay.kernel.watch import watch_paths
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.model.ids import DeviceId
+from plugbay.manager.podresources import serve_pod_resources
+from plugbay.model.ids import DeviceId, PodUid
 from plugbay.model.releases import OperationId, ReleaseReason
+from plugbay.model.requests import PodRequest
 from plugbay.plugins.scratch.config import layout_of
 from plugbay.plugins.scratch.plugin import scratch_plugins
+from plugbay.sdk.release import records
 from plugbay.sdk.runner import serving as serving_plugins
 from plugbay.testing.fake_kubelet import fake_kubelet
-
-if TYPE_CHECKING:
-    from tests.contract.conftest import Plugbay
+from tests.contract.bench_manager import GOPHER, bench, container
+from tests.contract.bench_manager import pod as pod_with_gopher
+from tests.contract.conftest import Plugbay
+from tests.contract.test_release_stock import Pods
 
 LOOPS = LoopDevices(Path("/dev"), Path("/sys"))
 ON = ("--feature-gates", "DeviceManagerDeallocate=true")
@@ -107,6 +110,8 @@ OPEN = (
 )
 WRITE = OPEN + "disk.write(b'secret'.ljust(4096)); print('written', flush=True)"
 READ = OPEN + "print('dirty' if disk.read().strip(b'\\0') else 'clean')"
+OTHER = pod("other", "import time; time.sleep(1000)", count=0)
+"""As long as a node that has just started tells of no pod at all, it may not know yet which there are."""
 
 
 async def run(plugbay: Plugbay, manifest: str, name: str) -> list[str]:
@@ -135,11 +140,9 @@ async def test_nor_without_the_calls_that_kubelets_lack(plugbay: Plugbay, scratc
 
 async def test_disk_is_wiped_soon_though_nobody_wants_it(plugbay: Plugbay, scratch: Scratch) -> None:
     async with plugbay.node_up(), serving(plugbay, *scratch.options(), "--release-interval", "500ms"):
-        assert await run(plugbay, pod("one", WRITE), "one") == ["written"]
+        assert await run(plugbay, f"{OTHER}---{pod('one', WRITE)}", "one") == ["written"]
         node = scratch.directory / "nodes" / "disk0"
-        async with watch_paths([node]) as changes, asyncio.timeout(DEADLINE_S):
-            while node.exists():
-                await anext(changes)
+        await until([node], lambda: not node.exists())
         assert scratch.content() == bytes(SIZE)
         assert scratch.attached() == []
 
@@ -151,7 +154,7 @@ async def test_partitions_and_the_whole_disk_exclude_each_other(
     write = WRITE.replace("SCRATCH", "SCRATCH_PARTITION") + "; import time; time.sleep(1000)"
     options = (*scratch.options(partitions=2), "--release-interval", "500ms")
     async with plugbay.node_up(*gate), serving(plugbay, *options):
-        held = pod("part", write, resource="scratch-partition")
+        held = f"{OTHER}---{pod('part', write, resource='scratch-partition')}"
         assert (await plugbay("pod", "apply", "-f", "-", given=held)).code == 0
         assert (await plugbay("pod", "wait", READY, "part")).code == 0
         assert scratch.attached() == ["disk0-p0"]
@@ -163,17 +166,13 @@ async def test_partitions_and_the_whole_disk_exclude_each_other(
         assert (await plugbay("pod", "logs", "whole")).out == "clean\n"
 
 
-@pytest.mark.parametrize("gate", [ON, ()], ids=["called", "found-out"])
-async def test_plugin_that_is_killed_loses_nothing(plugbay: Plugbay, scratch: Scratch, gate: tuple[str, ...]) -> None:
+async def test_plugin_that_is_killed_loses_nothing(plugbay: Plugbay, scratch: Scratch) -> None:
     """The pod goes on with what it wrote; when it ends, the next plugin process wipes and detaches."""
     stay = WRITE + "; import time; time.sleep(1000)"
-    options = (*scratch.options(), "--release-interval", "500ms")
-    async with plugbay.node_up(*gate):
-        async with serving(plugbay, *options) as plugin:
-            # As long as a kubelet that has just started tells of no pod at all, it may not know yet which there are.
-            for manifest in (pod("other", "import time; time.sleep(1000)", count=0), pod("one", stay)):
-                assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
-            assert (await plugbay("pod", "wait", READY, "other", "one")).code == 0
+    async with plugbay.node_up(*ON):
+        async with serving(plugbay, *scratch.options()) as plugin:
+            assert (await plugbay("pod", "apply", "-f", "-", given=pod("one", stay))).code == 0
+            assert (await plugbay("pod", "wait", READY, "one")).code == 0
             async with plugbay.start("pod", "logs", "-f", "one") as follow:
                 await plugbay.line_with(follow, "written")
             plugin.kill()
@@ -181,14 +180,59 @@ async def test_plugin_that_is_killed_loses_nothing(plugbay: Plugbay, scratch: Sc
         assert (await plugbay("pod", "delete", "one", "--wait=false")).code == 0
         assert scratch.attached() == ["disk0"]
         assert b"secret" in scratch.content()
-        async with serving(plugbay, *options):
-            node = scratch.directory / "nodes" / "disk0"
-            async with watch_paths([node]) as changes, asyncio.timeout(DEADLINE_S):
-                while node.exists():  # nobody asks for it
-                    await anext(changes)
-            assert scratch.attached() == []
-            assert scratch.content() == bytes(SIZE)
+        async with serving(plugbay, *scratch.options()):
             assert await run(plugbay, pod("two", READ), "two") == ["clean"]
+    assert scratch.attached() == []
+
+
+class AskedPods(Pods):
+    """Notes that a look for uses that are over has begun."""
+
+    def __init__(self, *pods: PodRequest) -> None:
+        super().__init__(*pods)
+        self.asked = asyncio.Event()
+
+    def active_pods(self) -> Sequence[PodRequest]:
+        self.asked.set()
+        return super().active_pods()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until ``condition``, which an earlier look has brought about."""
+        async with asyncio.timeout(DEADLINE_S):
+            while not condition():
+                self.asked.clear()
+                await self.asked.wait()
+
+
+async def test_nor_where_nobody_tells_of_the_end(scratch: Scratch, sockets: Path) -> None:
+    """The pod ends while no plugin runs, on a stock kubelet; the next process finds out, though nobody asks."""
+    disk, journal = scratch.directory / "nodes" / "disk0", sockets / "state" / "example.com_gopher.journal"
+    often = ("--release-interval", "200ms", "--state-directory", str(journal.parent))
+    plugbay = Plugbay(sockets)
+    serve = ("scratch", "--resource", GOPHER, *scratch.options()[3:], *often)
+    async with bench(sockets) as b:
+        others = AskedPods(PodRequest(PodUid("others"), "default", "others", (container("app"),)))
+        async with serve_pod_resources(b.paths.pod_resources_socket, b.manager.pod_resources(), others, clock=b.clock):
+            async with serving(plugbay, *serve) as plugin:
+                await b.counts(1, 1)
+                await b.admit(pod_with_gopher("one"))
+                disk.write_bytes(b"secret".ljust(4096))
+                await others.until(lambda: any(use.seen_in for use in records.read(journal.read_bytes()).uses))
+                plugin.kill()
+                await plugin.wait()
+            assert scratch.attached() == ["disk0"]
+            await b.release("one")
+            async with serving(plugbay, *serve):
+                await until([disk], lambda: not disk.exists())
+                assert scratch.attached() == []
+                assert scratch.content() == bytes(SIZE)
+
+
+async def until(paths: Sequence[Path], condition: Callable[[], bool]) -> None:
+    """Wait until ``condition``, which comes with a change of one of ``paths``."""
+    async with watch_paths(paths) as changes, asyncio.timeout(DEADLINE_S):
+        while not condition():
+            await anext(changes)
 
 
 async def test_container_that_starts_again_finds_its_disk_wherever_it_is(
