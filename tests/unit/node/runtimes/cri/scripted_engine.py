@@ -154,6 +154,8 @@ class ScriptedEngine:
             state=v1.CONTAINER_CREATED,
             created_at=self._now(),
             labels=config.labels,
+            annotations=config.annotations,
+            mounts=config.mounts,
             log_path=f"{self._log_root[request.pod_sandbox_id]}/{config.log_path}",
         )
         return v1.CreateContainerResponse(container_id=container)

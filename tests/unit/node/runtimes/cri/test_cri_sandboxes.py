@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from plugbay.errors import RpcFailed, SandboxFailed
-from plugbay.model.cri import CgroupDriver
 from plugbay.model.ids import PodUid
 from plugbay.node.runtimes.cri.config import Conventions
 from plugbay.node.runtimes.cri.sandboxes import CriSandboxes
@@ -23,18 +21,8 @@ SPEC = SandboxSpec(UID, "ns", "web")
 
 
 @pytest.fixture
-async def engine(sockets: Path) -> AsyncIterator[ScriptedEngine]:
-    made = ScriptedEngine()
-    async with made.serve(sockets / "cri"):
-        yield made
-
-
-@pytest.fixture
-async def sandboxes(engine: ScriptedEngine, sockets: Path) -> AsyncIterator[CriSandboxes]:
-    places = (str(sockets / "logs"), str(sockets / "pods"), "plugbay-none")
-    client = CriClient(sockets / "cri")
-    yield CriSandboxes(client, Conventions("n", *places, CgroupDriver.CGROUPFS, 1000))
-    await client.close()
+def sandboxes(client: CriClient, conventions: Conventions) -> CriSandboxes:
+    return CriSandboxes(client, conventions)
 
 
 async def test_a_sandbox_in_order_is_taken_over(engine: ScriptedEngine, sandboxes: CriSandboxes) -> None:
