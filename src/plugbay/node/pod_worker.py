@@ -163,10 +163,12 @@ class PodWorker:
                 ips = await uninterrupted(self._parts.tasks, partial(self._parts.sandboxes.run, spec))
             except SandboxFailed as error:
                 problem = f"Failed to create pod sandbox: {error}"
+                self._parts.pods.put(replace(self._record, sandbox_since=None))
                 self._parts.events.warning(pod_ref(self._record.pod), "FailedCreatePodSandBox", problem)
                 await self._parts.clock.sleep(backoff.next_delay_s())
             else:
-                self._parts.pods.put(replace(self._record, ips=ips))
+                since = self._record.sandbox_since or self._parts.clock.now()
+                self._parts.pods.put(replace(self._record, ips=ips, sandbox_since=since))
                 return
 
     async def _end_sandbox(self, end: Callable[[PodUid], Awaitable[None]]) -> None:

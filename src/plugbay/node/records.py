@@ -132,6 +132,7 @@ class PodRecord:
         health: of the devices it holds, as its status tells; not kept, but asked for again.
         runtime_problem: why nobody knows what its containers do; empty when it is known, and not kept.
         ips: the addresses of its sandbox, ``podIP`` first; not kept, but asked for again.
+        sandbox_since: when its sandbox was ready; None while there is none, or a new one has to be made.
         version: grows with each change of any pod; v1's resource version.
     """
 
@@ -148,6 +149,7 @@ class PodRecord:
     health: DevicesHealth = field(default_factory=dict)
     ips: tuple[str, ...] = ()
     runtime_problem: str = ""
+    sandbox_since: datetime | None = None
     version: int = field(default=0, compare=False)
 
     @property

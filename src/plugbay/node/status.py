@@ -160,7 +160,18 @@ def _conditions(record: PodRecord, current: Phase) -> list[Json]:
     scheduled = _condition("PodScheduled", record.bound_at, holds=True)
     if not _was_taken_up(record):
         return [scheduled]
-    return [_initialized(record, current), *_ready(record, current), scheduled]
+    return [_ready_to_start(record), _initialized(record, current), *_ready(record, current), scheduled]
+
+
+def _ready_to_start(record: PodRecord) -> Json:
+    """Whether its sandbox is there, network and all; an ended pod has given it up."""
+    kind = "PodReadyToStartContainers"
+    if record.sandbox_since is None:
+        return _condition(kind, record.started_at or record.created_at)
+    if record.stage in (Stage.ACTIVE, Stage.TERMINATING):
+        return _condition(kind, record.sandbox_since, holds=True)
+    ends = [each.state.finished_at for each in record.containers.values() if isinstance(each.state, Terminated)]
+    return _condition(kind, max([record.sandbox_since, *ends]))
 
 
 def _initialized(record: PodRecord, current: Phase) -> Json:

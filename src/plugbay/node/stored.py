@@ -50,6 +50,7 @@ class _Progress(msgspec.Struct, omit_defaults=True):
     deletion: Deletion | None = None
     rejection: Rejection | None = None
     failure: Failure | None = None
+    sandbox_since: datetime | None = None
 
 
 def encode_pod(record: PodRecord) -> tuple[str, str, str]:
@@ -62,6 +63,7 @@ def encode_pod(record: PodRecord) -> tuple[str, str, str]:
         record.deletion,
         record.rejection,
         record.failure,
+        record.sandbox_since,
     )
     manifest = json.dumps(pod_to_v1(record.pod), ensure_ascii=False)
     return manifest, record.created_at.isoformat(), msgspec.json.encode(progress).decode()
@@ -86,6 +88,7 @@ def decode_pod(manifest: str, created_at: str, progress: str) -> PodRecord:
         deletion=kept.deletion,
         rejection=kept.rejection,
         failure=kept.failure,
+        sandbox_since=kept.sandbox_since,
     )
 
 

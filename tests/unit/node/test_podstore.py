@@ -45,6 +45,7 @@ def busy_record() -> PodRecord:
         deletion=Deletion.at(T0, grace_s=5),
         rejection=Rejection("R", "m"),
         failure=Failure("F", "m"),
+        sandbox_since=T0,
     )
 
 

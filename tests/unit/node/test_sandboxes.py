@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,10 +111,23 @@ async def test_a_sandbox_that_cannot_be_replaced_is_tried_again(world: FakeNode,
     async with world.engine() as engine:
         await engine.create(pod())
         await world.until(runs(0))
-        sandboxes.refusals = [SandboxFailed("no network")]
+        assert is_ready_to_start(world) == "True"
+        sandboxes.refusals = [SandboxFailed("no network"), SandboxFailed("no network")]
         world.runtime.finish("p_c_0", 1)
+        await world.when(lambda: is_ready_to_start(world) == "False")
+        await world.when(lambda: 10.0 in world.clock.naps)
+        world.clock.advance(30)
         await world.until(runs(1))
+        assert is_ready_to_start(world) == "True"
         assert "FailedCreatePodSandBox" in [event.reason for event in world.events]
+
+
+def is_ready_to_start(world: FakeNode) -> str:
+    """The condition of its one pod."""
+    [record] = world.pods
+    conditions: Any = pod_status(record, runtime="fake")["conditions"]
+    assert conditions[0]["type"] == "PodReadyToStartContainers"
+    return str(conditions[0]["status"])
 
 
 async def test_a_sandbox_that_stays_keeps_the_pod_until_it_is_gone(world: FakeNode, sandboxes: MemorySandboxes) -> None:

@@ -22,9 +22,10 @@ from plugbay.node.records import (
     new_record,
 )
 from plugbay.node.runtimes.port import ContainerId
-from plugbay.node.status import Phase, phase, pod_status, qos_class
+from plugbay.node.status import Phase, phase, pod_status, qos_class, timestamp
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = T0 + timedelta(minutes=1)
 APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
 
 WAITS = Waiting("ContainerCreating")
@@ -89,12 +90,28 @@ def test_an_unscheduled_pod_has_one_condition() -> None:
 
 
 def test_conditions_of_a_starting_pod() -> None:
-    assert conditions(record(Stage.ACTIVE, (INIT, RUNS), (APP, WAITS))) == {
+    assert conditions(record(Stage.ACTIVE, (INIT, RUNS), (APP, WAITS), sandbox_since=T0)) == {
+        "PodReadyToStartContainers": ("True", ""),
         "Initialized": ("False", "ContainersNotInitialized"),
         "Ready": ("False", "ContainersNotReady"),
         "ContainersReady": ("False", "ContainersNotReady"),
         "PodScheduled": ("True", ""),
     }
+
+
+@pytest.mark.parametrize(
+    ("pod", "status", "since"),
+    [
+        pytest.param(record(Stage.ACTIVE, (APP, WAITS)), "False", T0, id="being made"),
+        pytest.param(record(Stage.ACTIVE, (APP, WAITS), sandbox_since=LATER), "True", LATER, id="made"),
+        pytest.param(record(Stage.TERMINATING, (APP, RUNS), sandbox_since=LATER), "True", LATER, id="stopping"),
+        pytest.param(record(Stage.ENDED, (APP, DONE), sandbox_since=T0), "False", DONE.finished_at, id="over"),
+        pytest.param(record(Stage.ENDED, (APP, FAILED)), "False", T0, id="never made"),
+    ],
+)
+def test_pod_is_ready_to_start_containers_while_it_has_a_sandbox(pod: PodRecord, status: str, since: datetime) -> None:
+    shown: Any = pod_status(pod, runtime="process")["conditions"]
+    assert shown[0] == {"type": "PodReadyToStartContainers", "status": status, "lastTransitionTime": timestamp(since)}
 
 
 def test_conditions_of_a_succeeded_pod() -> None:
