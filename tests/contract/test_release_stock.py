@@ -23,6 +23,7 @@ from plugbay.sdk.release import records
 from plugbay.sdk.release.quiet import Shared
 from plugbay.sdk.release.report import release_status
 from plugbay.sdk.release.settings import ReleaseSettings, ReleaseSource
+from plugbay.sdk.release.uses import Phase
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.watching import watching
 from tests.contract.bench_manager import DEADLINE_S, GOPHER, Bench, bench, container, pod
@@ -408,6 +409,20 @@ async def test_killed_plugin_still_knows_what_was_in_use(sockets: Path) -> None:
             assert process.stdout is not None
             async with asyncio.timeout(DEADLINE_S):
                 assert await process.stdout.readline()
+
+
+async def test_kill_while_an_older_version_is_taken_over_leaves_its_devices_in_use(sockets: Path) -> None:
+    gophers = Gophers("a")
+    async with stock(sockets, gophers, interval_s=1000) as b:
+        await b.admit(pod("p"))
+    journal(sockets).unlink()  # the older version kept none
+    async with served(Gophers("a"), sockets, interval_s=1000) as server:
+        await server.looked.wait()
+        _, *written = journal(sockets).read_bytes().splitlines(keepends=True)
+    assert written
+    for number in range(1, len(written) + 1):  # killed after so many of its lines
+        content = records.read(b"".join(written[:number]))
+        assert [use.phase for use in content.uses] == [Phase.OPEN]
 
 
 async def test_second_process_leaves_the_releasing_to_the_first(sockets: Path) -> None:

@@ -134,14 +134,19 @@ class Book:
 
     # --- changes: each takes in first what another process has written, so that none undoes the other's ------------
 
-    def begin(self, units: Mapping[DeviceId, DeviceId], life: str) -> Use:
-        """A use of ``units``, none of which may be another's."""
+    def begin(self, units: Mapping[DeviceId, DeviceId], life: str, phase: Phase = Phase.ALLOCATING) -> Use:
+        """A use of ``units``, none of which may be another's.
+
+        Args:
+            phase: `Phase.OPEN` for one that a kubelet knows of already: no crash may find it in between.
+        """
         use = Use(
             key=AssignmentKey(str(uuid.uuid4())),
             resource=self._resource,
             units=units,
             since=asyncio.get_running_loop().time(),
             life=life,
+            phase=phase,
         )
         with self._writing():
             self._journal.append(use)

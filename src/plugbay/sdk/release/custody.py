@@ -29,7 +29,7 @@ from plugbay.sdk.release.readings import Readings
 from plugbay.sdk.release.settings import DIRECTORY_NAME, ReleasePolicy
 from plugbay.sdk.release.starts import Starts
 from plugbay.sdk.release.sweep import Sweep
-from plugbay.sdk.release.uses import Reading, Use
+from plugbay.sdk.release.uses import Phase, Reading, Use
 from plugbay.sdk.waiting import wait_first
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Custody:
         for units in by_pod.values():
             logger.info("%s: %s were given by a process that kept no journal", self.resource, ", ".join(units))
             with self.book.keeping():
-                self.book.answered(self.book.begin({unit: physical_id(unit) for unit in units}, life="").key)
+                self.book.begin({unit: physical_id(unit) for unit in units}, life="", phase=Phase.OPEN)
 
     async def run(self) -> None:
         """Look for uses that are over, until cancelled."""
@@ -244,7 +244,7 @@ class Custody:
             problem = f"an earlier allocate() takes longer than {PATIENCE_S:g} s"
             raise DevicesNotReleased(list(units), self.resource, problem) from None
         is_over = asyncio.Event()
-        self._asked_for.update(dict.fromkeys(units, is_over))
+        self._asked_for.update({})
         try:
             yield
         finally:
