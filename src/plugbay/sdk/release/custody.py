@@ -244,7 +244,7 @@ class Custody:
             problem = f"an earlier allocate() takes longer than {PATIENCE_S:g} s"
             raise DevicesNotReleased(list(units), self.resource, problem) from None
         is_over = asyncio.Event()
-        self._asked_for.update({})
+        self._asked_for.update(dict.fromkeys(units, is_over))
         try:
             yield
         finally:
