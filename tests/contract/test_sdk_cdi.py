@@ -27,6 +27,7 @@ from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
+from plugbay.sdk.cdi.entries import WITHOUT_ENV
 from plugbay.sdk.runner import serving
 from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 
@@ -305,6 +306,37 @@ async def test_assigned_devices_outlast_the_plugin(machine: Machine) -> None:
         await machine.until(lambda: machine.names() == ["g1", "g1:without-env", "g2", "g2:without-env"])
         machine.assign()
         await machine.until(lambda: machine.names() == ["g2", "g2:without-env"])
+
+
+@pytest.mark.parametrize("left", ["nothing", "garbage"])
+async def test_spec_is_whole_again_before_devices_are_offered_after_a_reboot(machine: Machine, left: str) -> None:
+    """/run is empty then, or a crash has spoiled it; pods of before have what is found, and what is no more."""
+    machine.assign("g1", "gone")
+    if left == "garbage":
+        machine.specs.mkdir(parents=True)
+        machine.file.write_bytes(b"\xff{")
+
+    class Others(Gophers):
+        resource_name = "vendor.example/more"
+
+    async with machine.kubelet_with(Gophers(gopher("g1"), gopher("g2")), Others(gopher("m1"))) as kubelet:
+        for _ in range(2):
+            registered = await kubelet.next_registration()
+            offered = await registered.next_list()
+            assert set(offered) <= set(machine.names())
+        assert sorted({name.removesuffix(WITHOUT_ENV) for name in machine.names()}) == ["g1", "g2", "m1"]
+        assert machine.scan().problems == {}
+        assert len(list(machine.specs.iterdir())) == 2
+    assert machine.names() == ["g1", f"g1{WITHOUT_ENV}"]  # its pod has it still
+
+
+async def test_what_a_killed_process_was_writing_is_removed(machine: Machine) -> None:
+    machine.specs.mkdir(parents=True)
+    unfinished, foreign = machine.specs / "spec.plugbay.x1.tmp", machine.specs / "spec.x1.tmp"
+    for path in (unfinished, foreign):
+        path.touch()
+    async with machine.served(Gophers(gopher("g1"))):
+        assert sorted(machine.specs.iterdir()) == sorted([foreign, machine.file])
 
 
 @pytest.mark.parametrize("harm", ["file", "directory", "content"])

@@ -25,7 +25,7 @@ from plugbay.model.replicas import physical_id
 from plugbay.sdk.assigned import assigned_by_checkpoint
 from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.cdi.entries import WITHOUT_ENV, answer, entry_name, sorted_out, spec_of
-from plugbay.sdk.cdi.spec_file import SpecFile, left_files
+from plugbay.sdk.cdi.spec_file import SpecFile, left_files, remove_unfinished
 from plugbay.sdk.watching import Watches
 
 logger = logging.getLogger(__name__)
@@ -158,6 +158,7 @@ class CdiPublication:
                 kept.setdefault(entry.name.removesuffix(WITHOUT_ENV), []).append(entry)
             self._kept = kept
         left = await asyncio.to_thread(lambda: [*left_files(self._file.path.parent)])
+        await asyncio.to_thread(remove_unfinished, self._file.path.parent)
         left = [(path, resource) for path, resource in left if path != self._file.path]
         assigned = await self._assigned() if left else None
         for path, resource in left:

@@ -22,6 +22,8 @@ from plugbay.errors import InvalidCdiSpec, PathUnusable
 from plugbay.model.ids import ResourceName, is_extended_resource
 
 _OURS: Final = re.compile(r".+_plugbay\.(?P<domain>[^_]+)_(?P<type>.+)\.json")
+_UNFINISHED: Final = ("spec.plugbay.", ".tmp")
+"""How the name of a file begins and ends that gets its own once it is whole. Engines read none of that ending."""
 
 
 class SpecFile:
@@ -97,7 +99,8 @@ class SpecFile:
         self._has_written = False
 
     def _replace(self, text: str) -> None:
-        descriptor, temporary = tempfile.mkstemp(prefix="spec.", suffix=".tmp", dir=self.path.parent)
+        prefix, suffix = _UNFINISHED
+        descriptor, temporary = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=self.path.parent)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # before it has its name: nobody ever finds ours unheld
             os.fchmod(descriptor, 0o644)
@@ -136,6 +139,23 @@ def left_files(directory: Path) -> Iterator[tuple[Path, ResourceName]]:
         resource = f"{match['domain']}/{match['type']}" if match else ""
         if is_extended_resource(resource) and path.is_file() and not path.is_symlink() and not _is_held(path):
             yield path, ResourceName(resource)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove what processes of ours were writing when they were killed.
+
+    Raises:
+        PathUnusable: the directory cannot be changed.
+    """
+    prefix, suffix = _UNFINISHED
+    try:
+        with _turn(directory):  # nobody is writing
+            for path in directory.glob(f"{prefix}*{suffix}"):
+                path.unlink(missing_ok=True)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise PathUnusable(str(directory), f"cannot be tidied: {error.strerror}") from error
 
 
 @contextlib.contextmanager

@@ -114,3 +114,21 @@ def test_what_cdi_cannot_hold_is_the_authors_error(device: Device, problem: str)
     with pytest.raises(InvalidDevice) as caught:
         entries_of(device)
     assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("kind", "device", "version"),
+    [
+        ("vendor.example/gopher", Device("g1", env={"A": "1"}), "0.3.0"),
+        ("vendor.example/gopher", Device("g1", device_nodes=[DeviceNode("/dev/g1", "/dev/g1")]), "0.3.0"),
+        ("vendor.example/gopher", Device("g1", device_nodes=[DeviceNode("/dev/g1", "/dev/null")]), "0.5.0"),
+        ("vendor.example/gopher", Device("1g", env={"A": "1"}), "0.5.0"),
+        ("vendor.example/go.pher", Device("g1", env={"A": "1"}), "0.6.0"),
+    ],
+    ids=["variable", "node", "node of another name", "digit first", "dot in the class"],
+)
+def test_version_is_the_oldest_that_will_do(kind: str, device: Device, version: str) -> None:
+    """Engines refuse files of versions that are newer than they are, whatever is in them."""
+    spec = spec_of(parse_kind(kind), {entry_name(device.id): entries_of(device)})
+    assert spec.version == version
+    check_spec(spec, source="spec")

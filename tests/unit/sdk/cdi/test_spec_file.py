@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import fcntl
+import signal
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from plugbay.cdi.names import Kind
 from plugbay.cdi.spec import Device, Edits, Spec
+from plugbay.errors import PathUnusable
 from plugbay.model.ids import ResourceName
-from plugbay.sdk.cdi.spec_file import SpecFile, left_files
+from plugbay.sdk.cdi.spec_file import SpecFile, left_files, remove_unfinished
 
 RESOURCE = ResourceName("example.com/gopher")
 
@@ -50,3 +56,35 @@ def test_two_that_ask_at_once_who_has_a_file_do_not_take_each_other_for_that(tmp
     with dead.path.open() as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)
         assert list(left_files(tmp_path)) == [(dead.path, RESOURCE)]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.unit.sdk.cdi.test_spec_file import spec, spec_file
+
+os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+spec_file(Path(sys.argv[1])).write(spec("g2"))
+"""
+
+
+def test_killed_before_its_file_has_its_name_it_leaves_the_old_one_whole(tmp_path: Path) -> None:
+    before = spec_file(tmp_path)
+    before.write(spec("g1"))
+    before.close()
+    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path], cwd=Path(__file__).parents[4], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert before.load() == spec("g1")
+    foreign = tmp_path / "spec.123.tmp"
+    foreign.touch()
+    assert len(list(tmp_path.iterdir())) == 3
+    remove_unfinished(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([before.path, foreign])
+
+
+def test_there_may_be_no_directory_to_tidy(tmp_path: Path) -> None:
+    remove_unfinished(tmp_path / "cdi")
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(PathUnusable, match="file: cannot be tidied: Not a directory"):
+        remove_unfinished(file)
