@@ -59,6 +59,8 @@ def lay_out(launch: Launch, directory: Path) -> None:
         (directory / name).mkdir(parents=True)
     for name, content in launch.files.items():
         (directory / name).write_bytes(content)
+    for name in launch.open_files:
+        (directory / name).touch()
     for name, target in launch.links.items():
         (directory / name).symlink_to(target)
     for each in (directory, *(directory / name for name in launch.directories)):

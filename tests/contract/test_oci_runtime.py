@@ -27,6 +27,7 @@ from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.limits import CgroupLimits
 from plugbay.model.security import Security
+from plugbay.model.termination import DEFAULT_MESSAGE, MessagePolicy, TerminationMessage
 from plugbay.node.runtimes.exec_input import Console, ExecInput, TerminalSize
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement, pod_cgroup
 from plugbay.node.runtimes.oci.engines import Engine, choose_engine, probe
@@ -575,6 +576,37 @@ async def test_node_that_was_away_learns_of_want_of_memory(places: Places, spec:
         await until_ended(wrapper)
         (ended,) = await runtime.list()
         assert (ended.exit_code, ended.reason) == (137, "OOMKilled")
+
+
+# --- last words ----------------------------------------------------------------------------------------------------
+
+FALLS_BACK = TerminationMessage(policy=MessagePolicy.FALLBACK_TO_LOGS)
+
+
+@pytest.mark.parametrize(
+    ("script", "message", "said"),
+    [
+        ("echo logged; echo told > /dev/termination-log; exit 3", DEFAULT_MESSAGE, "told\n"),
+        ("echo told > /dev/termination-log", FALLS_BACK, "told\n"),
+        ("echo told > /tmp/words/last", TerminationMessage("/tmp/words/last"), "told\n"),
+        ("echo logged; exit 3", DEFAULT_MESSAGE, ""),
+        ("echo logged", FALLS_BACK, ""),
+        ("seq 100; exit 3", FALLS_BACK, "".join(f"{number}\n" for number in range(21, 101))),
+    ],
+)
+async def test_last_words_come_from_the_file_or_the_log(
+    places: Places, spec: ContainerSpec, script: str, message: TerminationMessage, said: str
+) -> None:
+    security = Security(run_as_user=1000)
+    async with runtime_on(places) as runtime:
+        state = await runtime.start(replace(sh(spec, script), message=message, security=security))
+        assert (await runtime.wait(state.id)).message == said
+
+
+async def test_place_for_last_words_that_cannot_be_is_refused(places: Places, spec: ContainerSpec) -> None:
+    async with runtime_on(places) as runtime:
+        with pytest.raises(ContainerStartError, match="terminationMessagePath: /usr/last-words is not there"):
+            await runtime.start(replace(spec, message=TerminationMessage("/usr/last-words")))
 
 
 async def test_a_root_file_system_of_choice(places: Places, spec: ContainerSpec, tmp_path: Path) -> None:

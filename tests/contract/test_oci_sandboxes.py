@@ -19,9 +19,11 @@ from plugbay.kernel.netns import is_netns, make_netns, remove_netns
 from plugbay.kernel.tmpfs import unmount_all
 from plugbay.model.ids import PodUid
 from plugbay.model.ports import ContainerPort
+from plugbay.model.resolution import DnsConfig, DnsPolicy, HostAlias
 from plugbay.node.network import PodNetwork
 from plugbay.node.runtimes.oci.handlers import handler_of
-from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
+from plugbay.node.runtimes.oci.pod_files import HostFiles
+from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, Rights, SandboxPlaces
 from plugbay.node.runtimes.oci.shared_directory import SHM_BYTES, remove_shared
 from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodShares
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
@@ -31,6 +33,7 @@ PROC = Path("/proc")
 DEADLINE_S = 30
 POD = PodUid("7a5e-sandbox")
 SPEC = SandboxSpec(POD, "default", "web")
+HOST_FILES = HostFiles("127.0.0.1 localhost of-the-host\n", DnsConfig(("10.0.0.1",), ("host.example",), ("ndots:1",)))
 PLUGINS = [{"type": "first", "capabilities": {"portMappings": True}}, {"type": "second"}]
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
@@ -51,10 +54,15 @@ class Place:
         document = {"cniVersion": "1.0.0", "name": "net", "plugins": PLUGINS}
         (self.root / "conf" / "10-net.conflist").write_text(json.dumps(document))
 
-    def node(self, default: Network = Network.POD) -> OciSandboxes:
+    def node(self, default: Network = Network.POD, rights: Rights = Rights.ROOT) -> OciSandboxes:
         network = PodNetwork(self.machine.runtime, self.root / "conf", proc_root=PROC)
         return OciSandboxes(
-            self.places, network, default=default, has_handler=lambda name: handler_of(name, engine="runc") is not None
+            self.places,
+            network,
+            default=default,
+            has_handler=lambda name: handler_of(name, engine="runc") is not None,
+            host=HOST_FILES,
+            rights=rights,
         )
 
     def left(self) -> list[str]:
@@ -119,7 +127,7 @@ async def test_containers_share_ipc_their_name_and_memory(place: Place) -> None:
     assert set(shares.namespaces) == {"network", "ipc", "uts"}
     name = in_namespace(NamespaceKind.UTS, Path(shares.namespaces["uts"]), lambda: os.uname().nodename)
     assert (name, shares.hostname) == ("gopher-host", "gopher-host")
-    texts = {each.container_path: Path(each.host_path).read_text() for each in shares.files}
+    texts = {each.mount.container_path: Path(each.mount.host_path).read_text() for each in shares.files}
     assert texts["/etc/hostname"] == "gopher-host\n"
     assert texts["/etc/hosts"].splitlines()[-2:] == ["10.1.0.5\tgopher-host", "fd00::5\tgopher-host"]
     memory = os.statvfs(shares.shm)
@@ -153,10 +161,11 @@ async def test_what_is_the_hosts_is_not_made(
 
 
 async def test_without_root_rights_nothing_is_shared_and_the_hosts_processes_are_refused(place: Place) -> None:
-    place.places = replace(place.places, shared=None)
-    node = place.node(Network.HOST)
+    node = place.node(Network.HOST, Rights.USER)
     assert await node.run(replace(SPEC, hostname="gopher-host")) == ()
-    assert node.shares_of(POD) == PodShares(hostname="gopher-host")
+    shares = node.shares_of(POD)
+    assert replace(shares, files=()) == PodShares(hostname="gopher-host")
+    assert [each.mount.container_path for each in shares.files] == ["/etc/hostname"]
     await node.remove(POD)
     with pytest.raises(SandboxFailed, match=r"spec\.hostPID: a node without root rights"):
         await node.run(replace(SPEC, shared=("hostPID",)))
@@ -170,6 +179,32 @@ async def test_what_is_shared_and_gone_is_made_anew(place: Place) -> None:
     await place.node().run(SPEC)
     assert os.path.ismount(place.node().shares_of(POD).shm)
     await place.node().remove(POD)
+    assert place.left() == []
+
+
+async def test_files_and_kernel_parameters_are_the_pods(place: Place) -> None:
+    node = place.node()
+    wanted = replace(
+        SPEC,
+        host_aliases=(HostAlias("10.9.9.9", ("burrow",)),),
+        dns_policy=DnsPolicy.NONE,
+        dns=DnsConfig(("10.0.0.2",)),
+        sysctls={"net.ipv4.tcp_fin_timeout": "33", "kernel.msgmax": "4096"},
+    )
+    await node.run(wanted)
+    shares = node.shares_of(POD)
+    files = {each.wanted_by: Path(each.mount.host_path).read_text() for each in shares.files}
+    assert files["spec.dnsConfig"] == "nameserver 10.0.0.2\n"
+    assert files["spec.hostAliases"].splitlines()[-1] == "10.9.9.9\tburrow"
+    assert "10.1.0.5\tweb" in files["spec.hostAliases"]
+    for kind, entry, file, value in (
+        (NamespaceKind.NETWORK, "network", "net/ipv4/tcp_fin_timeout", "33\n"),
+        (NamespaceKind.IPC, "ipc", "kernel/msgmax", "4096\n"),
+    ):
+        parameter = PROC / "sys" / file
+        assert in_namespace(kind, Path(shares.namespaces[entry]), parameter.read_text) == value
+        assert parameter.read_text() != value
+    await node.remove(POD)
     assert place.left() == []
 
 
@@ -191,18 +226,43 @@ async def test_namespace_that_is_gone_is_made_anew(place: Place) -> None:
     [
         (replace(SPEC, runtime_class="kata"), 'runtimeclass.node.k8s.io "kata" not found'),
         (replace(SPEC, shared=("shareProcessNamespace",)), "spec.shareProcessNamespace: the oci runtime gives each"),
+        (
+            replace(SPEC, sysctls={"kernel.shmmax": "1"}, shared=("hostIPC",)),
+            "shmmax takes a pod with its own IPC namespace",
+        ),
+        (
+            replace(SPEC, sysctls={"net.ipv4.tcp_syncookies": "1"}, network=Network.HOST),
+            r"spec\.securityContext\.sysctls: net\.ipv4\.tcp_syncookies takes a pod with its own network namespace",
+        ),
+        (replace(SPEC, sysctls={"vm.swappiness": "1"}), "vm.swappiness is of no namespace"),
         (replace(SPEC, annotations={"kubernetes.io/egress-bandwidth": "1"}), "unreasonably small"),
         (
             replace(SPEC, annotations={"kubernetes.io/egress-bandwidth": "1M"}),
             "no plugin with the capability bandwidth",
         ),
     ],
-    ids=["runtime class", "shared namespaces", "malformed bandwidth", "bandwidth that nobody serves"],
+    ids=[
+        "runtime class",
+        "shared namespaces",
+        "host's IPC",
+        "host's network",
+        "host's memory",
+        "malformed bandwidth",
+        "bandwidth that nobody serves",
+    ],
 )
 async def test_what_cannot_be_is_refused_before_anything_is_made(place: Place, spec: SandboxSpec, problem: str) -> None:
     with pytest.raises(SandboxFailed, match=problem):
         await place.node().run(spec)
     assert (place.left(), place.machine.calls) == ([], [])
+
+
+@pytest.mark.parametrize("default", Network)
+async def test_value_that_the_kernel_refuses_leaves_nothing(place: Place, default: Network) -> None:
+    problem = r"^spec\.securityContext\.sysctls: kernel\.msgmax cannot be 'many': Invalid argument$"
+    with pytest.raises(SandboxFailed, match=problem):
+        await place.node(default).run(replace(SPEC, sysctls={"kernel.msgmax": "many"}))
+    assert place.left() == []
 
 
 async def test_without_a_network_the_node_says_that_it_is_not_ready(place: Place) -> None:

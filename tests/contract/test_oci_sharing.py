@@ -17,8 +17,11 @@ from plugbay.cni.invoke import Plugins
 from plugbay.cni.runtime import CniRuntime
 from plugbay.kernel.files import write_durably
 from plugbay.model.ids import ContainerName
+from plugbay.model.resolution import DnsConfig, HostAlias
+from plugbay.model.security import Seccomp, Security
 from plugbay.node.network import PodNetwork
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
+from plugbay.node.runtimes.oci.pod_files import HostFiles
 from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
 from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.node.runtimes.process.runtime import ProcessRuntime
@@ -57,6 +60,7 @@ async def pod(places: Places, wanted: SandboxSpec) -> AsyncIterator[ProcessRunti
         network,
         default=Network.HOST,
         has_handler=lambda name: not name,
+        host=HostFiles("127.0.0.1 of-the-host\n", DnsConfig(("10.0.0.1",), ("host.example",), ("ndots:1",))),
     )
     await sandboxes.run(wanted)
     grounds = Grounds(Path("/"), places.cgroup_parent, (), (), shares_of=sandboxes.shares_of)
@@ -120,3 +124,39 @@ async def test_processes_left_in_the_hosts_pid_namespace_end_with_the_container(
         left = int(await first_line(runtime, state.id))
         await runtime.remove(state.id)
         await until_ended(left)
+
+
+async def test_names_and_kernel_parameters_are_the_pods(places: Places, spec: ContainerSpec) -> None:
+    wanted = SandboxSpec(
+        POD,
+        "default",
+        "gopher-pod",
+        host_aliases=(HostAlias("10.9.9.9", ("burrow", "burrow.example")),),
+        dns=DnsConfig(("10.0.0.2",), ("pod.example",), ("ndots:3", "rotate")),
+        sysctls={"kernel.shm_rmid_forced": "1"},
+    )
+    before = (PROC / "sys/kernel/shm_rmid_forced").read_text()
+    script = "cat /etc/resolv.conf; echo; cat /etc/hosts; cat /proc/sys/kernel/shm_rmid_forced"
+    async with pod(places, wanted) as runtime:
+        dns, _, rest = (await output_of(runtime, sh(spec, script))).partition("\n\n")
+    assert dns.splitlines() == [
+        "search host.example pod.example",
+        "nameserver 10.0.0.1",
+        "nameserver 10.0.0.2",
+        "options ndots:3 rotate",
+    ]
+    hosts = rest.splitlines()
+    assert (hosts[0], hosts[-2:]) == ("127.0.0.1 of-the-host", ["10.9.9.9\tburrow\tburrow.example", "1"])
+    assert (PROC / "sys/kernel/shm_rmid_forced").read_text() == before
+
+
+async def test_default_profile_refuses_what_no_container_needs(places: Places, spec: ContainerSpec) -> None:
+    """Other namespaces are for everybody to make, unless a filter says no."""
+    script = "grep Seccomp: /proc/self/status; unshare --user true 2>/dev/null || echo refused; echo runs"
+    async with runtime_on(places) as runtime:
+        said = []
+        for attempt, security in enumerate((Security(seccomp=Seccomp.RUNTIME_DEFAULT), Security())):
+            said.append(
+                (await output_of(runtime, replace(sh(spec, script), attempt=attempt, security=security))).split()
+            )
+    assert said == [["Seccomp:", "2", "refused", "runs"], ["Seccomp:", "0", "runs"]]

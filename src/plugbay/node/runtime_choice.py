@@ -30,8 +30,9 @@ from plugbay.node.runtimes.cri.sandboxes import CriSandboxes
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
 from plugbay.node.runtimes.oci.engines import Engine, choose_engine
 from plugbay.node.runtimes.oci.handlers import handler_of
+from plugbay.node.runtimes.oci.pod_files import HostFiles
 from plugbay.node.runtimes.oci.rootless import Owner
-from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
+from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, Rights, SandboxPlaces
 from plugbay.node.runtimes.port import ContainerRuntime
 from plugbay.node.runtimes.process.launch import DEFAULT_PATH
 from plugbay.node.runtimes.process.runtime import ProcessRuntime
@@ -101,8 +102,8 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
     engine = replace(engine, state_dir=config.oci_dir / _ENGINES / engine.kind)
     _refuse_other_engine(config.oci_dir / _ENGINES, engine)
     cgroup_parent = _cgroup_prefix(config)
-    shared = config.oci_dir / "shared" if owner is None else None
-    places = SandboxPlaces(config.oci_dir / "sandboxes", config.oci_dir / "netns", shared, cgroup_parent)
+    oci_dir = config.oci_dir
+    places = SandboxPlaces(oci_dir / "sandboxes", oci_dir / "netns", oci_dir / "shared", cgroup_parent)
     cache = ResultCache(config.oci_dir / "cni", write=write_durably)
     plugins = Plugins(oci.cni_binaries, environ=environ)
     sandboxes = OciSandboxes(
@@ -110,6 +111,8 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
         PodNetwork(CniRuntime(plugins, cache), oci.cni_configuration or config.oci_dir / _NO_NETWORKS, proc_root=_PROC),
         default=Network.HOST if oci.cni_configuration is None else Network.POD,
         has_handler=lambda name: handler_of(name, engine=engine.kind) is not None,
+        host=HostFiles(_host_names(), _host_dns()),
+        rights=Rights.ROOT if owner is None else Rights.USER,
     )
     grounds = Grounds(
         oci.rootfs,

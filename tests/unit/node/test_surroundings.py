@@ -112,7 +112,7 @@ def test_what_cannot_be_is_refused_where_it_stands(pod: dict[str, Any], problem:
 async def test_a_runtime_without_an_engine_refuses_what_it_cannot_honour(pod: dict[str, Any], field: str) -> None:
     with pytest.raises(SandboxFailed) as refused:
         await HostSandboxes().run(sandbox_spec(pod_from_v1(pod)))
-    assert str(refused.value) == f"{field} is honoured by container engines only: use --runtime cri"
+    assert str(refused.value) == f"{field} is honoured in containers only: use --runtime oci or cri"
 
 
 async def test_what_every_runtime_does_is_not_refused() -> None:

@@ -35,7 +35,7 @@ class SandboxSpec:
         security: the pod's own context.
         privileged: whether a container of it is.
         dns_policy, dns, host_aliases, sysctls: see `plugbay.model.pods.PodSpec`.
-        engine_only: fields the pod sets that only a container engine honours; other runtimes refuse the pod.
+        engine_only: fields the pod sets that only containers can honour; a runtime without them refuses the pod.
     """
 
     pod_uid: PodUid
@@ -112,13 +112,13 @@ class HostSandboxes:
 
 
 def refuse_engine_only(spec: SandboxSpec) -> None:
-    """For a runtime that is no container engine.
+    """For a runtime that confines nothing.
 
     Raises:
-        SandboxFailed: the pod asks for what only an engine honours.
+        SandboxFailed: the pod asks for what only containers can honour.
     """
     if spec.engine_only:
-        raise SandboxFailed(f"{spec.engine_only[0]} is honoured by container engines only: use --runtime cri")
+        raise SandboxFailed(f"{spec.engine_only[0]} is honoured in containers only: use --runtime oci or cri")
 
 
 def no_handler(runtime_class: str) -> SandboxFailed:

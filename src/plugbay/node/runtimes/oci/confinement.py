@@ -20,6 +20,8 @@ from plugbay.kernel.inotify import Inotify, Mask
 from plugbay.kernel.processes import ProcessIdentity, signal_group, watch_end
 from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
+from plugbay.model.termination import DEFAULT_MESSAGE, MessagePolicy
+from plugbay.node.runtimes.cri.termination import MAX_LOG_BYTES, MAX_LOG_LINES, message_in
 from plugbay.node.runtimes.exec_input import Console
 from plugbay.node.runtimes.oci.devices import find_devices, host_devices
 from plugbay.node.runtimes.oci.engines import Engine, last_line
@@ -27,10 +29,10 @@ from plugbay.node.runtimes.oci.handlers import handler_of
 from plugbay.node.runtimes.oci.injection import inject_cdi
 from plugbay.node.runtimes.oci.rootfs import RootFs, read_root
 from plugbay.node.runtimes.oci.rootless import Owner, check_rootless, made_rootless
-from plugbay.node.runtimes.oci.shares import PodShares
+from plugbay.node.runtimes.oci.shares import PodFile, PodShares
 from plugbay.node.runtimes.oci.spec import Surroundings, host_name, oci_spec
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
-from plugbay.node.runtimes.process.confinement import Launch
+from plugbay.node.runtimes.process.confinement import Ending, Launch
 from plugbay.node.runtimes.process.launch import DEFAULT_PATH
 from plugbay.node.runtimes.process.records import Instance, ProcessRecord, start_failure
 
@@ -43,6 +45,10 @@ _PID_FILE: Final = "pid"
 """Written by the engine once the container's command runs."""
 _ENGINE_LOG: Final = "engine.log"
 _CONFIG: Final = "config.json"
+_MESSAGE: Final = "termination-log"
+_LOG: Final = "log"
+_WRITABLE: Final = ("/dev", "/run", "/tmp")
+"""Of every container's own."""
 _OOM_MARK: Final = "oom-killed"
 """Made when the cgroup of a container that has ended told of it, before that is removed."""
 OOM_KILLED: Final = "OOMKilled"
@@ -98,7 +104,9 @@ class OciConfinement:
         devices = find_devices(spec.edits.device_nodes)
         if spec.security.privileged:
             devices += host_devices(Path("/dev"))
-        config = oci_spec(spec, env=env, around=self._surroundings(spec, container, root, shares), devices=devices)
+        config = oci_spec(
+            spec, env=env, around=self._surroundings(spec, container, root, shares, directory), devices=devices
+        )
         handler = handler_of(spec.runtime_class, engine=self._engine.kind)
         if handler is None:
             problem = f'no runtime for "{spec.runtime_class}" is configured'
@@ -121,6 +129,7 @@ class OciConfinement:
             files={_CONFIG: json.dumps(config, separators=(",", ":")).encode()},
             links={f"{_ROOTFS}/{name}": target for name, target in root.links.items()},
             directories=(_ROOTFS,),
+            open_files=(_MESSAGE,),
         )
 
     async def until_started(self, directory: Path, *, wrapper: ProcessIdentity) -> None:
@@ -171,8 +180,14 @@ class OciConfinement:
         if problem := await self._engine.call("delete", "--force", engine_id(instance.id)):
             logger.warning("container %s cannot be cleared away: %s", instance.id, problem)
 
-    def end_reason(self, directory: Path) -> str:
-        return OOM_KILLED if (directory / _OOM_MARK).exists() else ""
+    def ending(self, instance: Instance, directory: Path) -> Ending:
+        reason = OOM_KILLED if (directory / _OOM_MARK).exists() else ""
+        message = message_in(directory / _MESSAGE)
+        falls_back = instance.spec.spec.message.policy is MessagePolicy.FALLBACK_TO_LOGS
+        if not message and falls_back and instance.exit is not None and instance.exit.exit_code != 0:
+            lines = message_in(directory / _LOG, MAX_LOG_BYTES).splitlines(keepends=True)
+            message = "".join(lines[-MAX_LOG_LINES:])
+        return Ending(reason, message)
 
     def _look_back(self, instance: Instance, directory: Path) -> bool:
         """Whether there is something to delete; first it is noted what the container's cgroup tells."""
@@ -185,13 +200,22 @@ class OciConfinement:
         return f"/{pod_cgroup(self._grounds.cgroup_parent, spec.pod_uid)}/{engine_id(container)}"
 
     def _surroundings(
-        self, spec: ContainerSpec, container: ContainerId, root: RootFs, shares: PodShares
+        self, spec: ContainerSpec, container: ContainerId, root: RootFs, shares: PodShares, directory: Path
     ) -> Surroundings:
         cgroup = self._cgroup(spec, container)
         if spec.limits.memory_bytes and not self._engine.keep_options:
             cgroup += f"/{_INNER_CGROUP}"
-        files = tuple(each for each in shares.files if _has_place(each, self._grounds.rootfs, spec))
-        return Surroundings(_ROOTFS, root.mounts, replace(shares, files=files), cgroup, self._grounds.capabilities)
+        wanted_by = "" if spec.message.path == DEFAULT_MESSAGE.path else "terminationMessagePath"
+        message = PodFile(Mount(spec.message.path, str(directory / _MESSAGE)), wanted_by)
+        files = tuple(each for each in (*shares.files, message) if _has_place(each, self._grounds.rootfs, spec))
+        return Surroundings(
+            _ROOTFS,
+            root.mounts,
+            replace(shares, files=files),
+            cgroup,
+            self._grounds.capabilities,
+            machine=os.uname().machine,
+        )
 
 
 def engine_id(container: ContainerId) -> str:
@@ -221,12 +245,25 @@ def _variables(config: Path) -> list[str]:
     return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
-def _has_place(file: Mount, rootfs: Path, spec: ContainerSpec) -> bool:
-    """Whether a file of the pod's can be shown: it takes the place of one, and of none on a volume of the pod's own."""
-    if not os.path.lexists(rootfs / file.container_path.lstrip("/")):
-        return False
-    around = [os.path.normpath(each.container_path) for each in (*spec.edits.mounts, *spec.mounts)]
-    return os.path.dirname(file.container_path) not in around
+def _has_place(file: PodFile, rootfs: Path, spec: ContainerSpec) -> bool:
+    """Whether a file of the pod's can be shown: in place of one, or where the engine can make one.
+
+    Raises:
+        ContainerStartError: it cannot, and a field of the pod is about it.
+    """
+    path = os.path.normpath(file.mount.container_path)
+    volumes = {os.path.normpath(each.container_path): each for each in (*spec.edits.mounts, *spec.mounts)}
+    above = [each for each in (*_WRITABLE, *volumes) if path.startswith(f"{each}/")]
+    below = max(above, key=len, default="")
+    if volume := volumes.get(below):
+        has_place = not volume.read_only or os.path.lexists(volume.host_path + path.removeprefix(below))
+    else:
+        first = path.split("/")[1]
+        has_place = below in _WRITABLE or os.path.lexists(f"{rootfs}{path}") or not os.path.lexists(rootfs / first)
+    if file.wanted_by and not has_place:
+        problem = f"{file.wanted_by}: {path} is not there, and what is around it is read-only in the oci runtime"
+        raise ContainerStartError("CreateContainerError", problem)
+    return has_place
 
 
 def _check_mounts(spec: ContainerSpec) -> None:

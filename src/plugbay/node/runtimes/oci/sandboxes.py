@@ -13,6 +13,7 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,25 +32,28 @@ from plugbay.errors import (
 from plugbay.kernel.boot import read_boot_id
 from plugbay.kernel.cgroups import remove_cgroup
 from plugbay.kernel.files import write_durably
+from plugbay.kernel.namespaces import NamespaceKind
 from plugbay.kernel.netns import is_netns, make_netns, remove_netns
+from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
 from plugbay.node.network import PodNetwork, pod_args
 from plugbay.node.network_request import capabilities_of
 from plugbay.node.runtimes.cri.config import hostname
 from plugbay.node.runtimes.oci.confinement import pod_cgroup
+from plugbay.node.runtimes.oci.pod_files import HostFiles, pod_files, wanted_files
 from plugbay.node.runtimes.oci.shared_directory import (
     IPC,
+    KINDS,
     SHM,
     UTS,
     is_whole,
     make_shared,
     remove_shared,
-    shared_files,
-    shared_namespaces,
-    write_hosts,
+    write_files,
 )
-from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodShares
-from plugbay.node.runtimes.sandboxes import Network, SandboxSpec, no_handler, refuse_engine_only
+from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodFile, PodShares
+from plugbay.node.runtimes.oci.sysctls import check_sysctls, set_sysctls
+from plugbay.node.runtimes.sandboxes import Network, SandboxSpec, no_handler
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +66,9 @@ _HOST_KINDS: Final = {"hostPID": "pid", "hostIPC": IPC}
 class SandboxRecord(msgspec.Struct, frozen=True):
     """One file. ``ips`` is empty until the network is complete; ``netns`` for a pod on the host's network.
 
-    ``shared`` is the directory of what containers share besides; empty in records of an earlier plugbay, and without
-    root rights: then they share nothing more. ``host_kinds`` are the OCI's names of namespaces that are the host's.
+    ``shared`` is the directory of what containers share besides; empty in records of an earlier plugbay, whose
+    containers share nothing more. ``own_kinds`` and ``host_kinds`` are the OCI's names of namespaces that are the pod's
+    and the host's. ``files`` are those in the directory, each with the field of the pod that it cannot do without.
     """
 
     pod_uid: PodUid
@@ -75,7 +80,9 @@ class SandboxRecord(msgspec.Struct, frozen=True):
     ips: tuple[str, ...] = ()
     shared: str = ""
     hostname: str = ""
+    own_kinds: tuple[str, ...] = ()
     host_kinds: tuple[str, ...] = ()
+    files: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +91,22 @@ class SandboxPlaces:
     Attributes:
         records: holds the files.
         namespaces: holds the network namespaces.
-        shared: holds what else containers share; None where the node has no root rights, and they share nothing.
+        shared: holds what else containers share.
         cgroup_parent: begins the names of cgroups.
     """
 
     records: Path
     namespaces: Path
-    shared: Path | None
+    shared: Path
     cgroup_parent: str
+
+
+class Rights(Enum):
+    """What the node may do."""
+
+    ROOT = "root"
+    USER = "user"
+    """It cannot mount anything, so that nothing keeps namespaces: each container has its own."""
 
 
 class OciSandboxes:
@@ -101,6 +116,7 @@ class OciSandboxes:
         network: where pods are put that are not on the host's network, and taken off again.
         default: the network of pods that do not choose.
         has_handler: whether there is a handler for a runtime class.
+        host: files that pods begin with.
     """
 
     def __init__(
@@ -110,11 +126,15 @@ class OciSandboxes:
         *,
         default: Network,
         has_handler: Callable[[str], bool],
+        host: HostFiles,
+        rights: Rights = Rights.ROOT,
     ) -> None:
         self._places = places
         self._network = network
         self._default = default
         self._has_handler = has_handler
+        self._host = host
+        self._rights = rights
         self._boot_id = read_boot_id(_PROC)
 
     def shares_of(self, pod: PodUid) -> PodShares:
@@ -125,8 +145,7 @@ class OciSandboxes:
     async def run(self, spec: SandboxSpec) -> tuple[str, ...]:
         if not self._has_handler(spec.runtime_class):
             raise no_handler(spec.runtime_class)
-        refuse_engine_only(spec)
-        self._check_shared(spec)
+        self._check(spec)
         record = await asyncio.to_thread(self._read, self._path(spec.pod_uid))
         if record is not None:
             if await asyncio.to_thread(self._is_whole, record):
@@ -137,7 +156,9 @@ class OciSandboxes:
         record = self._new_record(spec)
         try:
             await asyncio.to_thread(self._write, record)
-            await asyncio.to_thread(_make_shared, record)
+            await asyncio.to_thread(self._make_shared, spec, record)
+        except SandboxFailed as error:
+            raise await self._given_up(record, str(error)) from error
         except (PlugbayError, OSError) as error:
             raise await self._given_up(record, f"cannot make the sandbox: {error}") from error
         return ()
@@ -188,39 +209,60 @@ class OciSandboxes:
         record = msgspec.structs.replace(self._new_record(spec), netns=str(netns), args=args, capabilities=capabilities)
         try:
             await asyncio.to_thread(self._write, record)
-            await asyncio.to_thread(_make_shared, record)
             await asyncio.to_thread(make_netns, netns, proc_root=_PROC)
+            await asyncio.to_thread(self._make_shared, spec, record)
             addresses = await self._network.add(_attachment(record))
             ips = tuple(str(each) for each in addresses.ips)
-            await asyncio.to_thread(self._complete, msgspec.structs.replace(record, ips=ips))
+            await asyncio.to_thread(self._complete, spec, msgspec.structs.replace(record, ips=ips))
+        except SandboxFailed as error:
+            raise await self._given_up(record, str(error)) from error
         except (PlugbayError, OSError) as error:
             raise await self._given_up(record, f'failed to setup network for sandbox "{name}": {error}') from error
         return ips
 
-    def _check_shared(self, spec: SandboxSpec) -> None:
-        """Refuse what cannot be shared.
+    def _check(self, spec: SandboxSpec) -> None:
+        """Refuse what cannot be.
 
         Raises:
             SandboxFailed: the pod asks for it.
         """
         if "shareProcessNamespace" in spec.shared:
             raise SandboxFailed("spec.shareProcessNamespace: the oci runtime gives each container a PID namespace")
-        if "hostPID" in spec.shared and self._places.shared is None:
+        if "hostPID" in spec.shared and self._rights is Rights.USER:
             raise SandboxFailed("spec.hostPID: a node without root rights gives each container a PID namespace")
+        own = [KINDS[name] for name in self._own_kinds(spec)]
+        if Network.HOST not in (spec.network, self._default):
+            own.append(NamespaceKind.NETWORK)
+        check_sysctls(spec.sysctls, own=own)
+
+    def _own_kinds(self, spec: SandboxSpec) -> tuple[str, ...]:
+        if self._rights is Rights.USER:
+            return ()
+        return tuple(name for name in KINDS if name not in _host_kinds(spec))
 
     def _new_record(self, spec: SandboxSpec) -> SandboxRecord:
         name = _cni_id(spec.pod_uid)
-        kinds = [kind for field, kind in _HOST_KINDS.items() if field in spec.shared]
-        if spec.network is Network.HOST:
-            kinds.append(UTS)
+        host_kinds = _host_kinds(spec)
         return SandboxRecord(
             spec.pod_uid,
             self._boot_id,
             name,
-            shared=str(self._places.shared / name) if self._places.shared is not None else "",
-            hostname=socket.gethostname() if UTS in kinds else hostname(spec.hostname or spec.pod),
-            host_kinds=tuple(kinds),
+            shared=str(self._places.shared / name),
+            hostname=socket.gethostname() if UTS in host_kinds else hostname(spec.hostname or spec.pod),
+            own_kinds=self._own_kinds(spec),
+            host_kinds=host_kinds,
         )
+
+    def _make_shared(self, spec: SandboxSpec, record: SandboxRecord) -> None:
+        """What does not need the pod's addresses; of a pod on the host's network that is all."""
+        directory = Path(record.shared)
+        make_shared(directory, kinds=record.own_kinds, hostname=record.hostname, proc_root=_PROC)
+        namespaces = {KINDS[name]: directory / name for name in record.own_kinds}
+        if record.netns:
+            namespaces[NamespaceKind.NETWORK] = Path(record.netns)
+        set_sysctls(spec.sysctls, namespaces=namespaces, proc_root=_PROC)
+        if not record.netns:
+            self._complete(spec, record)
 
     async def _given_up(self, record: SandboxRecord, problem: str) -> SandboxFailed:
         """What there is of it is removed; whatever stays is, before the next try."""
@@ -228,16 +270,18 @@ class OciSandboxes:
             await self.remove(record.pod_uid)
         return SandboxFailed(problem)
 
-    def _complete(self, record: SandboxRecord) -> None:
-        """The network is there: its addresses go into the pod's files, and the record says that it is whole."""
-        if record.shared:
-            write_hosts(Path(record.shared), ips=record.ips, hostname=record.hostname)
-        self._write(record)
+    def _complete(self, spec: SandboxSpec, record: SandboxRecord) -> None:
+        """Everything is there: the pod's files can tell of it, and the record says that it is whole."""
+        name = "" if UTS in record.host_kinds else record.hostname
+        texts = pod_files(spec, ips=record.ips, hostname=name, host=self._host)
+        write_files(Path(record.shared), texts)
+        wanted = wanted_files(spec)
+        self._write(msgspec.structs.replace(record, files={each: wanted.get(each, "") for each in texts}))
 
     def _is_whole(self, record: SandboxRecord) -> bool:
         if record.boot_id != self._boot_id:
             return False
-        if record.shared and not is_whole(Path(record.shared), host_kinds=record.host_kinds):
+        if record.shared and not is_whole(Path(record.shared), kinds=record.own_kinds):
             return False
         if not record.netns:
             return True
@@ -268,25 +312,20 @@ class OciSandboxes:
         return [record for record in map(self._read, paths) if record is not None]
 
 
-def _make_shared(record: SandboxRecord) -> None:
-    if record.shared:
-        directory = Path(record.shared)
-        make_shared(directory, host_kinds=record.host_kinds, hostname=record.hostname, proc_root=_PROC)
+def _host_kinds(spec: SandboxSpec) -> tuple[str, ...]:
+    kinds = tuple(kind for field, kind in _HOST_KINDS.items() if field in spec.shared)
+    return (*kinds, UTS) if spec.network is Network.HOST else kinds
 
 
 def _shares(record: SandboxRecord) -> PodShares:
+    directory = Path(record.shared)
     namespaces = dict.fromkeys(record.host_kinds, HOST)
+    namespaces |= {name: str(directory / name) for name in record.own_kinds}
     if record.netns:
         namespaces["network"] = record.netns
-    if not record.shared:
-        return PodShares(namespaces, hostname=record.hostname)
-    directory = Path(record.shared)
-    return PodShares(
-        namespaces | shared_namespaces(directory, host_kinds=record.host_kinds),
-        shm=_HOST_SHM if IPC in record.host_kinds else str(directory / SHM),
-        hostname=record.hostname,
-        files=shared_files(directory),
-    )
+    shm = _HOST_SHM if IPC in record.host_kinds else str(directory / SHM) if IPC in record.own_kinds else ""
+    files = (PodFile(Mount(f"/etc/{name}", str(directory / name)), field) for name, field in record.files.items())
+    return PodShares(namespaces, shm, record.hostname, tuple(files))
 
 
 def _attachment(record: SandboxRecord) -> Attachment:

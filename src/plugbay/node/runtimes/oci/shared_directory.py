@@ -1,7 +1,7 @@
 """The directory of one pod with what its containers share besides the network, as under a kubelet's pause container.
 
-``ipc`` and ``uts`` are namespaces, ``shm`` a file system in memory, ``hosts`` and ``hostname`` files for ``/etc``. No
-process keeps them: they last until they are removed, or the machine restarts.
+``ipc`` and ``uts`` are namespaces, ``shm`` a file system in memory, the rest files for ``/etc``. No process keeps them:
+they last until they are removed, or the machine restarts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,43 +17,38 @@ from typing import Final
 from plugbay.errors import NamespaceUnusable
 from plugbay.kernel.namespaces import NamespaceKind, is_namespace, make_namespace, remove_namespace
 from plugbay.kernel.tmpfs import mount_tmpfs, unmount_all
-from plugbay.model.edits import Mount
-from plugbay.node.runtimes.cri.config import hosts_text
 
 IPC: Final = "ipc"
 UTS: Final = "uts"
 SHM: Final = "shm"
 SHM_BYTES: Final = 64 * 2**20
 """What containerd gives a pod."""
-
-_KINDS: Final = {IPC: NamespaceKind.IPC, UTS: NamespaceKind.UTS}
-_HOSTS: Final = "hosts"
-_HOSTNAME: Final = "hostname"
+KINDS: Final[Mapping[str, NamespaceKind]] = {IPC: NamespaceKind.IPC, UTS: NamespaceKind.UTS}
 
 
-def make_shared(directory: Path, *, host_kinds: Collection[str], hostname: str, proc_root: Path) -> None:
-    """Make all of it but what is the host's. May wait for the kernel.
+def make_shared(directory: Path, *, kinds: Collection[str], hostname: str, proc_root: Path) -> None:
+    """Make the directory, and namespaces of ``kinds`` in it. May wait for the kernel.
 
     Raises:
         NamespaceUnusable, OSError: it cannot be made; `remove_shared` takes away what there is.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in _own(host_kinds):
+    for name in kinds:
         furnish = partial(socket.sethostname, hostname) if name == UTS else int
-        make_namespace(_KINDS[name], directory / name, proc_root=proc_root, furnish=furnish)
-    if IPC not in host_kinds:
+        make_namespace(KINDS[name], directory / name, proc_root=proc_root, furnish=furnish)
+    if IPC in kinds:
         mount_tmpfs(directory / SHM, mode=0o1777, size_bytes=SHM_BYTES)
-    if UTS not in host_kinds:
-        (directory / _HOSTNAME).write_text(f"{hostname}\n")
 
 
-def write_hosts(directory: Path, *, ips: Iterable[str], hostname: str) -> None:
-    """For a pod with addresses of its own.
+def write_files(directory: Path, texts: Mapping[str, str]) -> None:
+    """Write files that containers may read.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: one cannot be written.
     """
-    (directory / _HOSTS).write_text(hosts_text(ips, hostname))
+    for name, text in texts.items():
+        (directory / name).write_text(text)
+        (directory / name).chmod(0o644)
 
 
 def remove_shared(directory: Path) -> None:
@@ -64,32 +59,19 @@ def remove_shared(directory: Path) -> None:
     """
     if not directory.exists():
         return
-    for name, kind in _KINDS.items():
+    for name, kind in KINDS.items():
         remove_namespace(kind, directory / name)
     unmount_all(directory / SHM)
     shutil.rmtree(directory)
 
 
-def is_whole(directory: Path, *, host_kinds: Collection[str]) -> bool:
+def is_whole(directory: Path, *, kinds: Collection[str]) -> bool:
     """Whether everything is there that was made."""
     try:
-        return all(is_namespace(_KINDS[name], directory / name) for name in _own(host_kinds)) and (
-            IPC in host_kinds or os.path.ismount(directory / SHM)
+        return (
+            directory.is_dir()
+            and all(is_namespace(KINDS[name], directory / name) for name in kinds)
+            and (IPC not in kinds or os.path.ismount(directory / SHM))
         )
     except (OSError, NamespaceUnusable):
         return False
-
-
-def shared_namespaces(directory: Path, *, host_kinds: Collection[str]) -> dict[str, str]:
-    """Where those are that are the pod's own."""
-    return {name: str(directory / name) for name in _own(host_kinds)}
-
-
-def shared_files(directory: Path) -> tuple[Mount, ...]:
-    """What stands in ``/etc`` of the pod's containers. Looks at the disk."""
-    names = (_HOSTS, _HOSTNAME)
-    return tuple(Mount(f"/etc/{name}", str(directory / name)) for name in names if (directory / name).exists())
-
-
-def _own(host_kinds: Collection[str]) -> Iterator[str]:
-    return (name for name in _KINDS if name not in host_kinds)

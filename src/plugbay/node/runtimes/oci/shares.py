@@ -13,6 +13,18 @@ HOST: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
+class PodFile:
+    """A file of the pod's own in place of that of the root file system; left out where there is no place for it.
+
+    Attributes:
+        wanted_by: the field of the pod that cannot do without it; empty if none.
+    """
+
+    mount: Mount
+    wanted_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PodShares:
     """
     Attributes:
@@ -20,13 +32,12 @@ class PodShares:
             own, but for the network, which is the host's.
         shm: what ``/dev/shm`` shows; empty is memory of the container's own.
         hostname: empty where the pod's name has to do.
-        files: the pod's own in place of those of the root file system, where that has them.
     """
 
     namespaces: Mapping[str, str] = field(default_factory=dict)
     shm: str = ""
     hostname: str = ""
-    files: tuple[Mount, ...] = ()
+    files: tuple[PodFile, ...] = ()
 
 
 UNSHARED: Final = PodShares()

@@ -12,8 +12,9 @@ from typing import Final
 
 from plugbay.cdi.inject import OciSpec
 from plugbay.model.edits import Mount
-from plugbay.model.security import Security
+from plugbay.model.security import Seccomp, Security
 from plugbay.node.runtimes.oci.devices import FoundDevice
+from plugbay.node.runtimes.oci.seccomp import default_profile
 from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodShares
 from plugbay.node.runtimes.port import ContainerSpec
 
@@ -26,6 +27,7 @@ _DEFAULT_CAPABILITIES: Final = (
 )
 """What containerd gives a container that asks for nothing."""
 _ALL: Final = "ALL"
+_PREFIX: Final = "CAP_"
 
 _MASKED: Final = (
     *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
@@ -51,6 +53,7 @@ class Surroundings:
         shares: what it has together with others.
         cgroup: path below every cgroup hierarchy; None to leave the container where the engine is.
         capabilities: all that the engine itself can give, for ``ALL`` and for the privileged.
+        machine: as ``uname -m`` says it.
     """
 
     rootfs: str
@@ -58,6 +61,7 @@ class Surroundings:
     shares: PodShares = UNSHARED
     cgroup: str | None = None
     capabilities: Sequence[str] = ()
+    machine: str = ""
 
 
 def oci_spec(
@@ -81,6 +85,10 @@ def oci_spec(
         linux |= {"maskedPaths": list(_MASKED), "readonlyPaths": list(_READ_ONLY)}
     if around.cgroup is not None:
         linux["cgroupsPath"] = around.cgroup
+    capabilities = _capabilities(security, around.capabilities)
+    if security.seccomp is Seccomp.RUNTIME_DEFAULT and not security.privileged:
+        held = [each.removeprefix(_PREFIX) for each in capabilities["bounding"]]
+        linux["seccomp"] = default_profile(held, machine=around.machine)
     own_name = {} if "uts" in around.shares.namespaces else {"hostname": host_name(spec, around.shares)}
     return {
         "ociVersion": OCI_VERSION,
@@ -90,7 +98,7 @@ def oci_spec(
             "args": list(spec.argv),
             "env": [f"{name}={value}" for name, value in env.items()],
             "cwd": spec.working_dir or "/",
-            "capabilities": _capabilities(security, around.capabilities),
+            "capabilities": capabilities,
             "noNewPrivileges": security.forbids_escalation,
         },
         "root": {"path": around.rootfs, "readonly": True},
@@ -124,7 +132,7 @@ def _capabilities(security: Security, available: Sequence[str]) -> OciSpec:
         added = [each for each in security.added_capabilities if each != _ALL]
         kept = [each for each in start if each not in security.dropped_capabilities or each in added]
         names = tuple(dict.fromkeys((*kept, *added)))
-    given = [f"CAP_{name}" for name in names]
+    given = [f"{_PREFIX}{name}" for name in names]
     # A user other than root has none of them in effect, as with every engine.
     held = given if not security.run_as_user else []
     return {"bounding": given, "effective": held, "permitted": held}
@@ -179,7 +187,7 @@ def _mounts(spec: ContainerSpec, around: Surroundings) -> list[OciSpec]:
         _own("/tmp", "tmpfs", "nosuid", "nodev", "mode=1777"),
     ]
     placed = {posixpath.normpath(each["destination"]): each for each in (*around.root_mounts, *own)}
-    for mount in (*around.shares.files, *spec.edits.mounts, *spec.mounts):
+    for mount in (*(each.mount for each in around.shares.files), *spec.edits.mounts, *spec.mounts):
         placed[posixpath.normpath(mount.container_path)] = _bind(mount)
     return sorted(placed.values(), key=lambda each: posixpath.normpath(each["destination"]).count("/"))
 

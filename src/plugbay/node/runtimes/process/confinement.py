@@ -25,6 +25,7 @@ class Launch:
         files: content of files, by their path in the directory; directories are made as needed.
         links: symbolic links, by their path in the directory.
         directories: those that would not be made otherwise.
+        open_files: empty files that everybody may write, by their path in the directory.
     """
 
     argv: tuple[str, ...]
@@ -33,6 +34,20 @@ class Launch:
     files: Mapping[str, bytes] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
     directories: tuple[str, ...] = ()
+    open_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is known of an end besides the exit code.
+
+    Attributes:
+        reason: empty where the exit code tells.
+        message: the container's own last words.
+    """
+
+    reason: str = ""
+    message: str = ""
 
 
 class Confinement(Protocol):
@@ -74,8 +89,8 @@ class Confinement(Protocol):
         """Have nothing left running of an instance whose wrapper has ended, in whatever way."""
         ...
 
-    def end_reason(self, directory: Path) -> str:
-        """Why an instance ended that was cleared, where its exit code does not tell; else empty. Reads a file."""
+    def ending(self, instance: Instance, directory: Path) -> Ending:
+        """Of an instance that has ended and was cleared. Reads files."""
         ...
 
 
@@ -117,5 +132,5 @@ class Unconfined:
     async def clear(self, instance: Instance, directory: Path) -> None:
         """What was left of the session was killed with it."""
 
-    def end_reason(self, directory: Path) -> str:
-        return ""
+    def ending(self, instance: Instance, directory: Path) -> Ending:
+        return Ending()

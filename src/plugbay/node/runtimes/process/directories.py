@@ -150,6 +150,9 @@ def _furnish(making: Path, launch: Launch) -> None:
     for name, content in launch.files.items():
         (making / name).parent.mkdir(parents=True, exist_ok=True)
         (making / name).write_bytes(content)
+    for name in launch.open_files:
+        (making / name).touch()
+        (making / name).chmod(0o666)
     for name, target in launch.links.items():
         (making / name).parent.mkdir(parents=True, exist_ok=True)
         (making / name).symlink_to(target)

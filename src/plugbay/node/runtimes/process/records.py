@@ -80,11 +80,14 @@ class Instance:
         )
         return self._state(RunState.LOST, reason="ContainerStatusUnknown", message=message)
 
-    def exited(self, ended: ExitRecord, *, reason: str = "", start_failure: str = "") -> ContainerState:
+    def exited(
+        self, ended: ExitRecord, *, start_failure: str = "", reason: str = "", message: str = ""
+    ) -> ContainerState:
         """
         Args:
-            reason: empty where the exit code tells.
             start_failure: why its command never ran.
+            reason: empty where the exit code tells.
+            message: its own last words.
         """
         reason = "StartError" if start_failure else reason or ("Completed" if ended.exit_code == 0 else "Error")
         return self._state(
@@ -92,7 +95,7 @@ class Instance:
             finished_at=_time(ended.finished_at),
             exit_code=START_FAILED if start_failure else ended.exit_code,
             reason=reason,
-            message=start_failure,
+            message=start_failure or message,
         )
 
     def _state(

@@ -29,8 +29,8 @@ from plugbay.node.runtimes.port import (
     ContainerState,
     ExecExit,
     ExecOutput,
-    Notice,
     ExecStream,
+    Notice,
 )
 from plugbay.node.runtimes.process.commands import Command, run_command
 from plugbay.node.runtimes.process.confinement import Confinement, Unconfined
@@ -249,8 +249,8 @@ class ProcessRuntime:
         if instance.exit is not None:
             await self._confinement.clear(instance, directory)
             failure = await asyncio.to_thread(self._confinement.start_failure, instance, directory)
-            reason = await asyncio.to_thread(self._confinement.end_reason, directory)
-            return instance.exited(instance.exit, reason=reason, start_failure=failure)
+            ending = await asyncio.to_thread(self._confinement.ending, instance, directory)
+            return instance.exited(instance.exit, start_failure=failure, reason=ending.reason, message=ending.message)
         if instance.process is not None and instance.process.boot_id == self._boot_id:
             guests = await asyncio.to_thread(self._directories.guests, instance.id)
             for leader in (instance.process.process, *guests):

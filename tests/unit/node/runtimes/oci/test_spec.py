@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plugbay.model.edits import ContainerEdits, Mount
 from plugbay.model.ids import ContainerName, PodUid
-from plugbay.model.security import Security
+from plugbay.model.security import Seccomp, Security
 from plugbay.node.runtimes.oci.devices import FoundDevice
 from plugbay.node.runtimes.oci.handlers import Handler, handler_of
 from plugbay.node.runtimes.oci.shares import PodShares
@@ -53,6 +53,42 @@ def test_privileged_container_gets_all_there_is_to_give() -> None:
     assert config["linux"]["resources"]["devices"] == [{"allow": True, "access": "rwm"}]
     assert "maskedPaths" not in config["linux"]
     assert "rw" in next(each for each in config["mounts"] if each["destination"] == "/sys")["options"]
+
+
+def refused(security: Security) -> set[str]:
+    filters = made(replace(SPEC, security=security))["linux"].get("seccomp", {"syscalls": []})
+    return {name for rule in filters["syscalls"] for name in rule["names"]}
+
+
+def test_default_profile_allows_what_a_capability_is_for() -> None:
+    usual = Security(seccomp=Seccomp.RUNTIME_DEFAULT)
+    assert refused(usual) >= {"mount", "reboot", "init_module", "clone", "clone3", "keyctl"}
+    assert refused(replace(usual, added_capabilities=("SYS_ADMIN",))) == refused(usual) - {
+        *(
+            "bpf",
+            "fanotify_init",
+            "fsconfig",
+            "fsmount",
+            "fsopen",
+            "fspick",
+            "lookup_dcookie",
+            "mount",
+            "clone",
+            "clone3",
+        ),
+        *("mount_setattr", "move_mount", "open_tree", "perf_event_open", "pivot_root", "quotactl", "quotactl_fd"),
+        *("setdomainname", "sethostname", "setns", "swapoff", "swapon", "umount", "umount2", "unshare"),
+    }
+    for unconfined in (Security(), Security(seccomp=Seccomp.UNCONFINED), replace(usual, privileged=True)):
+        assert refused(unconfined) == set()
+
+
+def test_whoever_makes_a_namespace_of_any_kind_is_refused() -> None:
+    rules = made(replace(SPEC, security=Security(seccomp=Seccomp.RUNTIME_DEFAULT)))["linux"]["seccomp"]["syscalls"]
+    flags = [rule["args"][0]["value"] for rule in rules if rule["names"] == ["clone"]]
+    mount, cgroup, uts, ipc, user, pid, net = 1 << 17, *(1 << place for place in range(25, 31))
+    assert flags == [mount, cgroup, uts, ipc, user, pid, net]
+    assert {rule["args"][0]["op"] for rule in rules if rule["names"] == ["clone"]} == {"SCMP_CMP_MASKED_EQ"}
 
 
 @pytest.mark.parametrize(
