@@ -32,7 +32,7 @@ class Plugbay:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._argv = (sys.executable, "-m", "plugbay", "--root", str(root))
+        self._argv: tuple[str, ...] = (sys.executable, "-m", "plugbay", "--root", str(root))
 
     async def __call__(self, *argv: str, given: str = "") -> Done:
         """Run a command to its end."""

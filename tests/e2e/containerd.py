@@ -1,10 +1,15 @@
-"""A containerd of the tests' own, in namespaces of its own: networks and mounts vanish with them."""
+"""A containerd of the tests' own, in namespaces of its own: networks and mounts vanish with them.
+
+It is the one that the environment variable ``PLUGBAY_E2E_CONTAINERD`` names, else the installed one; programs that
+belong to it, such as its shim, lie in the same directory.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -25,15 +30,17 @@ READY_S: Final = 30
 SUBNET: Final = "10.214.98.0/24"
 SUBNET_6: Final = "fd00:10:214:98::/64"
 
-_TOOLS: Final = ("containerd", "ctr", "runc", "unshare", "nsenter", "ip")
+BINARY: Final = os.environ.get("PLUGBAY_E2E_CONTAINERD") or "containerd"
+
+_TOOLS: Final = (BINARY, "ctr", "runc", "unshare", "nsenter", "ip")
 _PLUGINS: Final = ("bridge", "host-local", "portmap", "bandwidth", "loopback")
 _CONFIG: Final = """
-version = 2
 root = "{base}/root"
 state = "{base}/state"
 disabled_plugins = [
   "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
   "io.containerd.snapshotter.v1.zfs", "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing",
+  "io.containerd.nri.v1.nri",
 ]
 [grpc]
   address = "{base}/containerd.sock"
@@ -41,6 +48,10 @@ disabled_plugins = [
   address = "{base}/containerd.sock.ttrpc"
 [plugins."io.containerd.internal.v1.opt"]
   path = "{base}/opt"
+"""
+_VERSION_1: Final = """
+version = 2
+{general}
 [plugins."io.containerd.grpc.v1.cri"]
   restrict_oom_score_adj = true
   sandbox_image = "{pause}"
@@ -51,6 +62,7 @@ disabled_plugins = [
   netns_mounts_under_state_dir = true
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
+{cdi}
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{cni}"
     conf_dir = "{base}/cni"
@@ -64,6 +76,37 @@ disabled_plugins = [
         BinaryName = "{runc}"
         Root = "{base}/runc"
         SystemdCgroup = false
+"""
+_VERSION_2: Final = """
+version = 3
+{general}
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = "{pause}"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  enable_selinux = false
+  disable_hugetlb_controller = true
+  tolerate_missing_hugetlb_controller = true
+  netns_mounts_under_state_dir = true
+  cdi_spec_dirs = ["{base}/cdi"]
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["{cni}"]
+    conf_dir = "{base}/cni"
+    max_conf_num = 1
+  [plugins."io.containerd.cri.v1.runtime".containerd]
+    default_runtime_name = "runc"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+        BinaryName = "{runc}"
+        Root = "{base}/runc"
+        SystemdCgroup = false
+[plugins."io.containerd.grpc.v1.cri"]
+  stream_server_address = "127.0.0.1"
+  stream_server_port = "0"
 """
 # What the daemon and the plugins keep in fixed places lies in memory and is gone with the namespace.
 _SETTLE: Final = (
@@ -86,19 +129,35 @@ def why_not() -> str:
     return f"needs namespaces: {tried.stderr.strip()}" if tried.returncode else ""
 
 
+@cache
+def version() -> tuple[int, int]:
+    """Of the daemon, which is there."""
+    told = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r" v?(\d+)\.(\d+)\.", told)
+    assert found is not None, told
+    return int(found[1]), int(found[2])
+
+
+def knows_cdi() -> bool:
+    return version() >= (1, 7)
+
+
 class Containerd:
     """A daemon that can be killed and started again; see `containerd`."""
 
     def __init__(self, base: Path, holder: int) -> None:
         self.base = base
         self.socket = base / "containerd.sock"
-        self._enter = ("nsenter", "--target", str(holder), "--net", "--mount")
+        self.network = ("nsenter", "--target", str(holder), "--net")
+        """Before a command line: runs it where the daemon listens on loopback."""
+        self._enter = (*self.network, "--mount")
         self._pid = 0
 
     def start(self) -> None:
         """Returns when it answers."""
         # Not our child: who looks for children that a test has left must not find it.
-        command = f"containerd --config {self.base}/config.toml >>{self.base}/log 2>&1 </dev/null & echo $!"
+        path = f"PATH={Path(BINARY).parent}:$PATH " if "/" in BINARY else ""
+        command = f"{path}{BINARY} --config {self.base}/config.toml >>{self.base}/log 2>&1 </dev/null & echo $!"
         self._pid = int(self.run("sh", "-c", command))
         asyncio.run(_until_ready(self.socket))
 
@@ -128,6 +187,13 @@ class Containerd:
 
     def until_no_more_than(self, count: int) -> None:
         self._until(lambda there: there <= count)
+
+    def until_alone(self, container: str) -> None:
+        """Returns when the container runs nothing but its first process."""
+        deadline = time.monotonic() + READY_S
+        while len(there := self.ctr("tasks", "ps", container).splitlines()[1:]) > 1:
+            assert time.monotonic() < deadline, there
+            time.sleep(0.02)
 
     def _until(self, holds: Callable[[int], bool]) -> None:
         deadline = time.monotonic() + READY_S
@@ -161,8 +227,10 @@ def containerd(base: Path) -> Iterator[Containerd]:
 
 
 def _write_settings(base: Path) -> None:
-    config = _CONFIG.format(base=base, pause=PAUSE, cni=CNI, runc=shutil.which("runc"))
-    (base / "config.toml").write_text(config)
+    places = {"base": base, "pause": PAUSE, "cni": CNI, "runc": shutil.which("runc")}
+    cdi = f'  enable_cdi = true\n  cdi_spec_dirs = ["{base}/cdi"]' if knows_cdi() else ""
+    layout = _VERSION_2 if version() >= (2, 0) else _VERSION_1
+    (base / "config.toml").write_text(layout.format(general=_CONFIG.format(**places), cdi=cdi, **places))
     bridge: dict[str, Any] = {
         "type": "bridge",
         "bridge": "e2e0",

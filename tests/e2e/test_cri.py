@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 
 from plugbay.kernel.cgroups import hierarchies
 from tests.contract.conftest import Plugbay
+from tests.contract.test_cli_exec import SHELL, terminal
 from tests.e2e.containerd import Containerd
 from tests.e2e.images import BUSYBOX, ECHO
 
@@ -56,6 +58,20 @@ mknod /tmp/kvm c 10 232 && ((exec 3<>/tmp/kvm) 2>/dev/null || echo refused)
 touch /gopher/new 2>/dev/null || echo read-only
 cat /gopher/word
 """
+SURROUNDED: Final = """
+hostname
+cat /etc/resolv.conf
+tail -n1 /etc/hosts
+echo $(id -u) $(id -G)
+stat -c %g /v
+touch /new 2>/dev/null || echo read-only
+cat /proc/sys/net/ipv4/ip_unprivileged_port_start
+grep -h Seccomp: /proc/self/status
+grep -h NoNewPrivs: /proc/self/status
+grep -h CapBnd: /proc/self/status
+test $$ != 1 && echo not first
+echo farewell > /dev/termination-log
+"""
 SERVE: Final = "while true; do echo tcp | nc -l -p 8080; done"
 ASK: Final = """
 import socket, sys
@@ -83,6 +99,12 @@ class Node(Plugbay):
     def __init__(self, root: Path, engine: Containerd) -> None:
         super().__init__(root)
         self.engine = engine
+
+    def inside(self) -> Node:
+        """The same on the engine's own network, where its streams can be reached."""
+        made = Node(self.root, self.engine)
+        made._argv = (*self.engine.network, *self._argv)
+        return made
 
     @asynccontextmanager
     async def up(self, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
@@ -223,9 +245,55 @@ async def test_exec_logs_and_stop(node: Node) -> None:
             assert done.code == 126
             assert "executable file not found" in done.err
             done = await node("pod", "exec", "-i", "talks", "--", "cat", given="x")
-            assert (done.code, "a command gets no input" in done.err) == (126, True)
+            assert (done.code, "cannot be reached" in done.err) == (126, True), done
+            assert "it listens on loopback, which only who is in the engine's network namespace can reach" in done.err
             await node("pod", "delete", "talks")
             await node.line_with(log, "bye")
+
+
+async def test_commands_have_input_and_terminals(node: Node) -> None:
+    inside = node.inside()
+    async with inside.up():
+        await node.apply(pod("talks", "sleep 1000"))
+        await node.wait("talks", "condition=Ready")
+        text = "".join(f"line {number}\n" for number in range(50_000))
+        assert await node("pod", "exec", "-i", "talks", "--", "cat", given=text) == (0, text, "")
+        done = await node("pod", "exec", "-i", "talks", "--", "sh", "-c", "wc -c; echo blue >&2; exit 4", given="abc")
+        assert done == (4, "3\n", "blue\ncommand terminated with exit code 4\n")
+        assert (await node("pod", "exec", "-i", "talks", "--", "true", given="x" * 1_000_000)).code == 0
+        done = await node("pod", "exec", "-i", "talks", "--", "nope")
+        assert (done.code, "executable file not found" in done.err) == (126, True)
+        with terminal() as tty:
+            streams = {"stdin": tty.slave, "stdout": tty.slave, "stderr": tty.slave}
+            argv = ("pod", "exec", "-it", "talks", "--", "sh", "-c", SHELL)
+            async with asyncio.timeout(30), node.start(*argv, **streams) as process:
+                await tty.shows("size 24 80")
+                termios.tcsetwinsize(tty.master, (50, 132))
+                process.send_signal(signal.SIGWINCH)
+                await tty.shows("size 50 132")
+                tty.type(b"\x03")
+                await tty.shows("interrupted")
+                assert await process.wait() == 3
+
+
+async def test_a_command_whose_client_is_gone_ends(node: Node) -> None:
+    """What reads its input sees the end of it; what has a terminal is interrupted."""
+    inside = node.inside()
+    async with inside.up():
+        await node.apply(pod("talks", "sleep 1000"))
+        await node.wait("talks", "condition=Ready")
+        async with node.start("pod", "exec", "-i", "talks", "--", "cat", stdin=asyncio.subprocess.PIPE) as reads:
+            assert reads.stdin is not None
+            reads.stdin.write(b"x\n")
+            await node.line_with(reads, "x")
+            reads.kill()
+        with terminal() as tty:
+            streams = {"stdin": tty.slave, "stdout": tty.slave, "stderr": tty.slave}
+            async with node.start("pod", "exec", "-it", "talks", "--", "sh", "-c", SHELL, **streams) as shell:
+                async with asyncio.timeout(30):
+                    await tty.shows("size 24 80")
+                shell.kill()
+        await asyncio.to_thread(node.engine.until_alone, _id(await node.pod("talks")))
 
 
 async def test_images_say_what_runs_or_why_nothing_does(node: Node) -> None:
@@ -384,7 +452,99 @@ async def test_a_pod_whose_sandbox_died_runs_in_a_new_one(node: Node) -> None:
         os.kill(_pid(node, before), signal.SIGKILL)
         await node.wait("stays", "jsonpath={.status.containerStatuses[0].restartCount}=1")
         await node.wait("stays", "condition=Ready")
-        assert (await node("pod", "exec", "stays", "--", "ip", "address", "show", "eth0")).code == 0
+        shown = await node("pod", "exec", "stays", "--", "ip", "address", "show", "eth0")
+        after = await node.pod("stays")
+        assert after["status"]["podIP"] != before["status"]["podIP"]
+        assert f"inet {after['status']['podIP']}/" in shown.out
+        assert (
+            f"{after['status']['podIP']}\tstays\n"
+            in (await node("pod", "exec", "stays", "--", "cat", "/etc/hosts")).out
+        )
+
+
+async def test_surroundings_are_those_the_pod_asks_for(node: Node) -> None:
+    spec = {
+        "hostname": "front",
+        "dnsPolicy": "None",
+        "dnsConfig": {
+            "nameservers": ["10.9.8.7"],
+            "searches": ["a.example"],
+            "options": [{"name": "ndots", "value": "3"}],
+        },
+        "hostAliases": [{"ip": "10.9.8.6", "hostnames": ["six", "six.example"]}],
+        "shareProcessNamespace": True,
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "securityContext": {
+            "runAsUser": 1000,
+            "runAsGroup": 1001,
+            "fsGroup": 2000,
+            "supplementalGroups": [3000],
+            "seccompProfile": {"type": "RuntimeDefault"},
+            "sysctls": [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "80"}],
+        },
+    }
+    own: dict[str, Any] = {
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+        "securityContext": {
+            "readOnlyRootFilesystem": True,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    async with node.up():
+        await node.apply(pod("asks", SURROUNDED, restart="Never", spec=spec, **own))
+        end = await node.ended("asks", "Succeeded")
+        assert (await node.log("asks")).splitlines() == [
+            "front",
+            "search a.example",
+            "nameserver 10.9.8.7",
+            "options ndots:3",
+            "10.9.8.6\tsix\tsix.example",
+            "1000 1001 2000 3000",
+            "2000",
+            "read-only",
+            "80",
+            "Seccomp:\t2",
+            "NoNewPrivs:\t1",
+            "CapBnd:\t0000000000000000",
+            "not first",
+        ]
+        assert end["message"] == "farewell\n"
+
+
+async def test_a_failed_container_is_explained_by_its_log(node: Node) -> None:
+    async with node.up():
+        await node.apply(
+            pod("fails", "echo because; exit 3", restart="Never", terminationMessagePolicy="FallbackToLogsOnError")
+        )
+        end = await node.ended("fails", "Failed")
+        assert (end["exitCode"], end["message"]) == (3, "because\n")
+
+
+async def test_events_tell_the_life_of_a_pod(node: Node) -> None:
+    async with node.up():
+        await node.apply(
+            pod("lives", "sleep 1000"),
+            pod("crashes", "exit 1"),
+            pod("root", "true", securityContext={"runAsNonRoot": True}),
+            pod("unreached", image="127.0.0.1:1/none:1"),
+        )
+        waiting = "jsonpath={.status.containerStatuses[0].state.waiting.reason}="
+        await node.wait("lives", "condition=Ready")
+        await node.wait("crashes", waiting + "CrashLoopBackOff")
+        await node.wait("root", waiting + "CreateContainerConfigError")
+        await node.wait("unreached", waiting + "ImagePullBackOff")
+        await node("pod", "delete", "lives")
+        told = json.loads((await node("events", "-o", "json")).out)["items"]
+        reasons: dict[str, list[str]] = {name: [] for name in ("lives", "crashes", "root", "unreached")}
+        for event in told:
+            reasons[event["involvedObject"]["name"]].append(event["reason"])
+        assert [each for each in reasons["lives"] if each != "Scheduled"] == ["Pulled", "Created", "Started", "Killing"]
+        assert {"Pulled", "Created", "Started", "BackOff"} <= set(reasons["crashes"])
+        assert {"Pulled", "Failed"} <= set(reasons["root"])
+        assert {"Pulling", "Failed", "BackOff"} <= set(reasons["unreached"])
+        messages = {event["message"] for event in told}
+        assert {"Error: ErrImagePull", "Error: ImagePullBackOff", 'Pulling image "127.0.0.1:1/none:1"'} <= messages
 
 
 async def test_what_a_forgotten_pod_left_is_removed_and_nobody_else_is_touched(
@@ -412,7 +572,12 @@ async def until_event(node: Node, reason: str, text: str) -> None:
 
 def _pid(node: Node, found: dict[str, Any]) -> int:
     """Of a pod's only container."""
-    return _pids(node)[container(found)["containerID"].partition("://")[2]]
+    return _pids(node)[_id(found)]
+
+
+def _id(found: dict[str, Any]) -> str:
+    """Of a pod's only container, as the engine knows it."""
+    return str(container(found)["containerID"]).partition("://")[2]
 
 
 def _pids(node: Node) -> dict[str, int]:
