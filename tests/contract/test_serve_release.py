@@ -1,14 +1,24 @@
-"""``plugbay serve --release --release-interval --state-directory``."""
+"""``plugbay serve --release --release-interval --state-directory``, and what ``/status`` tells of it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from plugbay.kernel.watch import watch_paths
+from plugbay.manager.podresources import serve_pod_resources
+from plugbay.manager.view import RETRY_S
+from plugbay.ops.http_client import UnixHttpClient
+from tests.contract.bench_manager import Bench, bench, pod
+from tests.contract.bench_release import ON
 from tests.contract.conftest import DEADLINE_S, Plugbay
+from tests.contract.test_release_stock import OTHERS, Pods
 
 PLUGIN = """
 from plugbay import Device, DevicePlugin, ReleasePolicy
@@ -21,7 +31,7 @@ class Cleaner(DevicePlugin):
         return [Device("a")]
 
     def release(self, assignment):
-        print("released", *assignment.units, flush=True)
+        print("released", *assignment.units, assignment.origin.value, flush=True)
 
 gophers = Cleaner()
 """
@@ -88,3 +98,121 @@ async def test_directory_that_cannot_be_one_is_said_once(plugbay: Plugbay, clean
         async with asyncio.timeout(DEADLINE_S):
             assert b"cannot keep" not in await serving.stderr.read()
             assert await serving.wait() == 0
+
+
+# --- with a manager -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Served:
+    """The command, as it serves the cleaner to a manager."""
+
+    manager: Bench
+    process: asyncio.subprocess.Process
+    pages: UnixHttpClient
+
+    async def release(self) -> dict[str, Any]:
+        """What ``/status`` says of releases."""
+        answer = await asyncio.to_thread(self.pages.request, "GET", "/status")
+        [resource] = cast("dict[str, Any]", answer.json())["resources"]
+        return cast("dict[str, Any]", resource["release"])
+
+    async def release_once(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        async with asyncio.timeout(DEADLINE_S):
+            while not wanted(found := await self.release()):  # noqa: ASYNC110  # as an operator looks, whom nobody tells
+                await asyncio.sleep(0.02)
+        return found
+
+    async def said(self) -> str:
+        """Its next line of output."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(DEADLINE_S):
+            return (await self.process.stdout.readline()).decode().strip()
+
+    async def output(self) -> str:
+        """All that it has still to say."""
+        self.process.terminate()
+        async with asyncio.timeout(DEADLINE_S):
+            return (await self.process.communicate())[0].decode()
+
+
+@asynccontextmanager
+async def serving(plugbay: Plugbay, cleaner: Path, *options: str, **settings: Any) -> AsyncIterator[Served]:
+    pages = plugbay.root / "pages.sock"
+    metrics = ("--metrics", f"unix:{pages}")
+    async with (
+        bench(plugbay.root, **settings) as b,
+        serve_pod_resources(
+            b.paths.pod_resources_socket, b.manager.pod_resources(), Pods(OTHERS, pod("p")), clock=b.clock
+        ),
+        plugbay.start("serve", str(cleaner), *metrics, *options, stderr=asyncio.subprocess.DEVNULL) as process,
+    ):
+        await b.counts(1, 1)
+        yield Served(b, process, UnixHttpClient(pages, timeout_s=DEADLINE_S))
+
+
+async def test_status_from_allocate_to_release(plugbay: Plugbay, cleaner: Path) -> None:
+    async with serving(plugbay, cleaner, "--release-interval", "100ms") as served:
+        before = await served.release()
+        journal = plugbay.root / "device-plugins" / ".plugbay" / "example.com_gopher.journal"
+        assert before == {
+            "source": "auto",
+            "synthesised": True,
+            "policy": "strict",
+            "intervalSeconds": 0.1,
+            "journal": str(journal),
+            "isOurs": True,
+            "lastReading": None,
+            "podResources": "",
+            "open": [],
+        }
+        await served.manager.admit(pod("p"))
+        named = await served.release_once(lambda said: bool(said["open"] and said["open"][0]["owners"]))
+        assert named["lastReading"]["problem"] == ""
+        assert named["lastReading"]["time"].endswith("Z")
+        [use] = named["open"]
+        assert use["deviceIDs"] == ["a"]
+        assert (use["phase"], use["waitsFor"]) == ("open", "its pod to end")
+        owner = {"namespace": "default", "pod": "p", "container": "app", "uid": "p"}
+        assert use["owners"] == [owner]
+        served.manager.paths.checkpoint.unlink()
+        served.manager.paths.checkpoint.mkdir()  # nothing can be put in its place
+        waiting = await served.release_once(lambda said: bool(said["lastReading"]["problem"]))
+        assert waiting["open"][0]["waitsFor"].startswith("a checkpoint of the kubelet: ")
+        served.manager.paths.checkpoint.rmdir()
+        await served.manager.clock.sleep_through(RETRY_S)
+        await served.manager.release("p")
+        assert await served.said() == "released a synthesised"
+        await served.release_once(lambda said: said["open"] == [])
+
+
+@pytest.mark.parametrize(
+    ("source", "origin"),
+    [("auto", "kubelet"), ("kubelet", "kubelet"), ("synthesised", "synthesised")],
+)
+async def test_source_decides_who_says_that_a_use_is_over(
+    plugbay: Plugbay, cleaner: Path, source: str, origin: str
+) -> None:
+    """With a manager that would call."""
+    options = ("--release", source, "--release-interval", "100ms")
+    async with serving(plugbay, cleaner, *options, gates=ON) as served:
+        status = await served.release()
+        assert (status["source"], status["synthesised"]) == (source, origin == "synthesised")
+        await served.manager.admit(pod("p"))
+        if origin == "synthesised":
+            await served.release_once(lambda said: said["open"][0]["waitsFor"] == "its pod to end")
+        else:
+            assert (await served.release())["open"][0]["waitsFor"] == "the kubelet to call Deallocate"
+        await served.manager.release("p")
+        assert await served.said() == f"released a {origin}"
+
+
+@pytest.mark.parametrize("source", ["kubelet", "off"])
+async def test_kubelet_that_never_calls_hears_no_guess(plugbay: Plugbay, tmp_path: Path, source: str) -> None:
+    """A plugin that does not insist is given its device as it is."""
+    (tmp_path / "lazy.py").write_text(PLUGIN.format(policy="LAZY"))
+    async with serving(plugbay, tmp_path / "lazy.py", "--release", source, "--release-interval", "100ms") as served:
+        for uid in ("p", "q"):
+            await served.manager.admit(pod(uid))
+            await served.manager.release(uid)
+        assert await served.output() == ""
