@@ -151,12 +151,24 @@ async def test_refusals_are_one_sentence_and_exit_code_1(plugbay: Plugbay) -> No
 
 
 async def test_the_node_is_listed_and_described(plugbay: Plugbay) -> None:
-    async with plugbay.node_up():
+    manifests = plugbay.root / "manifests"
+    manifests.mkdir()
+    (manifests / "bad.yaml").write_text("kind: Nothing")
+    async with plugbay.node_up("--manifests", str(manifests)):
         assert (await plugbay("node", "get")).rows[0][:2] == ["n1", "Ready"]
         assert json.loads((await plugbay("node", "get", "-o", "json")).out)["items"][0]["metadata"]["name"] == "n1"
         page = (await plugbay("node", "describe")).out
         assert page.startswith("Name:               n1\n")
         assert "\nCapacity:\n" in page
+        async with plugbay.start("events", "-w") as events:
+            told = await plugbay.line_with(events, "Node/n1")
+        assert "bad.yaml" in told
+        page = (await plugbay("node", "describe")).out
+        _, _, shown = page.partition("\nEvents:\n")
+        [event] = [line.split() for line in shown.splitlines() if "bad.yaml" in line]
+        assert event[0] == "Warning"
+        assert event[1] in told.split()
+        assert " ".join(event[4:]) in " ".join(told.split())
 
 
 async def test_devices_are_shown_with_their_holder(plugbay: Plugbay) -> None:

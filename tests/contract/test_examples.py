@@ -125,6 +125,38 @@ async def test_example_prestop(plugbay: Plugbay) -> None:
             await plugbay.line_with(follow, "finished what I was at")
 
 
+async def test_example_poststart(plugbay: Plugbay) -> None:
+    async with example(plugbay):
+        await apply(plugbay, "poststart", until=READY, pod="poststart")
+        async with plugbay.start("pod", "logs", "-f", "poststart") as follow:
+            assert await plugbay.line_with(follow, "found") == "found: calibrated\n"
+
+
+async def test_example_deadline(plugbay: Plugbay) -> None:
+    async with example(plugbay):
+        await apply(plugbay, "deadline", until="--for=jsonpath={.status.phase}=Failed", pod="deadline")
+        page = [line.split() for line in (await plugbay("pod", "describe", "deadline")).out.splitlines()]
+        assert ["Reason:", "DeadlineExceeded"] in page
+
+
+async def test_example_env(plugbay: Plugbay) -> None:
+    async with example(plugbay):
+        await apply(plugbay, "env", until=SUCCEEDED, pod="env")
+        assert await logs(plugbay, "env") == ["default/env on n1, team optics, keeps $(TEAM)"]
+
+
+async def test_example_drain(plugbay: Plugbay) -> None:
+    async with example(plugbay):
+        await apply(plugbay, "drain", until=READY, pod="steady")
+        drained = await plugbay("node", "drain", "n1")
+        assert (drained.code, drained.err) == (0, "")
+        assert {"pod/steady evicted", "pod/stubborn evicted"} <= set(drained.out.splitlines())
+        assert (await plugbay("pod", "run", "later", "--", "sleep", "3600")).code == 0
+        assert (await plugbay("pod", "get", "later")).rows[0][2] == "Pending"
+        assert (await plugbay("node", "uncordon", "n1")).code == 0
+        assert (await plugbay("pod", "wait", READY, "later")).code == 0
+
+
 async def test_example_instruments(plugbay: Plugbay, tmp_path: Path) -> None:
     (tmp_path / "scope").mkdir()
     (tmp_path / "scope" / "s1").touch()
