@@ -8,7 +8,8 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, Final
 
 
 async def call(hook: Callable[..., Any], *arguments: object) -> Any:
@@ -44,7 +45,7 @@ async def given(find: Callable[[], Any]) -> Any:
 
 
 async def in_thread(function: Callable[..., Any], *arguments: object) -> Any:
-    """The result of ``function``, run in a thread of its own that the process does not wait for at its end.
+    """The result of ``function``, run in a thread that has nothing else to do and that nobody waits for at the end.
 
     The loop's executor will not do: hooks that hang would use up its threads, and keep the process from ending.
     """
@@ -56,7 +57,7 @@ def _started(function: Callable[..., Any], *arguments: object) -> asyncio.Future
     outcome: asyncio.Future[Any] = loop.create_future()
     context = copy_context()
 
-    def work() -> None:
+    def work() -> Callable[[], None]:
         settle: Callable[[asyncio.Future[Any], Any], None] = _set_exception
         value: Any
         try:
@@ -66,11 +67,41 @@ def _started(function: Callable[..., Any], *arguments: object) -> asyncio.Future
             value = error
         except BaseException as error:  # sys.exit() in a hook ends the call, not every plugin of the process
             value = RuntimeError(f"{type(error).__name__}: {error}")
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, outcome, value)
 
-    threading.Thread(target=work, name=getattr(function, "__qualname__", "hook"), daemon=True).start()
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(settle, outcome, value)
+
+        return tell
+
+    _hand_to_a_thread(work)
     return outcome
+
+
+_Work = Callable[[], Callable[[], None]]
+"""Gives what is to be called when the thread is free again."""
+_spare: Final[list[SimpleQueue[_Work]]] = []
+"""The thread that waits for more work, if there is one, by what it waits on. To start one takes longer than most hooks
+do, and the event loop stands still meanwhile."""
+
+
+def _hand_to_a_thread(work: _Work) -> None:
+    try:
+        inbox = _spare.pop()
+    except IndexError:
+        inbox = SimpleQueue()
+        threading.Thread(target=_work_off, args=(inbox,), name="hooks", daemon=True).start()
+    inbox.put(work)
+
+
+def _work_off(inbox: SimpleQueue[_Work]) -> None:
+    is_kept = True
+    while is_kept:
+        tell = inbox.get()()
+        if is_kept := not _spare:
+            _spare.append(inbox)
+        tell()
+        del tell  # with the hook's result
 
 
 def _set_result(outcome: asyncio.Future[Any], value: Any) -> None:

@@ -245,7 +245,7 @@ class PluginService:
         """
         try:
             # Not by a set, which would forget the order: kubelets send any, managers like ours the one we want.
-            return [self._devices[device_id] for device_id in sorted(dict.fromkeys(ids))]
+            return list(map(self._devices.__getitem__, sorted(dict.fromkeys(ids))))
         except KeyError as error:
             raise UnknownDevice(self._plugin.resource_name, error.args[0], "is not in the list any more") from None
 

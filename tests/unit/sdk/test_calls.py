@@ -23,6 +23,24 @@ async def test_plain_hook_runs_in_another_thread_with_our_context() -> None:
     assert who == "us"
 
 
+async def test_thread_is_used_again_but_not_while_its_hook_runs() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def hook() -> threading.Thread:
+        begun.set()
+        assert may_end.wait(10)
+        return threading.current_thread()
+
+    first = await in_thread(threading.current_thread)
+    assert await in_thread(threading.current_thread) is first
+    async with asyncio.TaskGroup() as tasks:
+        calling = tasks.create_task(in_thread(hook))
+        assert await in_thread(begun.wait, 10)
+        other = await in_thread(threading.current_thread)
+        may_end.set()
+        assert await calling is not other
+
+
 async def test_call_that_is_cancelled_ends_after_its_hook() -> None:
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
 
