@@ -6,16 +6,19 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from plugbay import Assignment, ContainerEdits, Device, ReleasePolicy, Replicas
+from plugbay import Assignment, ContainerEdits, Device, DevicePlugin, ReleasePolicy, Replicas
 from plugbay.errors import RpcFailed
 from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.model.ids import DeviceId
+from plugbay.model.assignments import Owner
+from plugbay.model.ids import DeviceId, PodUid
+from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.sdk.release import clearance, custody, readings
 from plugbay.sdk.release.settings import ReleaseSource
 from plugbay.sdk.server import PluginServer
@@ -96,7 +99,7 @@ class ByHand:
 
 @asynccontextmanager
 async def by_hand(
-    root: Path, gophers: Gophers, *, interval_s: float = 1000, source: ReleaseSource = ReleaseSource.AUTO
+    root: Path, gophers: DevicePlugin, *, interval_s: float = 1000, source: ReleaseSource = ReleaseSource.AUTO
 ) -> AsyncIterator[tuple[ByHand, PluginServer]]:
     paths = KubeletPaths(root)
     async with fake_kubelet(paths) as kubelet, served(gophers, root, interval_s, source) as server:
@@ -194,6 +197,72 @@ async def test_device_that_is_listed_goes_on_and_one_that_is_not_is_released(
         await hand.allocate()
         assert gophers.told == [*["allocate", "allocated"] * 2, "release", "released", "allocate", "allocated"]
         assert [each.key for each in gophers.released] == [first.key]
+
+
+@pytest.mark.parametrize("policy", ReleasePolicy)
+async def test_without_calls_and_checkpoints_nobody_takes_a_second_pod_for_the_first(
+    sockets: Path, warnings: list[str], policy: ReleasePolicy
+) -> None:
+    """``--release kubelet`` on a kubelet that never calls: who is strict looks for once, who is lazy says so."""
+    gophers = Gated("a")
+    gophers.release_policy = policy
+    async with by_hand(sockets, gophers, source=ReleaseSource.KUBELET) as (hand, server):
+        await hand.allocate()
+        assert server.custody is not None
+        [first] = server.custody.book.uses()
+        hand.writes = hand.lists
+        await hand.allocate()
+        [second] = server.custody.book.uses()
+        assert first.key != second.key
+        allocated = ["allocate", "allocated"]
+        if policy is ReleasePolicy.STRICT:
+            assert gophers.told == [*allocated, "release", "released", *allocated]
+            assert warnings == []
+        else:
+            assert gophers.told == allocated * 2
+            assert warnings == [
+                "example.com/gopher: a given without being released: "
+                "the kubelet tells of no end, and its checkpoint is not to be asked"
+            ]
+
+
+async def test_kubelet_that_calls_is_believed_that_a_use_goes_on(sockets: Path, warnings: list[str]) -> None:
+    """An app container takes over; after the release the next use is another one."""
+    gophers = Gated("a")
+    gophers.release_policy = ReleasePolicy.LAZY
+    async with by_hand(sockets, gophers, source=ReleaseSource.KUBELET) as (hand, server):
+        await hand.plugin.client.deallocate([A], OperationId("0"), ReleaseReason.ORPHANED)
+        assert server.custody is not None
+        keys = []
+        for _ in range(2):
+            await hand.allocate()
+            keys += [use.key for use in server.custody.book.uses()]
+        await hand.plugin.client.deallocate([A], OperationId("1"), ReleaseReason.POD_ENDED)
+        assert keys[0] == keys[1] == gophers.released[-1].key
+        assert warnings == []
+
+
+class Stopping(DevicePlugin):
+    """Has nothing to release."""
+
+    resource_name = GOPHER
+
+    def discover(self) -> Sequence[Device]:
+        return [Device("a")]
+
+    async def post_stop(self, assignment: Assignment) -> None:
+        """Only to be asked for."""
+
+
+async def test_owner_of_what_goes_on_in_whoevers_hands_is_unknown_again(sockets: Path) -> None:
+    async with by_hand(sockets, Stopping()) as (hand, server):
+        await hand.allocate()
+        assert server.custody is not None
+        [use] = server.custody.book.uses()
+        server.custody.book.change(replace(use, pod=PodUid("p"), owners=(Owner(pod="p", uid=PodUid("p")),)))
+        await hand.allocate()
+        [again] = server.custody.book.uses()
+        assert (again.key, again.pod, again.owners) == (use.key, "", ())
 
 
 # --- slow hooks -----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Final
 
 from plugbay.errors import CheckpointUnread, DevicesNotReleased
@@ -17,7 +18,7 @@ from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.book import Book
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.settings import ReleasePolicy
-from plugbay.sdk.release.uses import GRACE_S, Finding, Phase, Reading, Use, after, doubt, find
+from plugbay.sdk.release.uses import GRACE_S, NO_POD, Finding, Phase, Reading, Use, after, doubt, find
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +34,9 @@ class Clearance:
         policy: what to do about devices of which nobody can tell.
         allocating: the uses whose Allocate this process is answering, as of any moment.
         read: has the kubelet write its checkpoint, and reads it.
-        looks: whether a checkpoint is asked about uses that may be over; else they go on until a call ends them.
+        cleans: whether there is anything to release; else a use goes on, in whoever's hands.
+        looks: whether the checkpoint is asked about uses that may be over.
+        has_calls: whether the kubelet of now tells by calls when uses are over, as far as is known.
     """
 
     def __init__(
@@ -43,7 +46,9 @@ class Clearance:
         ends: Ends,
         *,
         policy: ReleasePolicy,
+        cleans: bool,
         looks: bool,
+        has_calls: Callable[[], bool],
         allocating: Collection[AssignmentKey],
         read: Callable[[Collection[Use]], Awaitable[Reading]],
     ) -> None:
@@ -51,7 +56,9 @@ class Clearance:
         self._book = book
         self._ends = ends
         self._policy = policy
+        self._cleans = cleans
         self._looks = looks
+        self._has_calls = has_calls
         self._allocating = allocating
         self._read = read
 
@@ -84,15 +91,27 @@ class Clearance:
             if use.phase is not Phase.OPEN:  # over, or an Allocate that nobody answers any more
                 await self._end_in_time(use, units)
         is_open = [use for use in stale if use.phase is Phase.OPEN]
-        if not is_open or not self._looks:
+        if not self._cleans:
+            for use in is_open:
+                with self._book.keeping():
+                    self._book.change(replace(use, pod=NO_POD, owners=()))
+        elif self._looks:
+            await self._look(is_open, units)
+        elif not self._has_calls():  # one that does would have told
+            for use in is_open:
+                self._cannot_clear(use, units, "the kubelet tells of no end, and its checkpoint is not to be asked")
+
+    async def _look(self, uses: list[Use], units: Collection[DeviceId]) -> None:
+        """Have the checkpoint decide about open ``uses``."""
+        if not uses:
             return
         try:
-            findings, reading = await self._findings(is_open, units)
+            findings, reading = await self._findings(uses, units)
         except CheckpointUnread as error:
-            for use in is_open:
+            for use in uses:
                 self._cannot_clear(use, units, str(error))
             return
-        for use in is_open:
+        for use in uses:
             match findings[use.key]:
                 case Finding.LISTED:
                     logger.debug("%s: %s go on in their pod", self._resource, ", ".join(use.units))

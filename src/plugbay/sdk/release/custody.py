@@ -68,11 +68,11 @@ class Custody:
     ) -> None:
         self.resource: ResourceName = resource_of(plugin)
         directory = shared.settings.directory or paths.device_plugins / DIRECTORY_NAME
-        self._cleans = offers(plugin, "release")
+        cleans = offers(plugin, "release")
         self.policy = plugin.release_policy
         self.doubts: dict[AssignmentKey, str] = {}
         self._mode = None if plugin.modes is None else plugin.modes.mode(self.resource)
-        self._is_strict = self.policy is ReleasePolicy.STRICT and self._cleans
+        self._is_strict = self.policy is ReleasePolicy.STRICT and cleans
         trouble = Trouble.RAISED if self._is_strict else Trouble.LOGGED
         self.book = Book(Journal(Path(directory), self.resource, shared.boot), self.resource, trouble)
         self.shared = shared
@@ -91,7 +91,9 @@ class Custody:
             self.book,
             self.ends,
             policy=ReleasePolicy.STRICT if self._is_strict else ReleasePolicy.LAZY,
-            looks=self._cleans and (self._is_strict or shared.settings.source.reads_checkpoints),
+            cleans=cleans,
+            looks=self._is_strict or shared.settings.source.reads_checkpoints,
+            has_calls=lambda: self.has_calls,
             allocating=self._allocating,
             read=self.read,
         )

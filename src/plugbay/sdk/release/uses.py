@@ -28,7 +28,8 @@ GRACE_S: Final = 10.0
 """A kubelet stores an assignment milliseconds after our answer."""
 ENOUGH_ABSENCES: Final = 2
 """Writers of a checkpoint can overtake each other (spec 7.1): one reading may be older than it looks."""
-_NO_POD: Final = PodUid("")
+NO_POD: Final = PodUid("")
+"""Nobody has told yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class Use:
     life: str
     phase: Phase = Phase.ALLOCATING
     seen_in: str = ""
-    pod: PodUid = _NO_POD
+    pod: PodUid = NO_POD
     owners: tuple[Owner, ...] = ()
     started: frozenset[DeviceId] = frozenset()
     stops: int = 0
