@@ -17,7 +17,7 @@ from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.journal import Journal
 from plugbay.sdk.release.records import Answered, Closed, Content, Record
-from plugbay.sdk.release.uses import Ledger, Life, Phase, Use
+from plugbay.sdk.release.uses import Ledger, Life, Phase, Reading, Use, after
 
 logger = logging.getLogger(__name__)
 
@@ -134,11 +134,11 @@ class Book:
 
     # --- changes: each takes in first what another process has written, so that none undoes the other's ------------
 
-    def begin(self, units: Mapping[DeviceId, DeviceId], life: str, phase: Phase = Phase.ALLOCATING) -> Use:
+    def begin(self, units: Mapping[DeviceId, DeviceId], life: str, *, found: Reading | None = None) -> Use:
         """A use of ``units``, none of which may be another's.
 
         Args:
-            phase: `Phase.OPEN` for one that a kubelet knows of already: no crash may find it in between.
+            found: lists it, for one that a kubelet knows of already: no crash may find it in between.
         """
         use = Use(
             key=AssignmentKey(str(uuid.uuid4())),
@@ -146,8 +146,9 @@ class Book:
             units=units,
             since=asyncio.get_running_loop().time(),
             life=life,
-            phase=phase,
         )
+        if found is not None:
+            use = after(replace(use, phase=Phase.OPEN), found)
         with self._writing():
             self._journal.append(use)
             self._ledger.put(use)

@@ -29,7 +29,7 @@ from plugbay.sdk.release.readings import Readings
 from plugbay.sdk.release.settings import DIRECTORY_NAME, ReleasePolicy
 from plugbay.sdk.release.starts import Starts
 from plugbay.sdk.release.sweep import Sweep
-from plugbay.sdk.release.uses import Phase, Reading, Use
+from plugbay.sdk.release.uses import Reading, Use
 from plugbay.sdk.waiting import wait_first
 
 if TYPE_CHECKING:
@@ -129,13 +129,14 @@ class Custody:
         """Take what the kubelet has given away and the journal does not know for in use: that of an older version."""
         known = {unit for use in self.book.uses() for unit in use.units}
         by_pod: dict[PodUid, list[DeviceId]] = {}
-        for unit, held_by in (await asyncio.to_thread(readings.on_disk)).items():
+        found = await asyncio.to_thread(readings.on_disk, asyncio.get_running_loop().time())
+        for unit, held_by in found.listed.items():
             if unit not in known:
                 by_pod.setdefault(min(held_by)[0], []).append(unit)
         for units in by_pod.values():
             logger.info("%s: %s were given by a process that kept no journal", self.resource, ", ".join(units))
             with self.book.keeping():
-                self.book.begin({unit: physical_id(unit) for unit in units}, life="", phase=Phase.OPEN)
+                self.book.begin({unit: physical_id(unit) for unit in units}, life="", found=found)
 
     async def run(self) -> None:
         """Look for uses that are over, until cancelled."""

@@ -10,7 +10,7 @@ What was renamed may be another writer's, with a snapshot from before the questi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -66,12 +66,19 @@ class Readings:
             self.life = Life(life_id, since, has_continued)
         return self.life
 
-    def on_disk(self) -> Mapping[DeviceId, frozenset[tuple[PodUid, ContainerName]]]:
-        """Who holds devices by the file that is there, however old; nobody when it cannot be read. Blocks."""
+    def on_disk(self, at: float) -> Reading:
+        """What the file says that is there, however old; nothing when it cannot be read. Blocks.
+
+        A kubelet that is up has begun with it or has written it, so it knows what is listed. If none is up the life
+        is nobody's, with an empty ``id``.
+        """
+        life_id = self._found_life_id()
         try:
-            return holders(self._load(), self._resource)
+            listed = holders(self._load(), self._resource)
         except (OSError, CorruptCheckpoint):
-            return {}
+            listed = {}
+        is_its = life_id == self._found_life_id()  # else it has just restarted
+        return Reading(at, Life(life_id if is_its else "", at), listed)
 
     async def read(self, pods: Collection[PodUid] = ()) -> Reading:
         """What the kubelet says now.
@@ -114,6 +121,12 @@ class Readings:
         if socket is None:
             raise CheckpointUnread(f"there is no {self._paths.registration_socket}")
         return "-".join(map(str, socket))
+
+    def _found_life_id(self) -> str:
+        try:
+            return self._life_id()
+        except CheckpointUnread:
+            return ""
 
     def _is_from_before(self, started_ns: int) -> bool:
         try:

@@ -44,6 +44,9 @@ class Spoiled(Enum):
 class Plugin(Protocol):
     """What a kubelet calls."""
 
+    @property
+    def serves(self) -> bool: ...
+
     async def stream_opened(self) -> None: ...
 
     async def allocate(self, pod: Pod, units: Sequence[str]) -> None:
@@ -163,6 +166,8 @@ class Kubelet:
         if self._has_written:  # too late to see what it began with
             self._truth.unproven |= self._truth.dirty
         await plugin.stream_opened()
+        if not plugin.serves:
+            return
         self.plugin = plugin
         self._names.add(RESOURCE)
         await self.list_arrives()

@@ -196,23 +196,24 @@ class Process:
         self.journal = _Journal(self.custody.book.path.parent, RESOURCE, boot)
         self.journal.fate = fate
         self.custody.book._journal = self.journal
-        self._main: asyncio.Task[None] | None = None
+        self._is_ending = False
 
     # --- its life ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """As `PluginServer` does, until it is cancelled or killed."""
-        self._main = asyncio.ensure_future(self._run())
+        main = asyncio.ensure_future(self._run())
         death = asyncio.ensure_future(self.fate.died.wait())
         try:
-            await asyncio.wait({self._main, death}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({main, death}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._is_ending = True
             self._kubelet.disconnect(self)
-            tasks = {self._main, death, *self._calls}
+            tasks = {main, death, *self._calls}
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-            if not self._main.cancelled() and (error := self._main.exception()) is not None and not is_kill(error):
+            if not main.cancelled() and (error := main.exception()) is not None and not is_kill(error):
                 self.truth.wrong.append(f"the plugin ended by itself: {error!r}")
             self.custody.close()
 
@@ -226,7 +227,7 @@ class Process:
 
     @property
     def serves(self) -> bool:
-        return self.custody.book.is_open and not self.fate.is_dead
+        return self.custody.book.is_open and not self.fate.is_dead and not self._is_ending
 
     def kubelet_is_up(self) -> None:
         """There is a socket to register at."""

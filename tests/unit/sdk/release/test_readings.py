@@ -71,7 +71,11 @@ async def test_who_holds_what(paths: KubeletPaths) -> None:
         reading = await reads.read()
         assert reading.listed == HOLDERS
         assert reading.life is reads.life
-        assert reads.on_disk() == HOLDERS
+        assert reads.life is not None
+        found = reads.on_disk(at=1.0)
+        assert (found.listed, found.life.id) == (HOLDERS, reads.life.id)
+        paths.registration_socket.unlink()
+        assert reads.on_disk(at=1.0).life.id == ""
 
 
 @pytest.mark.parametrize(
@@ -99,7 +103,7 @@ async def test_checkpoint_that_is_a_directory(paths: KubeletPaths) -> None:
     async with reader(paths, paths.checkpoint.mkdir) as reads:
         with pytest.raises(CheckpointUnread, match="kubelet_internal_checkpoint: Is a directory"):
             await reads.read()
-        assert reads.on_disk() == {}
+        assert reads.on_disk(at=1.0).listed == {}
 
 
 async def test_only_a_file_that_came_after_the_question_counts(
@@ -110,7 +114,7 @@ async def test_only_a_file_that_came_after_the_question_counts(
     async with reader(paths, lambda: None) as reads:
         with pytest.raises(CheckpointUnread, match=r"was not written within 0\.05 s of sending it our list"):
             await reads.read()
-        assert reads.on_disk() == {}
+        assert reads.on_disk(at=1.0).listed == {}
 
 
 async def test_checkpoint_that_is_removed_is_not_one_that_was_written(

@@ -1,0 +1,36 @@
+"""What the machine has found, one plain story each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.sdk.release.machine_node import Node
+from tests.unit.sdk.release.machine_pods import Container, Kind
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    """Of a plugin that does not see the kubelet's directories of pods."""
+    made = Node(sees_pods=False)
+    made.loop.run_for(0.1)
+    yield made
+    made.close()
+
+
+def test_user_that_ended_before_the_first_look_after_a_lost_journal(node: Node) -> None:
+    """What a checkpoint lists at the start of a plugin its kubelet knows; not being listed later is the end."""
+    pod = node.admit(Container("x", Kind.APP, 1))
+    node.loop.run_for(1)
+    journal = node.process.custody.book.path
+    node.stop_plugin()
+    journal.unlink()
+    node.loop.run_for(0.0005)  # it has started, and was not asked for its list yet
+    node.end_pod(pod)
+    node.kubelet.clean()
+    node.kubelet.spawn(node.kubelet.list_arrives())
+    node.loop.run_for(100)
+    node.check()
+    assert not node.process.custody.book.uses()
+    assert not node.truth.dirty
