@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from plugbay.cni.capabilities import unserved
 from plugbay.cni.chain import Attachment
-from plugbay.cni.config import is_valid_name
 from plugbay.errors import (
     InvalidBandwidth,
     InvalidNetworkConfig,
@@ -31,7 +28,6 @@ from plugbay.errors import (
 )
 from plugbay.kernel.boot import read_boot_id
 from plugbay.kernel.cgroups import remove_cgroup
-from plugbay.kernel.files import write_durably
 from plugbay.kernel.namespaces import NamespaceKind
 from plugbay.kernel.netns import is_netns, make_netns, remove_netns
 from plugbay.model.edits import Mount
@@ -41,6 +37,7 @@ from plugbay.node.network_request import capabilities_of
 from plugbay.node.runtimes.cri.config import hostname
 from plugbay.node.runtimes.oci.confinement import pod_cgroup
 from plugbay.node.runtimes.oci.pod_files import HostFiles, pod_files, wanted_files
+from plugbay.node.runtimes.oci.sandbox_records import SandboxRecord, SandboxRecords, sandbox_id
 from plugbay.node.runtimes.oci.shared_directory import (
     IPC,
     KINDS,
@@ -55,34 +52,10 @@ from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodFile, PodShares
 from plugbay.node.runtimes.oci.sysctls import check_sysctls, set_sysctls
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec, no_handler
 
-logger = logging.getLogger(__name__)
-
 _PROC: Final = Path("/proc")
 _HOST_SHM: Final = "/dev/shm"
 _HOST_KINDS: Final = {"hostPID": "pid", "hostIPC": IPC}
 """Namespaces by the fields of a pod that ask for the host's."""
-
-
-class SandboxRecord(msgspec.Struct, frozen=True):
-    """One file. ``ips`` is empty until the network is complete; ``netns`` for a pod on the host's network.
-
-    ``shared`` is the directory of what containers share besides; empty in records of an earlier plugbay, whose
-    containers share nothing more. ``own_kinds`` and ``host_kinds`` are the OCI's names of namespaces that are the pod's
-    and the host's. ``files`` are those in the directory, each with the field of the pod that it cannot do without.
-    """
-
-    pod_uid: PodUid
-    boot_id: str
-    container_id: str
-    netns: str = ""
-    args: tuple[tuple[str, str], ...] = ()
-    capabilities: dict[str, Any] = {}
-    ips: tuple[str, ...] = ()
-    shared: str = ""
-    hostname: str = ""
-    own_kinds: tuple[str, ...] = ()
-    host_kinds: tuple[str, ...] = ()
-    files: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +103,7 @@ class OciSandboxes:
         rights: Rights = Rights.ROOT,
     ) -> None:
         self._places = places
+        self._records = SandboxRecords(places.records)
         self._network = network
         self._default = default
         self._has_handler = has_handler
@@ -139,14 +113,14 @@ class OciSandboxes:
 
     def shares_of(self, pod: PodUid) -> PodShares:
         """What a pod's containers share, nothing if it has no sandbox. Reads a file."""
-        record = self._read(self._path(pod))
+        record = self._records.read(pod)
         return _shares(record) if record is not None else UNSHARED
 
     async def run(self, spec: SandboxSpec) -> tuple[str, ...]:
         if not self._has_handler(spec.runtime_class):
             raise no_handler(spec.runtime_class)
         self._check(spec)
-        record = await asyncio.to_thread(self._read, self._path(spec.pod_uid))
+        record = await asyncio.to_thread(self._records.read, spec.pod_uid)
         if record is not None:
             if await asyncio.to_thread(self._is_whole, record):
                 return record.ips
@@ -155,8 +129,7 @@ class OciSandboxes:
             return await self._run_on_network(spec)
         record = self._new_record(spec)
         try:
-            await asyncio.to_thread(self._write, record)
-            await asyncio.to_thread(self._make_shared, spec, record)
+            await asyncio.to_thread(self._make_on_host, spec, record)
         except SandboxFailed as error:
             raise await self._given_up(record, str(error)) from error
         except (PlugbayError, OSError) as error:
@@ -168,7 +141,7 @@ class OciSandboxes:
         await self.remove(pod)
 
     async def remove(self, pod: PodUid) -> None:
-        record = await asyncio.to_thread(self._read, self._path(pod))
+        record = await asyncio.to_thread(self._records.read, pod)
         if record is None:
             return
         try:
@@ -180,19 +153,19 @@ class OciSandboxes:
             cgroup = pod_cgroup(self._places.cgroup_parent, pod)
             if busy := await asyncio.to_thread(remove_cgroup, cgroup, proc_root=_PROC):
                 raise SandboxFailed(f"processes are left in {busy[0]}")
-            await asyncio.to_thread(self._path(pod).unlink, missing_ok=True)
+            await asyncio.to_thread(self._records.remove, pod)
         except (PlugbayError, OSError) as error:
             if isinstance(error, SandboxFailed):
                 raise
             raise SandboxFailed(f"cannot remove the sandbox of pod {pod}: {error}") from error
 
     async def pods(self) -> frozenset[PodUid]:
-        records = await asyncio.to_thread(self._read_all)
+        records = await asyncio.to_thread(self._records.read_all)
         return frozenset(each.pod_uid for each in records)
 
     async def _run_on_network(self, spec: SandboxSpec) -> tuple[str, ...]:
         """What can be wrong with the request is looked at first; then each thing is made that was recorded before."""
-        name = _cni_id(spec.pod_uid)
+        name = sandbox_id(spec.pod_uid)
         try:
             capabilities = capabilities_of(spec.annotations, spec.ports)
             if lacking := unserved(await self._network.load(), capabilities):
@@ -208,9 +181,7 @@ class OciSandboxes:
         netns = self._places.namespaces / name
         record = msgspec.structs.replace(self._new_record(spec), netns=str(netns), args=args, capabilities=capabilities)
         try:
-            await asyncio.to_thread(self._write, record)
-            await asyncio.to_thread(make_netns, netns, proc_root=_PROC)
-            await asyncio.to_thread(self._make_shared, spec, record)
+            await asyncio.to_thread(self._make_for_network, spec, record)
             addresses = await self._network.add(_attachment(record))
             ips = tuple(str(each) for each in addresses.ips)
             await asyncio.to_thread(self._complete, spec, msgspec.structs.replace(record, ips=ips))
@@ -241,7 +212,7 @@ class OciSandboxes:
         return tuple(name for name in KINDS if name not in _host_kinds(spec))
 
     def _new_record(self, spec: SandboxSpec) -> SandboxRecord:
-        name = _cni_id(spec.pod_uid)
+        name = sandbox_id(spec.pod_uid)
         host_kinds = _host_kinds(spec)
         return SandboxRecord(
             spec.pod_uid,
@@ -253,16 +224,36 @@ class OciSandboxes:
             host_kinds=host_kinds,
         )
 
+    def _make_on_host(self, spec: SandboxSpec, record: SandboxRecord) -> None:
+        """All of it; the record is written once, as every start of a pod waits for the disk."""
+        texts = self._texts(spec, record)
+        self._records.write(_with_files(record, spec, texts))
+        self._make_shared(spec, record)
+        write_files(Path(record.shared), texts)
+
+    def _make_for_network(self, spec: SandboxSpec, record: SandboxRecord) -> None:
+        """What the network is put into, and what does not need its addresses."""
+        self._records.write(record)
+        make_netns(Path(record.netns), proc_root=_PROC)
+        self._make_shared(spec, record)
+
+    def _complete(self, spec: SandboxSpec, record: SandboxRecord) -> None:
+        """The network is there: the pod's files can tell of it, and the record says that all is whole."""
+        texts = self._texts(spec, record)
+        write_files(Path(record.shared), texts)
+        self._records.write(_with_files(record, spec, texts))
+
     def _make_shared(self, spec: SandboxSpec, record: SandboxRecord) -> None:
-        """What does not need the pod's addresses; of a pod on the host's network that is all."""
         directory = Path(record.shared)
         make_shared(directory, kinds=record.own_kinds, hostname=record.hostname, proc_root=_PROC)
         namespaces = {KINDS[name]: directory / name for name in record.own_kinds}
         if record.netns:
             namespaces[NamespaceKind.NETWORK] = Path(record.netns)
         set_sysctls(spec.sysctls, namespaces=namespaces, proc_root=_PROC)
-        if not record.netns:
-            self._complete(spec, record)
+
+    def _texts(self, spec: SandboxSpec, record: SandboxRecord) -> dict[str, str]:
+        name = "" if UTS in record.host_kinds else record.hostname
+        return pod_files(spec, ips=record.ips, hostname=name, host=self._host)
 
     async def _given_up(self, record: SandboxRecord, problem: str) -> SandboxFailed:
         """What there is of it is removed; whatever stays is, before the next try."""
@@ -270,18 +261,10 @@ class OciSandboxes:
             await self.remove(record.pod_uid)
         return SandboxFailed(problem)
 
-    def _complete(self, spec: SandboxSpec, record: SandboxRecord) -> None:
-        """Everything is there: the pod's files can tell of it, and the record says that it is whole."""
-        name = "" if UTS in record.host_kinds else record.hostname
-        texts = pod_files(spec, ips=record.ips, hostname=name, host=self._host)
-        write_files(Path(record.shared), texts)
-        wanted = wanted_files(spec)
-        self._write(msgspec.structs.replace(record, files={each: wanted.get(each, "") for each in texts}))
-
     def _is_whole(self, record: SandboxRecord) -> bool:
         if record.boot_id != self._boot_id:
             return False
-        if record.shared and not is_whole(Path(record.shared), kinds=record.own_kinds):
+        if record.shared and not is_whole(Path(record.shared), kinds=record.own_kinds, files=record.files):
             return False
         if not record.netns:
             return True
@@ -290,26 +273,10 @@ class OciSandboxes:
         except OSError:
             return False
 
-    def _path(self, pod: PodUid) -> Path:
-        return self._places.records / f"{_cni_id(pod)}.json"
 
-    def _write(self, record: SandboxRecord) -> None:
-        path = self._path(record.pod_uid)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_durably(path, msgspec.json.encode(record))
-
-    def _read(self, path: Path) -> SandboxRecord | None:
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=SandboxRecord)
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.MsgspecError) as error:
-            logger.warning("Cannot read %s: %s; the sandbox is left alone", path, error)
-            return None
-
-    def _read_all(self) -> list[SandboxRecord]:
-        paths = self._places.records.glob("[!.]*.json")
-        return [record for record in map(self._read, paths) if record is not None]
+def _with_files(record: SandboxRecord, spec: SandboxSpec, names: Iterable[str]) -> SandboxRecord:
+    wanted = wanted_files(spec)
+    return msgspec.structs.replace(record, files={each: wanted.get(each, "") for each in names})
 
 
 def _host_kinds(spec: SandboxSpec) -> tuple[str, ...]:
@@ -330,8 +297,3 @@ def _shares(record: SandboxRecord) -> PodShares:
 
 def _attachment(record: SandboxRecord) -> Attachment:
     return Attachment(record.container_id, record.netns, args=record.args, capabilities=record.capabilities)
-
-
-def _cni_id(pod: PodUid) -> str:
-    """What plugins call a pod's sandbox: its UID, unless CNI does not allow its characters."""
-    return pod if is_valid_name(pod) else hashlib.sha256(pod.encode()).hexdigest()

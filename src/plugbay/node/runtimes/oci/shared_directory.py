@@ -41,14 +41,16 @@ def make_shared(directory: Path, *, kinds: Collection[str], hostname: str, proc_
 
 
 def write_files(directory: Path, texts: Mapping[str, str]) -> None:
-    """Write files that containers may read.
+    """Write files that containers may read; each is there whole or not at all, whoever is killed.
 
     Raises:
         OSError: one cannot be written.
     """
     for name, text in texts.items():
-        (directory / name).write_text(text)
-        (directory / name).chmod(0o644)
+        making = directory / f".{name}"
+        making.write_text(text)
+        making.chmod(0o644)
+        making.replace(directory / name)
 
 
 def remove_shared(directory: Path) -> None:
@@ -65,11 +67,11 @@ def remove_shared(directory: Path) -> None:
     shutil.rmtree(directory)
 
 
-def is_whole(directory: Path, *, kinds: Collection[str]) -> bool:
+def is_whole(directory: Path, *, kinds: Collection[str], files: Collection[str]) -> bool:
     """Whether everything is there that was made."""
     try:
         return (
-            directory.is_dir()
+            all((directory / name).is_file() for name in files)
             and all(is_namespace(KINDS[name], directory / name) for name in kinds)
             and (IPC not in kinds or os.path.ismount(directory / SHM))
         )
