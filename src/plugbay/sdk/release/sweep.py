@@ -87,7 +87,7 @@ class Sweep:
     async def _rest(self) -> None:
         """Until it is time to look."""
         loop = asyncio.get_running_loop()
-        due = loop.time() + self._interval_s * random.uniform(_SOONEST, 1.0)
+        due = loop.time() + jittered(self._interval_s)
         while not self._custody.is_urgent:
             times = [due, *(self._due(use) for use in self._custody.book.uses() if use.phase is Phase.RELEASING)]
             if (left_s := min(times) - loop.time()) <= 0:
@@ -194,3 +194,8 @@ class Sweep:
         if use.key in self._ending:
             return float("inf")
         return self._retries[use.key][1] if use.key in self._retries else 0.0
+
+
+def jittered(interval_s: float) -> float:
+    """How long to wait this time."""
+    return interval_s * random.uniform(_SOONEST, 1.0)

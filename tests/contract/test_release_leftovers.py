@@ -1,0 +1,73 @@
+"""What a process of a plugin finds at its start: devices in use by the checkpoint, and the journal of one that died."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from plugbay import Origin
+from plugbay.kernel.boot import read_boot_id
+from plugbay.kubelet.checkpoint import encode
+from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.model.assignments import AssignmentKey
+from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.settings import DIRECTORY_NAME
+from plugbay.sdk.release.uses import Phase, Use
+from tests.contract.bench_manager import GOPHER
+from tests.contract.test_release_clearance import A, Gated, by_hand
+
+
+async def test_devices_given_by_a_version_without_a_journal_are_adopted(sockets: Path) -> None:
+    """By pod; a pod that is still listed goes on, one without a directory is gone, and what is known is not adopted."""
+    entries = [
+        PodDevicesEntry("p", "app", GOPHER, {0: ["a"]}, b""),
+        PodDevicesEntry("p", "side", GOPHER, {-1: ["a", "b"]}, b""),
+        PodDevicesEntry("q", "app", GOPHER, {0: ["c"]}, b""),
+        PodDevicesEntry("q", "app", "example.com/other", {0: ["d"]}, b""),
+    ]
+    paths = KubeletPaths(sockets)
+    paths.device_plugins.mkdir()
+    paths.checkpoint.write_bytes(encode(CheckpointData(entries, {GOPHER: ["a", "b", "c", "d"]})))
+    (sockets / "pods" / "other").mkdir(parents=True)
+    gophers = Gated("a", "b", "c", "d")
+    async with by_hand(sockets, gophers) as (hand, server):
+        assert server.custody is not None
+        adopted = server.custody.book.uses()
+        assert sorted((sorted(use.units), use.phase) for use in adopted) == [
+            (["a", "b"], Phase.OPEN),
+            (["c"], Phase.OPEN),
+        ]
+        hand.writes = lambda: hand.lists("a", "b")
+        await hand.allocate()
+        assert gophers.released == []
+        hand.writes = hand.lists
+        await hand.allocate()
+        assert [(each.units, each.origin) for each in gophers.released] == [(("a", "b"), Origin.SYNTHESISED)]
+        left = {tuple(use.units) for use in server.custody.book.uses()}
+    paths.checkpoint.write_bytes(encode(CheckpointData(entries, {GOPHER: ["a", "b", "c", "d"]})))
+    async with by_hand(sockets, gophers) as (_, server):
+        assert server.custody is not None
+        again = {tuple(use.units) for use in server.custody.book.uses()}
+        assert again == left | {("b",)}
+
+
+async def test_checkpoint_that_cannot_be_read_stops_no_start(sockets: Path) -> None:
+    paths = KubeletPaths(sockets)
+    paths.device_plugins.mkdir()
+    paths.checkpoint.write_bytes(b"{")
+    async with by_hand(sockets, Gated("a")) as (_, server):
+        assert server.custody is not None
+        assert server.custody.book.uses() == []
+
+
+async def test_allocate_that_its_process_did_not_live_to_answer_is_undone(sockets: Path) -> None:
+    journal = Journal(KubeletPaths(sockets).device_plugins / DIRECTORY_NAME, GOPHER, read_boot_id(Path("/proc")))
+    use = Use(key=AssignmentKey("k"), resource=GOPHER, units={A: A}, since=0.0, life="")
+    with journal, journal.alone():
+        journal.append(use)
+    gophers = Gated("a")
+    async with by_hand(sockets, gophers) as (_, server):
+        await gophers.until_told("release", "released")
+        assert server.custody is not None
+    [assignment] = gophers.released
+    assert (assignment.key, assignment.units, assignment.origin) == ("k", ("a",), Origin.SYNTHESISED)
