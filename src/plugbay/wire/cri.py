@@ -83,13 +83,15 @@ class CriClient:
         return engine_status_from_v1(await self._runtime("Status", v1.StatusRequest(verbose=True), v1.StatusResponse))
 
     async def cgroup_driver(self) -> CgroupDriver | None:
-        """None when the engine is too old to tell."""
+        """None when the engine is too old to tell, or does not."""
         try:
             answer = await self._runtime("RuntimeConfig", v1.RuntimeConfigRequest(), v1.RuntimeConfigResponse)
         except RpcFailed as error:
             if error.code == "Unimplemented":
                 return None
             raise
+        if not answer.HasField("linux"):
+            return None
         return CgroupDriver.SYSTEMD if answer.linux.cgroup_driver == v1.SYSTEMD else CgroupDriver.CGROUPFS
 
     # --- sandboxes --------------------------------------------------------------------------------------------------

@@ -19,7 +19,9 @@ ANSWER_S: Final = 10.0
 """An engine that has just been started looks through what it runs before it answers."""
 RETRY_S: Final = 0.5
 _HICCUP_S: Final = 0.5
+_CRIO: Final = "cri-o"
 _CRIO_WITH_CDI: Final = (1, 23)
+_CONTAINERD_WITH_CDI: Final = (2, 0)
 
 _Result = TypeVar("_Result")
 
@@ -67,7 +69,7 @@ async def _traits(client: CriClient, clock: Clock) -> EngineTraits:
             if not is_away(error) or clock.monotonic() > deadline:
                 raise
         await clock.sleep(RETRY_S)
-    return EngineTraits(version, driver or _configured_driver(status), injects_cdi(version, status))
+    return EngineTraits(version, driver or configured_driver(version, status), injects_cdi(version, status))
 
 
 async def insist(client: CriClient, clock: Clock, call: Callable[[], Awaitable[_Result]]) -> _Result:
@@ -99,16 +101,21 @@ def injects_cdi(version: EngineVersion, status: EngineStatus) -> bool:
     """Whether the engine knows CDI: one that does not takes the names and says nothing.
 
     containerd tells in its configuration: it has no such setting before 1.7, where it is off unless it was switched
-    on. CRI-O has no switch.
+    on; since 2.0 it is on unless it was switched off. CRI-O has no switch.
     """
-    if version.name == "cri-o":
-        numbers = re.match(r"(\d+)\.(\d+)", version.version)
-        return numbers is not None and (int(numbers[1]), int(numbers[2])) >= _CRIO_WITH_CDI
-    return _config(status).get("enableCDI") is True
+    if version.name == _CRIO:
+        return _numbers(version) >= _CRIO_WITH_CDI
+    setting = _config(status).get("enableCDI")
+    if isinstance(setting, bool):
+        return setting
+    return version.name == "containerd" and _numbers(version) >= _CONTAINERD_WITH_CDI
 
 
-def _configured_driver(status: EngineStatus) -> CgroupDriver:
-    """Of an engine too old to be asked: containerd tells in the options of its default runtime."""
+def configured_driver(version: EngineVersion, status: EngineStatus) -> CgroupDriver:
+    """Of an engine too old to be asked: containerd tells in the options of its default runtime, and CRI-O uses systemd
+    unless it was told otherwise."""
+    if version.name == _CRIO:
+        return CgroupDriver.SYSTEMD
     containerd = _config(status).get("containerd")
     if not isinstance(containerd, dict):
         return CgroupDriver.CGROUPFS
@@ -117,6 +124,11 @@ def _configured_driver(status: EngineStatus) -> CgroupDriver:
     options = chosen.get("options") if isinstance(chosen, dict) else None
     uses_systemd = isinstance(options, dict) and options.get("SystemdCgroup") is True
     return CgroupDriver.SYSTEMD if uses_systemd else CgroupDriver.CGROUPFS
+
+
+def _numbers(version: EngineVersion) -> tuple[int, int]:
+    found = re.match(r"v?(\d+)\.(\d+)", version.version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _config(status: EngineStatus) -> dict[str, object]:
