@@ -1,10 +1,9 @@
-"""Two plugins of one process that can be killed between any two effects, and who watches what their hooks are told."""
+"""Two plugins of one process that can be killed between any two effects."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from plugbay import Assignment, ContainerEdits, Device, DevicePlugin, ReleasePolicy
@@ -16,13 +15,12 @@ from plugbay.sdk.release.settings import ReleaseSettings
 from plugbay.sdk.release.sweep import Sweep
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.watching import watching
+from tests.contract.stock_witness import Witness
 
 GOPHER: Final = ResourceName("example.com/gopher")
 BADGER: Final = ResourceName("example.com/badger")
 DEVICES: Final[Mapping[ResourceName, tuple[str, ...]]] = {GOPHER: ("g1", "g2", "g3"), BADGER: ("b1", "b2")}
 INTERVAL_S: Final = 30.0
-SLOWNESS_S: Final = 0.02
-"""So long a held release goes on for an Allocate that should wait for it; nothing depends on it that must hold."""
 
 
 class Fate:
@@ -44,88 +42,6 @@ class Fate:
                 self.come()
         if self.has_come:  # nothing but a cancellation passes all handlers of errors
             raise asyncio.CancelledError
-
-
-class Witness:
-    """What is true of the devices, whatever anybody has written down.
-
-    Args:
-        users: the pods that may use a device now.
-
-    Attributes:
-        given: what the pod has got that the kubelet works on now.
-        dirty: devices that were given and not released since.
-        started: those that a container has which was started and not post-stopped.
-        running: those that a container has which runs.
-        failing: so many of the next releases fail.
-        held: whether a release goes on until `let_go` is set.
-        wrong: what must never happen, and did.
-    """
-
-    def __init__(self, policy: ReleasePolicy, users: Callable[[str], Collection[str]]) -> None:
-        self._policy = policy
-        self._users = users
-        self.given: set[str] = set()
-        self.dirty: set[str] = set()
-        self.started: set[str] = set()
-        self.running: Counter[str] = Counter()
-        self.failing = 0
-        self.let_go: asyncio.Event | None = None
-        self.releasing_begun = asyncio.Event()
-        self.wrong: list[str] = []
-        self.releases = 0
-        self._releasing: Counter[str] = Counter()
-        self._released_here: set[str] = set()
-        self._units: dict[str, tuple[str, ...]] = {}
-
-    def process_starts(self) -> None:
-        """None is left of the one before."""
-        self._releasing.clear()
-        self._released_here.clear()
-
-    def starts(self, units: Collection[str]) -> None:
-        """A container."""
-        self.running.update(units)
-        self.started.update(units)
-
-    def allocated(self, units: Collection[str]) -> None:
-        if busy := [unit for unit in units if self._releasing[unit]]:
-            self._say(f"gave {busy} while they were released")
-        if self._policy is ReleasePolicy.STRICT and (soiled := self.dirty.intersection(units) - self.given):
-            self._say(f"gave {sorted(soiled)} dirty")
-        self.given.update(units)
-        self.dirty.update(units)
-
-    def begins(self, assignment: Assignment) -> None:
-        units = assignment.units
-        for unit in units:
-            if users := [*self._users(unit), *["the pod being admitted"] * (unit in self.given)]:
-                self._say(f"released {unit} while {', '.join(users)} may use it")
-        if self._policy is ReleasePolicy.STRICT and (unstopped := self.started.intersection(units)):
-            self._say(f"released {sorted(unstopped)} before post_stop")
-        if self._units.setdefault(assignment.key, units) != units:
-            self._say(f"{assignment.key} was {self._units[assignment.key]} and is {units}")
-        if assignment.key in self._released_here:
-            self._say(f"released {assignment.key} twice in one process")
-        self._releasing.update(units)
-        self.releasing_begun.set()
-
-    def ends(self, assignment: Assignment) -> None:
-        self._releasing.subtract(assignment.units)
-        if self.failing:
-            self.failing -= 1
-            raise RuntimeError("the drive does not answer")
-        self.releases += 1
-        self._released_here.add(assignment.key)
-        self.dirty.difference_update(assignment.units)
-
-    def stopped(self, assignment: Assignment) -> None:
-        if running := [unit for unit in assignment.units if self.running[unit]]:
-            self._say(f"post-stopped {running} which run")
-        self.started.difference_update(assignment.units)
-
-    def _say(self, what: str) -> None:
-        self.wrong.append(what)
 
 
 class Cleaner(DevicePlugin):
@@ -211,7 +127,11 @@ class StockPlugin:
         return self.fate.has_come or self._running.done()
 
     async def ended(self) -> None:
+        """Wait until nothing is left of it, its threads included."""
         await asyncio.wait([self._running])
+        await asyncio.to_thread(lambda: None)  # behind what the one thread of `Loop` still does for it
+        for custody in self.custodies:
+            custody.book.close()
         if not self._running.cancelled():
             self._running.result()
 

@@ -8,267 +8,96 @@ goes over real sockets and files, with our manager for a kubelet.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plugbay import ReleasePolicy
-from plugbay.model.ids import ContainerName
-from plugbay.model.requests import ContainerKind, ContainerRequest
-from tests.contract.stock_plugin import BADGER, GOPHER
-from tests.contract.stock_world import OTHER, Fault, Loop, Pod, StockWorld, stock_world
+from tests.contract.stock_kubelet import Loop
+from tests.contract.stock_steps import APP, INIT, Admit, End, GoOn, Look, Play, RestartPlugin, Step, container, steps
+from tests.contract.stock_world import StockWorld, stock_world
 
 MEMORY: Final = Path("/dev/shm")
 """Where waiting for the disk costs nothing."""
-
-
-# --- what can happen ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Admit:
-    containers: tuple[ContainerRequest, ...]
-    while_looking: bool = False
-
-
-@dataclass(frozen=True)
-class End:
-    which: int
-
-
-@dataclass(frozen=True)
-class GoOn:
-    """A container of a pod starts, for the first time or anew."""
-
-    which: int
-
-
-@dataclass(frozen=True)
-class Look:
-    later_s: int
-
-
-@dataclass(frozen=True)
-class TimePasses:
-    seconds: int
-
-
-@dataclass(frozen=True)
-class Kill:
-    """The plugin dies at its next effect but ``after``; or the next process of it does.
-
-    Attributes:
-        stays_away: for one step more.
-    """
-
-    after: int
-    stays_away: bool = False
-    at_start: bool = False
-
-
-@dataclass(frozen=True)
-class RestartPlugin:
-    loses_journal: bool
-
-
-@dataclass(frozen=True)
-class RestartKubelet:
-    is_lost: bool
-    refuses: bool
-    is_first: bool
-    plugin_too: bool
-
-
-@dataclass(frozen=True)
-class KnowPods:
-    """The kubelet's sources are ready."""
-
-
-@dataclass(frozen=True)
-class Spoil:
-    fault: Fault
-
-
-@dataclass(frozen=True)
-class WriteLate:
-    """Another writer of the checkpoint has what is true now in hand."""
-
-
-@dataclass(frozen=True)
-class FailReleases:
-    times: int
-
-
-@dataclass(frozen=True)
-class Reboot:
-    pass
-
-
-Step: TypeAlias = (
-    Admit
-    | End
-    | GoOn
-    | Look
-    | TimePasses
-    | Kill
-    | RestartPlugin
-    | RestartKubelet
-    | KnowPods
-    | Spoil
-    | WriteLate
-    | FailReleases
-    | Reboot
-)
-
-
-class Play:
-    """Takes steps in a world."""
-
-    def __init__(self, world: StockWorld) -> None:
-        self._world = world
-        self._stays_away = False
-
-    async def take(self, steps: Sequence[Step]) -> None:
-        for step in steps:
-            self._world.pass_time(1)
-            await self._step(step)
-            assert not self._world.witness.wrong
-            await self._bring_back()
-        self._stays_away = False
-        await self._bring_back()
-
-    async def _step(self, step: Step) -> None:
-        world = self._world
-        match step:
-            case Admit(containers, while_looking=False):
-                await world.admit(*containers)
-            case Admit(containers):
-                await world.look_while_admitting(*containers)
-            case End(which):
-                if (pod := self._pod(which)) is not None:
-                    await world.end_pod(pod)
-            case GoOn(which):
-                if (pod := self._pod(which)) is not None:
-                    await world.go_on(pod)
-            case Look(later_s):
-                world.pass_time(later_s)
-                await world.plugin.look()
-            case TimePasses(seconds):
-                world.pass_time(seconds)
-            case Kill(after, at_start=True):
-                world.kill_at_start = after
-            case Kill(after, stays_away):
-                world.plugin.fate.left, self._stays_away = after, stays_away
-            case RestartPlugin(loses_journal):
-                await (world.lose_journal() if loses_journal else world.restart_plugin())
-            case RestartKubelet():
-                gives_twice = world.policy is ReleasePolicy.LAZY  # such a kubelet does, and who is lazy goes along
-                await world.restart_kubelet(
-                    is_lost=step.is_lost and not gives_twice,
-                    refuses=step.refuses and not gives_twice,
-                    is_first=step.is_first,
-                    plugin_too=step.plugin_too,
-                )
-            case KnowPods():
-                world.is_listing = True
-            case Spoil(fault):
-                world.spoil(fault)
-            case WriteLate():
-                world.write_late()
-            case FailReleases(times):
-                world.witness.failing = times
-            case Reboot():
-                await world.reboot()
-
-    def _pod(self, which: int) -> Pod | None:
-        pods = list(self._world.pods.values())
-        return pods[which % len(pods)] if pods else None
-
-    async def _bring_back(self) -> None:
-        """Start a plugin that was killed again, now or after one more step."""
-        while self._world.plugin.has_ended:
-            await self._world.plugin.ended()
-            await self._world.until_plugin_is_missed()
-            if self._stays_away:
-                self._stays_away = False
-                return
-            await self._world.start_plugin()
-
-
-# --- what is played -------------------------------------------------------------------------------------------------
-
 POLICIES = pytest.mark.parametrize("policy", ReleasePolicy)
 
 
-def container(name: str, kind: ContainerKind, gophers: int, badgers: int = 0, others: int = 0) -> ContainerRequest:
-    limits = {GOPHER: gophers, BADGER: badgers, OTHER: others}
-    return ContainerRequest(ContainerName(name), kind, {resource: count for resource, count in limits.items() if count})
-
-
-@st.composite
-def admissions(draw: st.DrawFn) -> Admit:
-    kinds = draw(st.sampled_from(SHAPES))
-    return Admit(
-        tuple(
-            container(
-                f"c{place}",
-                kind,
-                draw(st.sampled_from([1, 1, 1, 2, 0])),
-                draw(st.sampled_from([0, 0, 1])),
-                draw(st.sampled_from([0, 0, 0, 1])),
-            )
-            for place, kind in enumerate(kinds)
-        ),
-        while_looking=draw(st.booleans()),
-    )
-
-
-INIT, SIDECAR, APP = ContainerKind.INIT, ContainerKind.SIDECAR, ContainerKind.APP
-SHAPES = [(APP,), (APP,), (INIT, APP), (INIT, INIT, APP), (SIDECAR, APP), (INIT, SIDECAR, APP), (APP, APP)]
-
-which = st.integers(0, 3)
-ends = st.builds(End, which)
-looks = st.builds(Look, st.sampled_from([1, 31]))
-kubelet_restarts = st.builds(RestartKubelet, st.booleans(), st.booleans(), st.booleans(), st.booleans())
-disturbances: st.SearchStrategy[Step] = st.one_of(
-    kubelet_restarts,
-    kubelet_restarts,
-    st.builds(RestartPlugin, st.booleans()),
-    st.builds(Spoil, st.sampled_from(Fault)),
-    st.just(WriteLate()),
-    st.builds(FailReleases, st.integers(1, 2)),
-    st.builds(TimePasses, st.sampled_from([20, 80])),
-    st.just(KnowPods()),
-    st.just(Reboot()),
-)
-kills = st.builds(Kill, st.integers(0, 8), st.booleans(), st.booleans())
-steps: st.SearchStrategy[list[Step]] = st.lists(
-    st.one_of(admissions(), admissions(), ends, ends, looks, looks, st.builds(GoOn, which), kills, disturbances),
-    min_size=5,
-    max_size=25,
-)
-
-
-def play(steps: Sequence[Step], policy: ReleasePolicy, *, has_directories: bool) -> None:
-    async def played() -> None:
-        with tempfile.TemporaryDirectory(prefix="pb", dir=MEMORY if MEMORY.is_dir() else None) as root:
-            async with stock_world(Path(root), policy, has_directories=has_directories) as world:
-                await Play(world).take(steps)
-                await world.finish()
-                assert not world.witness.wrong
-
-    with asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(played())
-
-
 @POLICIES
-@settings(max_examples=settings.default.max_examples // 4)
+@settings(max_examples=settings().max_examples // 4)
 @given(steps, st.booleans())
 def test_whatever_happens(policy: ReleasePolicy, steps: list[Step], has_directories: bool) -> None:
     play(steps, policy, has_directories=has_directories)
+
+
+def play(steps: Sequence[Step], policy: ReleasePolicy, *, has_directories: bool) -> None:
+    async def played(world: StockWorld) -> None:
+        await Play(world).take(steps)
+        await world.finish()
+
+    run_in_world(policy, played, has_directories=has_directories)
+
+
+def run_in_world(
+    policy: ReleasePolicy, work: Callable[[StockWorld], Coroutine[Any, Any, None]], *, has_directories: bool = False
+) -> None:
+    async def worked() -> None:
+        with tempfile.TemporaryDirectory(prefix="pb", dir=MEMORY if MEMORY.is_dir() else None) as root:
+            async with stock_world(Path(root), policy, has_directories=has_directories) as world:
+                await work(world)
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(worked())
+
+
+# --- each effect ----------------------------------------------------------------------------------------------------
+
+LIFE: Final[tuple[Step, ...]] = (
+    Admit((container("init", INIT, 2, 1), container("app", APP, 1, 1))),
+    GoOn(0),
+    GoOn(0),
+    GoOn(0),
+    Look(31),
+    End(0),
+    Admit((container("app", APP, 1),)),
+    Admit((container("app", APP, 2, 2),)),
+    End(0),
+    Look(31),
+)
+
+
+@POLICIES
+def test_killed_at_each_effect(policy: ReleasePolicy) -> None:
+    async def killed(world: StockWorld) -> None:
+        for number in itertools.count():
+            deaths, world.plugin.fate.left = world.deaths, number
+            await Play(world).take(LIFE)
+            assert await world.settle() == [], number
+            assert not world.witness.wrong, (number, world.witness.wrong)
+            if world.deaths == deaths:
+                break
+        assert number > 30
+        assert world.witness.releases > number
+
+    run_in_world(policy, killed)
+
+
+def test_killed_at_each_effect_of_a_start() -> None:
+    async def killed(world: StockWorld) -> None:
+        for number in itertools.count():
+            await Play(world).take(LIFE[:3])
+            deaths, world.kill_at_start = world.deaths, number
+            await Play(world).take([Look(1), RestartPlugin(loses_journal=True), Look(31), Look(31)])
+            await world.settle()
+            assert not world.witness.wrong, (number, world.witness.wrong)
+            assert not world.witness.dirty, number
+            if world.deaths == deaths:
+                break
+        assert number > 5
+
+    run_in_world(ReleasePolicy.STRICT, killed)
