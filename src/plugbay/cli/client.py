@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from plugbay.cli import v1
 from plugbay.cli.frames import Frame, FrameDecoder
+from plugbay.cli.starting import wait_for_start
 from plugbay.errors import NodeUnreachable, RequestRefused
 from plugbay.ops.http_client import ClientStream, UnixHttpClient, Upgraded, UpgradeRefused
 
@@ -20,6 +21,8 @@ NOT_FOUND: Final = "NotFound"
 """The reason of a refusal: there is no such object."""
 
 EXEC_PROTOCOL: Final = "plugbay-exec"
+START_S: Final = 10.0
+"""How long a node that starts is waited for. Usually it takes one or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class WatchEvent:
 
 
 class NodeClient:
-    """Asks the node whose root is ``root``. Nothing is sent before a method is called.
+    """Asks the node whose root is ``root``, which may just be starting. Nothing is sent before a method is called.
 
     Attributes:
         socket: the node's control socket.
@@ -41,7 +44,8 @@ class NodeClient:
 
     def __init__(self, root: Path) -> None:
         self.socket = root / SOCKET_NAME
-        self._http = UnixHttpClient(self.socket)
+        self._root = root
+        self._http = UnixHttpClient(self.socket, is_coming=self._is_coming)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> v1.Json:
         return self._ask("GET", path, query)
@@ -113,6 +117,12 @@ class NodeClient:
                 yield upgraded
         except UpgradeRefused as error:
             raise _refusal(error.response.status, error.response.body) from None
+
+    def _is_coming(self) -> bool:
+        try:
+            return wait_for_start(self._root, for_s=START_S)
+        except TimeoutError:
+            raise NodeUnreachable(str(self.socket), f"it is still starting after {START_S:g} s") from None
 
     def _ask(self, method: str, path: str, query: Mapping[str, str] | None = None, *, body: bytes = b"") -> v1.Json:
         response = self._http.request(method, path, query=query, body=body)

@@ -35,9 +35,14 @@ def run(args: argparse.Namespace) -> int:
     # Each command is imported when it is wanted: --help and the others do not pay for it.
     match args.node_command:
         case "up":
-            from plugbay.cli.node_up import run_node_up
+            from plugbay.cli.roots import chosen_root
+            from plugbay.cli.starting import announced_start
 
-            return run_node_up(args)
+            # Around the import too, which takes the most time of all.
+            with announced_start(chosen_root(args)) as started:
+                from plugbay.cli.node_up import run_node_up
+
+                return run_node_up(args, started)
         case "get":
             from plugbay.cli.node_get import get_nodes
 

@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Final
 
 from plugbay.cli.logs import configure_logs
@@ -25,7 +26,11 @@ from plugbay.topology.settings import TopologySettings, split_options
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-def run_node_up(args: argparse.Namespace) -> int:
+def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
+    """
+    Args:
+        started: called once the node answers.
+    """
     configure_logs(args.log_level, sys.stderr, form=args.log_format)
     config = NodeConfig(
         chosen_root(args),
@@ -46,11 +51,15 @@ def run_node_up(args: argparse.Namespace) -> int:
         oci=oci_config(args),
         cri=cri_config(args),
     )
-    asyncio.run(_serve(config))
+    asyncio.run(_serve(config, started))
     return 0
 
 
-async def _serve(config: NodeConfig) -> None:
+async def _serve(config: NodeConfig, started: Callable[[], None]) -> None:
+    def ready() -> None:
+        started()
+        show(_greeting(config))
+
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
@@ -60,7 +69,7 @@ async def _serve(config: NodeConfig) -> None:
         environ=os.environ,
         clock=SystemClock(),
         stop=stop,
-        ready=lambda: show(_greeting(config)),
+        ready=ready,
     )
     show("node stopped; its pods go on, and the next `plugbay node up` takes them over\n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -80,11 +80,15 @@ class UnixHttpClient:
 
     Args:
         timeout_s: longest silence of the server, except between the chunks of a stream.
+        is_coming: asked when nobody serves, and may take its time: whether to try once more.
     """
 
-    def __init__(self, socket_path: Path, *, timeout_s: float = 30) -> None:
+    def __init__(
+        self, socket_path: Path, *, timeout_s: float = 30, is_coming: Callable[[], bool] = lambda: False
+    ) -> None:
         self._socket_path = socket_path
         self._timeout_s = timeout_s
+        self._is_coming = is_coming
 
     def request(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes = b""
@@ -154,11 +158,19 @@ class UnixHttpClient:
         http = HTTPConnection("localhost")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(self._timeout_s)
-            connection.connect(str(self._socket_path))
+            self._connect(connection)
             http.sock = connection
             _send(http, method, target, body, headers)
             with http.getresponse() as response:
                 yield connection, response
+
+    def _connect(self, connection: socket.socket) -> None:
+        try:
+            connection.connect(str(self._socket_path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            if not self._is_coming():
+                raise
+            connection.connect(str(self._socket_path))
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

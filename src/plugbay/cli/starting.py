@@ -1,0 +1,61 @@
+"""A node that starts says so, and commands that come too early wait for it instead of failing.
+
+It says so by listening on an abstract unix socket named after its root. That may be there before the root is, leaves
+no file behind, and closes when the node is ready or its process has ended, which whoever waits learns at once.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PREFIX: Final = b"\0plugbay node up "
+_CREDENTIALS: Final = struct.Struct("3i")
+"""Process, user and group."""
+
+
+@contextmanager
+def announced_start(root: Path) -> Iterator[Callable[[], None]]:
+    """Commands wait for the node at ``root`` until the block ends, or the function given is called: it is ready."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as announcement:
+        with suppress(OSError):  # another one starts there; this one will be told so soon
+            announcement.bind(address_of(root))
+            announcement.listen()
+        yield announcement.close
+
+
+def wait_for_start(root: Path, *, for_s: float) -> bool:
+    """Wait while a node starts at ``root``; returns whether one did. It may have failed to.
+
+    Raises:
+        TimeoutError: it is still starting after ``for_s`` seconds.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as announcement:
+        announcement.settimeout(for_s)
+        try:
+            announcement.connect(address_of(root))
+        except OSError:
+            return False
+        if not _is_trusted(announcement):
+            return False
+        with suppress(ConnectionError):
+            announcement.recv(1)  # nothing is ever sent: it ends
+        return True
+
+
+def address_of(root: Path) -> bytes:
+    """Where a node that starts at ``root`` listens."""
+    return _PREFIX + os.fsencode(os.path.realpath(root))
+
+
+def _is_trusted(connection: socket.socket) -> bool:
+    """Anybody may listen on an abstract socket; strangers shall not hold us up."""
+    _, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return uid in (0, os.geteuid())
