@@ -14,10 +14,18 @@ class _Nobody(selectors.SelectSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now_s = 1_000.0
+        self.jumps = 0
+        self.stop_before: int | None = None
+        self.stop: Callable[[], None] = lambda: None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         assert timeout is not None, "everybody waits for somebody else"
-        self.now_s += max(timeout, 0)
+        if timeout > 0:
+            if self.jumps == self.stop_before:
+                self.stop()
+                return []
+            self.jumps += 1
+            self.now_s += timeout
         return []
 
 
@@ -32,6 +40,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._nobody = _Nobody()
         self.troubles: list[BaseException] = []
         super().__init__(self._nobody)
+        self._nobody.stop = self.stop
         self.set_exception_handler(self._trouble)
 
     def time(self) -> float:
@@ -55,8 +64,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Everything that happens within that time."""
         self.run_until_complete(asyncio.sleep(seconds))
 
+    def run_moments(self, count: int) -> None:
+        """All that can happen before time has moved on so many times."""
+        self._nobody.stop_before = self._nobody.jumps + count
+        self.run_forever()
+        self._nobody.stop_before = None
+
     def run_steps(self, count: int) -> None:
-        """So many times whatever is ready."""
+        """So many times whatever is ready, without any time."""
         for _ in range(count):
             self.run_until_complete(asyncio.sleep(0))
 

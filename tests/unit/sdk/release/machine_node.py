@@ -25,13 +25,15 @@ FINALLY_S = SETTLE_S + GRACE_S + 130.0
 
 
 class Node:
-    """Use it as a context manager; in `end` all pods end, and what must come of that is checked.
+    """To be closed; before that, `finish` ends all pods and checks what must come of it.
 
     Attributes:
         paces: how long the next things take that a kubelet does.
-        fate: of the process of now.
         downtime_s: from the death of a process to the next.
-        directories: whether the plugin sees the kubelet's directories of pods.
+        next_fate: of the process that is started next.
+
+    Args:
+        sees_pods: whether the plugin sees the kubelet's directories of pods.
     """
 
     def __init__(self, *, is_strict: bool = True, hears_stops: bool = False, sees_pods: bool = True) -> None:
@@ -43,6 +45,7 @@ class Node:
         self.paces: deque[float] = deque()
         self.conduct = Conduct()
         self.downtime_s = PACE_S
+        self.next_fate = Fate()
         self._sees_pods = sees_pods
         self._boots = 0
         self._process: Process | None = None
@@ -75,7 +78,8 @@ class Node:
             await asyncio.sleep(self.downtime_s)
 
     def _new_process(self) -> Process:
-        return Process(self.kubelet, self.truth, boot=f"boot {self._boots}", fate=Fate(), conduct=self.conduct)
+        fate, self.next_fate = self.next_fate, Fate()
+        return Process(self.kubelet, self.truth, boot=f"boot {self._boots}", fate=fate, conduct=self.conduct)
 
     @property
     def process(self) -> Process:
@@ -85,11 +89,15 @@ class Node:
         return self._process
 
     def kill_at(self, effect: int | None, *, tears: bool = False) -> Fate:
-        """Just before so many effects more; there may be no process now."""
-        if self._process is None:
-            return Fate()
-        self._process.fate.left, self._process.fate.tears = effect, tears
-        return self._process.fate
+        """Just before so many effects more of the process of now, or of the next when there is none."""
+        fate = self.next_fate if self._process is None else self._process.fate
+        fate.left, fate.tears, fate.seen = effect, tears, []
+        return fate
+
+    def look(self) -> None:
+        """A background look is due."""
+        if self._process is not None and self._process.serves:
+            self._process.custody.look_soon()
 
     def stop_plugin(self) -> None:
         """The orderly way, and the next one starts."""

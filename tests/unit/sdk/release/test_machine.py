@@ -58,9 +58,10 @@ class ReleaseMachine(RuleBasedStateMachine):
         self.node.paces.extend(paces)
         self.node.loop.run_for(seconds)
 
-    @rule(count=st.integers(1, 40))
-    def a_moment_passes(self, count: int) -> None:
-        self.node.loop.run_steps(count)
+    @rule(moments=st.integers(0, 6), steps=st.integers(1, 12))
+    def a_moment_passes(self, moments: int, steps: int) -> None:
+        self.node.loop.run_moments(moments)
+        self.node.loop.run_steps(steps)
 
     # --- pods -------------------------------------------------------------------------------------------------------
 
@@ -96,6 +97,12 @@ class ReleaseMachine(RuleBasedStateMachine):
         """``tears``: in the middle of a record."""
         self.node.downtime_s = downtime_s
         self.node.kill_at(effect, tears=tears)
+
+    @rule(count=st.integers(0, 12))
+    def look_begins(self, count: int) -> None:
+        """Not only when nothing else happens."""
+        self.node.look()
+        self.node.loop.run_moments(count)
 
     @rule()
     def plugin_restarts(self) -> None:
