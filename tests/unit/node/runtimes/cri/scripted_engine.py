@@ -29,6 +29,8 @@ class ScriptedEngine:
         lacking: methods this engine is too old for.
         ips: of the next sandbox.
         config: what it tells of its settings.
+        driver: what it answers to RuntimeConfig; None says nothing of Linux.
+        stops_unknown: whether stopping a container that is not there goes well.
         exits: of containers that shall end as soon as they start, by name: exit code and reason.
     """
 
@@ -37,7 +39,7 @@ class ScriptedEngine:
         self.calls: list[tuple[str, Any]] = []
         self.failures: dict[str, list[RpcFailed | None]] = {}
         self.lacking = {"RuntimeConfig"}
-        self.driver = v1.CGROUPFS
+        self.driver: Any = v1.CGROUPFS
         self.ips = ["10.0.0.1", "fd00::1"]
         self.config: object = {}
         self.images = {"img:1": v1.Image(id="sha256:1")}
@@ -45,6 +47,7 @@ class ScriptedEngine:
         self.sandboxes: dict[str, v1.PodSandboxStatus] = {}
         self.containers: dict[str, v1.ContainerStatus] = {}
         self.exits: dict[str, tuple[int, str]] = {}
+        self.stops_unknown = False
         self._sandbox_of: dict[str, str] = {}
         self._log_root: dict[str, str] = {}
         self._clock = SECOND
@@ -93,7 +96,8 @@ class ScriptedEngine:
         return v1.StatusResponse(status=v1.RuntimeStatus(), info={"config": json.dumps(self.config)})
 
     async def RuntimeConfig(self, _: v1.RuntimeConfigRequest) -> v1.RuntimeConfigResponse:
-        return v1.RuntimeConfigResponse(linux=v1.LinuxRuntimeConfiguration(cgroup_driver=self.driver))
+        told = None if self.driver is None else v1.LinuxRuntimeConfiguration(cgroup_driver=self.driver)
+        return v1.RuntimeConfigResponse(linux=told)
 
     # --- sandboxes --------------------------------------------------------------------------------------------------
 
@@ -174,6 +178,8 @@ class ScriptedEngine:
         status.exit_code, status.reason, status.message = exit_code, reason, message
 
     async def StopContainer(self, request: v1.StopContainerRequest) -> v1.StopContainerResponse:
+        if request.container_id not in self.containers and self.stops_unknown:
+            return v1.StopContainerResponse()
         if self._container(request.container_id).state == v1.CONTAINER_RUNNING:
             self.end(request.container_id, 137, "Error")
         return v1.StopContainerResponse()

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from plugbay.errors import ContainerStartError
-from plugbay.model.cri import EngineStatus, EngineVersion, Image
+from plugbay.errors import ContainerEngineUnusable, ContainerStartError, RpcFailed
+from plugbay.model.cri import CgroupDriver, EngineStatus, EngineVersion, Image
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.security import Security
-from plugbay.node.runtimes.cri.engine import injects_cdi
+from plugbay.node.runtimes.cri.engine import injects_cdi, open_engine
 from plugbay.node.runtimes.cri.images import check_user, checked_name
 from plugbay.node.runtimes.port import ContainerSpec
+from plugbay.ops.clock import SystemClock
+from plugbay.wire.generated import cri_v1_pb2 as v1
+from tests.unit.node.runtimes.cri.scripted_engine import ScriptedEngine
 
 
 @pytest.mark.parametrize(
@@ -24,6 +29,8 @@ from plugbay.node.runtimes.port import ContainerSpec
         pytest.param("containerd", "1.7.24", {"enableCDI": False}, False, id="containerd-1.7-off"),
         pytest.param("containerd", "1.7.24", {"enableCDI": True}, True, id="containerd-1.7-on"),
         pytest.param("containerd", "v2.1.9", {"enableCDI": True}, True, id="containerd-2"),
+        pytest.param("containerd", "v2.1.9", {"enableCDI": False}, False, id="containerd-2-off"),
+        pytest.param("containerd", "2.3.0", {}, True, id="containerd-without-the-setting"),
         pytest.param("cri-o", "1.22.1", None, False, id="old-cri-o"),
         pytest.param("cri-o", "1.30.0", None, True, id="cri-o"),
         pytest.param("cri-o", "main", None, False, id="cri-o-of-no-version"),
@@ -33,6 +40,54 @@ from plugbay.node.runtimes.port import ContainerSpec
 def test_who_knows_cdi(name: str, version: str, config: object, expected: bool) -> None:
     status = EngineStatus({}, "" if config is None else json.dumps(config))
     assert injects_cdi(EngineVersion(name, version), status) is expected
+
+
+SYSTEMD = {"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": {"options": {"SystemdCgroup": True}}}}}
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "config", "expected"),
+    [
+        pytest.param("containerd", None, {}, CgroupDriver.CGROUPFS, id="containerd-1.6"),
+        pytest.param("containerd", None, SYSTEMD, CgroupDriver.SYSTEMD, id="containerd-1.6-with-systemd"),
+        pytest.param("cri-o", None, None, CgroupDriver.SYSTEMD, id="cri-o-1.27"),
+        pytest.param("containerd", v1.SYSTEMD, {}, CgroupDriver.SYSTEMD, id="it-says-systemd"),
+        pytest.param("cri-o", v1.CGROUPFS, None, CgroupDriver.CGROUPFS, id="it-says-cgroupfs"),
+        pytest.param("containerd", "nothing", SYSTEMD, CgroupDriver.SYSTEMD, id="it-says-nothing-of-linux"),
+    ],
+)
+async def test_who_makes_control_groups(
+    sockets: Path, name: str, answer: Any, config: object, expected: CgroupDriver
+) -> None:
+    """``answer`` is that to RuntimeConfig, None of an engine that does not know the call."""
+    engine = ScriptedEngine(name)
+    engine.config = config
+    if answer is not None:
+        engine.lacking.clear()
+        engine.driver = None if answer == "nothing" else answer
+    async with engine.serve(sockets / "cri"):
+        client, traits = await open_engine(sockets / "cri", SystemClock())
+        await client.close()
+    assert traits.cgroup_driver is expected
+    assert traits.version == EngineVersion(name, "1.6.20")
+
+
+@pytest.mark.parametrize("code", ["Unknown", "Unavailable"])
+async def test_an_engine_that_still_looks_around_is_waited_for(sockets: Path, code: str) -> None:
+    engine = ScriptedEngine()
+    engine.failures["Status"] = [RpcFailed(code, "server is not initialized yet"), None]
+    async with engine.serve(sockets / "cri"):
+        client, _ = await open_engine(sockets / "cri", SystemClock())
+        await client.close()
+    assert len(engine.asked("Status")) == 2
+
+
+async def test_one_that_speaks_another_cri_is_refused(sockets: Path) -> None:
+    engine = ScriptedEngine()
+    engine.lacking |= {"Version"}
+    async with engine.serve(sockets / "cri"):
+        with pytest.raises(ContainerEngineUnusable, match="code = Unimplemented"):
+            await open_engine(sockets / "cri", SystemClock())
 
 
 @pytest.mark.parametrize("image", ["", "a/B", "a b", "a:", "a//b", "a@sha256:short", "-a", "a/:1"])

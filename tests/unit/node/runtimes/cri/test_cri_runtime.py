@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -312,3 +313,34 @@ async def test_a_command_that_the_engine_refuses_says_why(engine: ScriptedEngine
     engine.failures["Exec"] = [RpcFailed("Unknown", "container is in CONTAINER_EXITED state")]
     with pytest.raises(ExecFailed, match="container is in CONTAINER_EXITED state"):
         [item async for item in runtime.exec(ContainerId("c"), ("sh",), ExecInput(Console.PIPES))]
+
+
+# --- other engines --------------------------------------------------------------------------------------------------
+
+
+async def test_an_engine_that_stops_what_it_does_not_know_is_believed(engine: ScriptedEngine, runtime: Runtime) -> None:
+    """containerd since 1.7; before it said that there is no such container."""
+    engine.stops_unknown = True
+    with pytest.raises(InstanceNotFound):
+        await runtime.stop(ContainerId("gone"), grace_s=1)
+    engine.stops_unknown = False
+    with pytest.raises(InstanceNotFound):
+        await runtime.stop(ContainerId("gone"), grace_s=1)
+
+
+@pytest.mark.parametrize("injects", [True, False])
+async def test_cdi_names_are_for_engines_that_know_them(
+    engine: ScriptedEngine, client: CriClient, conventions: Conventions, tmp_path: Path, injects: bool
+) -> None:
+    """Those that do not are told what the names come to."""
+    devices = [{"name": "d", "containerEdits": {"env": ["CDI=yes"]}}]
+    spec = {"cdiVersion": "0.6.0", "kind": "example.com/cdi", "devices": devices}
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    sandboxes = CriSandboxes(client, conventions)
+    await sandboxes.run(SandboxSpec(UID, "ns", "web"))
+    traits = replace(TRAITS, injects_cdi=injects)
+    runtime = CriRuntime(CriEngine(client, traits, (tmp_path,)), sandboxes, conventions, ManualClock())
+    await runtime.start(replace(SPEC, edits=ContainerEdits(cdi_devices=("example.com/cdi=d",))))
+    made = engine.asked("CreateContainer")[-1].config
+    assert [each.name for each in made.CDI_devices] == ["example.com/cdi=d"]
+    assert [(each.key, each.value) for each in made.envs] == ([] if injects else [("CDI", b"yes")])
