@@ -13,7 +13,13 @@ import yaml
 from plugbay.sdk.config import parse_config
 from tests.contract.conftest import DEADLINE_S, Plugbay
 
-FILES = ["README.md", "daemonset.yaml", "my_card_plugin.py", "plugins.yaml", "test_my_card_plugin.py"]
+FILES = ["README.md", "daemonset.yaml", "my_card_plugin.py", "plugins.yaml", "pytest.ini", "test_my_card_plugin.py"]
+PARTS = [(), ("--release",), ("--cdi",), ("--release", "--cdi")]
+with_no_part_or_all = pytest.mark.parametrize("parts", [PARTS[0], PARTS[-1]], ids=["plain", "all"])
+with_any_parts = pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "".join(parts).strip("-") or "plain")
+DEVICE_PLUGINS, PODS = "/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pods"
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+READ_ONLY: dict[str, object] = {"readOnly": True}
 
 
 async def made(plugbay: Plugbay, directory: Path, *options: str) -> None:
@@ -30,27 +36,43 @@ async def output(*argv: str, cwd: Path) -> tuple[int | None, str]:
     return process.returncode, out.decode()
 
 
-async def test_its_own_test_passes_and_can_fail(plugbay: Plugbay, tmp_path: Path) -> None:
-    await made(plugbay, tmp_path / "new")
-    pytest_run = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    code, out = await output(*pytest_run, cwd=tmp_path / "new")
+@with_no_part_or_all
+async def test_its_own_test_passes(plugbay: Plugbay, tmp_path: Path, parts: tuple[str, ...]) -> None:
+    await made(plugbay, tmp_path, *parts)
+    code, out = await output(*PYTEST, cwd=tmp_path)
     assert (code, "2 passed" in out) == (0, True), out
-    source = tmp_path / "new" / "my_card_plugin.py"
-    source.write_text(source.read_text().replace('"MY_CARD_DEVICES": node.name', '"MY_CARD_DEVICES": "x"'))
-    code, out = await output(*pytest_run, cwd=tmp_path / "new")
+    assert "arning" not in out  # with whatever plugins of pytest are installed
+
+
+@pytest.mark.parametrize(
+    ("parts", "line", "broken"),
+    [
+        pytest.param((), '"MY_CARD_DEVICES": node.name', '"MY_CARD_DEVICES": "x"', id="plain"),
+        pytest.param(("--release",), "def release", "def let_go", id="release"),
+        pytest.param(("--cdi",), "cdi_kind =", "kind =", id="cdi"),
+    ],
+)
+async def test_its_own_test_can_fail(
+    plugbay: Plugbay, tmp_path: Path, parts: tuple[str, ...], line: str, broken: str
+) -> None:
+    await made(plugbay, tmp_path, *parts)
+    source = tmp_path / "my_card_plugin.py"
+    source.write_text(source.read_text().replace(line, broken))
+    code, out = await output(*PYTEST, cwd=tmp_path)
     assert (code, "1 failed, 1 passed" in out) == (1, True), out
 
 
 @pytest.mark.parametrize("name", ["true", "path", "device", "json", "test", "a1-2--3"])
 async def test_names_that_mean_something_elsewhere(plugbay: Plugbay, tmp_path: Path, name: str) -> None:
     assert (await plugbay("new", name, "--directory", str(tmp_path))).code == 0
-    code, out = await output(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=tmp_path)
+    code, out = await output(*PYTEST, cwd=tmp_path)
     assert (code, "2 passed" in out) == (0, True), out
 
 
-async def test_what_it_writes_is_typed(plugbay: Plugbay, tmp_path: Path) -> None:
+@with_no_part_or_all
+async def test_what_it_writes_is_typed(plugbay: Plugbay, tmp_path: Path, parts: tuple[str, ...]) -> None:
     pytest.importorskip("mypy")
-    await made(plugbay, tmp_path)
+    await made(plugbay, tmp_path, *parts)
     cache = f"--cache-dir={tmp_path / 'cache'}"
     code, out = await output(
         sys.executable, "-m", "mypy", "--strict", cache, "my_card_plugin.py", "test_my_card_plugin.py", cwd=tmp_path
@@ -58,18 +80,25 @@ async def test_what_it_writes_is_typed(plugbay: Plugbay, tmp_path: Path) -> None
     assert code == 0, out
 
 
-async def test_config_and_resource(plugbay: Plugbay, tmp_path: Path) -> None:
-    await made(plugbay, tmp_path, "--resource", "vendor.example/card")
+@with_no_part_or_all
+async def test_config_and_resource(plugbay: Plugbay, tmp_path: Path, parts: tuple[str, ...]) -> None:
+    await made(plugbay, tmp_path, "--resource", "vendor.example/card", *parts)
     [entry] = parse_config((tmp_path / "plugins.yaml").read_text(), source="plugins.yaml").plugins
     assert entry.target == "my_card_plugin.py:MyCardDevices"
     done = await plugbay("serve", "--dry-run", "--config", str(tmp_path / "plugins.yaml"))
     assert done.rows == [["vendor.example/card", "my_card_plugin.py:MyCardDevices"]]
     for name in FILES:
-        assert "$" not in (tmp_path / name).read_text(), "a word of the template is left"
+        text = (tmp_path / name).read_text()
+        assert "$" not in text, "a word of the template is left"
+        assert not [line for line in text.splitlines() if line.startswith("%")], "a mark of the template is left"
 
 
-async def test_manifest_is_a_daemon_set_that_reaches_the_kubelet(plugbay: Plugbay, tmp_path: Path) -> None:
-    await made(plugbay, tmp_path)
+@with_any_parts
+async def test_manifest_is_a_daemon_set_that_reaches_what_it_needs(
+    plugbay: Plugbay, tmp_path: Path, parts: tuple[str, ...]
+) -> None:
+    """And nothing else of its node."""
+    await made(plugbay, tmp_path, *parts)
     manifest: dict[str, Any] = yaml.safe_load((tmp_path / "daemonset.yaml").read_text())
     assert (manifest["apiVersion"], manifest["kind"]) == ("apps/v1", "DaemonSet")
     template = manifest["spec"]["template"]
@@ -78,15 +107,30 @@ async def test_manifest_is_a_daemon_set_that_reaches_the_kubelet(plugbay: Plugba
     assert pod["tolerations"] == [{"operator": "Exists"}]
     [container] = pod["containers"]
     places = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"]}
-    mounts = {each["mountPath"]: places[each["name"]] for each in container["volumeMounts"]}
-    for place in ("/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pod-resources", "/dev"):
-        assert mounts.pop(place) == place
-    assert mounts == {}
-    assert not [each for each in container["volumeMounts"] if each["name"] == "device-plugins" and "readOnly" in each]
+    mounts = {each.pop("mountPath"): each for each in container["volumeMounts"]}
+    assert {path: places.pop(mount.pop("name")) for path, mount in mounts.items()} == {path: path for path in mounts}
+    assert places == {}
+    wanted: dict[str, dict[str, object]] = {DEVICE_PLUGINS: {}, "/dev": READ_ONLY}
+    if "--release" in parts:
+        wanted["/var/lib/kubelet/pod-resources"] = READ_ONLY
+        wanted[PODS] = {**READ_ONLY, "mountPropagation": "HostToContainer"}
+    if "--cdi" in parts:
+        wanted["/var/run/cdi"] = {}
+    assert mounts == wanted
     [port] = container["ports"]
     assert container["command"][-2:] == ["--metrics", f":{port['containerPort']}"]
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": port["name"]}
     assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": port["name"]}
+
+
+async def test_operators_are_told_the_same_mounts(plugbay: Plugbay, tmp_path: Path) -> None:
+    await made(plugbay, tmp_path, "--release")
+    manifest: dict[str, Any] = yaml.safe_load((tmp_path / "daemonset.yaml").read_text())
+    [container] = manifest["spec"]["template"]["spec"]["containers"]
+    page = (Path(__file__).parents[2] / "docs" / "operator.md").read_text()
+    told = yaml.safe_load("volumeMounts:" + page.partition("```yaml\nvolumeMounts:")[2].partition("```")[0])
+    of_node = [each for each in container["volumeMounts"] if each["name"] != "dev"]
+    assert told["volumeMounts"] == of_node
 
 
 async def test_command_of_the_manifest_is_one_that_we_take(plugbay: Plugbay, tmp_path: Path) -> None:
@@ -107,6 +151,13 @@ async def test_bad_name_is_one_sentence(plugbay: Plugbay, tmp_path: Path, name: 
         f"plugbay: error: {name!r} cannot name a plugin: 1 to 40 lower-case letters, digits and - are wanted, a letter "
         "first, such as gopher\n"
     )
+    assert not (tmp_path / "new").exists()
+
+
+async def test_resource_that_is_no_kind_of_cdi_is_refused(plugbay: Plugbay, tmp_path: Path) -> None:
+    done = await plugbay("new", "card", "--directory", str(tmp_path / "new"), "--resource", "a.example/9card", "--cdi")
+    assert (done.code, done.out) == (1, "")
+    assert 'invalid CDI kind "a.example/9card"' in done.err
     assert not (tmp_path / "new").exists()
 
 

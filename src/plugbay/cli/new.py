@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +17,13 @@ _FILES: Final = {
     "plugin.py": "{module}.py",
     "plugins.yaml": "plugins.yaml",
     "test_plugin.py": "test_{module}.py",
+    "pytest.ini": "pytest.ini",
     "daemonset.yaml": "daemonset.yaml",
     "README.md": "README.md",
 }
 """Each template and what its file is called."""
+_PARTS: Final = ("release", "cdi")
+"""What templates have for those who ask for it."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -28,13 +32,21 @@ def add_parser(subparsers: Subparsers) -> None:
         help="begin a plugin: code, config, test and manifest that work as they are",
         description="Write a plugin to begin with: its code, a config file, a test that plays the kubelet, and a "
         "DaemonSet. Files that exist are never touched.",
-        examples=("plugbay new gopher", "plugbay new gopher --resource example.com/gopher --directory plugins/gopher"),
+        examples=(
+            "plugbay new gopher",
+            "plugbay new gopher --resource example.com/gopher --directory plugins/gopher",
+            "plugbay new gopher --release --cdi",
+        ),
     )
     parser.add_argument("name", metavar="NAME", help="of lower-case letters, digits and -, such as gopher")
     parser.add_argument(
         "--directory", metavar="DIR", type=Path, help="where the files go (default: a directory called NAME)"
     )
     parser.add_argument("--resource", metavar="R", help="resource name (default: example.com/NAME)")
+    parser.add_argument(
+        "--release", action="store_true", help="clean devices when their pod is gone, on any kubelet: with `release`"
+    )
+    parser.add_argument("--cdi", action="store_true", help="give devices to the container engine by name: with CDI")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,14 +61,19 @@ def run(args: argparse.Namespace) -> int:
             "such as gopher"
         )
     resource = parse_resource_name(args.resource or f"{_DOMAIN}/{args.name}")
+    if args.cdi:
+        from plugbay.cdi.names import parse_kind
+
+        parse_kind(resource)
     directory = args.directory or Path(args.name)
-    files = _files(args.name, resource)
+    parts = {part for part in _PARTS if getattr(args, part)}
+    files = _files(args.name, resource, parts)
     _write({directory / name: text for name, text in files.items()})
     show("".join(f"{directory / name} created\n" for name in files))
     return 0
 
 
-def _files(name: str, resource: str) -> dict[str, str]:
+def _files(name: str, resource: str, parts: Collection[str]) -> dict[str, str]:
     # Imported here: only this command has templates.
     from importlib.resources import files
     from string import Template
@@ -73,11 +90,28 @@ def _files(name: str, resource: str) -> dict[str, str]:
     }
     templates = files("plugbay.cli") / "templates"
     return {
-        file.format(module=module): Template((templates / f"{template}.txt").read_text(encoding="utf-8")).substitute(
-            words
-        )
+        file.format(module=module): Template(
+            _with_parts((templates / f"{template}.txt").read_text(encoding="utf-8"), parts)
+        ).substitute(words)
         for template, file in _FILES.items()
     }
+
+
+def _with_parts(text: str, parts: Collection[str]) -> str:
+    """A template without the parts that are not wanted: from ``%PART`` to ``%else`` or ``%end``, lines of their own."""
+    lines, is_wanted = [], True
+    for line in text.splitlines(keepends=True):
+        if not line.startswith("%"):
+            lines += [line] if is_wanted else []
+            continue
+        match line[1:].rstrip():
+            case "else":
+                is_wanted = not is_wanted
+            case "end":
+                is_wanted = True
+            case part:
+                is_wanted = part in parts
+    return "".join(lines)
 
 
 def _write(files: dict[Path, str]) -> None:
