@@ -188,7 +188,7 @@ async def test_module_that_cannot_be_loaded_again_is_a_failure(tmp_path: Path) -
 async def test_worker_loads_no_grpc_and_stays_lean(functions: Any) -> None:
     loaded = await answer_of(functions.modules)
     assert isinstance(loaded, Returned)
-    assert not {"grpc", "asyncio", "google.protobuf", "site"} & set(loaded.value)  # type: ignore[call-overload]
+    assert not {"grpc", "asyncio", "google.protobuf", "site", "pathlib"} & set(loaded.value)  # type: ignore[call-overload]
     size = await answer_of(functions.rss_kb)
     assert isinstance(size, Returned)
     assert size.value < 20 * 1024  # type: ignore[operator]

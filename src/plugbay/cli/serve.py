@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
     from plugbay.kernel.heaps import share_one_heap
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.ops.listening import parse_address
-    from plugbay.sdk.cdi.answers import CDI_DIRECTORY
+    from plugbay.sdk.cdi.directory import CDI_DIRECTORY
     from plugbay.sdk.endings import Endings, IfNone, OnRefusal
     from plugbay.sdk.release.settings import ReleaseSettings, ReleaseSource
     from plugbay.sdk.routes import Route

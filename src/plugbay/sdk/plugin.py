@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from plugbay.errors import InvalidDevice, InvalidPlugin
 from plugbay.model.assignments import Assignment
@@ -15,6 +14,9 @@ from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.checks import HealthCheck, checks_of
 from plugbay.sdk.modes import Modes
 from plugbay.sdk.release.settings import ReleasePolicy, ReleaseSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Discovered = Iterable[Device] | AsyncIterable[Device] | AsyncIterable[Iterable[Device]] | Awaitable[Iterable[Device]]
 """Devices, however they come: a list, a generator, an async generator of devices or of whole lists, or a coroutine."""
@@ -233,6 +235,8 @@ def watched_paths(plugin: DevicePlugin) -> tuple[Path, ...]:
 
 def as_paths(watch: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
     """What an author gave as ``watch``, one path or several."""
+    from pathlib import Path  # a worker, which watches nothing, is smaller without it
+
     return (Path(watch),) if isinstance(watch, str | Path) else tuple(map(Path, watch))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from pathlib import Path
+from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
@@ -47,7 +47,7 @@ def check_occasions(name: str, *, watch: object, every: object) -> None:
     """
     paths = watch if isinstance(watch, Iterable) and not isinstance(watch, str) else (watch,)
     for path in paths:
-        if not isinstance(path, str | Path):
+        if not isinstance(path, str | PathLike):
             raise InvalidPlugin(name, f"`watch` has {path!r}, which is no path")
     if every is None:
         return

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plugbay.sdk.plugin import DevicePlugin, as_paths, call_with_paths
 from plugbay.sdk.problems import check_occasions
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FoundPlugins = Iterable[DevicePlugin] | AsyncIterable[DevicePlugin] | Awaitable[Iterable[DevicePlugin]]
 """Plugins, however they come: a list, a generator, an async generator, or a coroutine that returns them."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from plugbay.errors import DuplicateResource
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.sdk.cdi.answers import CDI_DIRECTORY
+from plugbay.sdk.cdi.directory import CDI_DIRECTORY
 from plugbay.sdk.endings import STAY, Endings, until_over
 from plugbay.sdk.release.quiet import Shared
 from plugbay.sdk.release.settings import DEFAULT_RELEASE, ReleaseSettings

@@ -19,7 +19,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
 from plugbay.sdk.assigned import restore_modes
 from plugbay.sdk.backoff import Backoff
-from plugbay.sdk.cdi.answers import CDI_DIRECTORY
+from plugbay.sdk.cdi.directory import CDI_DIRECTORY
 from plugbay.sdk.counting import CountedService
 from plugbay.sdk.discovery import Discovery
 from plugbay.sdk.health import HealthMonitor

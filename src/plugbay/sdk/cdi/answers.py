@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 from enum import Flag, auto
-from pathlib import Path
-from typing import Final
-
-CDI_DIRECTORY: Final = Path("/var/run/cdi")
-"""Where engines look for generated specs, unless they are told otherwise."""
 
 
 class CdiAnswer(Flag):
