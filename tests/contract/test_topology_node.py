@@ -8,10 +8,12 @@ from typing import Any, Final
 
 import pytest
 
+from plugbay.cli.topology_options import POLICIES, SCOPES
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
 from plugbay.sdk.plugin import DevicePlugin
 from plugbay.sdk.runner import serving
+from plugbay.topology.policies import Kind, Scope
 from plugbay.topology.settings import TopologySettings
 from tests.contract.conftest import Plugbay
 from tests.contract.scenarios.bench_node import RESOURCE, container_status, node, plugin, pod
@@ -87,11 +89,16 @@ class Returning(DevicePlugin):
 @pytest.mark.parametrize(
     ("options", "code", "text"),
     [
-        pytest.param("--topology-manager-policy strict", 1, 'unknown policy: "strict"', id="policy"),
+        pytest.param(
+            "--topology-manager-policy strict",
+            2,
+            '--topology-manager-policy: "strict" is not known; choose from none, best-effort, restricted, ',
+            id="policy",
+        ),
         pytest.param(
             "--topology-manager-policy restricted --topology-manager-scope node",
-            1,
-            'unknown scope: "node"',
+            2,
+            '--topology-manager-scope: "node" is not known; choose from container, pod',
             id="scope",
         ),
         pytest.param(
@@ -119,6 +126,11 @@ async def test_node_says_what_it_cannot_do(plugbay: Plugbay, options: str, code:
     done = await plugbay("node", "up", "--log-level", "error", *options.split())
     assert (done.code, done.out) == (code, "")
     assert text in done.err
+
+
+def test_options_name_every_policy_and_scope() -> None:
+    assert {kind.value for kind in Kind} == set(POLICIES)
+    assert {scope.value for scope in Scope} == set(SCOPES)
 
 
 async def test_node_takes_a_kubelets_options(plugbay: Plugbay) -> None:

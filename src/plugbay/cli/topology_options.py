@@ -1,10 +1,12 @@
-"""Options of the topology manager. Their values are checked where a kubelet checks them: when the node starts."""
+"""Options of the topology manager. Policy options are checked where a kubelet checks them: when the node starts."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Final
 
+POLICIES: Final = ("none", "best-effort", "restricted", "single-numa-node")
+SCOPES: Final = ("container", "pod")
 _MOST_NODES: Final = 64
 """A kubelet's sets of nodes have so many bits."""
 
@@ -13,13 +15,14 @@ def add_topology_options(parser: argparse.ArgumentParser) -> None:
     """A kubelet's three, and one to try them on any machine."""
     parser.add_argument(
         "--topology-manager-policy",
+        choices=POLICIES,
         metavar="POLICY",
         default="none",
-        help="how devices are aligned with NUMA nodes: none, best-effort, restricted or single-numa-node "
-        "(default: %(default)s)",
+        help=f"how devices are aligned with NUMA nodes: {', '.join(POLICIES)} (default: %(default)s)",
     )
     parser.add_argument(
         "--topology-manager-scope",
+        choices=SCOPES,
         metavar="SCOPE",
         default="container",
         help="what is aligned as one: container, each by itself, or pod (default: %(default)s)",
