@@ -81,6 +81,22 @@ async def test_pods_are_on_the_network_and_leave_nothing() -> None:
 
 
 @needs_private_machine
+async def test_container_gets_the_addresses_it_was_promised(tmp_path: Path) -> None:
+    document = json.loads((EXAMPLES / "10-plugbay.conflist").read_bytes())
+    bridge = document["plugins"][0] | {"capabilities": {"mac": True, "ips": True, "deviceID": True}}
+    (tmp_path / "n.conflist").write_text(json.dumps(document | {"plugins": [bridge]}))
+    wanted = ("mac", "02:0a:00:00:00:09"), ("ips", ["10.213.97.9/24", "fd00:10:213:97::9/64"])
+    options = [part for name, value in wanted for part in ("--capability", f"{name}={json.dumps(value)}")]
+    async with private_machine() as machine:
+        result = await add(machine, "web", *options, "--conf-dir", str(tmp_path))
+        assert [each["address"] for each in result["ips"]] == wanted[1][1]
+        (link,) = json.loads(await machine.text("ip", "-n", "web", "-j", "link", "show", "eth0"))
+        assert link["address"] == wanted[0][1]
+        assert (await machine.cni("del", "web", "--remove-netns", "--conf-dir", str(tmp_path))).code == 0
+        assert await machine.leavings() == ()
+
+
+@needs_private_machine
 async def test_failed_add_leaves_nothing() -> None:
     async with private_machine() as machine:
         await add(machine, "first")

@@ -208,6 +208,28 @@ async def test_files_and_kernel_parameters_are_the_pods(place: Place) -> None:
     assert place.left() == []
 
 
+async def test_plugins_are_told_what_containerd_tells_them(place: Place) -> None:
+    told = ("dns", "cgroupPath", "io.kubernetes.cri.pod-annotations", "portMappings")
+    plugins = [{"type": "first", "capabilities": dict.fromkeys(told, True)}, {"type": "second"}]
+    document = {"cniVersion": "1.0.0", "name": "net", "plugins": plugins}
+    (place.root / "conf" / "10-net.conflist").write_text(json.dumps(document))
+    node = place.node()
+    await node.run(replace(SPEC, annotations={"a": "b"}, dns=DnsConfig(("10.0.0.2",))))
+    one, two = place.machine.calls
+    assert one["config"]["runtimeConfig"] == {
+        "dns": {"servers": ["10.0.0.1", "10.0.0.2"], "searches": ["host.example"], "options": ["ndots:1"]},
+        "cgroupPath": f"/{place.places.cgroup_parent}-{POD}",
+        "io.kubernetes.cri.pod-annotations": {"a": "b"},
+    }
+    assert "runtimeConfig" not in two["config"]
+    await node.remove(POD)
+    assert [each["config"].get("runtimeConfig") == one["config"]["runtimeConfig"] for each in place.machine.calls] == [
+        False,
+        True,
+    ]
+    assert place.left() == []
+
+
 async def test_namespace_that_is_gone_is_made_anew(place: Place) -> None:
     """As after a reboot: the record is there, what it tells of is not."""
     await place.node().run(SPEC)

@@ -38,7 +38,7 @@ class CachedResult:
 
 
 def encode(cached: CachedResult) -> bytes:
-    """``cached`` as libcni writes it."""
+    """``cached`` as libcni writes it, to the byte."""
     attachment = cached.attachment
     document: Object = {
         "kind": _KIND,
@@ -47,15 +47,15 @@ def encode(cached: CachedResult) -> bytes:
         "ifName": attachment.ifname,
         "networkName": cached.network,
     }
-    if cached.result is not None:
-        document["result"] = encode_result(cached.result)
     if attachment.netns:
         document["netns"] = attachment.netns
     if attachment.args:
         document["cniArgs"] = [[name, value] for name, value in attachment.args]
     if attachment.capabilities:
         document["capabilityArgs"] = dict(attachment.capabilities)
-    return documents.encode(document)
+    if cached.result is not None:
+        document["result"] = encode_result(cached.result)
+    return documents.encode_as_go(document)
 
 
 def decode(content: bytes, *, network: str = "", attachment: Attachment | None = None) -> CachedResult:

@@ -17,19 +17,22 @@ from plugbay.model.ports import ContainerPort
 
 PORT_MAPPINGS: Final = "portMappings"
 BANDWIDTH: Final = "bandwidth"
+DNS: Final = "dns"
+CGROUP_PATH: Final = "cgroupPath"
+POD_ANNOTATIONS: Final = "io.kubernetes.cri.pod-annotations"
 WELL_KNOWN: Final = frozenset(
     {
         PORT_MAPPINGS,
         BANDWIDTH,
+        DNS,
+        CGROUP_PATH,
+        POD_ANNOTATIONS,
         "ipRanges",
-        "dns",
         "ips",
         "mac",
         "infinibandGUID",
         "deviceID",
         "aliases",
-        "cgroupPath",
-        "io.kubernetes.cri.pod-annotations",
     }
 )
 

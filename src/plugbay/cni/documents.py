@@ -9,6 +9,7 @@ from typing import Final, NoReturn, TypeAlias
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 Object: TypeAlias = "dict[str, Json]"
 
+_ESCAPED_BY_GO: Final = "<>&\u2028\u2029"
 _DEEPEST: Final = 200
 """Beyond every real configuration, and below what Python can write again without running out of stack."""
 
@@ -48,6 +49,23 @@ def parse(content: bytes) -> Json:
 def encode(value: Json) -> bytes:
     """``value`` on one line with sorted keys, as Go writes maps; never fails for what `parse` gave."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def encode_as_go(value: Object) -> bytes:
+    """``value`` to the byte as Go writes a structure with members in that order: everything in it has sorted keys."""
+    members = (f"{json.dumps(name)}:{_go_text(each)}" for name, each in value.items())
+    return f"{{{','.join(members)}}}".encode()
+
+
+def _go_text(value: Json) -> str:
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, of which Go would have nothing left
+        text = json.dumps(value, separators=(",", ":"), sort_keys=True)
+    for character in _ESCAPED_BY_GO:
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
 def member(value: Object, name: str) -> Json:

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from plugbay.cni.capabilities import WELL_KNOWN
 from plugbay.cni.chain import Attachment, Command, garbage_input, plugin_input, variables
 from plugbay.cni.config import NetworkConfig, parse_list
+from plugbay.cni.documents import Json
 from plugbay.cni.result import Result
 from plugbay.errors import InvalidAttachment
 
@@ -63,3 +65,29 @@ def test_arguments_that_plugins_would_split_are_refused(pair: tuple[str, str]) -
 
 def test_longest_names_are_fine() -> None:
     Attachment("A0_.-", "", "é" * 7 + "x", (("A", ""),))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("deviceID", "0000:04:00.5"),
+        ("infinibandGUID", "c2:11:22:33:44:55:66:77"),
+        ("mac", "02:00:00:00:00:01"),
+        ("ips", ["10.1.0.9/24", "fd00::9"]),
+        ("dns", {"servers": ["10.0.0.1"], "searches": [], "options": ["ndots:1"]}),
+        ("ipRanges", [[{"subnet": "10.1.0.0/24"}]]),
+        ("aliases", ["web"]),
+        ("cgroupPath", "/pod"),
+        ("io.kubernetes.cri.pod-annotations", {"a": "b"}),
+    ],
+)
+def test_capability_reaches_who_declares_it_and_nobody_else(name: str, value: Json) -> None:
+    assert name in WELL_KNOWN
+    plugins = [{"type": "first", "capabilities": {name: True}}, {"type": "second", "capabilities": {name: False}}]
+    content = json.dumps({"cniVersion": "1.0.0", "name": "net", "plugins": plugins}).encode()
+    network = parse_list(content, source="net.conflist")
+    told = [
+        json.loads(plugin_input(network, plugin, capabilities={name: value, "other": 1}, previous=None))
+        for plugin in network.plugins
+    ]
+    assert [each.get("runtimeConfig") for each in told] == [{name: value}, None]

@@ -32,8 +32,9 @@ from plugbay.kernel.namespaces import NamespaceKind
 from plugbay.kernel.netns import is_netns, make_netns, remove_netns
 from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
+from plugbay.model.resolution import pod_dns
 from plugbay.node.network import PodNetwork, pod_args
-from plugbay.node.network_request import capabilities_of
+from plugbay.node.network_request import capabilities_of, told_capabilities
 from plugbay.node.runtimes.cri.config import hostname
 from plugbay.node.runtimes.oci.confinement import pod_cgroup
 from plugbay.node.runtimes.oci.pod_files import HostFiles, pod_files, wanted_files
@@ -177,6 +178,9 @@ class OciSandboxes:
             raise SandboxFailed(
                 f"container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:{error}"
             ) from error
+        dns = pod_dns(spec.dns_policy, spec.dns, host=self._host.dns)
+        cgroup = f"/{pod_cgroup(self._places.cgroup_parent, spec.pod_uid)}"
+        capabilities |= told_capabilities(spec.annotations, dns=dns, cgroup=cgroup)
         args = pod_args(namespace=spec.namespace, name=spec.pod, uid=spec.pod_uid, container_id=name)
         netns = self._places.namespaces / name
         record = msgspec.structs.replace(self._new_record(spec), netns=str(netns), args=args, capabilities=capabilities)

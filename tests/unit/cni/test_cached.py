@@ -1,0 +1,46 @@
+"""Entries of the result cache, to the byte as libcni writes them, and read back."""
+
+from __future__ import annotations
+
+import base64
+
+from plugbay.cni.cached import CachedResult, decode, encode
+from plugbay.cni.chain import Attachment
+from plugbay.cni.result import parse
+
+ATTACHMENT = Attachment(
+    "c1",
+    "/run/netns/c1",
+    args=(("IgnoreUnknown", "1"), ("K8S_POD_NAME", "web<1>&ü")),
+    capabilities={"mac": "02:00:00:00:00:01", "io.kubernetes.cri.pod-annotations": {"b": "1", "a": "\u2028"}},
+)
+RESULT = parse(
+    {"cniVersion": "1.0.0", "ips": [{"address": "10.1.0.5/24"}], "interfaces": [{"name": "eth0", "sandbox": "/n"}]},
+    version="",
+)
+CONFIG = b'{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"first"}]}'
+WRITTEN = (
+    '{"kind":"cniCacheV1","containerId":"c1","config":"'
+    + base64.b64encode(CONFIG).decode()
+    + '","ifName":"eth0","networkName":"net","netns":"/run/netns/c1",'
+    '"cniArgs":[["IgnoreUnknown","1"],["K8S_POD_NAME","web\\u003c1\\u003e\\u0026ü"]],'
+    '"capabilityArgs":{"io.kubernetes.cri.pod-annotations":{"a":"\\u2028","b":"1"},"mac":"02:00:00:00:00:01"},'
+    '"result":{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"/n"}],"ips":[{"address":"10.1.0.5/24"}]}}'
+).encode()
+
+
+def test_entry_is_written_to_the_byte_and_read_back() -> None:
+    entry = CachedResult("net", ATTACHMENT, CONFIG, RESULT)
+    assert encode(entry) == WRITTEN
+    assert decode(WRITTEN) == entry
+
+
+def test_what_is_empty_is_left_out() -> None:
+    entry = CachedResult("net", Attachment("c1", ""), CONFIG, None)
+    assert encode(entry).endswith(b'"ifName":"eth0","networkName":"net"}')
+    assert decode(encode(entry)) == entry
+
+
+def test_half_a_character_does_not_hinder() -> None:
+    entry = CachedResult("net", Attachment("c1", "", capabilities={"dns": {"searches": ["\ud800"]}}), CONFIG, None)
+    assert decode(encode(entry)) == entry
