@@ -92,7 +92,7 @@ class Returning(DevicePlugin):
         pytest.param(
             "--topology-manager-policy strict",
             2,
-            '--topology-manager-policy: "strict" is not known; choose from none, best-effort, restricted, ',
+            '--topology-manager-policy: "strict" is not known; did you mean "restricted"?',
             id="policy",
         ),
         pytest.param(
