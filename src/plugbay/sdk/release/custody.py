@@ -239,13 +239,8 @@ class Custody:
     @asynccontextmanager
     async def _alone_with(self, units: Collection[DeviceId]) -> AsyncIterator[None]:
         """No other call for ``units`` runs in the block: a kubelet restarted in the middle of one asks again."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while running := [self._asked_for[unit] for unit in units if unit in self._asked_for]:
-                    await running[0].wait()
-        except TimeoutError:
-            problem = f"an earlier allocate() takes longer than {PATIENCE_S:g} s"
-            raise DevicesNotReleased(list(units), self.resource, problem) from None
+        if not self._asked_for.keys().isdisjoint(units):  # else without a timer: it costs as much as a line written
+            await self._wait_for_other_calls(units)
         is_over = asyncio.Event()
         self._asked_for.update(dict.fromkeys(units, is_over))
         try:
@@ -254,6 +249,15 @@ class Custody:
             for unit in units:
                 del self._asked_for[unit]
             is_over.set()
+
+    async def _wait_for_other_calls(self, units: Collection[DeviceId]) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while running := [self._asked_for[unit] for unit in units if unit in self._asked_for]:
+                    await running[0].wait()
+        except TimeoutError:
+            problem = f"an earlier allocate() takes longer than {PATIENCE_S:g} s"
+            raise DevicesNotReleased(list(units), self.resource, problem) from None
 
     def _begin(self, fresh: Mapping[DeviceId, DeviceId]) -> Use | None:
         if not fresh:
