@@ -1,12 +1,13 @@
-"""What real containers cost: a node with the oci runtime, a device node for each pod, and a bare engine beside it.
+"""What real containers cost: a node with a device node for each pod, on each engine, and the bare engine beside it.
 
-The own share is what a pod takes from its request to the first line of its log, less what the engine takes to run the
-same bundle by itself. Without root, or an engine that works, there is nothing to measure.
+The own share is what a pod takes from its request to the first line of its log, less what the engine takes for the
+same by itself: with oci it runs the same bundle, with cri it is asked for the same sandbox and container, which has
+the CNI plugins in it, too. Without root, or an engine that works, there is nothing to measure.
 """
 
 from __future__ import annotations
 
-import itertools
+import asyncio
 import json
 import os
 import shutil
@@ -16,66 +17,79 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from bench.bare_cri import run_bare
+from bench.container_node import MANY, ContainerNode, container_node
 from bench.figures import Figure, Pace
-from plugbay.cli.client import NodeClient, WatchEvent
 from plugbay.errors import EngineUnusable
 from plugbay.node.runtimes.oci.engines import Engine, choose_engine
+from tests.e2e.containerd import containerd, why_not
+from tests.e2e.images import BUSYBOX
 
-_PODS: Final = "/api/v1/namespaces/default/pods"
-_EXAMPLE: Final = Path(__file__).parents[1] / "examples" / "oci" / "nodes.py"
-_MANY: Final = 30
-_DEADLINE_S: Final = 120.0
-_RUN_TARGET_MS: Final = 350
+_OCI_TARGET_MS: Final = 350
+_CRI_TARGET_MS: Final = 900
 _OWN_TARGET_MS: Final = 60
 
 
 async def measure(pace: Pace) -> AsyncIterator[Figure]:
-    for figure in _figures(pace):
-        yield figure
+    runs = 15 if pace is Pace.FULL else 3
+    for figures in (_oci(runs), _cri(runs)):
+        while (figure := await asyncio.to_thread(next, figures, None)) is not None:
+            yield figure
 
 
-def _figures(pace: Pace) -> Iterator[Figure]:
+def _oci(runs: int) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="pb", dir="/tmp") as directory:
         try:
             engine = choose_engine(None, search_path=os.environ["PATH"], state_dir=Path(directory) / "bare")
         except EngineUnusable as error:
-            print(f"containers: nothing to measure: {error}", file=sys.stderr)
+            print(f"containers: nothing to measure with oci: {error}", file=sys.stderr)
             return
         root = Path(directory) / "root"
-        with _node(root), _plugin(root):
-            client = NodeClient(root)
-            _await_device(client)
-            runs = 15 if pace is Pace.FULL else 3
+        with container_node(root, "--runtime", "oci") as node:
             total_ms = []
             for number in range(runs + 1):
-                with _pod_running(client, f"one-{number}") as took_ms:
+                with node.pod_running(f"one-{number}") as took_ms:
                     total_ms.append(took_ms)
-            with _pod_running(client, "kept"):  # what its bundle refers to lasts as long as the pod
+            with node.pod_running("kept"):  # what its bundle refers to lasts as long as the pod
                 bundle = _copy_bundle(root, Path(directory) / "bundle")
-                bare_ms = [_run_bare(engine, bundle, f"plugbay-bench-{number}") for number in range(runs + 1)]
-            total, bare = statistics.median(total_ms[1:]), statistics.median(bare_ms[1:])
-            yield Figure("oci_pod_first_line_ms", total, "ms", _RUN_TARGET_MS)
-            yield Figure("oci_engine_alone_ms", bare, "ms", None)
-            yield Figure("oci_own_share_ms", total - bare, "ms", _OWN_TARGET_MS)
-            yield Figure(f"oci_pods_{_MANY}_started_and_removed_s", _many(client), "s", None)
+                bare_ms = [_run_bundle(engine, bundle, f"plugbay-bench-{number}") for number in range(runs + 1)]
+            yield from _figures("oci", total_ms, bare_ms, node, target_ms=_OCI_TARGET_MS)
 
 
-@contextmanager
-def _pod_running(client: NodeClient, name: str) -> Iterator[float]:
-    """Milliseconds from the request to the first line of the log; the pod is gone after the block."""
-    with client.watch(_PODS, for_s=_DEADLINE_S) as events:
-        start = time.perf_counter()
-        client.create(_PODS, _pod(name, device=1))
-        _wait(events, {name}, lambda event: _phase(event) == "Running")
-        with client.read(f"{_PODS}/{name}/log", {"follow": "true"}) as chunks:
-            next(iter(chunks))
-        yield (time.perf_counter() - start) * 1000
-        client.delete(f"{_PODS}/{name}", {"gracePeriodSeconds": "0"})
-        _wait(events, {name}, lambda event: event.type == "DELETED")
+def _cri(runs: int) -> Iterator[Figure]:
+    if problem := why_not():
+        print(f"containers: nothing to measure with cri: {problem}", file=sys.stderr)
+        return
+    with tempfile.TemporaryDirectory(prefix="pb", dir="/tmp") as directory:
+        base = Path(directory) / "c"
+        base.mkdir()
+        with containerd(base) as daemon:
+            options = ("--runtime", "cri", "--cri-socket", str(daemon.socket))
+            with container_node(Path(directory) / "root", *options, image=BUSYBOX) as node:
+                total_ms, bare_ms = [], []
+                for number in range(runs + 1):  # by turns: both meet the same machine
+                    with node.pod_running(f"one-{number}") as took_ms:
+                        total_ms.append(took_ms)
+                    bare = run_bare(daemon.socket, Path(directory) / "bare", BUSYBOX, f"bare-{number}")
+                    bare_ms.append(asyncio.run(bare))
+                yield from _figures("cri", total_ms, bare_ms, node, target_ms=_CRI_TARGET_MS)
+
+
+def _figures(
+    runtime: str, total_ms: list[float], bare_ms: list[float], node: ContainerNode, *, target_ms: float
+) -> Iterator[Figure]:
+    """The first run of each is left out: it is slower than all others."""
+    total, bare = statistics.median(total_ms[1:]), statistics.median(bare_ms[1:])
+    yield Figure(f"{runtime}_pod_first_line_ms", total, "ms", target_ms)
+    yield Figure(f"{runtime}_engine_alone_ms", bare, "ms", None)
+    yield Figure(f"{runtime}_own_share_ms", total - bare, "ms", _OWN_TARGET_MS)
+    yield Figure(f"{runtime}_pods_{MANY}_started_and_removed_s", node.many(), "s", None)
+    for warning in (warnings := node.warnings()):
+        print(f"containers: {runtime}: {warning}", file=sys.stderr)
+    yield Figure(f"{runtime}_pods_errors", len(warnings), "errors", 0)
 
 
 def _copy_bundle(root: Path, target: Path) -> Path:
@@ -86,7 +100,7 @@ def _copy_bundle(root: Path, target: Path) -> Path:
     return target
 
 
-def _run_bare(engine: Engine, bundle: Path, name: str) -> float:
+def _run_bundle(engine: Engine, bundle: Path, name: str) -> float:
     config: Any = json.loads((bundle / "config.json").read_bytes())
     config["linux"]["cgroupsPath"] = f"/{name}"
     (bundle / "config.json").write_text(json.dumps(config))
@@ -98,73 +112,3 @@ def _run_bare(engine: Engine, bundle: Path, name: str) -> float:
         took_ms = (time.perf_counter() - start) * 1000
         subprocess.run(engine.argv("kill", name, "KILL"), check=True)
     return took_ms
-
-
-def _many(client: NodeClient) -> float:
-    names = {f"many-{number}" for number in range(_MANY)}
-    with client.watch(_PODS, for_s=_DEADLINE_S) as events:
-        start = time.perf_counter()
-        for name in sorted(names):
-            client.create(_PODS, _pod(name, device=0))
-        _wait(events, set(names), lambda event: _phase(event) == "Running")
-        for name in sorted(names):
-            client.delete(f"{_PODS}/{name}", {"gracePeriodSeconds": "0"})
-        _wait(events, set(names), lambda event: event.type == "DELETED")
-        return time.perf_counter() - start
-
-
-def _await_device(client: NodeClient) -> None:
-    for _ in itertools.count():
-        nodes: Any = client.get("/api/v1/nodes")["items"]
-        if nodes[0]["status"]["allocatable"].get("example.com/node") == "1":
-            return
-        time.sleep(0.05)
-
-
-def _wait(events: Iterator[WatchEvent], names: set[str], wanted: Any) -> None:
-    while names:
-        event = next(events)
-        metadata: Any = event.object["metadata"]
-        if wanted(event):
-            names.discard(metadata["name"])
-
-
-def _phase(event: WatchEvent) -> str:
-    status: Any = event.object["status"]
-    return str(status["phase"])
-
-
-def _pod(name: str, *, device: int) -> dict[str, object]:
-    container = {
-        "name": "c",
-        "command": ["sh", "-c", "echo runs; exec sleep 100000"],
-        "resources": {"limits": {"example.com/node": device}} if device else {},
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
-
-
-@contextmanager
-def _node(root: Path) -> Iterator[None]:
-    with _plugbay(root, "node", "up", "--name", "bench", "--runtime", "oci", "--log-level", "warning") as process:
-        assert process.stdout is not None
-        while "SIGTERM" not in process.stdout.readline():
-            if process.poll() is not None:
-                raise RuntimeError("the node did not start")
-        yield
-
-
-@contextmanager
-def _plugin(root: Path) -> Iterator[None]:
-    with _plugbay(root, "serve", str(_EXAMPLE), "--log-level", "error"):
-        yield
-
-
-@contextmanager
-def _plugbay(root: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    argv = [sys.executable, "-m", "plugbay", "--root", str(root), *arguments]
-    environ = {**os.environ, "NODE": "/dev/fuse"}
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environ) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()

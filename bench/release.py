@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from enum import Enum, auto
 from pathlib import Path
 
 from bench.figures import Figure, Pace
@@ -22,11 +23,12 @@ from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.ops.clock import SystemClock
 from plugbay.sdk.release.quiet import Shared
-from plugbay.sdk.release.settings import ReleaseSettings
+from plugbay.sdk.release.settings import ReleaseSettings, ReleaseSource
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.watching import watching
 
 RESOURCE = ResourceName("example.com/gopher")
+DEVICE = DeviceId("a")
 PROGRAM = """
 import sys
 from plugbay import Device, DevicePlugin, run
@@ -45,6 +47,15 @@ class Gophers(DevicePlugin):
 
 run(Gophers(), kubelet_root=sys.argv[1])
 """
+
+
+class Known(Enum):
+    """What is known of the use that an Allocate finds."""
+
+    SEEN = auto()
+    """A look at the checkpoint has found it meanwhile, as of most pods: one that lacks it shows that it is over."""
+    UNSEEN = auto()
+    """None has yet: it takes two."""
 
 
 class Gophers(DevicePlugin):
@@ -70,16 +81,22 @@ class KnownPods:
 
 
 async def measure(pace: Pace) -> AsyncIterator[Figure]:
-    many = 20 if pace is Pace.QUICK else 200
-    async with _served(ReleaseSettings(interval_s=1000)) as (manager, server, _):
-        yield Figure("release_allocate_open_ms", await _allocate_open_ms(server, many), "ms", 12)
-        yield Figure("release_allocate_ms", await _bookkeeping_ms(server, many * 5), "ms", 0.05)
-    async with _served(ReleaseSettings(interval_s=1)) as (manager, _, gophers):
-        yield Figure("release_detected_1s", await _detected_s(manager, gophers, 1.5), "s", 2)
+    many, times = (20, 1) if pace is Pace.QUICK else (200, 3)
+    never_looks, off = ReleaseSettings(interval_s=1000), ReleaseSettings(source=ReleaseSource.OFF)
+    async with _served(never_looks) as (_, server, _), _served(off) as (_, server_without, _):
+        yield Figure("release_allocate_open_ms", await _allocate_open_ms(server, many, Known.SEEN), "ms", 12)
+        yield Figure("release_allocate_open_unseen_ms", await _allocate_open_ms(server, many, Known.UNSEEN), "ms", None)
+        with_it, without = await _allocate_ms(server, server_without, many * 10)
+        yield Figure("release_allocate_off_ms", without, "ms", None)
+        yield Figure("release_allocate_ms", with_it - without, "ms", 0.05)
+    worst = max(await _detected_s(ReleaseSettings(interval_s=1), times, seen_after_s=1.5, apart_s=0.3))
+    yield Figure("release_detected_1s", worst, "s", 2)
     if pace is Pace.FULL:
-        async with _served(ReleaseSettings()) as (manager, _, gophers):
-            yield Figure("release_detected_default", await _detected_s(manager, gophers, 31), "s", 35)
-    yield Figure("release_rss_mb", await _rss_mb("with") - await _rss_mb("without"), "MiB", 2)
+        detected = await _detected_s(ReleaseSettings(), times, seen_after_s=31, apart_s=7)
+        yield Figure("release_detected_default_p50", statistics.median(detected), "s", None)
+        yield Figure("release_detected_default", max(detected), "s", 35)
+    rss = {how: [await _rss_mb(how) for _ in range(times)] for how in ("with", "without")}
+    yield Figure("release_rss_mb", statistics.median(rss["with"]) - statistics.median(rss["without"]), "MiB", 2)
 
 
 def _pod(uid: str, count: int = 1) -> PodRequest:
@@ -116,46 +133,58 @@ async def _until_listed(manager: DeviceManager) -> None:
             return
 
 
-async def _allocate_open_ms(server: PluginServer, many: int) -> float:
-    """Of an Allocate whose device an ended pod had: a list, a checkpoint, a release."""
+async def _allocate_open_ms(server: PluginServer, many: int, known: Known) -> float:
+    """Of an Allocate whose device an ended pod had: a list, a checkpoint or two, a release."""
     custody = server.custody
     assert custody is not None
     taken: list[float] = []
     for _ in range(many + 1):
         began = time.perf_counter()
-        async with custody.allocate({DeviceId("a"): DeviceId("a")}):
-            pass
+        await server.counted.allocate([DEVICE])
         taken.append((time.perf_counter() - began) * 1000)
-        for use in custody.book.uses():  # a look at the checkpoint has found it meanwhile, as of most pods
-            custody.book.change(replace(use, seen_in=use.life))
+        if known is Known.SEEN:
+            for use in custody.book.uses():
+                custody.book.change(replace(use, seen_in=use.life))
         await asyncio.sleep(0.02)
+    for use in custody.book.uses():
+        custody.book.close_use(use.key)
     return statistics.median(taken[1:])  # the first one had nothing to wait for
 
 
-async def _bookkeeping_ms(server: PluginServer, many: int) -> float:
-    """What an Allocate costs more that has nothing to wait for."""
+async def _allocate_ms(server: PluginServer, without: PluginServer, many: int) -> tuple[float, float]:
+    """An Allocate that has nothing to wait for, with and without the feature, turn by turn."""
     custody = server.custody
     assert custody is not None
-    taken: list[float] = []
-    for number in range(many):
-        unit = DeviceId(f"fresh{number}")
-        began = time.perf_counter()
-        async with custody.allocate({unit: unit}):
-            pass
-        taken.append((time.perf_counter() - began) * 1000)
-        for use in custody.book.of_units([unit]):
+    taken: dict[PluginServer, list[float]] = {server: [], without: []}
+    for _ in range(many):
+        for each, times in taken.items():
+            began = time.perf_counter()
+            await each.counted.allocate([DEVICE])
+            times.append((time.perf_counter() - began) * 1000)
+        for use in custody.book.uses():
             custody.book.close_use(use.key)
-    return statistics.median(taken)
+    return statistics.median(taken[server]), statistics.median(taken[without])
 
 
-async def _detected_s(manager: DeviceManager, gophers: Gophers, seen_after_s: float) -> float:
-    """From the end of a pod to the call of the hook."""
-    await manager.admit(_pod("p"))
-    await asyncio.sleep(seen_after_s)  # a pod as pods are: a look has found it
-    await manager.release_pod(PodUid("p"))
-    began = time.perf_counter()
-    await gophers.released.wait()
-    return time.perf_counter() - began
+async def _detected_s(settings: ReleaseSettings, times: int, *, seen_after_s: float, apart_s: float) -> Sequence[float]:
+    """From the end of a pod to the call of the hook, on so many nodes at once; the pods end at different moments.
+
+    Args:
+        seen_after_s: how long the first pod lives: as pods are, long enough for a look to have found it.
+    """
+    async with asyncio.TaskGroup() as tasks:
+        each = [tasks.create_task(_once_detected_s(settings, seen_after_s + n * apart_s)) for n in range(times)]
+    return [task.result() for task in each]
+
+
+async def _once_detected_s(settings: ReleaseSettings, lives_s: float) -> float:
+    async with _served(settings) as (manager, _, gophers):
+        await manager.admit(_pod("p"))
+        await asyncio.sleep(lives_s)
+        await manager.release_pod(PodUid("p"))
+        began = time.perf_counter()
+        await gophers.released.wait()
+        return time.perf_counter() - began
 
 
 async def _rss_mb(how: str) -> float:

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.manager.commits import SaveAssignments
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.snapshot import ResourceCount
 from plugbay.manager.state import Assignment
-from plugbay.manager.store import SaveAssignments, open_store
+from plugbay.manager.store import open_store
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.ops.clock import SystemClock
