@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum, auto
@@ -39,6 +39,7 @@ class Book:
     Attributes:
         is_ours: whether this process is the one that releases; another one of the same plugin may be.
         life: of the kubelet, as it was written down last.
+        heard: called with the units that are in use no longer, and those that are now, by another process's records.
     """
 
     def __init__(self, journal: Journal, resource: ResourceName, trouble: Trouble) -> None:
@@ -48,6 +49,12 @@ class Book:
         self._ledger = Ledger()
         self._timer: asyncio.TimerHandle | None = None
         self.life: Life | None = None
+        self.heard: Callable[[Collection[DeviceId], Collection[DeviceId]], object] | None = None
+
+    @property
+    def bell(self) -> Path:
+        """A file that changes when another process has written; another one from `take_over` on."""
+        return self._journal.bell
 
     @property
     def path(self) -> Path:
@@ -123,10 +130,18 @@ class Book:
 
     def of_units(self, units: Collection[DeviceId]) -> list[Use]:
         """The uses that have one of ``units``, another process's included."""
+        self.hear()
+        return self._ledger.of_units(units)
+
+    def hear(self) -> None:
+        """Take in what another process has written, if it has.
+
+        Raises:
+            PathUnusable: it cannot be read.
+        """
         if self.is_open and self._journal.has_news:
             with self._journal.alone():
                 self._learn(self._journal.read())
-        return self._ledger.of_units(units)
 
     def sharing(self, devices: Collection[DeviceId], *phases: Phase) -> list[Use]:
         """The uses in one of ``phases`` that have one of ``devices``, be it through another replica."""
@@ -257,9 +272,13 @@ class Book:
             self._journal.rewrite(_records)
 
     def _learn(self, content: Content) -> None:
+        before = {unit for use in self._ledger for unit in use.units}
         absences = {(use.key, *use.units): use.absences for use in self._ledger}
         self._ledger = Ledger(replace(use, absences=absences.get((use.key, *use.units), 0)) for use in content.uses)
         self.life = content.life
+        if self.heard is not None:
+            after = {unit for use in self._ledger for unit in use.units}
+            self.heard(before - after, after - before)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import CheckpointUnread, DevicesNotReleased, PathUnusable
 from plugbay.model.assignments import AssignmentKey, Origin
-from plugbay.model.ids import DeviceId, PodUid, ResourceName
+from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.releases import OperationId
-from plugbay.model.replicas import physical_id
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
 from plugbay.sdk.release.book import Book, Trouble
@@ -25,6 +24,7 @@ from plugbay.sdk.release.clearance import Clearance
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.neighbours import adopt, listen
 from plugbay.sdk.release.readings import Readings
 from plugbay.sdk.release.settings import DIRECTORY_NAME, ReleasePolicy
 from plugbay.sdk.release.starts import Starts
@@ -85,6 +85,7 @@ class Custody:
         self._paths = paths
         self._resend = resend
         self._readings: Readings | None = None
+        self._watches: Watches | None = None
         self._allocating: set[AssignmentKey] = set()
         self._clearance = Clearance(
             self.resource,
@@ -104,8 +105,9 @@ class Custody:
         """Take over what earlier processes have left; waits until it can, or is to stop, if the plugin insists on it.
 
         Args:
-            watches: where to learn of new checkpoints.
+            watches: where to learn of new checkpoints, and of what other processes write.
         """
+        self._watches = watches
         self._readings = Readings(self._paths, self.resource, watches, resend=self._resend)
         backoff, problem = Backoff(), ""
         while not stopping.is_set():
@@ -121,27 +123,26 @@ class Custody:
             await wait_first(stopping.wait, timeout_s=backoff.next_delay_s())
         self._readings.life = self.book.life
         if self.book.is_ours:
-            await self._adopt(self._readings)
-            if self._mode is not None:  # what is not released yet keeps its hardware, its pod being gone or not
-                self._mode.restore(unit for use in self.book.uses() for unit in use.units)
+            await adopt(self.book, self._readings, self.resource)
+        # What is not released yet keeps its hardware, its pod being gone or not.
+        if self._mode is not None:
+            self._mode.restore(unit for use in self.book.uses() for unit in use.units)
+        self.book.heard = self._heard
 
-    async def _adopt(self, readings: Readings) -> None:
-        """Take what the kubelet has given away and the journal does not know for in use: that of an older version."""
-        known = {unit for use in self.book.uses() for unit in use.units}
-        by_pod: dict[PodUid, list[DeviceId]] = {}
-        found = await asyncio.to_thread(readings.on_disk, asyncio.get_running_loop().time())
-        for unit, held_by in found.listed.items():
-            if unit not in known:
-                by_pod.setdefault(min(held_by)[0], []).append(unit)
-        for units in by_pod.values():
-            logger.info("%s: %s were given by a process that kept no journal", self.resource, ", ".join(units))
-            with self.book.keeping():
-                self.book.begin({unit: physical_id(unit) for unit in units}, life="", found=found)
+    def _heard(self, gone: Collection[DeviceId], come: Collection[DeviceId]) -> None:
+        """Other processes of the plugin have given ``come``, or released ``gone``."""
+        if self._mode is not None:
+            self._mode.release(gone)
+            self._mode.restore(come)
+        self.stirred.set()
+        logger.debug("%s: another process: given %s, released %s", self.resource, sorted(come), sorted(gone))
 
     async def run(self) -> None:
-        """Look for uses that are over, until cancelled."""
-        if self.book.is_open:
-            await Sweep(self).run()
+        """Look for uses that are over, and for what other processes write, until cancelled."""
+        if self.book.is_open and self._watches is not None:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(listen(self.book, self._watches), name=f"others' uses of {self.resource}")
+                await Sweep(self).run()
 
     def close(self) -> None:
         self._readings = None

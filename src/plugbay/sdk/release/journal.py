@@ -4,7 +4,8 @@ A record is written before what it announces, so that a process killed at any po
 on the disk a moment later: only a crash of the whole machine can lose it, and what was in use then is in use no more.
 
 Two processes of a plugin may overlap while one replaces the other. The one that came first keeps the journal: only it
-releases anything. The other adds the uses it begins, and takes over once the first has ended.
+releases anything. The other adds the uses it begins, and takes over once the first has ended. Each rings the other's
+`bell` after it has written.
 
 Source: ``flock(2)``, ``open(2)`` on O_APPEND.
 """
@@ -111,6 +112,11 @@ class Journal:
             raise PathUnusable(str(self.path), f"cannot keep which devices are in use: {error.strerror}") from error
 
     @property
+    def bell(self) -> Path:
+        """What to watch to learn of other processes' records. Not the journal for its keeper, who writes it all day."""
+        return self._lock.path if self.is_ours else self.path
+
+    @property
     def has_news(self) -> bool:
         """Whether another process has written since we read or wrote last. A removed file has none."""
         try:
@@ -161,6 +167,10 @@ class Journal:
             self._open()
         lines = b"".join(map(records.encode, written))
         self._write(b"\n" + lines if self._is_torn else lines)
+        with suppress(OSError):  # it is written: nothing else counts
+            os.utime(self._descriptor)
+            if not self.is_ours:
+                os.utime(self._lock.path)
 
     def sync(self) -> None:
         """Have what was appended on the disk."""
