@@ -40,7 +40,7 @@ class Gophers(DevicePlugin):
         return [Device("a")]
 
     async def noted(self, assignment):
-        print(assignment)
+        pass
 
     if sys.argv[2] == "with":
         release = noted
