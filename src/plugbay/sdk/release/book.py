@@ -17,6 +17,7 @@ from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.journal import Journal
 from plugbay.sdk.release.records import Answered, Closed, Content, Record
+from plugbay.sdk.release.recovery import as_found, is_of_earlier_boot
 from plugbay.sdk.release.uses import Ledger, Life, Phase, Reading, Use, after
 
 logger = logging.getLogger(__name__)
@@ -96,7 +97,9 @@ class Book:
             self._journal.try_to_own()
             content = self._journal.read()
             if self.is_ours:
-                content = _as_found(content, self._journal.boot, allocating)
+                if content.uses and is_of_earlier_boot(content, self._journal.boot):
+                    logger.info("%s: the machine was rebooted: %d uses are over", self._resource, len(content.uses))
+                content = as_found(content, self._journal.boot, allocating)
                 self._journal.rewrite(lambda _: _records(content))
             self._learn(content)
 
@@ -300,23 +303,3 @@ class Book:
 
 def _records(content: Content) -> list[Record]:
     return [*([] if content.life is None else [content.life]), *content.uses]
-
-
-def _as_found(content: Content, boot: str, allocating: Collection[AssignmentKey]) -> Content:
-    """``content`` after the process that wrote it has ended.
-
-    A machine that was started anew has no containers, so all is over. Of an Allocate that was never answered no kubelet
-    has made an assignment.
-    """
-    is_rebooted = content.header is not None and content.header.boot != boot
-    if is_rebooted and content.uses:
-        logger.info("the machine was rebooted: %d uses of devices are over", len(content.uses))
-    uses = [
-        _over(use) if is_rebooted or (use.phase is Phase.ALLOCATING and use.key not in allocating) else use
-        for use in content.uses
-    ]
-    return replace(content, life=None if is_rebooted else content.life, uses=tuple(uses))
-
-
-def _over(use: Use) -> Use:
-    return use if use.phase is Phase.RELEASING else replace(use, phase=Phase.RELEASING, origin=Origin.SYNTHESISED)
