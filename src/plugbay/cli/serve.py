@@ -82,8 +82,8 @@ def add_parser(subparsers: Subparsers) -> None:
         choices=_RELEASES,
         default="auto",
         help="how a plugin learns that a container is done with its devices. kubelet: by the call Deallocate, which "
-        "stock kubelets never make; synthesised: from the kubelet's checkpoint; auto: from the checkpoint as long as "
-        "no call has come; off: not at all (default: %(default)s)",
+        "stock kubelets never make; synthesised: from the kubelet's checkpoint; auto: from the checkpoint, unless the "
+        "kubelet promises or makes calls; off: not at all (default: %(default)s)",
     )
     parser.add_argument(
         "--release-interval",

@@ -28,7 +28,7 @@ class ReleaseSource(Enum):
     """Who says that a use of devices is over."""
 
     AUTO = "auto"
-    """The kubelet if it calls PostStopContainer or Deallocate, and its checkpoint as long as it has not."""
+    """The kubelet if it promises to call PostStopContainer or Deallocate, or has done so; else its checkpoint."""
     KUBELET = "kubelet"
     """Only such calls."""
     SYNTHESISED = "synthesised"
