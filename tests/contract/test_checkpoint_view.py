@@ -18,10 +18,11 @@ from plugbay.kernel.watch import watch_paths
 from plugbay.kubelet.checkpoint import encode, load
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.manager.commits import SaveAssignments, SaveViewChecksums
 from plugbay.manager.config import ForeignCheckpoint, ManagerConfig
 from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.state import Assignment
-from plugbay.manager.store import SaveAssignments, SaveViewChecksums, open_store
+from plugbay.manager.store import open_store
 from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import unhealthy
@@ -295,7 +296,8 @@ from pathlib import Path
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.rendering import Holdings
 from plugbay.manager.state import Assignment
-from plugbay.manager.store import SaveAssignments, open_store
+from plugbay.manager.commits import SaveAssignments
+from plugbay.manager.store import open_store
 from plugbay.manager.view import CheckpointView
 from plugbay.ops.clock import SystemClock
 

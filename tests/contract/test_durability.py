@@ -19,12 +19,13 @@ import pytest
 from plugbay.kubelet.checkpoint import load
 from plugbay.kubelet.checkpoint_data import CheckpointData, checksum
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.manager.commits import Stored
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.effects import Effect
 from plugbay.manager.foreign import imported_state
 from plugbay.manager.manager import run_manager
 from plugbay.manager.state import Assignment
-from plugbay.manager.store import Stored, open_store
+from plugbay.manager.store import open_store
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin

@@ -11,6 +11,7 @@ from typing import Any
 
 from plugbay.allocation.table import DeviceTable
 from plugbay.errors import PathTooLong, RegistrationRefused, StoreUnusable
+from plugbay.manager.commits import Change, DeleteResource, SaveResource
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.gates import Gate
@@ -18,7 +19,7 @@ from plugbay.manager.health import HealthNotices
 from plugbay.manager.registration import check_registration
 from plugbay.manager.releases import Releases
 from plugbay.manager.state import Live, ManagerState, Resource, Restored, Stopped
-from plugbay.manager.store import Change, DeleteResource, SaveResource, Store
+from plugbay.manager.store import Store
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock

@@ -13,9 +13,10 @@ from plugbay.errors import CheckpointNotOurs, CorruptCheckpoint, PathUnusable, R
 from plugbay.kernel.files import write_durably
 from plugbay.kubelet.checkpoint import load
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry, checksum
+from plugbay.manager.commits import Replace, Stored
 from plugbay.manager.config import ForeignCheckpoint, ManagerConfig
 from plugbay.manager.state import Assignment
-from plugbay.manager.store import Replace, Store, Stored
+from plugbay.manager.store import Store
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.wire.convert import decode_edits
 

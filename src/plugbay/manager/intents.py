@@ -12,11 +12,12 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from plugbay.errors import AllocateFailed, AllocateUnsettled, CheckpointNotWritten, StoreUnusable
+from plugbay.manager.commits import DeleteOperations, SaveOperation
 from plugbay.manager.effects import Effect, passed
 from plugbay.manager.operations import Operation, OperationKind
 from plugbay.manager.releases import Releases
 from plugbay.manager.state import ManagerState, Resource
-from plugbay.manager.store import DeleteOperations, SaveOperation, Store
+from plugbay.manager.store import Store
 from plugbay.model.ids import DeviceId, PodUid, ResourceName
 from plugbay.model.releases import ReleaseReason
 

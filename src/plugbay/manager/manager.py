@@ -17,6 +17,7 @@ from functools import partial
 from plugbay.allocation.table import NO_DEVICES
 from plugbay.errors import PathUnusable
 from plugbay.manager import snapshot
+from plugbay.manager.commits import DeletePod, SaveOperation, Stored
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.effects import Effect, passed
 from plugbay.manager.endpoint import Endpoint
@@ -36,7 +37,7 @@ from plugbay.manager.releases import Releases
 from plugbay.manager.rendering import Holdings
 from plugbay.manager.snapshot import ResourceCount, Snapshot
 from plugbay.manager.state import ManagerState
-from plugbay.manager.store import DeletePod, SaveOperation, Store, Stored, open_store
+from plugbay.manager.store import Store, open_store
 from plugbay.manager.topology import HintProvider, TopologyManager, topology_manager
 from plugbay.manager.view import holdings_of, open_view
 from plugbay.manager.watcher import PluginWatcher, make_directory, run_watcher

@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from plugbay.errors import CheckpointNotWritten, StoreUnusable
+from plugbay.manager.commits import SaveAssignments
 from plugbay.manager.device_part import DevicePart
 from plugbay.manager.effects import Effect, passed
 from plugbay.manager.endpoints import Endpoints
 from plugbay.manager.intents import Intents
 from plugbay.manager.releases import Releases
 from plugbay.manager.state import ManagerState
-from plugbay.manager.store import SaveAssignments, Store
+from plugbay.manager.store import Store
 from plugbay.manager.transaction import PodTransaction
 from plugbay.model.ids import ContainerName
 from plugbay.model.requests import PodRequest

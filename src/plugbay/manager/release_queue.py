@@ -15,12 +15,13 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 from plugbay.errors import RpcFailed, StoreUnusable
+from plugbay.manager.commits import Change, DeleteOperations, SaveOperation
 from plugbay.manager.effects import Effect, passed
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.operations import Operation, OperationKind, is_asked_for
 from plugbay.manager.release_counts import ReleaseCounts
 from plugbay.manager.release_rules import ReleaseLimits, Verdict, back_off_s, left_s, verdict_of
-from plugbay.manager.store import Change, DeleteOperations, SaveOperation, Store
+from plugbay.manager.store import Store
 from plugbay.model.ids import DeviceId, PodUid, ResourceName
 from plugbay.model.releases import OperationId
 from plugbay.ops.clock import Clock

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from plugbay.errors import PostStopUnconfirmed, StoreUnusable
+from plugbay.manager.commits import Change, DeleteOperations, SaveEnd, SaveOperation, Stored
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.gates import Gate
@@ -25,7 +26,7 @@ from plugbay.manager.release_notices import ReleaseNotice, ReleaseNotices
 from plugbay.manager.release_queue import Outcome, Pending, ReleaseQueue
 from plugbay.manager.release_rules import DEFAULT_LIMITS, Exhaustion, Unconfirmed
 from plugbay.manager.state import Expired, Live, ManagerState, Resource, Stopped
-from plugbay.manager.store import Change, DeleteOperations, SaveEnd, SaveOperation, Store, Stored
+from plugbay.manager.store import Store
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.ops.changes import Changes

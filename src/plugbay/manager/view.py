@@ -16,9 +16,10 @@ from typing import Final
 
 from plugbay.errors import StoreUnusable
 from plugbay.kernel.files import write_durably
+from plugbay.manager.commits import SaveViewChecksums
 from plugbay.manager.rendering import Holdings, Renderer
 from plugbay.manager.state import ManagerState
-from plugbay.manager.store import SaveViewChecksums, Store
+from plugbay.manager.store import Store
 from plugbay.ops.clock import Clock
 
 logger = logging.getLogger(__name__)

@@ -7,18 +7,11 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import StoreUnusable
+from plugbay.manager.commits import DeleteOperations, DeletePod, SaveAssignments, SaveEnd, SaveOperation, SaveResource
 from plugbay.manager.operations import Operation, OperationKind
 from plugbay.manager.state import Assignment
-from plugbay.manager.store import (
-    MIGRATIONS,
-    DeleteOperations,
-    DeletePod,
-    SaveAssignments,
-    SaveEnd,
-    SaveOperation,
-    SaveResource,
-    open_store,
-)
+from plugbay.manager.store import open_store
+from plugbay.manager.tables import MIGRATIONS
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.ops.databases import open_database
