@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.model.podresources import PodResources
 
+STORED_S: Final = 0.5
+"""From our answer until a kubelet has stored it for sure; one has been seen to need a millisecond."""
 _PROC: Final = Path("/proc")
 
 
 class Quiet:
-    """Knows whether a kubelet waits for an Allocate of this process.
+    """Knows whether a kubelet is in the middle of an Allocate of this process: until it has stored what we answered.
 
     Attributes:
         begun: how many there were so far.
@@ -29,6 +31,7 @@ class Quiet:
     def __init__(self) -> None:
         self.begun = 0
         self._running = 0
+        self._storing: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -41,12 +44,14 @@ class Quiet:
         self.begun += 1
         self._running += 1
         self._idle.clear()
+        if self._storing is not None:
+            self._storing.cancel()
         try:
             yield
         finally:
             self._running -= 1
             if not self._running:
-                self._idle.set()
+                self._storing = asyncio.get_running_loop().call_later(STORED_S, self._idle.set)
 
     async def until_quiet(self) -> None:
         await self._idle.wait()

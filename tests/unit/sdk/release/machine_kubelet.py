@@ -49,8 +49,11 @@ class Plugin(Protocol):
 
     async def stream_opened(self) -> None: ...
 
-    async def allocate(self, pod: Pod, units: Sequence[str]) -> None:
+    async def allocate(self, pod: Pod, units: Sequence[str], arrived: Callable[[], object]) -> None:
         """
+        Args:
+            arrived: called as soon as the plugin knows of the call.
+
         Raises:
             Refused: or the plugin has died.
         """
@@ -98,6 +101,7 @@ class Kubelet:
         self._truth = truth
         self._pace = pace
         self._names: set[str] = set()
+        self._on_the_way: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
         self._started_ns = 0
@@ -111,6 +115,7 @@ class Kubelet:
 
     def start(self) -> None:
         self.is_up, self.is_ready, self._has_written = True, False, False
+        self._on_the_way.clear()
         self._newest, self._there = None, 0
         self._admission, self._disk = asyncio.Lock(), asyncio.Lock()
         self.assigned, names, is_lost = self._load()
@@ -192,8 +197,11 @@ class Kubelet:
             self._count()
 
     def _count(self) -> None:
-        """What an Allocate is running for drops out, and does not come back by itself."""
-        self.allocated = {RESOURCE: set(), OTHER: set()}
+        """What an Allocate is running for drops out, and does not come back by itself.
+
+        But not what it has only been sent for: a plugin cannot know of that, so nothing it does could prevent it.
+        """
+        self.allocated = {RESOURCE: set(self._on_the_way), OTHER: set()}
         for (_, _, resource), units in self.assigned.items():
             self.allocated[resource] |= units
 
@@ -245,10 +253,12 @@ class Kubelet:
         self.allocated[resource].update(picked)
         try:
             if resource == RESOURCE and self.plugin is not None:
-                await self.plugin.allocate(pod, picked)
+                self._on_the_way.update(picked)
+                await self.plugin.allocate(pod, picked, self._on_the_way.clear)
             else:
                 await asyncio.sleep(self._pace())
         except Refused:
+            self._on_the_way.clear()
             self._count()
             raise
         if resource == RESOURCE:

@@ -256,8 +256,8 @@ class Process:
         with suppress(Refused):
             await self._serve(self.custody.stream_opened())
 
-    async def allocate(self, pod: Pod, units: Sequence[str]) -> None:
-        await self._serve(self._allocate(pod, {DeviceId(unit): physical_id(unit) for unit in units}))
+    async def allocate(self, pod: Pod, units: Sequence[str], arrived: Callable[[], object]) -> None:
+        await self._serve(self._allocate(pod, {DeviceId(unit): physical_id(unit) for unit in units}, arrived))
 
     async def pre_start(self, units: Iterable[str]) -> bool:
         try:
@@ -266,7 +266,10 @@ class Process:
             return False
         return True
 
-    async def _allocate(self, pod: Pod, units: Mapping[DeviceId, DeviceId]) -> None:
+    async def _allocate(
+        self, pod: Pod, units: Mapping[DeviceId, DeviceId], arrived: Callable[[], object]
+    ) -> None:
+        arrived()
         async with self.custody.allocate(units):
             self.fate.effect("allocate")
             at = asyncio.get_running_loop().time()

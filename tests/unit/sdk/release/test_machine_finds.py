@@ -34,3 +34,20 @@ def test_user_that_ended_before_the_first_look_after_a_lost_journal(node: Node) 
     node.check()
     assert not node.process.custody.book.uses()
     assert not node.truth.dirty
+
+
+def test_look_that_waited_for_an_allocate_waits_until_the_kubelet_has_stored_it(node: Node) -> None:
+    """A kubelet that cleans up before forgets what it has asked for, and gives it to the next pod too (spec 4.9.2)."""
+    _, ending = node.admit(Container("x", Kind.APP, 2)), node.admit(Container("x", Kind.APP, 1))
+    node.loop.run_for(20)
+    node.conduct.allocate_s = 0.01
+    fresh = node.admit(Container("x", Kind.APP, 1))
+    node.loop.run_for(0.005)
+    node.end_pod(ending)
+    node.look()
+    node.loop.run_for(5)
+    next_one = node.admit(Container("x", Kind.APP, 1))
+    node.loop.run_for(5)
+    node.check()
+    assert fresh.units == {"c"}
+    assert next_one.units == {"b"}

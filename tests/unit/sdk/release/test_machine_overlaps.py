@@ -1,0 +1,76 @@
+"""An Allocate at each step of a background look, and a look at each step of an Allocate."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from tests.unit.sdk.release.machine_node import Node
+from tests.unit.sdk.release.machine_pods import Container, Kind, Pod
+
+MOMENTS = range(0, 16)
+"""Of a look or an Allocate that has to wait for a checkpoint; each has some steps."""
+STEPS = (0, 2, 5)
+
+
+def app(wants: int) -> Container:
+    return Container("x", Kind.APP, wants)
+
+
+@contextmanager
+def three_pods() -> Iterator[tuple[Node, list[Pod]]]:
+    """They share no device, were given them some time ago, and nobody looked since. In the end all is as it must be."""
+    random.seed(0)  # when a look is due has a jitter
+    with closing(Node(sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        pods = [node.admit(app(wants)) for wants in (2, 1, 1)]
+        node.loop.run_for(20)
+        yield node, pods
+        node.loop.run_for(60)
+        node.finish()
+
+
+@pytest.mark.parametrize("steps", STEPS)
+def test_allocate_comes_at_each_step_of_a_look(steps: int) -> None:
+    looked = False
+    for moments in MOMENTS:
+        with three_pods() as (node, pods):
+            seen = node.process.fate.seen
+            before = len(seen)
+            node.end_pod(pods[1])
+            node.look()
+            node.loop.run_moments(moments)
+            node.loop.run_steps(steps)
+            looked |= "release" in seen[before:]
+            node.admit(app(1))
+            node.end_pod(pods[2], after_s=0.002)
+            node.loop.run_for(5)
+            node.end_pod(pods[0])
+            node.admit(app(2))
+            node.admit(app(1))
+    assert looked, "the look was not over at the last step"
+
+
+@pytest.mark.parametrize("steps", STEPS)
+def test_look_comes_at_each_step_of_an_allocate(steps: int) -> None:
+    """Whose pod is gone is cleaned up then; what the Allocate is for must not get lost."""
+    was_answered = False
+    for moments in MOMENTS:
+        with three_pods() as (node, pods):
+            seen = node.process.fate.seen
+            before = len(seen)
+            node.end_pod(pods[0])
+            node.conduct.allocate_s = 0.01
+            node.admit(app(2))
+            node.loop.run_moments(moments)
+            node.loop.run_steps(steps)
+            was_answered |= "answer Allocate" in seen[before:]
+            node.end_pod(pods[1])
+            node.look()
+            node.loop.run_for(5)
+            node.admit(app(1))
+            node.admit(app(1))
+    assert was_answered, "the Allocate was not over at the last step"
