@@ -46,8 +46,8 @@ def test_look_that_waited_for_an_allocate_waits_until_the_kubelet_has_stored_it(
     node.end_pod(ending)
     node.look()
     node.loop.run_for(5)
-    next_one = node.admit(Container("x", Kind.APP, 1))
+    greedy = node.admit(Container("x", Kind.APP, 2))
     node.loop.run_for(5)
     node.check()
     assert fresh.units == {"c"}
-    assert next_one.units == {"b"}
+    assert not greedy.units
