@@ -33,7 +33,7 @@ OTHER: Final = ResourceName("example.com/other")
 """Another plugin's, of which ours know nothing."""
 DEADLINE_S: Final = 30.0
 CONTENT_OF_ANOTHER: Final = b'{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":3467439661}'
-"""A valid checkpoint that names no resource (spec 7.3)."""
+"""A valid checkpoint that names nothing (spec 7.3)."""
 
 
 class Loop(asyncio.SelectorEventLoop):
@@ -183,5 +183,7 @@ class StockKubelet:
 
     def rewrite(self) -> None:
         """While it is stopped: at our next sight of it, it has written its checkpoint already."""
+        if not self.paths.checkpoint.exists():
+            self.paths.checkpoint.write_bytes(CONTENT_OF_ANOTHER)
         later = self._clock.now().timestamp() + 1e9
         os.utime(self.paths.checkpoint, (later, later))

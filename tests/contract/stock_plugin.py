@@ -59,6 +59,8 @@ class Cleaner(DevicePlugin):
     async def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
         self._fate.effect()
         self._witness.allocated([device.id for device in devices])
+        if self._witness.may_answer is not None:
+            await self._witness.may_answer.wait()
         self._fate.effect()
         return ContainerEdits()
 

@@ -18,8 +18,14 @@ from tests.contract.stock_world import Pod, StockWorld
 
 @dataclass(frozen=True)
 class Admit:
+    """
+    Attributes:
+        late: another writer of the checkpoint has what is true before in hand.
+    """
+
     containers: tuple[ContainerRequest, ...]
     while_looking: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,10 +70,18 @@ class RestartPlugin:
 
 @dataclass(frozen=True)
 class RestartKubelet:
-    is_lost: bool
-    refuses: bool
-    is_first: bool
-    plugin_too: bool
+    """See `StockWorld.restart_kubelet`.
+
+    Attributes:
+        admitting: a pod of these containers is being admitted as it dies.
+    """
+
+    is_lost: bool = False
+    refuses: bool = False
+    is_first: bool = True
+    knows_pods: bool = True
+    plugin_too: bool = False
+    admitting: tuple[ContainerRequest, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,11 +92,6 @@ class KnowPods:
 @dataclass(frozen=True)
 class Spoil:
     fault: Fault
-
-
-@dataclass(frozen=True)
-class WriteLate:
-    """Another writer of the checkpoint has what is true now in hand."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,6 @@ Step: TypeAlias = (
     | RestartKubelet
     | KnowPods
     | Spoil
-    | WriteLate
     | FailReleases
     | Reboot
 )
@@ -131,10 +139,10 @@ class Play:
     async def _step(self, step: Step) -> None:
         world = self._world
         match step:
-            case Admit(containers, while_looking=False):
-                await world.admit(*containers)
             case Admit(containers):
-                await world.look_while_admitting(*containers)
+                if step.late:
+                    world.kubelet.write_late()
+                await (world.look_while_admitting if step.while_looking else world.admit)(*containers)
             case End(which):
                 if (pod := self._pod(which)) is not None:
                     await world.end_pod(pod)
@@ -153,23 +161,30 @@ class Play:
             case RestartPlugin(loses_journal):
                 await world.restart_plugin(loses_journal=loses_journal)
             case RestartKubelet():
-                gives_twice = world.policy is ReleasePolicy.LAZY  # such a kubelet does, and who is lazy goes along
-                await world.restart_kubelet(
-                    is_lost=step.is_lost and not gives_twice,
-                    refuses=step.refuses and not gives_twice,
-                    is_first=step.is_first,
-                    plugin_too=step.plugin_too,
-                )
+                await self._restart_kubelet(step)
             case KnowPods():
                 world.is_listing = True
             case Spoil(fault):
                 world.kubelet.spoil(fault)
-            case WriteLate():
-                world.kubelet.write_late()
             case FailReleases(times):
                 world.witness.failing = times
             case Reboot():
                 await world.reboot()
+
+    async def _restart_kubelet(self, step: RestartKubelet) -> None:
+        world = self._world
+        gives_twice = world.policy is ReleasePolicy.LAZY  # such a kubelet does, and who is lazy goes along
+        how = {
+            "is_lost": step.is_lost and not gives_twice,
+            "refuses": step.refuses and not gives_twice,
+            "is_first": step.is_first,
+            "knows_pods": step.knows_pods,
+            "plugin_too": step.plugin_too,
+        }
+        if step.admitting:
+            await world.restart_kubelet_in_admission(*step.admitting, **how)
+        else:
+            await world.restart_kubelet(**how)
 
     def _pod(self, which: int) -> Pod | None:
         pods = list(self._world.pods.values())
@@ -193,45 +208,53 @@ def container(name: str, kind: ContainerKind, gophers: int, badgers: int = 0, ot
     return ContainerRequest(ContainerName(name), kind, {resource: count for resource, count in limits.items() if count})
 
 
-@st.composite
-def admissions(draw: st.DrawFn) -> Admit:
-    kinds = draw(st.sampled_from(SHAPES))
-    return Admit(
-        tuple(
-            container(
-                f"c{place}",
-                kind,
-                draw(st.sampled_from([1, 1, 1, 2, 0])),
-                draw(st.sampled_from([0, 0, 1])),
-                draw(st.sampled_from([0, 0, 0, 1])),
-            )
-            for place, kind in enumerate(kinds)
-        ),
-        while_looking=draw(st.booleans()),
-    )
-
-
 INIT, SIDECAR, APP = ContainerKind.INIT, ContainerKind.SIDECAR, ContainerKind.APP
 SHAPES = [(APP,), (APP,), (INIT, APP), (INIT, INIT, APP), (SIDECAR, APP), (INIT, SIDECAR, APP), (APP, APP)]
 
+
+@st.composite
+def containers(draw: st.DrawFn) -> tuple[ContainerRequest, ...]:
+    gophers, badgers, others = (st.sampled_from(counts) for counts in ([1, 1, 1, 2, 0], [0, 0, 1], [0, 0, 0, 1]))
+    kinds = enumerate(draw(st.sampled_from(SHAPES)))
+    return tuple(container(f"c{place}", kind, draw(gophers), draw(badgers), draw(others)) for place, kind in kinds)
+
+
+rarely = st.sampled_from([False, False, False, True])
 which = st.integers(0, 3)
-ends = st.builds(End, which)
+admissions = st.builds(Admit, containers(), while_looking=st.booleans(), late=rarely)
 looks = st.builds(Look, st.sampled_from([1, 31]))
-kubelet_restarts = st.builds(RestartKubelet, st.booleans(), st.booleans(), st.booleans(), st.booleans())
+kubelet_restarts = st.builds(
+    RestartKubelet,
+    is_lost=rarely,
+    refuses=rarely,
+    is_first=st.booleans(),
+    knows_pods=st.booleans(),
+    plugin_too=rarely,
+    admitting=st.just(()) | containers(),
+)
 disturbances: st.SearchStrategy[Step] = st.one_of(
-    kubelet_restarts,
-    kubelet_restarts,
     st.builds(RestartPlugin, st.booleans()),
     st.builds(Spoil, st.sampled_from(Fault)),
-    st.just(WriteLate()),
     st.builds(FailReleases, st.integers(1, 2)),
     st.builds(TimePasses, st.sampled_from([20, 80])),
     st.just(KnowPods()),
     st.just(Reboot()),
 )
-kills = st.builds(Kill, st.integers(0, 8), st.booleans(), st.booleans())
+kills = st.builds(Kill, st.integers(0, 8), stays_away=rarely, at_start=rarely)
+ends = st.builds(End, which)
 steps: st.SearchStrategy[list[Step]] = st.lists(
-    st.one_of(admissions(), admissions(), ends, ends, looks, looks, st.builds(GoOn, which), kills, disturbances),
-    min_size=5,
-    max_size=25,
+    st.one_of(
+        admissions,
+        admissions,
+        ends,
+        ends,
+        looks,
+        looks,
+        st.builds(GoOn, which),
+        kills,
+        kubelet_restarts,
+        disturbances,
+    ),
+    min_size=8,
+    max_size=30,
 )

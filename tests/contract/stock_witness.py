@@ -21,7 +21,8 @@ class Witness:
         started: those that a container has which was started and not post-stopped.
         running: those that a container has which runs.
         failing: so many of the next releases fail.
-        held: whether a release goes on until `let_go` is set.
+        allocating, releasing: set when a hook has begun.
+        may_answer, let_go: hooks wait for them, if there are any.
         wrong: what must never happen, and did.
     """
 
@@ -33,8 +34,10 @@ class Witness:
         self.started: set[str] = set()
         self.running: Counter[str] = Counter()
         self.failing = 0
+        self.allocating = asyncio.Event()
+        self.may_answer: asyncio.Event | None = None
+        self.releasing = asyncio.Event()
         self.let_go: asyncio.Event | None = None
-        self.releasing_begun = asyncio.Event()
         self.wrong: list[str] = []
         self.releases = 0
         self._releasing: Counter[str] = Counter()
@@ -61,6 +64,7 @@ class Witness:
             self._say(f"gave {sorted(soiled)} dirty")
         self.given.update(units)
         self.dirty.update(units)
+        self.allocating.set()
 
     def begins(self, assignment: Assignment) -> None:
         units = assignment.units
@@ -76,7 +80,7 @@ class Witness:
         if assignment.key in self._released_here:
             self._say(f"released {assignment.key} twice in one process")
         self._releasing.update(units)
-        self.releasing_begun.set()
+        self.releasing.set()
 
     def ends(self, assignment: Assignment) -> None:
         self._releasing.subtract(assignment.units)

@@ -101,22 +101,25 @@ class StockWorld:
 
     all_pods = active_pods
 
-    async def restart_kubelet(self, *, is_lost: bool, refuses: bool, is_first: bool, plugin_too: bool) -> None:
+    async def restart_kubelet(
+        self, *, is_lost: bool, refuses: bool, is_first: bool, knows_pods: bool, plugin_too: bool
+    ) -> None:
         """
         Args:
             is_lost: it begins without a checkpoint.
             refuses: it drops the pods that ran and stops them a little later.
             is_first: none has written the checkpoint before our plugins come.
+            knows_pods: its sources are ready at once.
         """
         self.may_doubt = True
         if plugin_too:
             await self.plugin.stop()
         is_away = self.plugin.has_ended
         await self.kubelet.stop()
-        self.is_listing = False
+        self.is_listing = knows_pods
         if is_lost:
             self.kubelet.lose_all()
-        elif not is_first:
+        if not is_first:
             self.kubelet.rewrite()
         await self.kubelet.start()
         if refuses:
@@ -188,16 +191,28 @@ class StockWorld:
 
     async def look_while_admitting(self, *containers: ContainerRequest) -> None:
         """A release that has begun goes on as long as it takes for an Allocate to overtake it, if it could."""
-        self.witness.let_go, self.witness.releasing_begun = asyncio.Event(), asyncio.Event()
+        self.witness.let_go, self.witness.releasing = asyncio.Event(), asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             looking = tasks.create_task(self.plugin.look())
-            begun = tasks.create_task(self.witness.releasing_begun.wait())
+            begun = tasks.create_task(self.witness.releasing.wait())
             await asyncio.wait([looking, begun], return_when=asyncio.FIRST_COMPLETED)
             begun.cancel()
             admitting = tasks.create_task(self.admit(*containers))
             await asyncio.wait([admitting], timeout=SLOWNESS_S)
             self.witness.let_go.set()
         self.witness.let_go = None
+
+    async def restart_kubelet_in_admission(self, *containers: ContainerRequest, **how: bool) -> None:
+        """A new kubelet finds the Allocate of the one before still running, if it comes to one."""
+        self.witness.may_answer, self.witness.allocating = asyncio.Event(), asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            admitting = tasks.create_task(self.admit(*containers))
+            begun = tasks.create_task(self.witness.allocating.wait())
+            await asyncio.wait([admitting, begun], return_when=asyncio.FIRST_COMPLETED)
+            begun.cancel()
+            await self.restart_kubelet(**how)
+            self.witness.may_answer.set()
+        self.witness.may_answer = None
 
     async def go_on(self, pod: Pod) -> None:
         """Its next container starts, or its last one anew."""
@@ -248,7 +263,9 @@ class StockWorld:
         self._boot += 1
         await self.kubelet.start()
         await self.start_plugin()
+        self.witness.failing = 0
         await self.plugin.look()
+        assert not self.witness.dirty or self.plugin.has_ended
 
     async def settle(self) -> list[Use]:
         """Heal all, end all pods, look until all is released that can be; the uses of which that is not known."""

@@ -19,8 +19,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plugbay import ReleasePolicy
-from tests.contract.stock_kubelet import Loop
-from tests.contract.stock_steps import APP, INIT, Admit, End, GoOn, Look, Play, RestartPlugin, Step, container, steps
+from tests.contract.stock_kubelet import Fault, Loop
+from tests.contract.stock_steps import (
+    APP,
+    INIT,
+    Admit,
+    End,
+    FailReleases,
+    GoOn,
+    Look,
+    Play,
+    Reboot,
+    RestartKubelet,
+    RestartPlugin,
+    Spoil,
+    Step,
+    TimePasses,
+    container,
+    steps,
+)
 from tests.contract.stock_world import StockWorld, stock_world
 
 MEMORY: Final = Path("/dev/shm")
@@ -28,6 +45,7 @@ MEMORY: Final = Path("/dev/shm")
 POLICIES = pytest.mark.parametrize("policy", ReleasePolicy)
 
 
+@pytest.mark.timeout(300)  # shrinking what fails takes longer than finding it
 @POLICIES
 @settings(max_examples=settings().max_examples // 4)
 @given(steps, st.booleans())
@@ -55,11 +73,63 @@ def run_in_world(
         runner.run(worked())
 
 
-# --- each effect ----------------------------------------------------------------------------------------------------
+# --- what each rule is for ------------------------------------------------------------------------------------------
 
 ADMIT_ONE: Final = Admit((container("app", APP, 1),))
+ADMIT_REUSING: Final = Admit((container("init", INIT, 2), container("app", APP, 1)))
+HAZARDS: Final[dict[str, tuple[Step, ...]]] = {
+    "a-writer-overtakes-another": (Admit((container("app", APP, 1),), late=True), Look(31)),
+    "overtaken-during-an-allocate": (ADMIT_ONE, End(0), Admit((container("app", APP, 1),), late=True), Look(31)),
+    "init-container": (ADMIT_REUSING, GoOn(0), GoOn(0), Look(31), GoOn(0), Look(31)),
+    "refused-pod-runs-on": (ADMIT_ONE, Look(31), RestartKubelet(refuses=True), Look(1), Admit(ADMIT_ONE.containers)),
+    "checkpoint-lost": (ADMIT_ONE, Look(31), RestartKubelet(is_lost=True), TimePasses(80), Look(31), ADMIT_ONE),
+    "and-written-by-others": (
+        ADMIT_ONE,
+        Look(31),
+        RestartKubelet(is_lost=True, is_first=False),
+        TimePasses(80),
+        Look(31),
+        ADMIT_ONE,
+    ),
+    "kubelet-dies-in-an-allocate": (
+        RestartKubelet(admitting=ADMIT_ONE.containers),
+        ADMIT_ONE,
+        TimePasses(80),
+        Look(31),
+    ),
+    "allocate-during-a-release": (
+        ADMIT_ONE,
+        Look(31),
+        End(0),
+        Admit(ADMIT_ONE.containers, while_looking=True),
+    ),
+    "release-fails": (FailReleases(2), ADMIT_ONE, End(0), ADMIT_ONE, ADMIT_ONE, ADMIT_ONE, Look(31)),
+    "journal-of-an-older-version": (
+        ADMIT_ONE,
+        Look(31),
+        RestartPlugin(loses_journal=True),
+        Look(31),
+        End(0),
+        ADMIT_ONE,
+    ),
+    "reboot": (ADMIT_REUSING, GoOn(0), Reboot(), ADMIT_ONE),
+    **{
+        f"checkpoint-{fault.name.lower()}": (ADMIT_ONE, Look(31), Spoil(fault), Look(31), End(0), ADMIT_ONE, Look(31))
+        for fault in Fault
+    },
+}
+
+
+@POLICIES
+@pytest.mark.parametrize("steps", HAZARDS.values(), ids=HAZARDS.keys())
+def test_hazard(policy: ReleasePolicy, steps: Sequence[Step]) -> None:
+    play(steps, policy, has_directories=False)
+
+
+# --- each effect ----------------------------------------------------------------------------------------------------
+
 LIFE: Final[tuple[Step, ...]] = (
-    Admit((container("init", INIT, 2), container("app", APP, 1))),
+    ADMIT_REUSING,
     GoOn(0),
     GoOn(0),
     Look(31),
