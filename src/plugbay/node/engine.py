@@ -6,28 +6,27 @@ import asyncio
 import logging
 import secrets
 import uuid
-from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from plugbay.errors import InstanceNotFound, InvalidManifest, SandboxFailed, StoreUnusable
+from plugbay.errors import InvalidManifest, StoreUnusable
 from plugbay.manager.operations import OperationKind
 from plugbay.model.ids import PodUid
-from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S, Pod, with_identity
-from plugbay.model.releases import ReleaseReason
+from plugbay.model.pods import Pod, with_identity
 from plugbay.node.admission import Handler, admission_chain
 from plugbay.node.adoption import adopt
 from plugbay.node.binding import Binder
 from plugbay.node.events import pod_ref
+from plugbay.node.leftovers import by_pod, clear_away, leftovers
 from plugbay.node.lifecycle import HOLDS_RESOURCES, Stage, Step
 from plugbay.node.machine import Machine
 from plugbay.node.parts import NodeParts
 from plugbay.node.pod_worker import PodWorker
 from plugbay.node.records import Deletion, PodRecord, new_record
-from plugbay.node.runtimes.port import ContainerState, RunState
+from plugbay.node.runtimes.port import ContainerState
 from plugbay.node.static_pods import is_static
 from plugbay.node.updating import updated
 
@@ -184,16 +183,17 @@ class PodEngine:
 
     async def restore(self, instances: Iterable[ContainerState]) -> None:
         """Take up the stored pods and what the runtime still has of them; called once, before anything else."""
-        by_pod = _by_pod(instances)
+        there = by_pod(instances)
         for record in list(self._parts.pods):
-            adopted = self._parts.pods.put(adopt(record, by_pod.get(record.uid, ()), now=self._parts.clock.now()))
+            adopted = self._parts.pods.put(adopt(record, there.get(record.uid, ()), now=self._parts.clock.now()))
             if adopted.stage in HOLDS_RESOURCES and adopted.bound_at is not None:
                 self.binder.occupy(adopted)
             if adopted.stage is Stage.UNSCHEDULED:
                 self.binder.enqueue(adopted.uid)
             elif adopted.stage is not Stage.ENDED:
                 self._start_worker(adopted.uid)
-        await self._clear_away(by_pod)
+        for uid, instances in (await leftovers(self._parts, there)).items():
+            self._spawn(partial(clear_away, self._parts, uid, instances))
 
     # --- workers ----------------------------------------------------------------------------------------------------
 
@@ -260,43 +260,6 @@ class PodEngine:
             for uid in pods & self._workers.keys():
                 self._workers[uid].look_at_devices()
 
-    # --- what is left from before -----------------------------------------------------------------------------------
-
-    async def _clear_away(self, by_pod: Mapping[PodUid, list[ContainerState]]) -> None:
-        """Stop what belongs to no pod, and free what pods hold that are no more."""
-        kept = {id for record in self._parts.pods for each in record.containers.values() for id in each.instances()}
-        unknown = _by_pod(each for instances in by_pod.values() for each in instances if each.id not in kept)
-        sandboxes = await self._parts.sandboxes.pods()
-        for uid in unknown.keys() | self._parts.devices.assigned_pods() | sandboxes:
-            self._spawn(partial(self._remove, uid, unknown.get(uid, ())))
-
-    async def _remove(self, uid: PodUid, instances: Iterable[ContainerState]) -> None:
-        for instance in instances:
-            logger.warning("removing container %s, which belongs to no pod", instance.id)
-            try:
-                if instance.state is RunState.RUNNING:
-                    await self._parts.runtime.stop(instance.id, grace_s=DEFAULT_GRACE_PERIOD_S)
-                self._parts.devices.container_ended(uid, instance.name, instance.id)
-                await self._parts.runtime.remove(instance.id)
-            except InstanceNotFound:
-                continue
-        if uid not in self._parts.pods:
-            await self._end_sandbox(uid, self._parts.sandboxes.remove)
-            await self._parts.devices.release_pod(uid, reason=ReleaseReason.ORPHANED)
-        elif self._parts.pods[uid].stage not in HOLDS_RESOURCES:
-            await self._end_sandbox(uid, self._parts.sandboxes.stop)
-            await self._parts.devices.release_pod(uid)
-
-    async def _end_sandbox(self, uid: PodUid, end: Callable[[PodUid], Awaitable[None]]) -> None:
-        while True:
-            try:
-                await end(uid)
-            except SandboxFailed as error:
-                logger.warning("the sandbox of pod %s, which is no more, stays for now: %s", uid, error)
-                await self._parts.clock.sleep(RETRY_S)
-            else:
-                return
-
 
 @asynccontextmanager
 async def run_engine(
@@ -314,13 +277,6 @@ async def run_engine(
         yield engine
     finally:
         await engine.stop()
-
-
-def _by_pod(instances: Iterable[ContainerState]) -> dict[PodUid, list[ContainerState]]:
-    grouped: defaultdict[PodUid, list[ContainerState]] = defaultdict(list)
-    for instance in instances:
-        grouped[instance.pod_uid].append(instance)
-    return grouped
 
 
 async def _guarded(work: Callable[[], Awaitable[None]]) -> None:
