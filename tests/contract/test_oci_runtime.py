@@ -666,6 +666,18 @@ async def test_a_command_has_a_terminal_of_its_own(places: Places, spec: Contain
         assert (out.split(), code) == (["terminal", "xterm", "size"], 0), out
 
 
+async def test_a_terminal_has_the_variables_of_the_container_and_its_devices(
+    places: Places, spec: ContainerSpec
+) -> None:
+    write_cdi(places, "vendor.example/gopher", {"env": ["FROM_CDI=yes", "OWN=cdi"]}, {"g0": {"env": ["GOPHER=g0"]}})
+    edits = ContainerEdits(env={"FROM_PLUGIN": "yes"}, cdi_devices=("vendor.example/gopher=g0",))
+    async with runtime_on(places) as runtime:
+        state = await runtime.start(replace(spec, env={"OWN": "pod", "SPACED": "a  b"}, edits=edits))
+        command = ("printenv", "FROM_CDI", "OWN", "GOPHER", "FROM_PLUGIN", "SPACED", "HOSTNAME", "TERM")
+        out, _, code = await run(runtime, state.id, *command, given=ExecInput(Console.TERMINAL))
+        assert (out.splitlines(), code) == (["yes", "cdi", "g0", "yes", "a  b", "gopher-pod", "xterm"], 0)
+
+
 async def test_exec_of_what_cannot_run(places: Places, spec: ContainerSpec) -> None:
     async with runtime_on(places) as runtime:
         state = await runtime.start(spec)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HIDDEN = Path("/sys/fs/cgroup/unified")
-CONTRACT = Path(__file__).parents[1] / "contract" / "test_oci_runtime.py"
+CONTRACT = Path(__file__).parents[1] / "contract"
 ASK = """
 import os, sys
 from pathlib import Path
@@ -27,8 +27,9 @@ sys.exit(choose_engine(None, search_path=os.environ["PATH"], state_dir=Path("/no
     reason="needs root, crun, hybrid cgroups",
 )
 def test_what_engines_do_differently_works_with_crun_too(sockets: Path) -> None:
-    chosen = "command or leaving or cannot_run or cdi_devices_are or terminal or keepers or opens"
-    tests = f'"$1" -m pytest -q --basetemp={sockets}/t -p no:cacheprovider {CONTRACT} -k "{chosen}"'
+    chosen = "command or leaving or cannot_run or cdi_devices_are or terminal or keepers or opens or words or sharing"
+    files = f"{CONTRACT}/test_oci_runtime.py {CONTRACT}/test_oci_sharing.py"
+    tests = f'"$1" -m pytest -q --basetemp={sockets}/t -p no:cacheprovider {files} -k "{chosen}"'
     script = f'umount -l {HIDDEN} && "$1" -c "$2" && exec {tests}'
     unshare = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", sys.executable, ASK)
     done = subprocess.run(unshare, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=170, check=False)

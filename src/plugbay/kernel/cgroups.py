@@ -5,9 +5,11 @@ Source: Linux ``cgroups(7)``, ``proc_pid_mountinfo(5)``, ``admin-guide/cgroup-v1
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-from collections.abc import Iterable
+import signal
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +44,28 @@ def remove_cgroup(name: str, *, proc_root: Path) -> list[Path]:
     if not name or "/" in name or name in (".", ".."):
         raise ValueError(f"{name!r} is no name of a cgroup")
     return [each for each in _subtrees(name, hierarchies(proc_root=proc_root)) if not _remove(each)]
+
+
+def kill_processes(path: str, *, proc_root: Path) -> None:
+    """Kill what runs in the cgroup ``path``, seen from the roots, and below it; nothing happens when there is none.
+
+    What those processes make meanwhile is killed too. They may still be ending on return.
+    """
+    if not path.strip("/") or ".." in path.split("/"):
+        raise ValueError(f"{path!r} is no path of a cgroup of somebody's own")
+    killed: set[int] = set()
+    while found := set(_processes(path, proc_root)) - killed:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= found
+
+
+def _processes(path: str, proc_root: Path) -> Iterator[int]:
+    for root in hierarchies(proc_root=proc_root):
+        for directory, _, _ in os.walk(root / path.lstrip("/")):
+            with contextlib.suppress(OSError):  # it has just gone
+                yield from map(int, (Path(directory) / "cgroup.procs").read_text().split())
 
 
 def oom_kills(path: str, *, proc_root: Path) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from plugbay.kernel.capabilities import held_capabilities
-from plugbay.kernel.cgroups import hierarchies, oom_kills, remove_cgroup
+from plugbay.kernel.cgroups import hierarchies, kill_processes, oom_kills, remove_cgroup
 
 
 @pytest.fixture
@@ -63,10 +65,32 @@ def test_processes_killed_for_want_of_memory_are_counted(
     assert oom_kills("/pod/c", proc_root=proc) == 3
 
 
+def test_processes_of_a_cgroup_are_killed_and_no_others(proc: Path, tmp_path: Path) -> None:
+    kill_processes("/pod/c", proc_root=proc)
+    (tmp_path / "devices" / "pod" / "c" / "deeper").mkdir(parents=True)
+    victims = [subprocess.Popen(["sleep", "600"]) for _ in range(3)]
+    try:
+        for place, victim in zip(("c", "c/deeper", "."), victims, strict=True):
+            (tmp_path / "devices" / "pod" / place / "cgroup.procs").write_text(f"{victim.pid}\n")
+        kill_processes("/pod/c", proc_root=proc)
+        assert [each.wait(timeout=30) for each in victims[:2]] == [-signal.SIGKILL] * 2
+        assert victims[2].poll() is None
+    finally:
+        for victim in victims:
+            victim.kill()
+            victim.wait()
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a"])
 def test_only_a_name_below_the_root_is_removed(proc: Path, name: str) -> None:
     with pytest.raises(ValueError, match="no name of a cgroup"):
         remove_cgroup(name, proc_root=proc)
+
+
+@pytest.mark.parametrize("path", ["", "/", "//", "/../x", "a/.."])
+def test_nobody_kills_all_processes(proc: Path, path: str) -> None:
+    with pytest.raises(ValueError, match="no path of a cgroup"):
+        kill_processes(path, proc_root=proc)
 
 
 def test_capabilities_are_named_by_number(proc: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import ContainerStartError
-from plugbay.kernel.cgroups import oom_kills
+from plugbay.kernel.cgroups import kill_processes, oom_kills
 from plugbay.kernel.inotify import Inotify, Mask
 from plugbay.kernel.processes import ProcessIdentity, signal_group, watch_end
 from plugbay.model.edits import Mount
@@ -166,11 +166,15 @@ class OciConfinement:
         failed = _EXEC_FAILED.match(last_line(said))
         return (failed[1] or failed[2]) if failed and exit_code in _EXEC_FAILED_CODES else ""
 
-    async def kill(self, container: ContainerId, record: ProcessRecord) -> None:
-        """Through the engine, which then sees the end of the container and says its exit code."""
-        problem = await self._engine.call("kill", engine_id(container), "KILL")
+    async def kill(self, instance: Instance, record: ProcessRecord) -> None:
+        """Through the engine, which then sees the end of the container and says its exit code.
+
+        In the host's PID namespace nothing else ends with the first process, and crun would wait for what is left.
+        """
+        problem = await self._engine.call("kill", engine_id(instance.id), "KILL")
+        await asyncio.to_thread(self._kill_left, instance)
         if problem:  # it is being made, or has just ended; what is left of it `clear` removes
-            logger.info("container %s: %s", container, problem)
+            logger.info("container %s: %s", instance.id, problem)
             signal_group(record.process, signal.SIGKILL, proc_root=_PROC)
 
     async def clear(self, instance: Instance, directory: Path) -> None:
@@ -192,9 +196,14 @@ class OciConfinement:
     def _look_back(self, instance: Instance, directory: Path) -> bool:
         """Whether there is something to delete; first it is noted what the container's cgroup tells."""
         spec = instance.spec.spec
+        self._kill_left(instance)
         if spec.limits.memory_bytes and oom_kills(self._cgroup(spec, instance.id), proc_root=_PROC):
             (directory / _OOM_MARK).touch()
         return self._engine.knows(engine_id(instance.id))
+
+    def _kill_left(self, instance: Instance) -> None:
+        if self._grounds.owner is None:
+            kill_processes(self._cgroup(instance.spec.spec, instance.id), proc_root=_PROC)
 
     def _cgroup(self, spec: ContainerSpec, container: ContainerId) -> str:
         return f"/{pod_cgroup(self._grounds.cgroup_parent, spec.pod_uid)}/{engine_id(container)}"

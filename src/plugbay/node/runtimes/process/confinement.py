@@ -81,7 +81,7 @@ class Confinement(Protocol):
         """Why a command never ran, judging by how it ended and what its standard error ends with; empty if it did."""
         ...
 
-    async def kill(self, container: ContainerId, record: ProcessRecord) -> None:
+    async def kill(self, instance: Instance, record: ProcessRecord) -> None:
         """End the container now."""
         ...
 
@@ -126,7 +126,7 @@ class Unconfined:
     def command_failure(self, exit_code: int, said: bytes) -> str:
         return ""  # the wrapper tells
 
-    async def kill(self, container: ContainerId, record: ProcessRecord) -> None:
+    async def kill(self, instance: Instance, record: ProcessRecord) -> None:
         signal_group(record.process, signal.SIGKILL, proc_root=_PROC)
 
     async def clear(self, instance: Instance, directory: Path) -> None:

@@ -126,7 +126,8 @@ class ProcessRuntime:
 
     async def stop(self, container: ContainerId, *, grace_s: float) -> ContainerState:
         """See `ContainerRuntime`; the signals go to the process group, SIGKILL to all that is left of the session."""
-        runs = self._runs(await self._read(container))
+        instance = await self._read(container)
+        runs = self._runs(instance)
         if runs and grace_s > 0:
             signal_group(runs.process, signal.SIGTERM, proc_root=_PROC)
             try:
@@ -135,7 +136,7 @@ class ProcessRuntime:
             except TimeoutError:
                 pass
         if runs:
-            await self._confinement.kill(container, runs)
+            await self._confinement.kill(instance, runs)
         return await self.wait(container)
 
     async def remove(self, container: ContainerId) -> None:
