@@ -78,6 +78,9 @@ class CriSandboxes:
         return frozenset(PodUid(each.uid) for each in sandboxes)
 
     async def _run(self, spec: SandboxSpec) -> tuple[str, ...]:
+        current = self._current.get(spec.pod_uid)
+        if current is not None and await self._is_in_order(current):
+            return current.ips
         there = await self._of(spec.pod_uid)
         if there and there[-1].state is SandboxState.READY:
             config = sandbox_config(spec, self._conventions, attempt=there[-1].attempt)
@@ -93,6 +96,16 @@ class CriSandboxes:
             await self._client.stop_sandbox(sandbox.id)
         attempt = 1 + max((each.attempt for each in there), default=-1)
         return await self._make(spec, sandbox_config(spec, self._conventions, attempt=attempt))
+
+    async def _is_in_order(self, sandbox: RunningSandbox) -> bool:
+        try:
+            status = await self._client.sandbox_status(sandbox.id, mode=sandbox.config.namespaces.network)
+        except RpcFailed as error:
+            if error.code != "NotFound":
+                raise
+            return False
+        has_network = bool(status.ips) or status.network is NamespaceMode.NODE
+        return status.state is SandboxState.READY and has_network and status.ips == sandbox.ips
 
     async def _make(self, spec: SandboxSpec, config: SandboxConfig) -> tuple[str, ...]:
         await asyncio.to_thread(Path(config.log_directory).mkdir, mode=0o755, parents=True, exist_ok=True)

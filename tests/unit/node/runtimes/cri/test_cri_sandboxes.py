@@ -99,3 +99,10 @@ async def test_others_sandboxes_are_not_ours(engine: ScriptedEngine, sandboxes: 
     metadata = v1.PodSandboxMetadata(uid="other")
     engine.sandboxes["o"] = v1.PodSandboxStatus(id="o", metadata=metadata, labels={"io.plugbay.node": "m"})
     assert await sandboxes.pods() == frozenset()
+
+
+async def test_one_that_somebody_removed_is_replaced(engine: ScriptedEngine, sandboxes: CriSandboxes) -> None:
+    await sandboxes.run(SPEC)
+    engine.sandboxes.clear()
+    engine.ips = ["10.0.0.3"]
+    assert await sandboxes.run(SPEC) == ("10.0.0.3",)
