@@ -19,11 +19,10 @@ class _Nobody(selectors.SelectSelector):
         self.stop: Callable[[], None] = lambda: None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        assert timeout is not None, "everybody waits for somebody else"
-        if timeout > 0:
-            if self.jumps == self.stop_before:
-                self.stop()
-                return []
+        if timeout is None or (timeout > 0 and self.jumps == self.stop_before):
+            assert self.stop_before is not None, "everybody waits for somebody else"
+            self.stop()
+        elif timeout > 0:
             self.jumps += 1
             self.now_s += timeout
         return []
