@@ -330,7 +330,7 @@ class Kubelet:
             for (uid, container, resource), units in self.assigned.items()
         ]
         healthy = sorted(self._devices) if self.plugin is not None else []
-        registered = {name: healthy for name in sorted({*self._names, OTHER})}
+        registered = dict.fromkeys(sorted({*self._names, OTHER}), healthy)
         return checkpoint.encode(CheckpointData(entries, registered))
 
     # --- PodResources -----------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 
 from plugbay.kubelet.paths import KubeletPaths

@@ -266,9 +266,7 @@ class Process:
             return False
         return True
 
-    async def _allocate(
-        self, pod: Pod, units: Mapping[DeviceId, DeviceId], arrived: Callable[[], object]
-    ) -> None:
+    async def _allocate(self, pod: Pod, units: Mapping[DeviceId, DeviceId], arrived: Callable[[], object]) -> None:
         arrived()
         async with self.custody.allocate(units):
             self.fate.effect("allocate")

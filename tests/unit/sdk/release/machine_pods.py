@@ -11,7 +11,6 @@ from plugbay.model.assignments import Assignment
 from plugbay.model.ids import DeviceId
 from plugbay.model.replicas import physical_id
 
-
 TO_DISK_S = 0.1
 """Within that time a record of a journal is on the disk, and no kubelet has started a container."""
 
@@ -97,7 +96,7 @@ class Truth:
         return [
             pod.uid
             for pod in self.pods.values()
-            if (pod.runs or pod.is_active) and device in map(physical_id, pod.units)
+            if (pod.runs or pod.is_active) and device in {physical_id(unit) for unit in pod.units}
         ]
 
     def given(self, pod: Pod, units: Collection[str], *, elsewhere: Collection[str], at: float) -> set[str]:
@@ -106,7 +105,7 @@ class Truth:
         Args:
             elsewhere: units that are other pods' by all that the kubelet knows.
         """
-        fresh = {physical_id(unit) for unit in units} - self.dirty
+        fresh: set[str] = {physical_id(unit) for unit in units} - self.dirty
         shared = {physical_id(unit) for unit in elsewhere if unit not in units}
         mine = {physical_id(unit) for unit in pod.units}
         for device in {physical_id(unit) for unit in units}:

@@ -3,8 +3,6 @@ given dirty, and each is cleaned in the end."""
 
 from __future__ import annotations
 
-import logging
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -79,12 +77,12 @@ class ReleaseMachine(RuleBasedStateMachine):
     def _running(self) -> list[Pod]:
         return [pod for pod in self.node.truth.pods.values() if pod.runs] if hasattr(self, "node") else []
 
-    @precondition(_running)
+    @precondition(lambda self: bool(self._running()))
     @rule(data=st.data(), after_s=st.sampled_from([0.0, 0.0, 0.01, 5.0]))
     def pod_ends(self, data: st.DataObject, after_s: float) -> None:
         self.node.end_pod(data.draw(st.sampled_from(self._running())), after_s=after_s)
 
-    @precondition(_running)
+    @precondition(lambda self: bool(self._running()))
     @rule(data=st.data(), seconds=BREATHS)
     def container_is_created(self, data: st.DataObject, seconds: float) -> None:
         self.node.create_container(data.draw(st.sampled_from(self._running())))

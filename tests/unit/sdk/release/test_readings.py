@@ -73,7 +73,8 @@ async def test_who_holds_what(paths: KubeletPaths) -> None:
         assert reading.life is reads.life
         assert reads.life is not None
         found = reads.on_disk(at=1.0)
-        assert (found.listed, found.life.id) == (HOLDERS, reads.life.id)
+        assert found.listed == HOLDERS
+        assert found.life.id == reads.life.id
         paths.registration_socket.unlink()
         assert reads.on_disk(at=1.0).life.id == ""
 
