@@ -16,9 +16,7 @@ from plugbay.errors import RpcFailed
 from plugbay.model.devices import Device, ListedDevice
 from plugbay.wire.convert import device_from_pb, device_to_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-
-_DEVICES_TAG = 0x0A
-"""Field 1, length-delimited."""
+from plugbay.wire.repeated import elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +81,7 @@ def _decode(chunk: bytes) -> ListedDevice:
 
 def _split(message: bytes) -> list[bytes]:
     """The encoded devices of an encoded ListAndWatchResponse, in order."""
-    chunks: list[bytes] = []
-    position, end = 0, len(message)
-    while position < end:
-        if message[position] != _DEVICES_TAG:  # a field we do not know: let protobuf find its way
-            parsed = pb.ListAndWatchResponse.FromString(message)
-            return [device.SerializeToString() for device in parsed.devices]
-        size = message[position + 1]
-        position += 2
-        if size >= 0x80:
-            size, position = _varint(message, position - 1)
-        chunks.append(message[position : position + size])
-        position += size
-    return chunks
-
-
-def _varint(message: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, position
+    if (devices := elements(message)) is not None:
+        return devices
+    # With a field we do not know: let protobuf find its way.
+    return [device.SerializeToString() for device in pb.ListAndWatchResponse.FromString(message).devices]

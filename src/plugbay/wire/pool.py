@@ -7,21 +7,23 @@ sets no floor on the user's protobuf version, as generated code would.
 
 from __future__ import annotations
 
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pool, message_factory
 
-DESCRIPTOR_SET: Final = "descriptors.binpb"
+from plugbay.wire.repeated import elements
+
+_DESCRIPTOR_SET: Final = Path(__file__).parent / "generated" / "descriptors.binpb"
 
 
 def _load() -> descriptor_pool.DescriptorPool:
+    """Without `descriptor_pb2` and `importlib.resources`, which cost every plugin process a megabyte and a half."""
     pool = descriptor_pool.DescriptorPool()
-    shipped = descriptor_pb2.FileDescriptorSet.FromString(
-        files("plugbay.wire.generated").joinpath(DESCRIPTOR_SET).read_bytes()
-    )
-    for file in shipped.file:
-        pool.AddSerializedFile(file.SerializeToString())
+    files = elements(_DESCRIPTOR_SET.read_bytes())
+    assert files is not None
+    for file in files:
+        pool.AddSerializedFile(file)
     return pool
 
 
