@@ -1,4 +1,4 @@
-"""An event loop with nothing outside: what takes time takes it at once, and everything comes in the same order again."""
+"""An event loop with nothing outside: waiting costs nothing, and everything comes in the same order again."""
 
 from __future__ import annotations
 
