@@ -141,6 +141,7 @@ class DeviceManager:
         self.releases = Releases(
             config, clock, store, tasks, self._state, changes=self._changes, active=self._active_endpoint
         )
+        self._post_stops = self.releases.post_stops
         self.endpoints = Endpoints(config, clock, store, tasks, self._state, self._changes, self.releases)
         self._allocation = PodAllocation(
             state=self._state,
@@ -187,9 +188,9 @@ class DeviceManager:
             async with self._lanes.enter(pod):
                 if (request := self._lacking(pod, container)) is not None:
                     await self._allocation.allocate(request, frozenset(), partial(self.topology.supply, request))
-        self.releases.container_not_started(pod, container)  # nothing came of what was prepared before
-        await self.releases.before_start(pod, container)
-        await pre_start(pod, container, state=self._state, endpoints=self.endpoints, releases=self.releases)
+        self._post_stops.container_not_started(pod, container)  # nothing came of what was prepared before
+        await self._post_stops.before_start(pod, container)
+        await pre_start(pod, container, state=self._state, endpoints=self.endpoints, post_stops=self._post_stops)
         return self.edits(pod, container)
 
     def container_ended(self, pod: PodUid, container: ContainerName, instance: str) -> None:
@@ -198,11 +199,11 @@ class DeviceManager:
         Args:
             instance: the runtime's ID of it; only the container's newest one counts.
         """
-        self.releases.container_ended(pod, container, instance)
+        self._post_stops.container_ended(pod, container, instance)
 
     def container_not_started(self, pod: PodUid, container: ContainerName) -> None:
         """After `prepare_container` nothing was started."""
-        self.releases.container_not_started(pod, container)
+        self._post_stops.container_not_started(pod, container)
 
     def edits(self, pod: PodUid, container: ContainerName) -> ContainerEdits:
         """What a container gets from all its devices; on conflict the first resource name wins."""
@@ -218,7 +219,7 @@ class DeviceManager:
         """
         async with self._lanes.enter(pod):
             if pod in self._state.pods():
-                self.releases.prepared_in_vain(pod)
+                self._post_stops.prepared_in_vain(pod)
                 await uninterrupted(self._tasks, partial(self._release, pod, reason))
             self.admitted_pods.remove(pod)
             self._forget(pod)
@@ -233,7 +234,7 @@ class DeviceManager:
         # First, or a crash could leave a device with two owners.
         await self._store.commit([DeletePod(pod), *map(SaveOperation, operations)])
         self.releases.start(operations)
-        self.releases.pod_is_gone(pod)
+        self._post_stops.pod_is_gone(pod)
         self._state.remove_pod(pod)
         passed(Effect.RELEASED)
         logger.info("released the devices of pod %s", pod)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from plugbay.errors import EndpointNotFound, EndpointStopped, PreStartFailed
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.endpoints import Endpoints
-from plugbay.manager.releases import Releases
+from plugbay.manager.post_stops import PostStops
 from plugbay.manager.state import Expired, ManagerState, Resource, Restored, Stopped
 from plugbay.model.ids import ContainerName, PodUid
 
 
 async def pre_start(
-    pod: PodUid, container: ContainerName, *, state: ManagerState, endpoints: Endpoints, releases: Releases
+    pod: PodUid, container: ContainerName, *, state: ManagerState, endpoints: Endpoints, post_stops: PostStops
 ) -> None:
     """Call it for each resource that the container has devices of; if one call fails, those before it are undone.
 
@@ -29,10 +29,10 @@ async def pre_start(
                 await endpoint.pre_start_container(sorted(assignment.devices))
                 called.append(assignment.resource)
     except BaseException:
-        releases.prepared(pod, container, called)
-        releases.container_not_started(pod, container)
+        post_stops.prepared(pod, container, called)
+        post_stops.container_not_started(pod, container)
         raise
-    releases.prepared(pod, container, called)
+    post_stops.prepared(pod, container, called)
 
 
 def _who_wants_it(resource: Resource, endpoints: Endpoints) -> Endpoint | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Collection, Coroutine, Iterable, Iterator
 from dataclasses import replace
 from enum import Enum
 from typing import Any, Final, Protocol
@@ -147,6 +147,18 @@ class ReleaseQueue:
             if each.operation.resource == resource:
                 each.woken.set()
 
+    async def wait(self, awaited: Collection[tuple[Pending, asyncio.Event]]) -> list[Pending]:
+        """Wait for the events, all together no longer than the limit of waits; what has not happened by then."""
+        if awaited and self._limits.wait_s:
+            async with asyncio.TaskGroup() as tasks:
+                limit = tasks.create_task(self._clock.sleep(self._limits.wait_s))
+                waits = [tasks.create_task(event.wait()) for _, event in awaited]
+                happened = tasks.create_task(_all(waits))
+                await asyncio.wait((limit, happened), return_when=asyncio.FIRST_COMPLETED)
+                for task in (limit, happened, *waits):
+                    task.cancel()
+        return [each for each, event in awaited if not event.is_set()]
+
     async def close(self) -> None:
         """Stop; what is not over is taken up at the next start."""
         for task in self._working:
@@ -280,3 +292,8 @@ async def _race(*works: Coroutine[Any, Any, object]) -> None:
         await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
         for task in running:
             task.cancel()
+
+
+async def _all(waits: Iterable[asyncio.Task[object]]) -> None:
+    for each in waits:
+        await each

@@ -1,5 +1,7 @@
 """PostStopContainer and Deallocate: what becomes due, who waits for it, and which devices stay out of use meanwhile.
 
+The former's part of it is `post_stops`.
+
 Only with the gate ``DeviceManagerDeallocate``, and only for plugins that ask for the calls in their options. Of a
 plugin that is not connected the options are not known: what may be wanted is queued, and dropped when it comes back
 and does not want it. Source: spec 12.
@@ -14,17 +16,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from plugbay.errors import PostStopUnconfirmed, StoreUnusable
-from plugbay.manager.commits import Change, DeleteOperations, SaveEnd, SaveOperation, Stored
+from plugbay.errors import StoreUnusable
+from plugbay.manager.commits import Change, DeleteOperations, SaveOperation, Stored
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.gates import Gate
 from plugbay.manager.operations import NO_CONTAINER, Operation, OperationKind, is_asked_for
+from plugbay.manager.post_stops import PostStops
 from plugbay.manager.quarantine import Quarantine
 from plugbay.manager.release_counts import ReleaseCounts
 from plugbay.manager.release_notices import ReleaseNotice, ReleaseNotices
-from plugbay.manager.release_queue import Outcome, Pending, ReleaseQueue
-from plugbay.manager.release_rules import DEFAULT_LIMITS, Exhaustion, Unconfirmed
+from plugbay.manager.release_queue import Outcome, ReleaseQueue
+from plugbay.manager.release_rules import DEFAULT_LIMITS, Exhaustion
 from plugbay.manager.state import Expired, Live, ManagerState, Resource, Stopped
 from plugbay.manager.store import Store
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
@@ -36,7 +39,12 @@ logger = logging.getLogger(__name__)
 
 
 class Releases:
-    """The manager's calls at the end of a use. A `release_queue.QueueOwner`."""
+    """The manager's calls at the end of a use. A `release_queue.QueueOwner`.
+
+    Attributes:
+        post_stops: those at the end of a container.
+        notices: failed calls, for one reader.
+    """
 
     def __init__(
         self,
@@ -61,8 +69,7 @@ class Releases:
         self._active = active
         self._queue = ReleaseQueue(self, config.release, clock, store, tasks)
         self._quarantine = Quarantine(state)
-        self._ends: dict[PodUid, dict[ContainerName, str]] = {}
-        self._prepared: dict[PodUid, dict[ContainerName, frozenset[ResourceName]]] = {}
+        self.post_stops = PostStops(self, self._queue, config.release, state)
         self.notices = ReleaseNotices()
 
     @property
@@ -87,8 +94,7 @@ class Releases:
         if forgotten:
             logger.warning("forgot %d calls to plugins that were still to be made", len(forgotten))
             await self._store.commit([DeleteOperations(tuple(forgotten))])
-        for (pod, container), instance in stored.ends.items():
-            self._ends.setdefault(pod, {})[container] = instance
+        self.post_stops.restore(stored.ends)
         for operation in remaining:
             self._enqueue(operation)
         if remaining:
@@ -148,78 +154,6 @@ class Releases:
         except StoreUnusable as error:
             logger.error("cannot forget intents: %s", error)  # at worst they are deallocated after a restart
 
-    # --- while its containers run -----------------------------------------------------------------------------------
-
-    def prepared(self, pod: PodUid, container: ContainerName, resources: Iterable[ResourceName]) -> None:
-        """PreStartContainer was called at the plugins of these resources."""
-        self._prepared.setdefault(pod, {})[container] = frozenset(resources)
-
-    def container_ended(self, pod: PodUid, container: ContainerName, instance: str) -> None:
-        """An instance's process is dead. Harmless twice, also over restarts; the newest instance only."""
-        if self._ends.get(pod, {}).get(container) == instance:
-            return
-        self._prepared.get(pod, {}).pop(container, None)
-        held = {each.resource for each in self._state.of_container(pod, container)}
-        if self._post_stop(pod, container, held, instance, SaveEnd(pod, container, instance)):
-            self._ends.setdefault(pod, {})[container] = instance
-
-    def container_not_started(self, pod: PodUid, container: ContainerName) -> None:
-        """A container was not made, or did not run, after all was prepared for it."""
-        prepared = self._prepared.get(pod, {}).pop(container, frozenset())
-        self._post_stop(pod, container, prepared, "never started")
-
-    def prepared_in_vain(self, pod: PodUid) -> None:
-        """A pod ends; of its containers some may have been prepared and not started any more."""
-        for container in tuple(self._prepared.get(pod, {})):
-            self.container_not_started(pod, container)
-
-    def _post_stop(
-        self,
-        pod: PodUid,
-        container: ContainerName,
-        resources: Collection[ResourceName],
-        instance: str,
-        *also: Change,
-    ) -> bool:
-        """Queue the calls about an instance; whether there are any."""
-        operations = [
-            self.new_operation(
-                OperationKind.POST_STOP, held.resource, held.devices, pod, container=container, instance=instance
-            )
-            for held in self._state.of_container(pod, container)
-            if held.resource in resources
-            and self.is_wanted(self._state.resource(held.resource), OperationKind.POST_STOP)
-        ]
-        # All with each: after a crash the instance counts as taken care of, or not.
-        records = [*map(SaveOperation, operations), *also]
-        for operation in operations:
-            self._queue.put(operation, first=records)
-        return bool(operations)
-
-    async def before_start(self, pod: PodUid, container: ContainerName) -> None:
-        """Wait for the PostStopContainer of earlier instances that had a device of this container.
-
-        What is late is not made any more: it would come after PreStartContainer.
-
-        Raises:
-            PostStopUnconfirmed: one is late, and the start shall fail then. It goes on.
-        """
-        under_way = self._queue.of_pod(pod, OperationKind.POST_STOP)
-        if not under_way:
-            return
-        wanted = {(item.resource, id) for item in self._state.of_container(pod, container) for id in item.devices}
-        awaited = [
-            each for each in under_way if any((each.operation.resource, id) in wanted for id in each.operation.devices)
-        ]
-        late = await self._wait([(each, each.over) for each in awaited])
-        if late and self._limits.on_unconfirmed is Unconfirmed.FAIL:
-            raise PostStopUnconfirmed(late[0].operation.resource, late[0].operation.container)
-        for each in late:
-            self.failed(each.operation, f"not confirmed within {self._limits.wait_s:g} s; the container starts anyway")
-            each.abandon()
-        for each in late:
-            await each.over.wait()
-
     # --- when it has ended ------------------------------------------------------------------------------------------
 
     def of_ended_pod(self, pod: PodUid, reason: ReleaseReason) -> list[Operation]:
@@ -238,27 +172,10 @@ class Releases:
         for operation in operations:
             self._enqueue(operation)
 
-    def pod_is_gone(self, pod: PodUid) -> None:
-        """Nothing of a pod is kept but the calls to be made."""
-        self._ends.pop(pod, None)
-        self._prepared.pop(pod, None)
-
     async def first_attempts(self, pod: PodUid) -> None:
         """Wait until every Deallocate for the pod was tried, as long as the limit says and its plugin is connected."""
         awaited = self._queue.of_pod(pod, OperationKind.DEALLOCATE)
-        await self._wait([(each, each.attempted) for each in awaited if self._active(each.operation.resource)])
-
-    async def _wait(self, awaited: Collection[tuple[Pending, asyncio.Event]]) -> list[Pending]:
-        """Wait for the events, all together no longer than the limit; what has not happened by then."""
-        if awaited and self._limits.wait_s:
-            async with asyncio.TaskGroup() as tasks:
-                limit = tasks.create_task(self._clock.sleep(self._limits.wait_s))
-                waits = [tasks.create_task(event.wait()) for _, event in awaited]
-                happened = tasks.create_task(_all(waits))
-                await asyncio.wait((limit, happened), return_when=asyncio.FIRST_COMPLETED)
-                for task in (limit, happened, *waits):
-                    task.cancel()
-        return [each for each, event in awaited if not event.is_set()]
+        await self._queue.wait([(each, each.attempted) for each in awaited if self._active(each.operation.resource)])
 
     # --- plugins ----------------------------------------------------------------------------------------------------
 
@@ -311,11 +228,6 @@ class Releases:
             self._state.resource(operation.resource).start_releasing(operation.devices)
             self._changes.notify()
         self._queue.put(operation, first=first)
-
-
-async def _all(waits: Iterable[asyncio.Task[object]]) -> None:
-    for each in waits:
-        await each
 
 
 def _left_to_do(operations: Iterable[Operation], state: ManagerState) -> list[Operation]:
