@@ -66,7 +66,7 @@ class Disk:
 
     Attributes:
         is_asked: whether a list that was sent again brings about the next one.
-        stale: another writer's, from before; it lands after the next one that was asked for (spec 7.1).
+        stale: another writer's, from before; it lands when the next one was asked for, which is late then (spec 7.1).
     """
 
     def __init__(self) -> None:
@@ -76,9 +76,9 @@ class Disk:
 
     def write(self, path: Path, content: bytes) -> None:
         """Stands for `write_durably`."""
-        stale = None
         if self.is_asked:
             stale, self.stale, self.is_asked = self.stale, None, False
+            content = stale or content
         match self.fault:
             case Fault.LATE:
                 return
@@ -90,8 +90,6 @@ class Disk:
             case Fault.ANOTHERS:
                 content = CONTENT_OF_ANOTHER
         write_durably(path, content)
-        if stale is not None:
-            write_durably(path, stale)
 
 
 class StockKubelet:

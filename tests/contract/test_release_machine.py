@@ -79,7 +79,7 @@ ADMIT_ONE: Final = Admit((container("app", APP, 1),))
 ADMIT_REUSING: Final = Admit((container("init", INIT, 2), container("app", APP, 1)))
 HAZARDS: Final[dict[str, tuple[Step, ...]]] = {
     "a-writer-overtakes-another": (Admit((container("app", APP, 1),), late=True), Look(31)),
-    "overtaken-during-an-allocate": (ADMIT_ONE, End(0), Admit((container("app", APP, 1),), late=True), Look(31)),
+    "a-writer-overtakes-another-in-an-admission": (Admit(ADMIT_REUSING.containers, late=True), Look(31)),
     "init-container": (ADMIT_REUSING, GoOn(0), GoOn(0), Look(31), GoOn(0), Look(31)),
     "refused-pod-runs-on": (ADMIT_ONE, Look(31), RestartKubelet(refuses=True), Look(1), Admit(ADMIT_ONE.containers)),
     "checkpoint-lost": (ADMIT_ONE, Look(31), RestartKubelet(is_lost=True), TimePasses(80), Look(31), ADMIT_ONE),
