@@ -45,9 +45,9 @@ MEMORY: Final = Path("/dev/shm")
 POLICIES = pytest.mark.parametrize("policy", ReleasePolicy)
 
 
-@pytest.mark.timeout(300)  # shrinking what fails takes longer than finding it
+@pytest.mark.timeout(120 + settings().max_examples)  # shrinking what fails takes longer than finding it
 @POLICIES
-@settings(max_examples=settings().max_examples // 4)
+@settings(max_examples=settings().max_examples // 6)
 @given(steps, st.booleans())
 def test_whatever_happens(policy: ReleasePolicy, steps: list[Step], has_directories: bool) -> None:
     play(steps, policy, has_directories=has_directories)
