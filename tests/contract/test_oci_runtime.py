@@ -589,6 +589,7 @@ FALLS_BACK = TerminationMessage(policy=MessagePolicy.FALLBACK_TO_LOGS)
         ("echo logged; echo told > /dev/termination-log; exit 3", DEFAULT_MESSAGE, "told\n"),
         ("echo told > /dev/termination-log", FALLS_BACK, "told\n"),
         ("echo told > /tmp/words/last", TerminationMessage("/tmp/words/last"), "told\n"),
+        ("echo told > /run/last", TerminationMessage("run/last"), "told\n"),
         ("echo logged; exit 3", DEFAULT_MESSAGE, ""),
         ("echo logged", FALLS_BACK, ""),
         ("seq 100; exit 3", FALLS_BACK, "".join(f"{number}\n" for number in range(21, 101))),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from plugbay.cdi.inject import OciSpec
 from plugbay.errors import ContainerStartError
 from plugbay.kernel.cgroups import kill_processes, oom_kills
 from plugbay.kernel.inotify import Inotify, Mask
@@ -27,6 +28,7 @@ from plugbay.node.runtimes.oci.devices import find_devices, host_devices
 from plugbay.node.runtimes.oci.engines import Engine, last_line
 from plugbay.node.runtimes.oci.handlers import handler_of
 from plugbay.node.runtimes.oci.injection import inject_cdi
+from plugbay.node.runtimes.oci.placing import check_mounts, has_place
 from plugbay.node.runtimes.oci.rootfs import RootFs, read_root
 from plugbay.node.runtimes.oci.rootless import Owner, check_rootless, made_rootless
 from plugbay.node.runtimes.oci.shares import PodFile, PodShares
@@ -47,8 +49,6 @@ _ENGINE_LOG: Final = "engine.log"
 _CONFIG: Final = "config.json"
 _MESSAGE: Final = "termination-log"
 _LOG: Final = "log"
-_WRITABLE: Final = ("/dev", "/run", "/tmp")
-"""Of every container's own."""
 _OOM_MARK: Final = "oom-killed"
 """Made when the cgroup of a container that has ended told of it, before that is removed."""
 OOM_KILLED: Final = "OOMKilled"
@@ -93,31 +93,13 @@ class OciConfinement:
         self._grounds = grounds
 
     def launch(self, spec: ContainerSpec, container: ContainerId, directory: Path) -> Launch:
-        _check_mounts(spec)
+        check_mounts(spec)
         try:
             root = read_root(self._grounds.rootfs)
         except OSError as error:
             problem = f"cannot read the root file system {self._grounds.rootfs}: {error.strerror}"
             raise ContainerStartError("CreateContainerError", problem) from error
-        shares = self._grounds.shares_of(spec.pod_uid)
-        env = _environment(spec, shares)
-        devices = find_devices(spec.edits.device_nodes)
-        if spec.security.privileged:
-            devices += host_devices(Path("/dev"))
-        config = oci_spec(
-            spec, env=env, around=self._surroundings(spec, container, root, shares, directory), devices=devices
-        )
-        handler = handler_of(spec.runtime_class, engine=self._engine.kind)
-        if handler is None:
-            problem = f'no runtime for "{spec.runtime_class}" is configured'
-            raise ContainerStartError("CreateContainerError", problem)
-        directories = self._grounds.cdi_directories
-        injected = inject_cdi(config, spec, handler=handler, engine=self._engine, directories=directories)
-        config = injected.config
-        if self._grounds.owner is not None:
-            check_rootless(spec.security)
-            host_paths = {each.path: each.host_path for each in reversed(devices)}
-            config = made_rootless(config, self._grounds.owner, host_paths={**host_paths, **injected.host_paths})
+        config = self._config(spec, container, root, directory)
         keep = self._engine.keep_options if spec.limits.memory_bytes and self._grounds.owner is None else ()
         run = ("run", *keep, "--bundle", str(directory), "--pid-file", str(directory / _PID_FILE), engine_id(container))
         log = ("--log", str(directory / _ENGINE_LOG), "--log-format", "json")
@@ -208,6 +190,26 @@ class OciConfinement:
     def _cgroup(self, spec: ContainerSpec, container: ContainerId) -> str:
         return f"/{pod_cgroup(self._grounds.cgroup_parent, spec.pod_uid)}/{engine_id(container)}"
 
+    def _config(self, spec: ContainerSpec, container: ContainerId, root: RootFs, directory: Path) -> OciSpec:
+        """What the pod asks for and its devices give, then CDI, which wins, and last what rights there are."""
+        shares = self._grounds.shares_of(spec.pod_uid)
+        devices = find_devices(spec.edits.device_nodes)
+        if spec.security.privileged:
+            devices += host_devices(Path("/dev"))
+        around = self._surroundings(spec, container, root, shares, directory)
+        config = oci_spec(spec, env=_environment(spec, shares), around=around, devices=devices)
+        handler = handler_of(spec.runtime_class, engine=self._engine.kind)
+        if handler is None:
+            problem = f'no runtime for "{spec.runtime_class}" is configured'
+            raise ContainerStartError("CreateContainerError", problem)
+        directories = self._grounds.cdi_directories
+        injected = inject_cdi(config, spec, handler=handler, engine=self._engine, directories=directories)
+        if self._grounds.owner is None:
+            return injected.config
+        check_rootless(spec.security)
+        host_paths = {**{each.path: each.host_path for each in reversed(devices)}, **injected.host_paths}
+        return made_rootless(injected.config, self._grounds.owner, host_paths=host_paths)
+
     def _surroundings(
         self, spec: ContainerSpec, container: ContainerId, root: RootFs, shares: PodShares, directory: Path
     ) -> Surroundings:
@@ -215,8 +217,8 @@ class OciConfinement:
         if spec.limits.memory_bytes and not self._engine.keep_options:
             cgroup += f"/{_INNER_CGROUP}"
         wanted_by = "" if spec.message.path == DEFAULT_MESSAGE.path else "terminationMessagePath"
-        message = PodFile(Mount(spec.message.path, str(directory / _MESSAGE)), wanted_by)
-        files = tuple(each for each in (*shares.files, message) if _has_place(each, self._grounds.rootfs, spec))
+        message = PodFile(Mount(os.path.join("/", spec.message.path), str(directory / _MESSAGE)), wanted_by)
+        files = tuple(each for each in (*shares.files, message) if has_place(each, self._grounds.rootfs, spec))
         return Surroundings(
             _ROOTFS,
             root.mounts,
@@ -252,37 +254,6 @@ def _variables(config: Path) -> list[str]:
     except (OSError, ValueError, LookupError, TypeError):
         return []
     return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
-
-
-def _has_place(file: PodFile, rootfs: Path, spec: ContainerSpec) -> bool:
-    """Whether a file of the pod's can be shown: in place of one, or where the engine can make one.
-
-    Raises:
-        ContainerStartError: it cannot, and a field of the pod is about it.
-    """
-    path = os.path.normpath(file.mount.container_path)
-    volumes = {os.path.normpath(each.container_path): each for each in (*spec.edits.mounts, *spec.mounts)}
-    above = [each for each in (*_WRITABLE, *volumes) if path.startswith(f"{each}/")]
-    below = max(above, key=len, default="")
-    if volume := volumes.get(below):
-        has_place = not volume.read_only or os.path.lexists(volume.host_path + path.removeprefix(below))
-    else:
-        first = path.split("/")[1]
-        has_place = below in _WRITABLE or os.path.lexists(f"{rootfs}{path}") or not os.path.lexists(rootfs / first)
-    if file.wanted_by and not has_place:
-        problem = f"{file.wanted_by}: {path} is not there, and what is around it is read-only in the oci runtime"
-        raise ContainerStartError("CreateContainerError", problem)
-    return has_place
-
-
-def _check_mounts(spec: ContainerSpec) -> None:
-    """Unlike containerd, which makes a directory of it, a missing mount is refused: on the host that would stay."""
-    for mount in (*spec.edits.mounts, *spec.mounts):
-        try:
-            Path(mount.host_path).stat()
-        except OSError as error:
-            problem = f"failed to generate container spec: lstat {mount.host_path}: {(error.strerror or '').lower()}"
-            raise ContainerStartError("CreateContainerError", problem) from error
 
 
 def _last_error(log: Path) -> str:

@@ -1,0 +1,64 @@
+"""Where a file of the pod's has a place in a container: the engine can make none in what is read-only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import ContainerStartError
+from plugbay.model.edits import ContainerEdits, Mount
+from plugbay.model.ids import ContainerName, PodUid
+from plugbay.node.runtimes.oci.placing import check_mounts, has_place
+from plugbay.node.runtimes.oci.shares import PodFile
+from plugbay.node.runtimes.port import ContainerSpec
+
+SPEC = ContainerSpec(PodUid("u"), "default", "web", ContainerName("c"), 0, "", ("run",), None, {}, (), ContainerEdits())
+
+
+@pytest.fixture
+def rootfs(tmp_path: Path) -> Path:
+    for directory in ("root/etc", "root/tmp", "volume/deep"):
+        (tmp_path / directory).mkdir(parents=True)
+    (tmp_path / "root" / "etc" / "hosts").touch()
+    (tmp_path / "root" / "etc" / "resolv.conf").symlink_to("../run/resolv.conf")
+    (tmp_path / "volume" / "deep" / "there").touch()
+    return tmp_path / "root"
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/etc/hosts", True),
+        ("/etc/resolv.conf", True),
+        ("/etc/hostname", False),
+        ("/etc/deeper/still", False),
+        ("/dev/termination-log", True),
+        ("/tmp/a/b", True),
+        ("/run/../etc/hostname", False),
+        ("/nowhere/yet", True),
+        ("/etc/rw/new", True),
+        ("/etc/ro/new", False),
+        ("/etc/ro/deep/there", True),
+        ("/etc/ro/rw/new", True),
+    ],
+)
+def test_place_is_in_stead_of_a_file_or_where_one_can_be_made(rootfs: Path, path: str, found: bool) -> None:
+    volume = str(rootfs.parent / "volume")
+    mounts = (Mount("/etc/rw", volume), Mount("/etc/ro/", volume, read_only=True), Mount("/etc/ro/rw", volume))
+    spec = replace(SPEC, mounts=mounts)
+    assert has_place(PodFile(Mount(path, "/x")), rootfs, spec) is found
+    wanted = PodFile(Mount(path, "/x"), wanted_by="spec.hostAliases")
+    if found:
+        assert has_place(wanted, rootfs, spec)
+        return
+    with pytest.raises(ContainerStartError, match=r"^spec\.hostAliases: /etc/.* is not there") as caught:
+        has_place(wanted, rootfs, spec)
+    assert caught.value.reason == "CreateContainerError"
+
+
+def test_mount_of_what_is_not_there_is_refused(rootfs: Path) -> None:
+    check_mounts(replace(SPEC, mounts=(Mount("/x", str(rootfs)),)))
+    with pytest.raises(ContainerStartError, match=r"lstat .*nope: no such file or directory"):
+        check_mounts(replace(SPEC, edits=ContainerEdits(mounts=(Mount("/x", str(rootfs / "nope")),))))
