@@ -177,7 +177,8 @@ class PluginServer:
             async with asyncio.TaskGroup() as tasks:
                 working = [tasks.create_task(self._discovery.run(watches), name=f"discover {self.resource}")]
                 working += [tasks.create_task(each.run(), name=f"check {self.resource}") for each in self._monitors]
-                working.append(tasks.create_task(self._service.releasing.run(), name=f"release {self.resource}"))
+                if self.custody is not None:
+                    working.append(tasks.create_task(self._service.releasing.run(), name=f"release {self.resource}"))
                 if self._cdi is not None:
                     working.append(tasks.create_task(self._cdi.run(watches), name=f"CDI spec of {self.resource}"))
                 if self.custody is not None:

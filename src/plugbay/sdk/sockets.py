@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import secrets
 import socket
 import stat
@@ -19,6 +20,8 @@ from plugbay.wire.transport import MAX_SOCKET_PATH_BYTES
 logger = logging.getLogger(__name__)
 
 _TOKEN_BYTES: Final = 4
+_NAME: Final = re.compile(rf"(?P<stem>.+)-[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.sock")
+"""Of all resources: `glob` would keep a pattern for each of them."""
 
 SocketId = tuple[int, int]
 """What tells a socket from a later one at the same path: inode and time of its last change of status."""
@@ -84,13 +87,23 @@ def new_socket_path(directory: Path, resource: ResourceName) -> Path:
 
 def remove_leftovers(directory: Path, resource: ResourceName) -> None:
     """Remove sockets of earlier incarnations for ``resource`` at which nobody listens; who hangs still listens."""
-    for stem in (_stem(resource), _short_stem(resource)):
-        for path in directory.glob(f"{stem}-{'[0-9a-f]' * (2 * _TOKEN_BYTES)}.sock"):
-            try:
-                if path.is_socket() and not _is_listening(path):
-                    path.unlink(missing_ok=True)
-            except OSError as error:
-                logger.warning("%s: cannot remove the leftover %s: %s", resource, path, error.strerror)
+    stems = (_stem(resource), _short_stem(resource))
+    for name in _names(directory):
+        if (ours := _NAME.fullmatch(name)) is None or ours["stem"] not in stems:
+            continue
+        path = directory / name
+        try:
+            if path.is_socket() and not _is_listening(path):
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("%s: cannot remove the leftover %s: %s", resource, path, error.strerror)
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:  # it is gone again, which the next look at it finds
+        return []
 
 
 def _stem(resource: ResourceName) -> str:
