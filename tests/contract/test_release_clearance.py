@@ -87,12 +87,6 @@ class ByHand:
         entry = PodDevicesEntry("p", "app", GOPHER, {0: units}, b"")
         self.put(encode(CheckpointData([entry] if units else None, {GOPHER: ["a"]})))
 
-    def restarts(self) -> None:
-        fresh = self.paths.registration_socket.with_name("fresh")
-        fresh.touch()
-        fresh.rename(self.paths.registration_socket)
-        self.lists()
-
     async def allocate(self, unit: str = A) -> None:
         await self.plugin.client.allocate([DeviceId(unit)], timeout_s=DEADLINE_S)
 
@@ -143,7 +137,6 @@ def disagreeing(hand: ByHand) -> Callable[[], None]:
             "it does not name example.com/gopher, so another kubelet may have written it",
             id="of-another",
         ),
-        pytest.param(lambda hand: hand.restarts, "the kubelet has just restarted", id="restart"),
         pytest.param(disagreeing, "4 readings of it disagree", id="disagreeing"),
     ],
 )

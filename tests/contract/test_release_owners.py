@@ -8,11 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from plugbay import Assignment, Origin
 from plugbay.manager.podresources import serve_pod_resources
 from plugbay.model.assignments import Owner
 from plugbay.model.ids import PodUid
 from plugbay.model.requests import PodRequest
+from plugbay.sdk.release import starts
 from plugbay.sdk.release.custody import Custody
 from tests.contract.bench_manager import DEADLINE_S, Bench, bench, pod
 from tests.contract.bench_release import ON
@@ -66,7 +69,10 @@ async def test_app_container_is_the_owner_after_its_init_container(sockets: Path
         assert (owner.namespace, owner.pod, owner.container, owner.uid) == ("default", "p", "app", "p")
 
 
-async def test_start_during_an_allocate_is_told_its_owner_by_the_next_look(sockets: Path) -> None:
+async def test_start_during_an_allocate_is_told_its_owner_by_the_next_look(
+    sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starts, "QUIET_S", 0.05)
     gophers = Stopping("a", "b")
     async with run(sockets, gophers, pod("p")) as (b, custody):
         await b.admit(pod("p"))

@@ -188,7 +188,7 @@ async def test_status_from_allocate_to_release(plugbay: Plugbay, cleaner: Path) 
 
 @pytest.mark.parametrize(
     ("source", "origin"),
-    [("auto", "kubelet"), ("kubelet", "kubelet"), ("synthesised", "synthesised")],
+    [("kubelet", "kubelet"), ("synthesised", "synthesised")],
 )
 async def test_source_decides_who_says_that_a_use_is_over(
     plugbay: Plugbay, cleaner: Path, source: str, origin: str
