@@ -105,7 +105,7 @@ class Truth:
         Args:
             elsewhere: units that are other pods' by all that the kubelet knows.
         """
-        fresh: set[str] = {*map(physical_id, units)} - self.dirty
+        fresh: set[str] = set(map(str, map(physical_id, units))) - self.dirty
         shared = {physical_id(unit) for unit in elsewhere if unit not in units}
         mine = {physical_id(unit) for unit in pod.units}
         for device in {physical_id(unit) for unit in units}:

@@ -74,3 +74,24 @@ def test_look_comes_at_each_step_of_an_allocate(steps: int) -> None:
             node.admit(app(1))
             node.admit(app(1))
     assert was_answered, "the Allocate was not over at the last step"
+
+
+def test_overtaken_writer_of_a_checkpoint_ends_nothing() -> None:
+    """Its snapshot is from before a pod that an earlier reading has listed (spec 7.1)."""
+    with closing(Node(sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        node.paces.extend([0.0, 1.2])
+        node.kubelet.spawn(node.kubelet.list_arrives())
+        node.loop.run_for(0.01)
+        node.admit(app(1))
+        node.loop.run_for(0.04)
+        node.look()
+        node.loop.run_for(1.1)
+        (use,) = node.process.custody.book.uses()
+        assert use.seen_in
+        node.paces.extend([0.2])  # so that the late one comes first
+        node.look()
+        node.loop.run_for(0.2)
+        (use,) = node.process.custody.book.uses()
+        assert use.absences == 1
+        node.finish()
