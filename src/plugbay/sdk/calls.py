@@ -83,6 +83,8 @@ _Work = Callable[[], Callable[[], None]]
 _spare: Final[list[SimpleQueue[_Work]]] = []
 """The thread that waits for more work, if there is one, by what it waits on. To start one takes longer than most hooks
 do, and the event loop stands still meanwhile."""
+_spare_lock: Final = threading.Lock()
+"""Between threads that are free at the same time: one of them is enough."""
 
 
 def _hand_to_a_thread(work: _Work) -> None:
@@ -98,8 +100,9 @@ def _work_off(inbox: SimpleQueue[_Work]) -> None:
     is_kept = True
     while is_kept:
         tell = inbox.get()()
-        if is_kept := not _spare:
-            _spare.append(inbox)
+        with _spare_lock:
+            if is_kept := not _spare:
+                _spare.append(inbox)
         tell()
         del tell  # with the hook's result
 
