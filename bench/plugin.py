@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import compileall
 import statistics
 import tempfile
 import time
@@ -11,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Final
 
+import plugbay
 from bench.allocating import allocate_p50_ms
 from bench.figures import Figure, Pace
 from bench.processes import children, cpu_ms_per_min, open_files, python, rss_mb
@@ -58,6 +60,7 @@ checked = Checked()
 
 
 async def measure(pace: Pace) -> AsyncIterator[Figure]:
+    compileall.compile_dir(Path(plugbay.__file__).parent, quiet=1)  # as installed; compiling costs time and memory
     with tempfile.TemporaryDirectory(prefix="pb", dir=QUIET if QUIET.is_dir() else None) as directory:
         # two levels down: the plugin also sees what happens beside the directory that holds a watched one, and the
         # system's directory for temporary files is busier than /etc or /var/lib
@@ -100,6 +103,7 @@ async def idle(pace: Pace, var: Path, gophers: Path) -> AsyncIterator[Figure]:
         shown = await served("shown", 1, serving(var / "shown", gophers, "--metrics", f"unix:{var / 'pages.sock'}"))
         fifty = await served("fifty", RESOURCES, serve(var / "fifty", str(many)))
         checked = await served("checked", 1, serve(var / "checked", str(isolated)))
+        bare = await up.enter_async_context(python("-m", "bench.peers.echo", str(var / "idle.sock"), ""))
         # What a scrape needs is part of the price.
         await asyncio.to_thread(UnixHttpClient(var / "pages.sock", timeout_s=30).request, "GET", "/metrics")
         await asyncio.sleep(SETTLING_S[pace])
@@ -109,10 +113,12 @@ async def idle(pace: Pace, var: Path, gophers: Path) -> AsyncIterator[Figure]:
         yield Figure("plugin_rss_mb_50", rss_mb(fifty), "MB", 50)
         [worker] = children(checked)
         yield Figure("worker_rss_mb", rss_mb(worker), "MB", 14)
-        of_one, of_shown, of_fifty = await cpu_ms_per_min(IDLE_WINDOW_S[pace], one, shown, fifty)
+        of_one, of_shown, of_fifty, of_bare = await cpu_ms_per_min(IDLE_WINDOW_S[pace], one, shown, fifty, bare.pid)
         yield Figure("plugin_idle_cpu_ms_per_min", of_one, "ms/min", 20)
         yield Figure("plugin_idle_cpu_ms_per_min_metrics", of_shown, "ms/min", 20)
         yield Figure("plugin_idle_cpu_ms_per_min_50", of_fifty, "ms/min", 30)
+        # Timers of gRPC's own threads, without a connection; of ours none is woken while nothing happens.
+        yield Figure("bare_idle_cpu_ms_per_min", of_bare, "ms/min", None)
 
 
 async def cold_start_ms(kubelet: FakeKubelet, root: Path, gophers: Path) -> float:
