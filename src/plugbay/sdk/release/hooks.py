@@ -7,7 +7,6 @@ for it; one that was done is answered at once, as long as this process remembers
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -100,6 +99,8 @@ def assignment_of(
     Args:
         devices: those behind ``units``, which is how the manager names them.
     """
+    import uuid  # most plugins never get here, and it takes a quarter of a megabyte
+
     return Assignment(
         key=AssignmentKey(operation or str(uuid.uuid4())),
         resource=resource,
