@@ -95,3 +95,57 @@ def test_overtaken_writer_of_a_checkpoint_ends_nothing() -> None:
         (use,) = node.process.custody.book.uses()
         assert use.absences == 1
         node.finish()
+
+
+def test_kubelet_that_stores_an_allocate_late() -> None:
+    """Nothing lists it yet when it is looked for."""
+    with closing(Node(sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        node.paces.extend([4.0])
+        node.admit(app(1))
+        node.loop.run_for(0.6)
+        node.look()
+        node.loop.run_for(3)
+        assert node.process.custody.readings["ok"] > 0
+        node.finish()
+
+
+def test_kubelet_that_refuses_a_pod_which_still_runs() -> None:
+    """It drops its devices at once, and stops it half a minute later (spec 4.7)."""
+    with closing(Node(sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        node.admit(app(1))
+        node.loop.run_for(40)
+        node.restart_kubelet(refuses=True)
+        node.kubelet.is_ready = True
+        node.loop.run_for(0.1)
+        node.look()
+        node.loop.run_for(5)
+        assert not node.kubelet.assigned
+        node.finish()
+
+
+def test_kubelet_that_has_lost_its_checkpoint() -> None:
+    """Pods that it knows nothing of run on."""
+    with closing(Node(sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        node.admit(app(1))
+        node.loop.run_for(40)
+        node.restart_kubelet(is_lost=True)
+        node.kubelet.is_ready = True
+        node.loop.run_for(100)
+        assert node.process.custody.book.uses()
+        node.finish()
+
+
+def test_kubelet_that_does_not_know_its_pods_yet() -> None:
+    """Its first lists and checkpoints may tell of none (spec 4.12)."""
+    with closing(Node(sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        node.admit(app(1))
+        node.loop.run_for(40)
+        node.restart_kubelet()
+        for _ in range(5):
+            node.look()
+            node.loop.run_for(20)
+        node.finish()
