@@ -9,7 +9,6 @@ import logging
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
-from uuid import uuid4
 
 from plugbay.errors import CannotRelease
 from plugbay.model.assignments import Assignment, AssignmentKey, Origin
@@ -131,6 +130,8 @@ class Ends:
 
     async def post_stopped(self, units: Collection[DeviceId], operation: OperationId) -> None:
         """The kubelet called PostStopContainer."""
+        from uuid import uuid4  # imported here: most plugins never get here, and it takes memory
+
         uses = self._book.of_units(units)
         if len(uses) == 1 and uses[0].units.keys() >= set(units):
             assignment = replace(uses[0].stop_of(units, Origin.KUBELET), key=AssignmentKey(operation or uuid4().hex))
