@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import NamespaceUnusable, SandboxFailed
+from plugbay.kernel.cgroups import hierarchies
 from plugbay.kernel.namespaces import NamespaceKind, in_namespace
 from plugbay.kernel.netns import is_netns, make_netns, remove_netns
 from plugbay.kernel.tmpfs import unmount_all
@@ -180,6 +181,25 @@ async def test_what_is_shared_and_gone_is_made_anew(place: Place) -> None:
     assert os.path.ismount(place.node().shares_of(POD).shm)
     await place.node().remove(POD)
     assert place.left() == []
+
+
+async def test_what_is_shared_and_gone_is_made_anew_beside_what_runs(place: Place) -> None:
+    node = place.node(Network.HOST)
+    await node.run(SPEC)
+    unmount_all(Path(node.shares_of(POD).shm))
+    cgroup = hierarchies(proc_root=PROC)[0] / f"{place.places.cgroup_parent}-{POD}"
+    cgroup.mkdir()
+    runs = await asyncio.create_subprocess_exec("sleep", "600")
+    try:
+        (cgroup / "cgroup.procs").write_text(str(runs.pid))
+        await place.node(Network.HOST).run(SPEC)
+        assert os.path.ismount(node.shares_of(POD).shm)
+        assert runs.returncode is None
+    finally:
+        runs.kill()
+        await runs.wait()
+    await node.remove(POD)
+    assert (place.left(), cgroup.exists()) == ([], False)
 
 
 async def test_files_and_kernel_parameters_are_the_pods(place: Place) -> None:

@@ -125,7 +125,8 @@ class OciSandboxes:
         if record is not None:
             if await asyncio.to_thread(self._is_whole, record):
                 return record.ips
-            await self.remove(spec.pod_uid)
+            if record.boot_id != self._boot_id or record.netns:
+                await self.remove(spec.pod_uid)
         if Network.HOST not in (spec.network, self._default):
             return await self._run_on_network(spec)
         record = self._new_record(spec)
@@ -229,7 +230,11 @@ class OciSandboxes:
         )
 
     def _make_on_host(self, spec: SandboxSpec, record: SandboxRecord) -> None:
-        """All of it; the record is written once, as every start of a pod waits for the disk."""
+        """All of it; the record is written once, as every start of a pod waits for the disk.
+
+        Something may be left of a node that had mounts of its own, as a service may. What runs keeps what it has.
+        """
+        remove_shared(Path(record.shared))
         texts = self._texts(spec, record)
         self._records.write(_with_files(record, spec, texts))
         self._make_shared(spec, record)
