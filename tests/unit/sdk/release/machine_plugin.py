@@ -66,10 +66,10 @@ class Fate:
 
 @dataclass
 class Conduct:
-    """How the author's hooks behave, the next time each.
+    """How the author's hooks behave, the next time each; then they do well again.
 
     Attributes:
-        allocate_s: how long one takes, as the others.
+        allocate_s: how long one takes.
         refuses: whether allocate() fails, after it has begun.
         fails: so many times release() does.
     """
@@ -137,7 +137,8 @@ class _Cleaner(DevicePlugin):
         fate, conduct = self._process.fate, self._process.conduct
         fate.effect("release")
         with self._process.truth.releasing(assignment):
-            await asyncio.sleep(conduct.release_s)
+            release_s, conduct.release_s = conduct.release_s, 0.0
+            await asyncio.sleep(release_s)
             fate.effect("have released")
             if conduct.fails:
                 conduct.fails -= 1
@@ -272,9 +273,12 @@ class Process:
             self.fate.effect("allocate")
             at = asyncio.get_running_loop().time()
             fresh = self.truth.given(pod, units, elsewhere=self._kubelet.units_of_others(pod), at=at)
-            await asyncio.sleep(self.conduct.allocate_s)
+            conduct = self.conduct
+            allocate_s, refuses = conduct.allocate_s, conduct.refuses
+            conduct.allocate_s, conduct.refuses = 0.0, False
+            await asyncio.sleep(allocate_s)
             self.fate.effect("have allocated")
-            if self.conduct.refuses:
+            if refuses:
                 self.truth.dirty -= fresh
                 raise PlugbayError
         self.fate.effect("answer Allocate")

@@ -112,7 +112,7 @@ class ReleaseMachine(RuleBasedStateMachine):
         refuses=st.booleans(),
         fails=st.integers(0, 2),
     )
-    def hooks_behave(self, allocate_s: float, release_s: float, refuses: bool, fails: int) -> None:
+    def next_hooks_behave(self, allocate_s: float, release_s: float, refuses: bool, fails: int) -> None:
         conduct = self.node.conduct
         conduct.allocate_s, conduct.release_s = allocate_s, release_s
         conduct.refuses, conduct.fails = refuses, fails
@@ -128,26 +128,30 @@ class ReleaseMachine(RuleBasedStateMachine):
         """Another plugin sends its list."""
         self.node.kubelet.spawn(self.node.kubelet.list_arrives())
 
+    @precondition(lambda self: bool(self._running()))
     @rule(
-        refuses=st.booleans(),
-        is_lost=st.booleans(),
+        how=st.sampled_from(["plain", "refuses", "plain", "refuses", "lost"]),
         down_s=st.sampled_from([0.0, 0.003, 2.0, 40.0]),
         paces=PACES,
-        is_ready=st.booleans(),
+        is_ready=st.sampled_from([True, True, False]),
+        seconds=BREATHS,
     )
-    def kubelet_restarts(self, refuses: bool, is_lost: bool, down_s: float, paces: list[float], is_ready: bool) -> None:
+    def kubelet_restarts(self, how: str, down_s: float, paces: list[float], is_ready: bool, seconds: float) -> None:
         """It may refuse pods that run, or begin with nothing; the plugin may register late."""
         if not self.is_strict:  # such a kubelet gives devices twice, and who is lazy goes along
-            is_lost = refuses = False
+            how = "plain"
             self.node.kubelet.spoiled.clear()
         self.node.paces.extend(paces)
-        self.node.restart_kubelet(refuses=refuses, is_lost=is_lost, down_s=down_s)
+        self.node.restart_kubelet(refuses=how == "refuses", is_lost=how == "lost", down_s=down_s)
         self.node.kubelet.is_ready = is_ready
+        self.node.loop.run_for(seconds)
+        self.node.look()
 
     @rule()
     def sources_become_ready(self) -> None:
         self.node.kubelet.is_ready = True
 
+    @precondition(lambda self: len(self._running()) > 1)
     @rule()
     def machine_reboots(self) -> None:
         self.node.reboot()
