@@ -147,6 +147,7 @@ class CriRuntime:
 
         Then it is removed, as if it had never been made. One that is just being started is waited for.
         """
+        pause_s = _SETTLING_S
         while True:
             status = await self._client.container_status(container)
             if status.phase is not ContainerPhase.CREATED and not was_broken_off(status):
@@ -159,7 +160,8 @@ class CriRuntime:
                     raise
             else:
                 return None
-            await self._clock.sleep(_SETTLING_S)
+            await self._clock.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LOOK_AGAIN_S)
 
     async def wait(self, container: ContainerId) -> ContainerState:
         pause_s = _SETTLING_S

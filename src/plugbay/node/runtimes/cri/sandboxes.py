@@ -6,13 +6,14 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import InvalidBandwidth, RpcFailed, SandboxFailed
-from plugbay.kernel.cgroups import remove_cgroup
+from plugbay.kernel.cgroups import kill_processes, remove_cgroup
+from plugbay.kernel.processes import read_stat, wait_end
 from plugbay.model.bandwidth import bandwidth_of
 from plugbay.model.cri import CgroupDriver, NamespaceMode, Sandbox, SandboxConfig, SandboxState
 from plugbay.model.ids import PodUid
@@ -23,6 +24,7 @@ from plugbay.wire.cri import CriClient
 logger = logging.getLogger(__name__)
 
 _PROC: Final = Path("/proc")
+_ENDING_S: Final = 5.0
 _RESERVED: Final = "is reserved for"
 
 
@@ -63,7 +65,7 @@ class CriSandboxes:
         with _failures():
             for sandbox in await self._of(pod):
                 await self._client.stop_sandbox(sandbox.id)
-            await asyncio.to_thread(self._remove_cgroup, pod)
+            await self._remove_cgroup(pod)
 
     async def remove(self, pod: PodUid) -> None:
         await self.stop(pod)
@@ -128,17 +130,41 @@ class CriSandboxes:
         for directory in Path(self._conventions.log_root).glob(f"*_{pod}"):
             shutil.rmtree(directory, ignore_errors=True)
 
-    def _remove_cgroup(self, pod: PodUid) -> None:
-        """The engine removes those that it made for containers, but not the one above them."""
+    async def _remove_cgroup(self, pod: PodUid) -> None:
+        """The engine removes those that it made for containers, but not the one above them.
+
+        An engine whose start of a container was broken off may have forgotten a process in it (seen with containerd
+        2.1): it is killed, as by a kubelet.
+        """
         if self._conventions.cgroup_driver is CgroupDriver.SYSTEMD:
             return  # systemd removes slices in which nothing is
-        for busy in remove_cgroup(cgroup_name(self._conventions, pod), proc_root=_PROC):
-            raise SandboxFailed(f"processes are left in {busy}")
+        name = cgroup_name(self._conventions, pod)
+        if not (busy := await asyncio.to_thread(remove_cgroup, name, proc_root=_PROC)):
+            return
+        logger.warning("pod %s left processes that its container engine has forgotten; they are killed", pod)
+        pids = await asyncio.to_thread(_processes, busy)
+        await asyncio.to_thread(kill_processes, name, proc_root=_PROC)
+        async with asyncio.timeout(_ENDING_S):
+            for pid in pids:
+                if (stat := await asyncio.to_thread(read_stat, pid, proc_root=_PROC)) is not None:
+                    await wait_end(stat.identity, proc_root=_PROC)
+        for still in await asyncio.to_thread(remove_cgroup, name, proc_root=_PROC):
+            raise SandboxFailed(f"processes are left in {still}")
+
+
+def _processes(cgroups: Sequence[Path]) -> set[int]:
+    found: set[int] = set()
+    for each in cgroups:
+        with suppress(OSError):  # it has just gone
+            found.update(map(int, (each / "cgroup.procs").read_text().split()))
+    return found
 
 
 @contextmanager
 def _failures() -> Iterator[None]:
     try:
         yield
+    except TimeoutError as error:
+        raise SandboxFailed("processes of the pod do not end although they were killed") from error
     except (RpcFailed, OSError) as error:
         raise SandboxFailed(str(error)) from error

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from plugbay.errors import RpcFailed, SandboxFailed
+from plugbay.kernel.cgroups import hierarchies
 from plugbay.model.ids import PodUid
-from plugbay.node.runtimes.cri.config import Conventions
+from plugbay.node.runtimes.cri.config import Conventions, cgroup_name
 from plugbay.node.runtimes.cri.sandboxes import CriSandboxes
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
 from plugbay.wire.cri import CriClient
@@ -106,3 +111,39 @@ async def test_one_that_somebody_removed_is_replaced(engine: ScriptedEngine, san
     engine.sandboxes.clear()
     engine.ips = ["10.0.0.3"]
     assert await sandboxes.run(SPEC) == ("10.0.0.3",)
+
+
+@pytest.mark.root
+async def test_processes_that_the_engine_forgot_are_killed(
+    engine: ScriptedEngine, sandboxes: CriSandboxes, conventions: Conventions, tmp_path: Path
+) -> None:
+    """As when the start of a container was broken off in the middle."""
+    uid = PodUid(tmp_path.name)
+    await sandboxes.run(SandboxSpec(uid, "ns", "web"))
+    with forgotten_process(cgroup_name(conventions, uid)) as (process, cgroup):
+        await sandboxes.remove(uid)
+        assert process.wait(timeout=20) == -signal.SIGKILL
+        assert not cgroup.exists()
+    assert engine.sandboxes == {}
+
+
+@contextmanager
+def forgotten_process(name: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A process in a cgroup of a container below ``name``, and what is called so."""
+    for root in hierarchies(proc_root=Path("/proc")):
+        cgroup = root / name
+        try:
+            (cgroup / "c").mkdir(parents=True)
+        except OSError:
+            continue
+        with subprocess.Popen(["sleep", "1000"]) as process:
+            try:
+                (cgroup / "c/cgroup.procs").write_text(str(process.pid))
+                yield process, cgroup
+                return
+            except OSError:  # of another kind: it takes no process as it is
+                (cgroup / "c").rmdir()
+                cgroup.rmdir()
+            finally:
+                process.kill()
+    pytest.skip("no cgroup can be made here")
