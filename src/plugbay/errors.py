@@ -665,7 +665,7 @@ class NetworkPluginMissing(OperatorError):
 
 
 class NamespaceUnusable(OperatorError):
-    """A network namespace cannot be made, entered or removed."""
+    """A namespace cannot be made, entered or removed."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(path, problem)
@@ -673,7 +673,7 @@ class NamespaceUnusable(OperatorError):
         self.problem = problem
 
     def __str__(self) -> str:
-        return f"network namespace {self.path}: {self.problem}"
+        return f"namespace {self.path}: {self.problem}"
 
 
 class NetworkBusy(OperatorError):
