@@ -327,10 +327,7 @@ class Shared(Gated):
         return [Device("a", sharing=Replicas(2))]
 
 
-async def test_share_of_a_device_that_others_left_dirty_is_given_clean(
-    sockets: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(clearance, "GRACE_S", 0.2)
+async def test_share_of_a_device_that_others_left_dirty_is_given_clean(sockets: Path) -> None:
     gophers = Shared("a")
     async with by_hand(sockets, gophers) as (hand, server):
         await hand.allocate("a::0")
@@ -343,17 +340,3 @@ async def test_share_of_a_device_that_others_left_dirty_is_given_clean(
         hand.writes = hand.lists
         await hand.allocate("a::1")
         assert gophers.told == [*["allocate", "allocated"] * 2, "release", "released", "allocate", "allocated"]
-
-
-async def test_share_that_the_kubelet_may_not_have_stored_yet_is_waited_for(
-    sockets: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two admissions at a time: while the second is asked for, the first is stored."""
-    monkeypatch.setattr(clearance, "GRACE_S", 0.3)
-    gophers = Shared("a")
-    async with by_hand(sockets, gophers) as (hand, _):
-        await hand.allocate("a::0")
-        answers = iter([hand.lists, hand.lists])
-        hand.writes = lambda: next(answers, lambda: hand.lists("a::0"))()
-        await hand.allocate("a::1")
-        assert gophers.told == ["allocate", "allocated"] * 2

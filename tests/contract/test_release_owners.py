@@ -26,6 +26,11 @@ NAMELESS = Owner(namespace="default", pod="p", container=pod("p").containers[0].
 OWNER = Owner(namespace="default", pod="p", container=NAMELESS.container, uid=PodUid("p"))
 
 
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starts, "QUIET_S", 20.0)
+
+
 @asynccontextmanager
 async def run(
     root: Path, gophers: Gophers, *pods: PodRequest, interval_s: float = 1000, **settings: Any

@@ -1,0 +1,137 @@
+"""Shares of one device, in virtual time: who has another one may not be stored yet, or may be gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugbay import Device, DevicePlugin, ReleasePolicy
+from plugbay.errors import DevicesNotReleased
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.sdk.release.book import Book, Trouble
+from plugbay.sdk.release.clearance import Clearance
+from plugbay.sdk.release.ends import Ends
+from plugbay.sdk.release.hooks import ReleaseHooks
+from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.uses import GRACE_S, Life, Reading, Use
+from tests.unit.sdk.release.machine_loop import VirtualLoop
+
+GOPHER = ResourceName("example.com/gopher")
+DEVICE, OURS, OTHERS = DeviceId("a"), DeviceId("a::1"), DeviceId("a::0")
+LIFE = Life("1", 0.0)
+HOLDER = frozenset({(PodUid("p"), ContainerName("app"))})
+
+
+class Cleaner(DevicePlugin):
+    resource_name = GOPHER
+
+    def discover(self) -> Sequence[Device]:
+        return []
+
+    async def release(self, assignment: object) -> None:
+        """Nobody serves it: whoever wants it called learns that."""
+
+
+class Share:
+    """One share of a device is in use, the other is asked for.
+
+    Attributes:
+        asked_at: when each reading was made.
+        listed_from: when the checkpoint begins to list the share in use; None for never.
+    """
+
+    def __init__(self, book: Book) -> None:
+        self.book = book
+        self.asked_at: list[float] = []
+        self.listed_from: float | None = None
+        self.clearance = Clearance(
+            GOPHER,
+            book,
+            Ends(Cleaner(), book, ReleaseHooks()),
+            policy=ReleasePolicy.STRICT,
+            cleans=True,
+            looks=True,
+            has_calls=lambda: False,
+            allocating=(),
+            read=self._read,
+        )
+
+    async def _read(self, uses: Collection[Use]) -> Reading:
+        now = asyncio.get_running_loop().time()
+        self.asked_at.append(now)
+        is_listed = self.listed_from is not None and now >= self.listed_from
+        return Reading(now, LIFE, {OTHERS: HOLDER} if is_listed else {})
+
+    async def clear(self) -> Mapping[DeviceId, DeviceId]:
+        return await self.clearance.clear({OURS: DEVICE})
+
+    def give(self) -> Use:
+        use = self.book.begin({OTHERS: DEVICE}, LIFE.id)
+        self.book.answered(use.key)
+        return use
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    made = VirtualLoop()
+    yield made
+    made.end()
+
+
+@contextmanager
+def shared(tmp_path: Path) -> Iterator[Share]:
+    book = Book(Journal(tmp_path, GOPHER, "boot"), GOPHER, Trouble.RAISED)
+    book.open()
+    try:
+        yield Share(book)
+    finally:
+        book.close()
+
+
+def test_share_that_is_stored_a_little_later_is_waited_for(loop: VirtualLoop, tmp_path: Path) -> None:
+    async def ask() -> None:
+        with shared(tmp_path) as share:
+            use = share.give()
+            share.listed_from = use.since + 1
+            assert await share.clear() == {OURS: DEVICE}
+            assert max(share.asked_at) >= use.since + GRACE_S
+            [seen] = share.book.uses()
+            assert (seen.key, seen.seen_in) == (use.key, LIFE.id)
+
+    run(loop, ask())
+
+
+def test_share_that_is_never_stored_is_over(loop: VirtualLoop, tmp_path: Path) -> None:
+    """Its pod was refused, say."""
+
+    async def ask() -> None:
+        with shared(tmp_path) as share:
+            use = share.give()
+            with pytest.raises(DevicesNotReleased, match="the plugin does not serve"):  # `Share` cannot release it
+                await share.clear()
+            assert max(share.asked_at) >= use.since + GRACE_S
+
+    run(loop, ask())
+
+
+def test_share_that_was_seen_is_over_at_once(loop: VirtualLoop, tmp_path: Path) -> None:
+    async def ask() -> None:
+        with shared(tmp_path) as share:
+            use = share.give()
+            share.listed_from = use.since
+            await share.clear()
+            share.listed_from = None
+            with pytest.raises(DevicesNotReleased, match="the plugin does not serve"):
+                await share.clear()
+            assert max(share.asked_at) < use.since + GRACE_S
+
+    run(loop, ask())
+
+
+def run(loop: VirtualLoop, work: Coroutine[Any, Any, None]) -> None:
+    loop.run_until_complete(work)
