@@ -15,7 +15,7 @@ from plugbay.manager.podresources import serve_pod_resources
 from plugbay.model.assignments import Owner
 from plugbay.model.ids import PodUid
 from plugbay.model.requests import PodRequest
-from plugbay.sdk.release import starts
+from plugbay.sdk.release import quiet, starts
 from plugbay.sdk.release.custody import Custody
 from tests.contract.bench_manager import DEADLINE_S, Bench, bench, pod
 from tests.contract.bench_release import ON
@@ -108,7 +108,9 @@ async def test_owner_is_known_where_the_kubelet_calls_too(sockets: Path) -> None
     assert [(each.owners, each.origin) for each in gophers.released] == [((NAMELESS,), Origin.KUBELET)]
 
 
-async def test_next_pods_owner_is_not_the_one_before(sockets: Path) -> None:
+async def test_next_pods_owner_is_not_the_one_before(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no start waits until the Allocate of its own pod is surely stored: that it comes shows that it is."""
+    monkeypatch.setattr(quiet, "STORED_S", 1000.0)
     gophers = Stopping("a")
     async with run(sockets, gophers, pod("p"), pod("q")) as (b, custody):
         for uid in ("p", "q"):

@@ -218,7 +218,7 @@ class Custody:
             DevicesNotReleased: they are not, or that is not known, and the plugin insists on it.
             PathUnusable: nothing can be kept, and the plugin insists.
         """
-        with self.shared.quiet.allocating():
+        with self.shared.quiet.allocating([(self.resource, unit) for unit in units]):
             async with self._alone_with(units):
                 use = self._begin(await self._clearance.clear(units))
                 try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from plugbay.errors import RpcFailed
 from plugbay.kernel.boot import read_boot_id
+from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.settings import ReleaseSettings
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 STORED_S: Final = 0.5
 """From our answer until a kubelet has stored it for sure; one has been seen to need a millisecond."""
 _PROC: Final = Path("/proc")
+
+AskedFor: TypeAlias = tuple[ResourceName, DeviceId]
+"""A device as the kubelet names it."""
 
 
 class Quiet:
@@ -31,6 +35,7 @@ class Quiet:
     def __init__(self) -> None:
         self.begun = 0
         self._running = 0
+        self._last: frozenset[AskedFor] = frozenset()
         self._storing: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -40,8 +45,10 @@ class Quiet:
         return self._idle.is_set()
 
     @contextmanager
-    def allocating(self) -> Iterator[None]:
+    def allocating(self, asked: Collection[AskedFor] = ()) -> Iterator[None]:
+        """During an Allocate for what was ``asked``."""
         self.begun += 1
+        self._last = frozenset(asked)
         self._running += 1
         self._idle.clear()
         if self._storing is not None:
@@ -52,6 +59,12 @@ class Quiet:
             self._running -= 1
             if not self._running:
                 self._storing = asyncio.get_running_loop().call_later(STORED_S, self._idle.set)
+
+    def stored(self, held: Collection[AskedFor]) -> None:
+        """A container starts with all it has: the kubelet has stored that. Nobody waits for it to, if it came last."""
+        if self._storing is not None and not self._running and self._last and self._last <= set(held):
+            self._storing.cancel()
+            self._idle.set()
 
     async def until_quiet(self) -> None:
         await self._idle.wait()

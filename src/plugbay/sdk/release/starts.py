@@ -51,6 +51,7 @@ class Starts:
 
     async def _find_owners(self, units: Collection[DeviceId]) -> None:
         custody = self._custody
+        custody.shared.quiet.stored([(custody.resource, unit) for unit in units])
         try:
             async with asyncio.timeout(QUIET_S):
                 await custody.shared.quiet.until_quiet()
