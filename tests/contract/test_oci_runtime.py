@@ -549,7 +549,7 @@ async def test_limits_are_those_of_the_cgroup(places: Places, spec: ContainerSpe
     assert "50000" in words
 
 
-LITTLE = CgroupLimits(memory_bytes=24 * 2**20)
+LITTLE = CgroupLimits(memory_bytes=64 * 2**20)
 
 
 async def test_want_of_memory_is_the_reason_for_the_end(places: Places, spec: ContainerSpec) -> None:
