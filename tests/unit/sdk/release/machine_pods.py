@@ -138,6 +138,9 @@ class Truth:
                 self.wrong.append(f"{device} was in use by {used} {when}: {assignment}")
 
     def started(self, units: Collection[str]) -> None:
+        """A container was created: whoever had its units before it has ended, and the plugin has heard of that."""
+        if self.hears_stops and self.is_strict and (late := [unit for unit in units if self._started.get(unit)]):
+            self.wrong.append(f"a container has begun with {late}, and the one before was not post-stopped")
         for unit in units:
             self._started[unit] = self._started.get(unit, 0) + 1
 

@@ -162,6 +162,6 @@ class LazyMachine(ReleaseMachine):
 
 
 TestStrict = ReleaseMachine.TestCase
-TestStrict.settings = settings(max_examples=100, stateful_step_count=30)
+TestStrict.settings = settings(max_examples=80, stateful_step_count=30)
 TestLazy = LazyMachine.TestCase
-TestLazy.settings = settings(max_examples=40, stateful_step_count=30)
+TestLazy.settings = settings(max_examples=30, stateful_step_count=30)
