@@ -214,13 +214,13 @@ async def test_containers_end_as_a_kubelet_tells_it(node: Node) -> None:
     async with node.up():
         await node.apply(
             pod("well", "exit 0", restart="Never"),
-            pod("badly", "echo bad >&2; exit 3", restart="Never"),
+            pod("badly", "echo bad >&2; exit 3", restart="Never", terminationMessagePolicy="FallbackToLogsOnError"),
             pod("never", restart="Never", command=["/no/such"]),
             pod("eats", "tail /dev/zero", restart="Never", resources={"limits": {"memory": "24Mi"}}),
         )
         well, badly = await node.ended("well", "Succeeded"), await node.ended("badly", "Failed")
         assert (well["exitCode"], well["reason"]) == (0, "Completed")
-        assert (badly["exitCode"], badly["reason"]) == (3, "Error")
+        assert (badly["exitCode"], badly["reason"], badly["message"]) == (3, "Error", "bad\n")
         never = await node.ended("never", "Failed")
         assert (never["exitCode"], never["reason"]) == (128, "StartError")
         assert "/no/such" in never["message"]
@@ -274,14 +274,7 @@ async def test_commands_have_input_and_terminals(node: Node) -> None:
                 tty.type(b"\x03")
                 await tty.shows("interrupted")
                 assert await process.wait() == 3
-
-
-async def test_a_command_whose_client_is_gone_ends(node: Node) -> None:
-    """What reads its input sees the end of it; what has a terminal is interrupted."""
-    inside = node.inside()
-    async with inside.up():
-        await node.apply(pod("talks", "sleep 1000"))
-        await node.wait("talks", "condition=Ready")
+        # One whose client is gone: what reads its input sees the end of it, what has a terminal is interrupted.
         async with node.start("pod", "exec", "-i", "talks", "--", "cat", stdin=asyncio.subprocess.PIPE) as reads:
             assert reads.stdin is not None
             reads.stdin.write(b"x\n")
@@ -514,15 +507,6 @@ async def test_surroundings_are_those_the_pod_asks_for(node: Node) -> None:
             "not first",
         ]
         assert end["message"] == "farewell\n"
-
-
-async def test_a_failed_container_is_explained_by_its_log(node: Node) -> None:
-    async with node.up():
-        await node.apply(
-            pod("fails", "echo because; exit 3", restart="Never", terminationMessagePolicy="FallbackToLogsOnError")
-        )
-        end = await node.ended("fails", "Failed")
-        assert (end["exitCode"], end["message"]) == (3, "because\n")
 
 
 async def test_events_tell_the_life_of_a_pod(node: Node) -> None:
