@@ -21,8 +21,8 @@ NOT_FOUND: Final = "NotFound"
 """The reason of a refusal: there is no such object."""
 
 EXEC_PROTOCOL: Final = "plugbay-exec"
-START_S: Final = 10.0
-"""How long a node that starts is waited for. Usually it takes one or two."""
+START_S: Final = 30.0
+"""How long a node that starts is waited for. Usually it takes one or two; one that fails is not waited for."""
 
 
 @dataclass(frozen=True, slots=True)
