@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -31,6 +32,7 @@ from plugbay.testing.fake_plugin import fake_plugin
 
 OTHER: Final = ResourceName("example.com/other")
 """Another plugin's, of which ours know nothing."""
+OTHERS: Final = (Device("o1"), Device("o2"))
 DEADLINE_S: Final = 30.0
 CONTENT_OF_ANOTHER: Final = b'{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":3467439661}'
 """A valid checkpoint that names nothing (spec 7.3)."""
@@ -66,19 +68,36 @@ class Disk:
 
     Attributes:
         is_asked: whether a list that was sent again brings about the next one.
-        stale: another writer's, from before; it lands when the next one was asked for, which is late then (spec 7.1).
+        written: told after each write.
     """
 
     def __init__(self) -> None:
         self.fault = Fault.NONE
         self.is_asked = False
-        self.stale: bytes | None = None
+        self._stale: bytes | None = None
+        self._landing = threading.Lock()
+        self.written: Callable[[], object] = lambda: None
 
     def write(self, path: Path, content: bytes) -> None:
         """Stands for `write_durably`."""
-        if self.is_asked:
-            stale, self.stale, self.is_asked = self.stale, None, False
-            content = stale or content
+        with self._landing:
+            stale, self._stale = self._stale, None
+            if self.is_asked:
+                self.is_asked, content = False, stale or content
+            try:
+                self._write(path, content)
+            finally:
+                self.written()
+
+    def delay(self, content: bytes | None) -> None:
+        """Another writer has ``content`` in hand from now on; it lands when the next one was asked for (spec 7.1).
+
+        It is the only one that can be late: a write of our manager that was under way takes its place.
+        """
+        with self._landing:
+            self._stale = content
+
+    def _write(self, path: Path, content: bytes) -> None:
         match self.fault:
             case Fault.LATE:
                 return
@@ -134,13 +153,20 @@ class StockKubelet:
         comes = fault not in (Fault.LATE, Fault.MISSING)
         self._patches.setattr("plugbay.sdk.release.readings.DEADLINE_S", DEADLINE_S if comes else 0.02)
 
-    def write_late(self) -> None:
-        """Another writer of the checkpoint has what is true now in hand."""
-        self._disk.stale = Renderer().render(self.manager.holdings()).content
+    async def write_late(self) -> None:
+        """Another writer of the checkpoint has what is true now in hand, and ours has nothing else."""
+        if self._disk.fault is Fault.NONE:
+            loop, written = asyncio.get_running_loop(), asyncio.Event()
+            self._disk.written = lambda: loop.call_soon_threadsafe(written.set)
+            self._other.send(OTHERS)  # as it is: it is written again
+            async with asyncio.timeout(DEADLINE_S):
+                await written.wait()
+            self._disk.written = lambda: None
+        self._disk.delay(Renderer().render(self.manager.holdings()).content)
 
     def heal(self) -> None:
         self.spoil(Fault.NONE)
-        self._disk.stale = None
+        self._disk.delay(None)
 
     def on_disk(self, resource: ResourceName) -> set[str]:
         """The devices that somebody holds by the checkpoint that is there."""
@@ -165,10 +191,10 @@ class StockKubelet:
         await self._up.enter_async_context(
             serve_pod_resources(self.paths.pod_resources_socket, reader, self._pods, clock=self._clock)
         )
-        other = await self._up.enter_async_context(
-            fake_plugin(OTHER, self.paths.device_plugins / "other.sock", [Device("o1"), Device("o2")])
+        self._other = await self._up.enter_async_context(
+            fake_plugin(OTHER, self.paths.device_plugins / "other.sock", OTHERS)
         )
-        await other.register(self.paths.registration_socket)
+        await self._other.register(self.paths.registration_socket)
 
     async def stop(self) -> None:
         self.heal()  # or what it writes last would look like another program's

@@ -141,7 +141,7 @@ class Play:
         match step:
             case Admit(containers):
                 if step.late:
-                    world.kubelet.write_late()
+                    await world.kubelet.write_late()
                 await (world.look_while_admitting if step.while_looking else world.admit)(*containers)
             case End(which):
                 if (pod := self._pod(which)) is not None:
