@@ -149,3 +149,27 @@ def test_kubelet_that_does_not_know_its_pods_yet() -> None:
             node.look()
             node.loop.run_for(20)
         node.finish()
+
+
+def test_shared_device_whose_users_are_all_gone_is_released_before_it_is_given() -> None:
+    with closing(Node(sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        pods = [node.admit(app(1)) for _ in range(2)]
+        node.loop.run_for(20)
+        for pod in pods:
+            node.end_pod(pod)
+        node.admit(app(1))
+        node.loop.run_for(1)
+        node.finish()
+
+
+def test_all_is_released_at_once_after_a_reboot() -> None:
+    """No kubelet has to tell."""
+    with closing(Node(sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        node.admit(app(4))
+        node.loop.run_for(20)
+        node.reboot()
+        node.loop.run_for(1)
+        assert not node.truth.dirty
+        node.finish()
