@@ -49,13 +49,12 @@ def _oci(runs: int) -> Iterator[Figure]:
             return
         root = Path(directory) / "root"
         with container_node(root, "--runtime", "oci") as node:
-            total_ms = []
-            for number in range(runs + 1):
+            total_ms, bare_ms = [], []
+            for number in range(runs + 1):  # by turns: both meet the same machine
                 with node.pod_running(f"one-{number}") as took_ms:
                     total_ms.append(took_ms)
-            with node.pod_running("kept"):  # what its bundle refers to lasts as long as the pod
-                bundle = _copy_bundle(root, Path(directory) / "bundle")
-                bare_ms = [_run_bundle(engine, bundle, f"plugbay-bench-{number}") for number in range(runs + 1)]
+                    bundle = _copy_bundle(root, Path(directory) / f"bundle-{number}")  # of things that go with the pod
+                    bare_ms.append(_run_bundle(engine, bundle, f"plugbay-bench-{number}"))
             yield from _figures("oci", total_ms, bare_ms, node, target_ms=_OCI_TARGET_MS)
 
 
