@@ -22,7 +22,7 @@ from plugbay.node.runtimes.cri.images import ImagePuller, check_user
 from plugbay.node.runtimes.cri.logs import follow_log, read_log
 from plugbay.node.runtimes.cri.pod_files import check_paths, write_hosts
 from plugbay.node.runtimes.cri.sandboxes import CriSandboxes, RunningSandbox
-from plugbay.node.runtimes.cri.states import container_state, is_named, was_broken_off
+from plugbay.node.runtimes.cri.states import container_state, is_named, never_ran
 from plugbay.node.runtimes.cri.streams import run_streamed
 from plugbay.node.runtimes.cri.termination import make_message_file, remove_message_file, with_message
 from plugbay.node.runtimes.exec_input import Console, ExecInput
@@ -143,14 +143,14 @@ class CriRuntime:
         return states
 
     async def _settled(self, container: ContainerId) -> ContainerState | None:
-        """The state of an instance that an earlier call made; None if it never ran because that was broken off.
+        """The state of an instance that an earlier call made; None if it never ran.
 
         Then it is removed, as if it had never been made. One that is just being started is waited for.
         """
         pause_s = _SETTLING_S
         while True:
             status = await self._client.container_status(container)
-            if status.phase is not ContainerPhase.CREATED and not was_broken_off(status):
+            if status.phase is not ContainerPhase.CREATED and not never_ran(status):
                 self._logs[container] = Path(status.log_path)
                 return await _told(status)
             try:

@@ -9,7 +9,6 @@ from plugbay.model.ids import ContainerName, PodUid
 from plugbay.node.runtimes.cri.config import CONTAINER_NAME, POD_UID
 from plugbay.node.runtimes.port import ContainerId, ContainerState, RunState
 
-_CANCELLED: Final = "context canceled"
 _LOST: Final = "ContainerStatusUnknown"
 
 
@@ -18,9 +17,12 @@ def is_named(container: ListedContainer) -> bool:
     return POD_UID in container.labels and CONTAINER_NAME in container.labels
 
 
-def was_broken_off(status: ContainerStatus) -> bool:
-    """Whether it did not start because whoever asked for that was gone, which says nothing against it."""
-    return status.phase is ContainerPhase.EXITED and status.started_at is None and _CANCELLED in status.message
+def never_ran(status: ContainerStatus) -> bool:
+    """Whether its start failed and nobody took note: whoever asked for it was gone, which may be why it failed.
+
+    Engines say that in many ways (``context canceled``, ``signal: killed``); what fails for another reason does again.
+    """
+    return status.phase is ContainerPhase.EXITED and status.started_at is None
 
 
 def container_state(status: ContainerStatus) -> ContainerState:

@@ -344,3 +344,27 @@ async def test_cdi_names_are_for_engines_that_know_them(
     made = engine.asked("CreateContainer")[-1].config
     assert [each.name for each in made.CDI_devices] == ["example.com/cdi=d"]
     assert [(each.key, each.value) for each in made.envs] == ([] if injects else [("CDI", b"yes")])
+
+
+@pytest.mark.parametrize("message", ["context canceled", "start failed: : signal: killed: unknown", "exec failed"])
+async def test_a_start_that_nobody_saw_fail_is_tried_again(
+    engine: ScriptedEngine, client: CriClient, conventions: Conventions, runtime: Runtime, message: str
+) -> None:
+    """The node was killed in the middle of it: its successor finds a container that never ran, and makes it anew."""
+    started = await runtime.start(SPEC)
+    engine.end(started.id, 128, "StartError", message)
+    engine.containers[started.id].started_at = 0
+    successor = Runtime(client, conventions)
+    assert await successor.list() == []
+    assert engine.containers == {}
+    await successor.sandboxes.run(SandboxSpec(UID, "ns", "web"))
+    assert (await successor.start(SPEC)).state is RunState.RUNNING
+
+
+async def test_what_ran_is_found_again_whatever_its_end(
+    engine: ScriptedEngine, client: CriClient, conventions: Conventions, runtime: Runtime
+) -> None:
+    started = await runtime.start(SPEC)
+    engine.end(started.id, 128, "Error", "context canceled")
+    (found,) = await Runtime(client, conventions).list()
+    assert (found.state, found.exit_code) == (RunState.EXITED, 128)
