@@ -3,7 +3,7 @@
 set -euo pipefail
 
 declare -A package_of=(
-    [containerd]=containerd [runc]=runc [busybox]=busybox-static [ip]=iproute2 [iptables-save]=iptables
+    [containerd]=containerd [runc]=runc [crun]=crun [busybox]=busybox-static [ip]=iproute2 [iptables-save]=iptables
     [/usr/lib/cni/bridge]=containernetworking-plugins
 )
 if ((EUID != 0)); then
