@@ -315,6 +315,30 @@ async def test_what_a_pod_needs_has_to_be_there(cni: Cni, tmp_path: Path) -> Non
     assert (await cni("validate", "--pod", str(pod))).out.splitlines()[0] == needs.out.splitlines()[0]
 
 
+HOST_PORTS = [{"containerPort": 80, "hostPort": 8080}]
+
+
+@pytest.mark.parametrize(
+    ("ports", "spec", "code"),
+    [
+        (HOST_PORTS, {}, 1),
+        ([{"containerPort": 80}], {}, 0),
+        ([{"containerPort": 8080}], {"hostNetwork": True}, 0),
+    ],
+    ids=["host port", "no host port", "host's network"],
+)
+async def test_pods_own_host_ports_need_a_plugin(
+    cni: Cni, tmp_path: Path, ports: list[dict[str, int]], spec: dict[str, Any], code: int
+) -> None:
+    cni.configure(content={"cniVersion": "1.0.0", "name": "n", "plugins": [{"type": "first"}]})
+    spec = {"containers": [{"name": "c", "image": "x"}, {"name": "d", "image": "x", "ports": ports}], **spec}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
+    (tmp_path / "pod.yaml").write_text(json.dumps(pod))
+    shown = await cni("validate", "--pod", str(tmp_path / "pod.yaml"))
+    assert (shown.code, shown.err) == (code, "")
+    assert ("error: plugins: the pod needs the capability portMappings" in shown.out) is (code == 1)
+
+
 @pytest.mark.parametrize(
     ("engine", "members", "code"),
     [

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from plugbay.cli.cni import binary_directories
 from plugbay.cni.cache import ResultCache
@@ -91,32 +89,6 @@ def kept(args: argparse.Namespace, default_ifname: str) -> list[tuple[str, str]]
     """``--keep``."""
     parts = [each.partition(":") for each in args.keep]
     return [(container, ifname or default_ifname) for container, _, ifname in parts]
-
-
-def manifest_ports(containers: Iterable[Any]) -> list[ContainerPort]:
-    """The ports of a manifest's containers.
-
-    Raises:
-        UsageError: one makes no sense.
-    """
-    return [_manifest_port(port) for ports in containers if isinstance(ports, list) for port in ports]
-
-
-def _manifest_port(port: object) -> ContainerPort:
-    match port:
-        case {"containerPort": int(container), **rest}:
-            try:
-                return ContainerPort(
-                    container,
-                    int(str(rest.get("hostPort") or 0)),
-                    Protocol(rest.get("protocol") or "TCP"),
-                    str(rest.get("hostIP") or ""),
-                    str(rest.get("name") or ""),
-                )
-            except ValueError as error:
-                raise UsageError(f"port {json.dumps(port)}: {error}") from None
-        case _:
-            raise UsageError(f"port {json.dumps(port)}: no containerPort")
 
 
 def _port(text: str) -> ContainerPort:

@@ -84,14 +84,16 @@ def _wishes(args: argparse.Namespace) -> dict[str, Json]:
     # Imported here: PyYAML costs as much as all the rest of the command.
     from plugbay.cli.manifests import load_manifests
     from plugbay.node.manifest import Strictness
+    from plugbay.node.runtimes.sandboxes import Network
+    from plugbay.node.sandbox_request import sandbox_spec
 
     pods, _ = load_manifests([args.pod], mode=Strictness.LENIENT)
     if len(pods) != 1:
         raise UsageError(f"--pod wants one pod, {args.pod} holds {len(pods)}")
-    ports = [
-        value for path, value in pods[0].unused.items() if path[:2] == ("spec", "containers") and path[-1] == "ports"
-    ]
-    return wanted | capabilities_of(pods[0].annotations, arguments.manifest_ports(ports))
+    sandbox = sandbox_spec(pods[0])
+    if sandbox.network is Network.HOST:
+        return wanted  # no plugin is asked for it
+    return wanted | capabilities_of(sandbox.annotations, sandbox.ports)
 
 
 def _with_extra(validated: Validated) -> Validated:
