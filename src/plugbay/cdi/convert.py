@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from plugbay.cdi.spec import DeviceNode, Edits, Mount
@@ -10,6 +11,21 @@ from plugbay.errors import CdiInjectionFailed, NotInCdi
 from plugbay.model import edits as model
 
 _ALL_PERMISSIONS: Final = "rwm"
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """CDI edits in the words of an engine that knows no CDI.
+
+    Attributes:
+        groups: supplemental ones of the container's process.
+    """
+
+    edits: model.ContainerEdits
+    groups: tuple[int, ...] = ()
+
+
+NOTHING: Final = Spelled(model.NO_EDITS)
 
 
 def to_cdi(edits: model.ContainerEdits) -> Edits:
@@ -41,7 +57,7 @@ def to_cdi(edits: model.ContainerEdits) -> Edits:
     )
 
 
-def from_cdi(edits: Edits, *, names: Sequence[str]) -> model.ContainerEdits:
+def from_cdi(edits: Edits, *, names: Sequence[str]) -> Spelled:
     """``edits`` for an engine that knows no CDI, with later ones winning as they do in CDI.
 
     Args:
@@ -54,7 +70,7 @@ def from_cdi(edits: Edits, *, names: Sequence[str]) -> model.ContainerEdits:
         raise CdiInjectionFailed(
             f"CDI devices {', '.join(names)}: an engine without CDI cannot be told of {', '.join(inexpressible)}"
         )
-    return model.ContainerEdits(
+    spelled = model.ContainerEdits(
         env=dict(each.split("=", 1) for each in edits.env),
         device_nodes=tuple(
             {
@@ -71,6 +87,7 @@ def from_cdi(edits: Edits, *, names: Sequence[str]) -> model.ContainerEdits:
             }.values()
         ),
     )
+    return Spelled(spelled, tuple(dict.fromkeys(gid for gid in edits.additional_gids if gid)))
 
 
 def _inexpressible(edits: Edits) -> list[str]:
@@ -81,8 +98,6 @@ def _inexpressible(edits: Edits) -> list[str]:
         found.append("intelRdt")
     if edits.net_devices:
         found.append("netDevices")
-    if any(gid for gid in edits.additional_gids):
-        found.append("additionalGids")
     if any(
         node.major or node.file_mode is not None or node.uid is not None or node.gid is not None
         for node in edits.device_nodes

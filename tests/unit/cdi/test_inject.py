@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plugbay.cdi.convert import from_cdi, to_cdi
+from plugbay.cdi.convert import Spelled, from_cdi, to_cdi
 from plugbay.cdi.host import HostNode, host_node
 from plugbay.cdi.inject import inject
 from plugbay.cdi.spec import DeviceNode, Edits, Hook, IntelRdt, Mount, NetDevice
@@ -197,7 +197,12 @@ def test_what_a_plugin_gives_can_be_a_spec_and_come_back() -> None:
         ("ro", "nosuid", "nodev", "rbind"),
         ("rw", "nosuid", "nodev", "rbind"),
     ]
-    assert from_cdi(made, names=("v/c=a",)) == given
+    assert from_cdi(made, names=("v/c=a",)) == Spelled(given)
+
+
+def test_groups_are_told_once_each_and_never_that_of_root() -> None:
+    edits = Edits(additional_gids=(777, 0, 5, 777))
+    assert from_cdi(edits, names=("v/c=a",)) == Spelled(model.NO_EDITS, (777, 5))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +219,6 @@ def test_what_a_spec_cannot_hold_is_refused(given: model.ContainerEdits) -> None
         Edits(hooks=(Hook("poststop", "/x"),)),
         Edits(intel_rdt=IntelRdt()),
         Edits(net_devices=(NetDevice("a", "b"),)),
-        Edits(additional_gids=(1,)),
         Edits(device_nodes=(DeviceNode("/a", type="c", major=1),)),
         Edits(device_nodes=(DeviceNode("/a", file_mode=0),)),
     ],

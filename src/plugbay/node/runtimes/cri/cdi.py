@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from plugbay.cdi.convert import from_cdi
+from plugbay.cdi.convert import NOTHING, Spelled, from_cdi
 from plugbay.cdi.directories import scan
 from plugbay.cdi.names import names_of
 from plugbay.errors import (
@@ -15,10 +15,10 @@ from plugbay.errors import (
     PathUnusable,
     UnresolvableCdiDevices,
 )
-from plugbay.model.edits import NO_EDITS, ContainerEdits
+from plugbay.model.edits import ContainerEdits
 
 
-def expand_cdi(edits: ContainerEdits, directories: Sequence[Path]) -> ContainerEdits:
+def expand_cdi(edits: ContainerEdits, directories: Sequence[Path]) -> Spelled:
     """What the CDI devices that ``edits`` name come to. Waits for the disk if they name any.
 
     Args:
@@ -30,7 +30,7 @@ def expand_cdi(edits: ContainerEdits, directories: Sequence[Path]) -> ContainerE
     try:
         names = names_of(edits.cdi_devices, edits.annotations)
         if not names:
-            return NO_EDITS
+            return NOTHING
         return from_cdi(scan(directories).edits(names), names=[str(name) for name in names])
     except (InvalidCdiName, UnresolvableCdiDevices, CdiInjectionFailed, PathUnusable) as error:
         raise ContainerStartError("CreateContainerError", f"CDI device injection failed: {error}") from error

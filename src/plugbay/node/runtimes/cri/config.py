@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from plugbay.cdi.convert import NOTHING, Spelled
 from plugbay.kubelet.fnv import fnv1a
 from plugbay.model.cri import (
     CgroupDriver,
@@ -21,7 +22,7 @@ from plugbay.model.cri import (
     NamespaceModes,
     SandboxConfig,
 )
-from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
+from plugbay.model.edits import DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.limits import PERIOD_US
 from plugbay.model.resolution import DnsConfig, HostAlias, alias_lines, pod_dns
@@ -123,7 +124,7 @@ def container_config(
     *,
     image: str,
     sandbox: SandboxConfig,
-    cdi: ContainerEdits = NO_EDITS,
+    cdi: Spelled = NOTHING,
     hosts: str = "",
     message_file: str = "",
 ) -> ContainerConfig:
@@ -136,7 +137,7 @@ def container_config(
         cdi: what CDI devices come to where the engine does not know them; as in CDI, it comes last and wins.
     """
     words = len(spec.command)
-    edits = spec.edits
+    edits, last = spec.edits, cdi.edits
     return ContainerConfig(
         name=spec.name,
         attempt=spec.attempt,
@@ -145,12 +146,12 @@ def container_config(
         command=spec.command,
         args=spec.argv[words:],
         working_dir=spec.working_dir or "",
-        env=(*edits.env.items(), *spec.env.items(), *cdi.env.items()),
+        env=(*edits.env.items(), *spec.env.items(), *last.env.items()),
         mounts=_with_files(
-            _without(edits.mounts + spec.mounts, cdi.mounts) + cdi.mounts,
+            _without(edits.mounts + spec.mounts, last.mounts) + last.mounts,
             {_ETC_HOSTS: hosts, spec.message.path: message_file},
         ),
-        devices=_without(edits.device_nodes, cdi.device_nodes) + cdi.device_nodes,
+        devices=_without(edits.device_nodes, last.device_nodes) + last.device_nodes,
         cdi_devices=edits.cdi_devices,
         labels=container_labels(spec.pod_uid, spec.name)
         | {POD_NAME: spec.pod, POD_NAMESPACE: spec.namespace, NODE: conventions.node},
@@ -170,7 +171,7 @@ def container_config(
             dropped_capabilities=spec.security.dropped_capabilities,
             run_as_user=spec.security.run_as_user,
             run_as_group=spec.security.run_as_group,
-            supplemental_groups=spec.security.supplemental_groups,
+            supplemental_groups=tuple(dict.fromkeys(spec.security.supplemental_groups + cdi.groups)),
             read_only_root=bool(spec.security.read_only_root),
             no_new_privileges=spec.security.forbids_escalation,
             seccomp=spec.security.seccomp or Seccomp.UNCONFINED,

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from plugbay.cdi.convert import NOTHING
 from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound, RpcFailed
 from plugbay.kernel.processes import read_stat, wait_end
 from plugbay.model.cri import ContainerPhase, ContainerStatus
-from plugbay.model.edits import NO_EDITS
 from plugbay.node.runtimes.cri.cdi import expand_cdi
 from plugbay.node.runtimes.cri.config import NODE, POD_UID, Conventions, container_config, container_labels
 from plugbay.node.runtimes.cri.engine import EngineTraits, insist
@@ -88,7 +88,7 @@ class CriRuntime:
             image = await self._images.known(spec.image)
             check_user(spec, image)
             await asyncio.to_thread(check_paths, spec)
-            cdi = NO_EDITS
+            cdi = NOTHING
             if not self._engine.traits.injects_cdi:
                 cdi = await asyncio.to_thread(expand_cdi, spec.edits, self._engine.cdi_directories)
             own = Path(self._conventions.pods_root, spec.pod_uid)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plugbay.cdi.convert import Spelled
 from plugbay.model.cri import CgroupDriver, NamespaceMode, SandboxConfig
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
@@ -139,10 +140,12 @@ def test_a_pod_has_its_own_hosts_unless_it_mounts_some() -> None:
 
 
 def test_what_cdi_devices_come_to_wins_over_everything() -> None:
-    cdi = ContainerEdits(
+    edits = ContainerEdits(
         env={"A": "cdi"}, mounts=(Mount("/data", "/cdi"),), device_nodes=(DeviceNode("/dev/gpu", "/dev/gpu9"),)
     )
-    made = container_config(CONTAINER, CONVENTIONS, image="i", sandbox=config(), cdi=cdi)
+    container = replace(CONTAINER, security=Security(supplemental_groups=(5, 6)))
+    made = container_config(container, CONVENTIONS, image="i", sandbox=config(), cdi=Spelled(edits, (777, 5)))
+    assert made.security.supplemental_groups == (5, 6, 777)
     assert made.env[-1] == ("A", "cdi")
     assert made.mounts == (Mount("/lib/gpu", "/usr/lib/gpu", read_only=True), Mount("/data", "/cdi"))
     assert made.devices == (DeviceNode("/dev/gpu", "/dev/gpu9"),)

@@ -333,8 +333,8 @@ async def test_cdi_names_are_for_engines_that_know_them(
     engine: ScriptedEngine, client: CriClient, conventions: Conventions, tmp_path: Path, injects: bool
 ) -> None:
     """Those that do not are told what the names come to."""
-    devices = [{"name": "d", "containerEdits": {"env": ["CDI=yes"]}}]
-    spec = {"cdiVersion": "0.6.0", "kind": "example.com/cdi", "devices": devices}
+    devices = [{"name": "d", "containerEdits": {"env": ["CDI=yes"], "additionalGids": [777]}}]
+    spec = {"cdiVersion": "0.7.0", "kind": "example.com/cdi", "devices": devices}
     (tmp_path / "spec.json").write_text(json.dumps(spec))
     sandboxes = CriSandboxes(client, conventions)
     await sandboxes.run(SandboxSpec(UID, "ns", "web"))
@@ -344,6 +344,7 @@ async def test_cdi_names_are_for_engines_that_know_them(
     made = engine.asked("CreateContainer")[-1].config
     assert [each.name for each in made.CDI_devices] == ["example.com/cdi=d"]
     assert [(each.key, each.value) for each in made.envs] == ([] if injects else [("CDI", b"yes")])
+    assert list(made.linux.security_context.supplemental_groups) == ([] if injects else [777])
 
 
 @pytest.mark.parametrize("message", ["context canceled", "start failed: : signal: killed: unknown", "exec failed"])
