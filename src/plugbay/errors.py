@@ -86,8 +86,7 @@
     │   ├── EndpointNotFound
     │   ├── CheckpointNotWritten
     │   ├── EndpointStopped
-    │   ├── TopologyMisaligned
-    │   └── HostPortConflict
+    │   └── TopologyMisaligned
     └── PeerError                   the program at the other end of a socket or a pipe
         ├── RpcFailed
         ├── CheckpointUnread
@@ -1062,23 +1061,6 @@ class TopologyMisaligned(AdmissionError):
 
     def __str__(self) -> str:
         return "Resources cannot be allocated with Topology locality"
-
-
-class HostPortConflict(AdmissionError):
-    """A pod wants a port of the host that another pod, or another container of its own, has.
-
-    Attributes:
-        port: such as ``8080/TCP``, with the host address in front if only that one is wanted.
-        holder: who has it: a pod as ``namespace/name``.
-    """
-
-    def __init__(self, port: str, holder: str) -> None:
-        super().__init__(port, holder)
-        self.port = port
-        self.holder = holder
-
-    def __str__(self) -> str:
-        return f"node(s) didn't have free ports for the requested pod ports: host port {self.port} is {self.holder}'s"
 
 
 # --- the other end of a socket -------------------------------------------------------------------------------------

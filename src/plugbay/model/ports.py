@@ -1,14 +1,11 @@
-"""Ports that a pod's containers take on their host, and who else has them: pure."""
+"""Ports that a pod's containers take on their host, and which of them conflict: pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
-
-from plugbay.errors import HostPortConflict
 
 MAX_PORT: Final = 65535
 
@@ -53,13 +50,6 @@ class ContainerPort:
         address = ip_address(self.host_ip) if self.host_ip else None
         return None if address == _ALL_IPV4 else address
 
-    @property
-    def host_text(self) -> str:
-        """The host's side, for people: ``8080/TCP``, ``192.0.2.1:53/UDP``."""
-        address = self.host_address
-        shown = f"[{address}]:" if isinstance(address, IPv6Address) else f"{address}:" if address else ""
-        return f"{shown}{self.host_port}/{self.protocol.value}"
-
 
 def conflict(wanted: ContainerPort, taken: ContainerPort) -> bool:
     """Whether both want the same port of the host: same number and protocol, and an address in common.
@@ -75,20 +65,3 @@ def conflict(wanted: ContainerPort, taken: ContainerPort) -> bool:
     if one is None or other is None or one == other:
         return True
     return _ALL_IPV6 in (one, other) and one.version == other.version
-
-
-def check_host_ports(wanted: Iterable[ContainerPort], taken: Mapping[str, Iterable[ContainerPort]]) -> None:
-    """Let a pod in only if the ports it wants of the host are free.
-
-    Ports repeated inside the pod are no conflict here: validation allows them, and the engine drops the repetition.
-
-    Args:
-        taken: the ports of the pods that are on the node, by the pods' names.
-
-    Raises:
-        HostPortConflict: somebody has one of them.
-    """
-    for port in wanted:
-        for holder, theirs in taken.items():
-            if any(conflict(port, each) for each in theirs):
-                raise HostPortConflict(port.host_text, holder)
