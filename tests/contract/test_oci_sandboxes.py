@@ -299,6 +299,16 @@ async def test_what_cannot_be_is_refused_before_anything_is_made(place: Place, s
     assert (place.left(), place.machine.calls) == ([], [])
 
 
+async def test_host_port_that_no_plugin_serves_is_refused_before_anything_is_made(place: Place) -> None:
+    document = {"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "first"}, {"type": "second"}]}
+    (place.root / "conf" / "10-net.conflist").write_text(json.dumps(document))
+    with pytest.raises(SandboxFailed, match="no plugin with the capability portMappings"):
+        await place.node().run(replace(SPEC, ports=(ContainerPort(80, 8080),)))
+    assert (place.left(), place.machine.calls) == ([], [])
+    assert await place.node().run(replace(SPEC, ports=(ContainerPort(80),))), "a port of the container's own needs none"
+    await place.node().remove(POD)
+
+
 @pytest.mark.parametrize("default", Network)
 async def test_value_that_the_kernel_refuses_leaves_nothing(place: Place, default: Network) -> None:
     problem = r"^spec\.securityContext\.sysctls: kernel\.msgmax cannot be 'many': Invalid argument$"
