@@ -194,8 +194,8 @@ async def test_error_is_as_recorded(name: str, plugin: dict[str, Any], options: 
     installed = await release()
     if (installed, name) not in RECORDED:
         pytest.skip("another release is installed than was recorded")
-    document = {"name": "n", "cniVersion": options.get("version", "1.0.0"), "plugins": [plugin]}
-    document["plugins"] = [{**plugin, "capabilities": {"portMappings": True}}]
+    able = plugin | {"capabilities": {"portMappings": True}}
+    document = {"name": "n", "cniVersion": options.get("version", "1.0.0"), "plugins": [able]}
     (tmp_path / "n.conflist").write_text(json.dumps(document))
     mapping = {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"} | options
     capability = f"portMappings={json.dumps([mapping])}"
