@@ -10,7 +10,7 @@ import pytest
 
 from plugbay.cni.addresses import cidr
 from plugbay.cni.invoke import Plugins
-from plugbay.cni.result import Result, parse
+from plugbay.cni.result import parse
 from plugbay.cni.result_encoding import encode
 from tests.contract.private_machine import BINARIES, PrivateMachine, needs_private_machine, private_machine
 from tests.unit.cni.recorded import recorded_calls
@@ -153,24 +153,37 @@ async def release() -> str:
     return {"1.0.0": "1.1.1", "1.1.0": "1.9.1"}.get(newest, "")
 
 
-def recorded_result(release: str, name: str) -> Result:
-    return parse(json.loads(RECORDED[release, name].output), version="")
-
-
 @needs_private_machine
-@pytest.mark.parametrize("version", ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"])
+@pytest.mark.parametrize("version", ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
 async def test_loopback_answers_as_recorded(version: str, tmp_path: Path) -> None:
+    """The older release knows no 1.1.0, and says so."""
+    name = f"lo ADD {version}"
+    recorded = RECORDED.get((await release(), name))
+    if recorded is None:
+        pytest.skip("another release is installed than was recorded")
     (tmp_path / "lo.conflist").write_text(
         json.dumps({"name": "lo", "cniVersion": version, "plugins": [{"type": "loopback"}]})
     )
     async with private_machine() as machine:
         netns = "/run/netns/c1"
-        argv = ("add", "c1", "--netns", netns, "--make-netns", "--ifname", "lo", "--conf-dir", str(tmp_path))
+        argv = (
+            "add",
+            "c1",
+            "--netns",
+            netns,
+            "--make-netns",
+            "--ifname",
+            "lo",
+            "--conf-dir",
+            str(tmp_path),
+            "-o",
+            "json",
+        )
         done = await machine.cni(*argv)
-    recorded = recorded_result("1.1.1", f"lo ADD {version}")
-    text = json.dumps(encode(recorded)).replace("$BASE/gns/c1", netns)
-    assert done.code == 0, done
-    assert json.loads(done.out) == json.loads(text)
+    assert done.code == recorded.status, done
+    answer = json.loads(recorded.output)
+    expected = answer if recorded.status else encode(parse(answer, version=""))
+    assert json.loads(done.out) == json.loads(json.dumps(expected).replace("$BASE/gns/c1", netns))
 
 
 @needs_private_machine
