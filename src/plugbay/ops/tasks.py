@@ -20,13 +20,11 @@ async def uninterrupted(tasks: asyncio.TaskGroup, work: Callable[[], Awaitable[R
             result = await work()
         except Exception as error:  # handed to the caller; here it would end the whole group
             result = error
-        except BaseException:
-            outcome.cancel()
-            raise
         if not outcome.done():  # else the caller was cancelled
             outcome.set_result(result)
 
     task = tasks.create_task(finish())
+    task.add_done_callback(lambda _: outcome.cancel())  # if it was cancelled, even before its first step
     try:
         result = await outcome
     except asyncio.CancelledError:

@@ -59,3 +59,24 @@ async def test_caller_does_not_wait_for_work_that_the_group_has_cancelled() -> N
     async with asyncio.timeout(10):
         with pytest.raises(asyncio.CancelledError):
             await callers[0]
+
+
+async def test_caller_does_not_wait_for_work_that_was_cancelled_before_it_began() -> None:
+    async def fail() -> None:
+        raise OSError("in the turn of the loop in which the work is asked for")
+
+    async def work() -> None:
+        raise AssertionError("never begun")
+
+    async def group() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fail())
+            callers.append(asyncio.create_task(uninterrupted(tasks, work)))
+            await asyncio.Event().wait()
+
+    callers: list[asyncio.Task[None]] = []
+    with pytest.raises(ExceptionGroup):
+        await group()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await callers[0]
