@@ -31,7 +31,7 @@ GOPHER: Final = ResourceName("example.com/gopher")
 OTHER: Final = ResourceName("example.com/other")
 APP: Final = ContainerName("app")
 REGISTERED: Final = RegistrationStatus(True)
-DEADLINE_S: Final = 10
+DEADLINE_S: Final = 30
 
 
 def container(name: str, kind: ContainerKind = ContainerKind.APP, **limits: int) -> ContainerRequest:

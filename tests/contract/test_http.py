@@ -22,7 +22,7 @@ from plugbay.ops.http_connection import Limits
 from plugbay.ops.listening import TcpAddress, UnixAddress
 from plugbay.ops.routing import HttpError, Request, Response, Router, StreamResponse, json_response
 
-DEADLINE_S = 10
+DEADLINE_S = 30
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from plugbay.sdk.runner import serving
 from plugbay.testing.fake_kubelet import FakeKubelet, fake_kubelet
 
 NAME = "example.com/thing"
-DEADLINE_S = 10
+DEADLINE_S = 30
 
 
 class Things(DevicePlugin):

@@ -21,7 +21,7 @@ from plugbay.sdk.endings import Endings, IfNone, OnRefusal
 from plugbay.sdk.runner import serve, serving
 from plugbay.testing.fake_kubelet import fake_kubelet
 
-DEADLINE_S = 10
+DEADLINE_S = 30
 
 
 class Things(DevicePlugin):

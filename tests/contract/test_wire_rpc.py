@@ -25,7 +25,7 @@ from plugbay.wire.plugin_server import PreferenceRequest, device_plugin_handler
 from plugbay.wire.registration import Registration, register, registration_handler
 from plugbay.wire.transport import MAX_MESSAGE_BYTES, MAX_SOCKET_PATH_BYTES, open_channel, serve_grpc
 
-DEADLINE_S = 10
+DEADLINE_S = 30
 EDITS = ContainerEdits(
     env={"Gopher": "g1"},
     mounts=(Mount("/c", "/h", read_only=True),),

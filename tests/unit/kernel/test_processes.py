@@ -29,7 +29,7 @@ from plugbay.kernel.processes import (
 )
 
 PROC = Path("/proc")
-DEADLINE_S = 10
+DEADLINE_S = 30
 WAITS_FOR_STDIN = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
 """Ends when its stdin is closed, so that no test leaves it behind."""
 

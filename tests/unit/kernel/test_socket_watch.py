@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from plugbay.kernel.inotify import Inotify, InotifyEvent, Mask
 from plugbay.kernel.socket_watch import SocketWatch, watch_sockets
 
-DEADLINE_S = 5
+DEADLINE_S = 30
 
 
 @pytest.fixture

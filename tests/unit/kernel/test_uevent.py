@@ -10,7 +10,7 @@ import pytest
 
 from plugbay.kernel.uevent import Uevent, UeventsLost, is_from_kernel, open_uevents, parse_uevent
 
-DEADLINE_S = 10
+DEADLINE_S = 30
 NULL = Path("/sys/class/mem/null/uevent")
 needs_root = pytest.mark.skipif(not os.access(NULL, os.W_OK), reason="only root may have the kernel send uevents")
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from plugbay.kernel.inotify import Inotify, InotifyEvent, Mask
 from plugbay.kernel.watch import PathWatch, watch_paths
 
-DEADLINE_S = 5
+DEADLINE_S = 30
 
 Change = Callable[[Path], object]
 

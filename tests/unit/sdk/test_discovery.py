@@ -13,7 +13,7 @@ from plugbay.sdk.discovery import Discovery
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.watching import watching
 
-DEADLINE_S = 10
+DEADLINE_S = 30
 
 
 class Scripted(DevicePlugin):

@@ -5,7 +5,7 @@ import contextlib
 
 from plugbay.sdk.reasons import Reasons
 
-DEADLINE_S = 10
+DEADLINE_S = 30
 
 
 async def test_reasons_that_come_together_are_one() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from plugbay.sdk.watching import Changes, watching
 
-DEADLINE_S = 10
+DEADLINE_S = 30
 
 
 async def next_of(changes: Changes) -> frozenset[Path]:
