@@ -81,6 +81,30 @@ async def test_pods_are_on_the_network_and_leave_nothing() -> None:
 
 
 @needs_private_machine
+async def test_bridge_tells_what_it_made() -> None:
+    """The bridge, the host's end and the container's, in that order; nothing of the answer is lost on its way."""
+    async with private_machine() as machine:
+        result = await add(machine, "web")
+        outside = json.loads(await machine.text("ip", "-j", "link"))
+        inside = json.loads(await machine.text("ip", "-n", "web", "-j", "link"))
+        macs = {each["ifname"]: each["address"] for each in (*outside, *inside)}
+        (veth,) = (name for name in macs if name.startswith("veth"))
+        ends: list[dict[str, str]] = [{"name": name, "mac": macs[name]} for name in ("plugbay0", veth, "eth0")]
+        ends[2]["sandbox"] = "/var/run/netns/web"
+        assert result == {
+            "cniVersion": "1.0.0",
+            "interfaces": ends,
+            "ips": [
+                {"address": "10.213.97.2/24", "gateway": "10.213.97.1", "interface": 2},
+                {"address": "fd00:10:213:97::2/64", "gateway": "fd00:10:213:97::1", "interface": 2},
+            ],
+            "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
+        }
+        assert (await machine.cni("del", "web", "--remove-netns")).code == 0
+        assert await machine.leavings() == ()
+
+
+@needs_private_machine
 async def test_container_gets_the_addresses_it_was_promised(tmp_path: Path) -> None:
     document = json.loads((EXAMPLES / "10-plugbay.conflist").read_bytes())
     bridge = document["plugins"][0] | {"capabilities": {"mac": True, "ips": True, "deviceID": True}}
