@@ -1,10 +1,11 @@
-"""Control groups: where their hierarchies are mounted, what one went through, and taking one away that is not used.
+"""Control groups: where their hierarchies are mounted, what one went through, and how it is emptied and removed.
 
 Source: Linux ``cgroups(7)``, ``proc_pid_mountinfo(5)``, ``admin-guide/cgroup-v1/memory.rst``, ``cgroup-v2.rst``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import os
@@ -13,9 +14,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from plugbay.kernel.processes import ProcessIdentity, read_stat, wait_end
+
 _KINDS: Final = frozenset({"cgroup", "cgroup2"})
 _OOM_FILES: Final = ("memory.oom_control", "memory.events")
 _OOM_KILL: Final = "oom_kill"
+_RETRY_S: Final = 0.02
+"""A process that has ended leaves its cgroup a little later, and nothing tells of it in version 1."""
 _ESCAPES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
 
 
@@ -34,34 +39,73 @@ def hierarchies(*, proc_root: Path) -> list[Path]:
 
 
 def remove_cgroup(name: str, *, proc_root: Path) -> list[Path]:
-    """Remove the cgroup ``name``, right below the roots, with all below it; one that is gone is no error.
+    """Remove the cgroup ``name``, seen from the roots, with all below it; one that is gone is no error.
 
-    Never below a mount point's own directory: ``name`` is one word, and what is in it are cgroups only.
+    Never a mount point's own directory, nor beside it: ``name`` is words, and what is in it are cgroups only.
 
     Returns:
         Those that stay, as processes are in them.
     """
-    if not name or "/" in name or name in (".", ".."):
+    if any(word in ("", ".", "..") for word in name.split("/")):
         raise ValueError(f"{name!r} is no name of a cgroup")
     return [each for each in _subtrees(name, hierarchies(proc_root=proc_root)) if not _remove(each)]
 
 
-def kill_processes(path: str, *, proc_root: Path) -> None:
+async def clear_cgroup(name: str, *, proc_root: Path, within_s: float) -> None:
+    """End what runs in the cgroup ``name``, and remove it as `remove_cgroup` does.
+
+    Raises:
+        TimeoutError: it is not gone within ``within_s`` seconds, though killed.
+    """
+    async with asyncio.timeout(within_s):
+        await _end_processes(name, proc_root)
+        while await asyncio.to_thread(remove_cgroup, name, proc_root=proc_root):
+            await asyncio.sleep(_RETRY_S)
+            await _end_processes(name, proc_root)
+
+
+async def end_processes(name: str, *, proc_root: Path, within_s: float) -> None:
+    """Kill what runs in the cgroup ``name`` and below it, and wait for its end.
+
+    Raises:
+        TimeoutError: something still runs after ``within_s`` seconds.
+    """
+    async with asyncio.timeout(within_s):
+        await _end_processes(name, proc_root)
+
+
+async def _end_processes(name: str, proc_root: Path) -> None:
+    for each in await asyncio.to_thread(kill_processes, name, proc_root=proc_root):
+        await wait_end(each, proc_root=proc_root)
+
+
+def kill_processes(path: str, *, proc_root: Path) -> frozenset[ProcessIdentity]:
     """Kill what runs in the cgroup ``path``, seen from the roots, and below it; nothing happens when there is none.
 
-    What those processes make meanwhile is killed too. They may still be ending on return.
+    What those processes make meanwhile is killed too. Processes outside of our PID namespace we cannot name.
+
+    Returns:
+        Who was killed; they may still be ending.
     """
     if not path.strip("/") or ".." in path.split("/"):
         raise ValueError(f"{path!r} is no path of a cgroup of somebody's own")
-    killed: set[int] = set()
+    killed: set[ProcessIdentity] = set()
     while found := set(_processes(path, proc_root)) - killed:
-        for pid in found:
+        for process in found:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(process.pid, signal.SIGKILL)
         killed |= found
+    return frozenset(killed)
 
 
-def _processes(path: str, proc_root: Path) -> Iterator[int]:
+def _processes(path: str, proc_root: Path) -> Iterator[ProcessIdentity]:
+    for pid in _pids(path, proc_root):
+        # Processes of other PID namespaces are listed as 0, which to kill(2) is our own group.
+        if pid > 0 and (stat := read_stat(pid, proc_root=proc_root)) is not None and not stat.has_ended:
+            yield stat.identity
+
+
+def _pids(path: str, proc_root: Path) -> Iterator[int]:
     for root in hierarchies(proc_root=proc_root):
         for directory, _, _ in os.walk(root / path.lstrip("/")):
             with contextlib.suppress(OSError):  # it has just gone

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from plugbay.kernel.capabilities import held_capabilities
-from plugbay.kernel.cgroups import hierarchies, kill_processes, oom_kills, remove_cgroup
+from plugbay.kernel.cgroups import clear_cgroup, end_processes, hierarchies, kill_processes, oom_kills, remove_cgroup
 
 
 @pytest.fixture
@@ -36,6 +40,10 @@ def test_cgroup_goes_with_what_is_below_it_wherever_it_is(proc: Path, tmp_path: 
     assert remove_cgroup("pod", proc_root=proc) == []
     assert [each.name for each in (tmp_path / "devices").iterdir()] == ["other"]
     assert remove_cgroup("pod", proc_root=proc) == [], "it is gone already"
+    for each in ("one", "other"):
+        (tmp_path / "devices" / "pod" / each / "deep").mkdir(parents=True)
+    assert remove_cgroup("pod/one", proc_root=proc) == []
+    assert [each.name for each in (tmp_path / "devices" / "pod").iterdir()] == ["other"]
 
 
 def test_what_cannot_go_is_told(proc: Path, tmp_path: Path) -> None:
@@ -68,21 +76,66 @@ def test_processes_killed_for_want_of_memory_are_counted(
 def test_processes_of_a_cgroup_are_killed_and_no_others(proc: Path, tmp_path: Path) -> None:
     kill_processes("/pod/c", proc_root=proc)
     (tmp_path / "devices" / "pod" / "c" / "deeper").mkdir(parents=True)
-    victims = [subprocess.Popen(["sleep", "600"]) for _ in range(3)]
-    try:
+    with running(proc, 3) as victims:
         for place, victim in zip(("c", "c/deeper", "."), victims, strict=True):
             (tmp_path / "devices" / "pod" / place / "cgroup.procs").write_text(f"{victim.pid}\n")
-        kill_processes("/pod/c", proc_root=proc)
+        killed = kill_processes("/pod/c", proc_root=proc)
+        assert {each.pid for each in killed} == {each.pid for each in victims[:2]}
         assert [each.wait(timeout=30) for each in victims[:2]] == [-signal.SIGKILL] * 2
         assert victims[2].poll() is None
+
+
+KILLS = """
+import sys
+from pathlib import Path
+from plugbay.kernel.cgroups import kill_processes
+
+print(kill_processes("/pod", proc_root=Path(sys.argv[1])))
+"""
+
+
+def test_processes_of_other_pid_namespaces_do_not_make_us_kill_ourselves(proc: Path, tmp_path: Path) -> None:
+    (tmp_path / "devices" / "pod").mkdir()
+    (tmp_path / "devices" / "pod" / "cgroup.procs").write_text("0\n")
+    killer = subprocess.run(
+        [sys.executable, "-c", KILLS, str(proc)], capture_output=True, text=True, start_new_session=True, check=False
+    )
+    assert (killer.returncode, killer.stdout) == (0, "frozenset()\n"), killer.stderr
+
+
+async def test_cgroup_goes_when_its_processes_have_left_it(proc: Path, tmp_path: Path) -> None:
+    """Which may be later than they end: here the directory is not empty until somebody has tried."""
+    cgroup = tmp_path / "devices" / "pod"
+    cgroup.mkdir()
+    held = cgroup / "cgroup.procs"
+    with running(proc, 1) as (victim,):
+        held.write_text(f"{victim.pid}\n")
+        await end_processes("pod", proc_root=proc, within_s=30)
+        assert victim.wait(timeout=30) == -signal.SIGKILL
+        held.write_text("")
+        with pytest.raises(TimeoutError):
+            await clear_cgroup("pod", proc_root=proc, within_s=0.1)
+        asyncio.get_running_loop().call_later(0.1, held.unlink)
+        await clear_cgroup("pod", proc_root=proc, within_s=30)
+    assert not cgroup.exists()
+
+
+@contextmanager
+def running(proc: Path, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes that ``proc`` shows."""
+    started = [subprocess.Popen(["sleep", "600"]) for _ in range(count)]
+    try:
+        for each in started:
+            (proc / str(each.pid)).symlink_to(f"/proc/{each.pid}")
+        yield started
     finally:
-        for victim in victims:
-            victim.kill()
-            victim.wait()
+        for each in started:
+            each.kill()
+            each.wait()
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a"])
-def test_only_a_name_below_the_root_is_removed(proc: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["", ".", "..", "a/", "/a", "a/../b"])
+def test_only_what_is_below_the_root_is_removed(proc: Path, name: str) -> None:
     with pytest.raises(ValueError, match="no name of a cgroup"):
         remove_cgroup(name, proc_root=proc)
 

@@ -6,14 +6,13 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import InvalidBandwidth, RpcFailed, SandboxFailed
-from plugbay.kernel.cgroups import kill_processes, remove_cgroup
-from plugbay.kernel.processes import read_stat, wait_end
+from plugbay.kernel.cgroups import clear_cgroup, remove_cgroup
 from plugbay.model.bandwidth import bandwidth_of
 from plugbay.model.cri import CgroupDriver, NamespaceMode, Sandbox, SandboxConfig, SandboxState
 from plugbay.model.ids import PodUid
@@ -24,7 +23,7 @@ from plugbay.wire.cri import CriClient
 logger = logging.getLogger(__name__)
 
 _PROC: Final = Path("/proc")
-_ENDING_S: Final = 5.0
+_ENDING_S: Final = 10.0
 _RESERVED: Final = "is reserved for"
 
 
@@ -139,25 +138,9 @@ class CriSandboxes:
         if self._conventions.cgroup_driver is CgroupDriver.SYSTEMD:
             return  # systemd removes slices in which nothing is
         name = cgroup_name(self._conventions, pod)
-        if not (busy := await asyncio.to_thread(remove_cgroup, name, proc_root=_PROC)):
-            return
-        logger.warning("pod %s left processes that its container engine has forgotten; they are killed", pod)
-        pids = await asyncio.to_thread(_processes, busy)
-        await asyncio.to_thread(kill_processes, name, proc_root=_PROC)
-        async with asyncio.timeout(_ENDING_S):
-            for pid in pids:
-                if (stat := await asyncio.to_thread(read_stat, pid, proc_root=_PROC)) is not None:
-                    await wait_end(stat.identity, proc_root=_PROC)
-        for still in await asyncio.to_thread(remove_cgroup, name, proc_root=_PROC):
-            raise SandboxFailed(f"processes are left in {still}")
-
-
-def _processes(cgroups: Sequence[Path]) -> set[int]:
-    found: set[int] = set()
-    for each in cgroups:
-        with suppress(OSError):  # it has just gone
-            found.update(map(int, (each / "cgroup.procs").read_text().split()))
-    return found
+        if await asyncio.to_thread(remove_cgroup, name, proc_root=_PROC):
+            logger.warning("pod %s left processes that its container engine has forgotten; they are killed", pod)
+            await clear_cgroup(name, proc_root=_PROC, within_s=_ENDING_S)
 
 
 @contextmanager
