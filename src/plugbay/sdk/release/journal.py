@@ -80,13 +80,15 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for descriptor in (self._descriptor, self._gate):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._descriptor = self._gate = -1
-        if self.is_ours:
-            self._lock.__exit__(None, None, None)
-            self.is_ours = False
+        held, self._descriptor, self._gate = (self._descriptor, self._gate), -1, -1
+        try:
+            for descriptor in held:
+                if descriptor >= 0:
+                    os.close(descriptor)
+        finally:
+            if self.is_ours:
+                self.is_ours = False
+                self._lock.__exit__(None, None, None)
 
     @property
     def is_open(self) -> bool:
@@ -197,16 +199,18 @@ class Journal:
         self._is_torn = False
 
     def _open(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+        before, self._descriptor = self._descriptor, -1
+        self._file = (0, 0)  # this and the number may be another file's as soon as it is closed
+        if before >= 0:
+            os.close(before)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self.path, flags, 0o600)
         opened = os.fstat(self._descriptor)
-        self._file, self._size = (opened.st_dev, opened.st_ino), opened.st_size
-        self._is_current = True
+        self._size = opened.st_size
         self._is_torn = bool(self._size) and os.pread(self._descriptor, 1, self._size - 1) != b"\n"
         if not self._size:
             self._write(records.encode(self._header))
+        self._file, self._is_current = (opened.st_dev, opened.st_ino), True  # last: without a header it is none
 
 
 def _stem(resource: ResourceName) -> str:

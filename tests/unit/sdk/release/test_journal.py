@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -24,14 +25,23 @@ def book(directory: Path, trouble: Trouble = Trouble.RAISED) -> Book:
 
 
 @contextmanager
-def full_after(size: int) -> Iterator[None]:
-    """No file of this process can grow beyond ``size`` bytes, as if the disk were full."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+def limited(kind: int, soft: int) -> Iterator[None]:
+    before, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (soft, hard))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        resource.setrlimit(kind, (before, hard))
+
+
+def full_after(size: int) -> AbstractContextManager[None]:
+    """No file of this process can grow beyond ``size`` bytes, as if the disk were full."""
+    return limited(resource.RLIMIT_FSIZE, size)
+
+
+def no_new_files() -> AbstractContextManager[None]:
+    """This process can open no file, as if it had too many."""
+    return limited(resource.RLIMIT_NOFILE, 0)
 
 
 def units(*names: str) -> dict[DeviceId, DeviceId]:
@@ -121,3 +131,50 @@ def test_longest_resource_name_has_a_journal_of_its_own(tmp_path: Path) -> None:
     ours.open()
     assert ours.path.exists()
     ours.close()
+
+
+async def test_journal_that_cannot_be_opened_again_closes_no_file_of_others(tmp_path: Path) -> None:
+    """Numbers of closed files are given anew: a connection to a kubelet may get the one of the journal."""
+    ours = book(tmp_path)
+    ours.open()
+    ours.begin(units("a"), "life")
+    ours.path.unlink()
+    with no_new_files(), pytest.raises(PathUnusable):
+        ours.begin(units("b"), "life")
+    others = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(64)]
+    try:
+        ours.begin(units("c"), "life")
+        assert all(os.path.samestat(os.fstat(other), os.stat(os.devnull)) for other in others)
+        ours.close()
+        assert all(os.path.samestat(os.fstat(other), os.stat(os.devnull)) for other in others)
+    finally:
+        for other in others:
+            with suppress(OSError):  # closed already, which is what is looked for
+                os.close(other)
+
+
+async def test_journal_that_cannot_be_opened_again_is_given_up_whole(tmp_path: Path) -> None:
+    ours = book(tmp_path)
+    ours.open()
+    ours.begin(units("a"), "life")
+    ours.path.unlink()
+    with no_new_files(), pytest.raises(PathUnusable):
+        ours.begin(units("b"), "life")
+    ours.close()
+    after = book(tmp_path)
+    after.open()
+    assert after.is_ours
+    after.close()
+
+
+async def test_journal_made_on_a_full_disk_says_of_which_boot_it_is_once_there_is_room(tmp_path: Path) -> None:
+    ours = book(tmp_path)
+    ours.open()
+    ours.path.unlink()
+    with full_after(0), pytest.raises(PathUnusable):
+        ours.begin(units("a"), "life")
+    ours.begin(units("b"), "life")
+    header = Journal(tmp_path, GOPHER, "boot").read().header
+    ours.close()
+    assert header is not None
+    assert header.boot == "boot"
