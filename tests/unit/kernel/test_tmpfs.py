@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,3 +45,26 @@ def test_files_of_the_disk_stay(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/")
     with pytest.raises(OSError, match="Not a directory"):
         unmount_all(tmp_path / "link")
+
+
+UNMOUNTS = """
+import sys
+from pathlib import Path
+from plugbay.kernel.tmpfs import unmount_all
+
+unmount_all(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
+@pytest.mark.parametrize("is_there", [True, False])
+def test_nothing_is_mounted_takes_no_rights(tmp_path: Path, *, is_there: bool) -> None:
+    directory = tmp_path / "shm"
+    if is_there:
+        directory.mkdir()
+    without = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
+    if subprocess.run([*without, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        pytest.skip("no rights can be given up here")
+    said = subprocess.run([*without, sys.executable, "-c", UNMOUNTS, directory], stderr=subprocess.PIPE, check=False)
+    assert (said.returncode, said.stderr) == (0, b"")
+    assert not directory.exists()
