@@ -544,6 +544,18 @@ async def test_a_closed_socket_is_named(path: Path) -> None:
             await ask(path, "GET", "/")
 
 
+def test_a_server_that_has_come_meanwhile_answers(path: Path) -> None:
+    """Just after nobody did, and without being seen to come."""
+    with socket.socket(socket.AF_UNIX) as server:
+
+        def come() -> None:
+            server.bind(str(path))
+            server.listen()
+
+        with pytest.raises(NodeUnreachable, match=r"no answer within 0\.05 s"):
+            UnixHttpClient(path, timeout_s=0.05, wait_for_server=come).request("GET", "/")
+
+
 def test_a_path_too_long_to_connect_is_an_answer_too(path: Path) -> None:
     with pytest.raises(NodeUnreachable, match="path too long"):
         UnixHttpClient(path.with_name("x" * 108)).request("GET", "/")

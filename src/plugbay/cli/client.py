@@ -45,7 +45,7 @@ class NodeClient:
     def __init__(self, root: Path) -> None:
         self.socket = root / SOCKET_NAME
         self._root = root
-        self._http = UnixHttpClient(self.socket, is_coming=self._is_coming)
+        self._http = UnixHttpClient(self.socket, wait_for_server=self._wait_for_start)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> v1.Json:
         return self._ask("GET", path, query)
@@ -118,9 +118,9 @@ class NodeClient:
         except UpgradeRefused as error:
             raise _refusal(error.response.status, error.response.body) from None
 
-    def _is_coming(self) -> bool:
+    def _wait_for_start(self) -> None:
         try:
-            return wait_for_start(self._root, for_s=START_S)
+            wait_for_start(self._root, for_s=START_S)
         except TimeoutError:
             raise NodeUnreachable(str(self.socket), f"it is still starting after {START_S:g} s") from None
 

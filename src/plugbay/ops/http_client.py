@@ -80,15 +80,15 @@ class UnixHttpClient:
 
     Args:
         timeout_s: longest silence of the server, except between the chunks of a stream.
-        is_coming: asked when nobody serves, and may take its time: whether to try once more.
+        wait_for_server: called when nobody serves, before it is tried once more; may take its time.
     """
 
     def __init__(
-        self, socket_path: Path, *, timeout_s: float = 30, is_coming: Callable[[], bool] = lambda: False
+        self, socket_path: Path, *, timeout_s: float = 30, wait_for_server: Callable[[], object] = lambda: None
     ) -> None:
         self._socket_path = socket_path
         self._timeout_s = timeout_s
-        self._is_coming = is_coming
+        self._wait_for_server = wait_for_server
 
     def request(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes = b""
@@ -168,8 +168,8 @@ class UnixHttpClient:
         try:
             connection.connect(str(self._socket_path))
         except (FileNotFoundError, ConnectionRefusedError):
-            if not self._is_coming():
-                raise
+            # Whatever is found out there: it may have come between the two looks.
+            self._wait_for_server()
             connection.connect(str(self._socket_path))
 
     @contextmanager
