@@ -80,15 +80,16 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        held, self._descriptor, self._gate = (self._descriptor, self._gate), -1, -1
-        try:
-            for descriptor in held:
-                if descriptor >= 0:
-                    os.close(descriptor)
-        finally:
-            if self.is_ours:
-                self.is_ours = False
-                self._lock.__exit__(None, None, None)
+        with self._thread:  # a `rewrite` that nobody waits for any more would undo what the next keeper writes
+            held, self._descriptor, self._gate = (self._descriptor, self._gate), -1, -1
+            try:
+                for descriptor in held:
+                    if descriptor >= 0:
+                        os.close(descriptor)
+            finally:
+                if self.is_ours:
+                    self.is_ours = False
+                    self._lock.__exit__(None, None, None)
 
     @property
     def is_open(self) -> bool:
@@ -101,10 +102,10 @@ class Journal:
         Raises:
             PathUnusable: for every OSError of the block.
         """
-        if self._gate < 0:
-            raise PathUnusable(str(self.path), "which devices are in use is not kept")
         try:
             with self._thread:
+                if self._gate < 0:
+                    raise PathUnusable(str(self.path), "which devices are in use is not kept")
                 fcntl.flock(self._gate, fcntl.LOCK_EX)
                 try:
                     yield

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
@@ -15,9 +17,11 @@ from plugbay.model.assignments import Origin
 from plugbay.model.ids import DeviceId, ResourceName, parse_resource_name
 from plugbay.sdk.release.book import Book, Trouble
 from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.records import Content, Record
 from plugbay.sdk.release.uses import Phase
 
 GOPHER = ResourceName("example.com/gopher")
+DEADLINE_S = 20.0
 
 
 def book(directory: Path, trouble: Trouble = Trouble.RAISED) -> Book:
@@ -116,6 +120,34 @@ async def test_who_is_lazy_goes_on_beside_a_journal_that_cannot_be_opened(tmp_pa
     with pytest.raises(PathUnusable):
         lazy.open()
     assert lazy.of_units(units("a")) == []
+
+
+async def test_rewrite_that_outlives_its_task_ends_before_the_next_keeper_begins(tmp_path: Path) -> None:
+    """The sweep is cancelled in the middle of one; the thread goes on."""
+    journal = Journal(tmp_path, GOPHER, "boot")
+    ours, after = Book(journal, GOPHER, Trouble.RAISED), book(tmp_path)
+    ours.open()
+    has_begun, is_given = threading.Event(), threading.Event()
+
+    def nothing(content: Content) -> Iterable[Record]:
+        has_begun.set()
+        is_given.wait(0.3)  # in vain, as the next keeper waits for us
+        return []
+
+    def rewrite() -> None:
+        with journal.alone():
+            journal.rewrite(nothing)
+
+    rewriting = threading.Thread(target=rewrite)
+    rewriting.start()
+    assert await asyncio.to_thread(has_begun.wait, DEADLINE_S)
+    await asyncio.to_thread(ours.close)
+    after.open()
+    after.begin(units("a"), "life")
+    is_given.set()
+    await asyncio.to_thread(rewriting.join, DEADLINE_S)
+    assert after.of_units(units("a"))
+    after.close()
 
 
 LONGEST = ResourceName(f"{('d' * 60 + '.') * 4}/{'t' * 63}".replace("./", "/"))
