@@ -272,7 +272,8 @@ class Book:
 
     def _rewrite(self) -> None:
         with self._journal.alone():
-            self._journal.rewrite(_records)
+            if not self._journal.has_news:  # which the event loop's thread has to learn first
+                self._journal.rewrite(_records)
 
     def _learn(self, content: Content) -> None:
         before = {unit for use in self._ledger for unit in use.units}

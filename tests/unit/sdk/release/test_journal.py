@@ -150,6 +150,20 @@ async def test_rewrite_that_outlives_its_task_ends_before_the_next_keeper_begins
     after.close()
 
 
+async def test_compacting_hides_no_record_of_another_process(tmp_path: Path) -> None:
+    ours, others = book(tmp_path), book(tmp_path)
+    ours.open()
+    others.open()
+    ours.close_use(ours.begin(units(*(f"much-{number}" for number in range(5000))), "life").key)
+    others.begin(units("a"), "life")
+    await ours.compact()
+    assert ours.of_units(units("a"))
+    await ours.compact()
+    assert ours.path.stat().st_size < 10_000
+    ours.close()
+    others.close()
+
+
 LONGEST = ResourceName(f"{('d' * 60 + '.') * 4}/{'t' * 63}".replace("./", "/"))
 
 
