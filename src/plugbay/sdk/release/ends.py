@@ -79,9 +79,9 @@ class Ends:
         use = self._book.get(assignment.key)
         if use is None:
             return
-        if use.started and offers(self._plugin, "post_stop"):
-            await self.stop(use, use.started)
         try:
+            if use.started and offers(self._plugin, "post_stop"):
+                await self.stop(use, use.started)
             devices = self._cleaning[use.key]
             if offers(self._plugin, "release") and (mine := _part_of(assignment, use, devices)):
                 await call(self._plugin.release, mine)

@@ -1,0 +1,92 @@
+"""What is released of a use that is over, when a hook or the disk fails in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plugbay import Assignment, Device, DevicePlugin, Origin, ReleasePolicy
+from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.sdk.release.book import Book, Trouble
+from plugbay.sdk.release.ends import Ends
+from plugbay.sdk.release.hooks import ReleaseHooks
+from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.uses import Use
+
+GOPHER = ResourceName("example.com/gopher")
+DEVICE, FIRST, SECOND = DeviceId("a"), DeviceId("a::0"), DeviceId("a::1")
+
+
+class Cleaner(DevicePlugin):
+    """Its hooks fail as often as told."""
+
+    resource_name = GOPHER
+    release_policy = ReleasePolicy.LAZY
+
+    def __init__(self) -> None:
+        self.fails = {"post_stop": 0, "release": 0}
+        self.released: list[tuple[DeviceId, ...]] = []
+
+    def discover(self) -> Sequence[Device]:
+        return []
+
+    async def post_stop(self, assignment: Assignment) -> None:
+        self._fail("post_stop")
+
+    async def release(self, assignment: Assignment) -> None:
+        self._fail("release")
+        self.released.append(assignment.devices)
+
+    def _fail(self, hook: str) -> None:
+        if self.fails[hook]:
+            self.fails[hook] -= 1
+            raise RuntimeError("busy")
+
+
+class Bench:
+    def __init__(self, directory: Path) -> None:
+        self.plugin = Cleaner()
+        self.book = Book(Journal(directory, GOPHER, "boot"), GOPHER, Trouble.LOGGED)
+        self.hooks = ReleaseHooks()
+        self.ends = Ends(self.plugin, self.book, self.hooks)
+
+    def give(self, unit: DeviceId) -> Use:
+        """A use of a share, whose container has started."""
+        use = self.book.begin({unit: DEVICE}, "life")
+        self.book.answered(use.key)
+        self.book.change(replace(use, started=frozenset([unit])))
+        return use
+
+
+@asynccontextmanager
+async def bench(directory: Path) -> AsyncIterator[Bench]:
+    made = Bench(directory)
+    made.book.open()
+    running = asyncio.create_task(made.hooks.run())
+    await asyncio.sleep(0)
+    try:
+        yield made
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        made.book.close()
+
+
+@pytest.mark.parametrize("hook", ["post_stop", "release"])
+async def test_device_given_again_between_a_failure_and_its_repeat_is_not_released(tmp_path: Path, hook: str) -> None:
+    async with bench(tmp_path) as made:
+        over = made.give(FIRST)
+        made.plugin.fails[hook] = 1
+        with pytest.raises(RuntimeError):
+            await made.ends.end(over.key, Origin.SYNTHESISED)
+        assert made.ends.counts["failed"] == 1
+        going_on = made.give(SECOND)
+        await made.ends.end(over.key, Origin.SYNTHESISED)
+        assert made.plugin.released == []
+        await made.ends.end(going_on.key, Origin.SYNTHESISED)
+        assert made.plugin.released == [(DEVICE,)]
