@@ -29,7 +29,7 @@ from plugbay.sdk.release.readings import Readings
 from plugbay.sdk.release.settings import DIRECTORY_NAME, ReleasePolicy
 from plugbay.sdk.release.starts import Starts
 from plugbay.sdk.release.sweep import Sweep
-from plugbay.sdk.release.uses import Reading, Use
+from plugbay.sdk.release.uses import Reading, Use, lives_of
 from plugbay.sdk.waiting import wait_first
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Custody:
             return
         before = self.book.life
         try:
-            life = await self._readings.meet(was_something_in_use=bool(self.book.uses()))
+            life = await self._readings.meet(known_to={each for use in self.book.uses() for each in lives_of(use)})
         except CheckpointUnread:
             return
         if before is None or life.id != before.id:

@@ -49,11 +49,15 @@ class Readings:
         self._resend = resend
         self.life: Life | None = None
 
-    async def meet(self, *, was_something_in_use: bool) -> Life:
+    async def meet(self, *, known_to: Collection[str]) -> Life:
         """Which life of the kubelet this is, when it asks for our list and has not got it yet.
 
-        A new life counts from here on. If ``was_something_in_use`` as it began, it is also seen whether it has begun
-        with the checkpoint of the one before: a file older than its socket has not been written by it.
+        A new life counts from here on. If something was in use as it began, it is also seen whether it has begun with
+        the checkpoint of the one before: a file older than its socket has not been written by it. What that one had
+        not got from an earlier one is lost for good, so only an unbroken line of heirs counts.
+
+        Args:
+            known_to: the lives that have known of what is in use; one that nobody has met is empty.
 
         Raises:
             CheckpointUnread: there is no kubelet.
@@ -62,8 +66,11 @@ class Readings:
         if self.life is None or self.life.id != life_id:
             since = asyncio.get_running_loop().time()
             started_ns = int(life_id.partition("-")[2])
-            has_continued = was_something_in_use and await asyncio.to_thread(self._is_from_before, started_ns)
-            self.life = Life(life_id, since, has_continued)
+            before = {""} if self.life is None else {self.life.id, *self.life.heir_of}
+            heir_of = before.intersection(known_to)
+            if heir_of and not await asyncio.to_thread(self._is_from_before, started_ns):
+                heir_of = set()
+            self.life = Life(life_id, since, frozenset(heir_of))
         return self.life
 
     def on_disk(self, at: float) -> Reading:

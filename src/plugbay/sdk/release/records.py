@@ -128,7 +128,7 @@ def _as_json(record: Header | Life | Use | Closed) -> dict[str, object]:
         case Header():
             return {"format": FORMAT, "boot": record.boot, "resource": record.resource}
         case Life():
-            return {"life": record.id, "since": record.since, "continued": record.has_continued}
+            return {"life": record.id, "since": record.since, "heirOf": sorted(record.heir_of)}
         case Closed():
             return {"closed": record.key}
         case Use():
@@ -162,10 +162,8 @@ def _from_json(value: dict[str, object]) -> Record:
     match value:
         case {"format": 1, "boot": str(boot), "resource": str(resource)}:
             return Header(boot, ResourceName(resource))
-        case {"life": str(life), "since": float() | int() as since, "continued": bool(has_continued)} if "use" not in (
-            value
-        ):
-            return Life(life, float(since), has_continued)
+        case {"life": str(life), "since": float() | int() as since, "heirOf": list(heir_of)} if "use" not in value:
+            return Life(life, float(since), frozenset(map(str, heir_of)))
         case {"answered": str(key)}:
             return Answered(AssignmentKey(key))
         case {"closed": str(key)}:

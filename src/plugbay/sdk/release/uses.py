@@ -5,7 +5,8 @@ have stopped. Two things break that rule, and both come with a restart of the ku
 
 * Its checkpoint may be lost or removed. Then containers run on with devices that the kubelet knows nothing of. So what
   began in an earlier life of the kubelet counts as absent only if it was listed in this life too, or if this kubelet
-  is known to have read the file of the one before, or if the kubelet's directory of the pod is gone.
+  is known to have what that life has written, handed on from each life to the next, or if the kubelet's directory of
+  the pod is gone.
 * It may refuse a pod that ran (spec 4.7), and drops its assignments seconds before it stops the containers.
   So for `SETTLE_S` after its start nothing from an earlier life counts as absent.
 
@@ -39,12 +40,12 @@ class Life:
     Attributes:
         id: changes with every start.
         since: when it was first seen, in seconds since the machine started.
-        has_continued: whether it is known to have read the checkpoint of the life before.
+        heir_of: earlier lives whose checkpoint it is known to have begun with; only those that some use knows of.
     """
 
     id: str
     since: float
-    has_continued: bool = False
+    heir_of: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,14 @@ def doubt(use: Use, reading: Reading) -> str:
             f"the kubelet started {age_s:.0f} s ago, and containers of pods that it refused may still be stopping; "
             f"that is over after {SETTLE_S:.0f} s"
         )
-    if use.seen_in == life.id or life.has_continued:
+    if use.seen_in == life.id or not life.heir_of.isdisjoint(lives_of(use)):
         return ""
     return "the kubelet has restarted since the devices were given, and nothing shows that its checkpoint survived"
+
+
+def lives_of(use: Use) -> frozenset[str]:
+    """The lives of kubelets that are known to have known it."""
+    return frozenset({use.life, use.seen_in or use.life})
 
 
 def after(use: Use, reading: Reading) -> Use:

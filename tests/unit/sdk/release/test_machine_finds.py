@@ -36,6 +36,19 @@ def test_user_that_ended_before_the_first_look_after_a_lost_journal(node: Node) 
     assert not node.truth.dirty
 
 
+def test_checkpoint_that_survives_a_restart_tells_nothing_of_those_lost_before(node: Node) -> None:
+    """The kubelet without one has written a file that lacks them, and the next begins with that."""
+    pod = node.admit(Container("x", Kind.APP, 1))
+    node.loop.run_for(40)
+    for is_lost in (True, False):
+        node.restart_kubelet(is_lost=is_lost)
+        node.kubelet.is_ready = True
+        node.loop.run_for(100)
+    assert pod.runs
+    assert node.process.custody.book.uses()
+    node.finish()
+
+
 def test_look_that_waited_for_an_allocate_waits_until_the_kubelet_has_stored_it(node: Node) -> None:
     """A kubelet that cleans up before forgets what it has asked for, and gives it to the next pod too (spec 4.9.2)."""
     _, ending = node.admit(Container("x", Kind.APP, 2)), node.admit(Container("x", Kind.APP, 1))

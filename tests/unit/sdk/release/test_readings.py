@@ -16,6 +16,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.sdk.release import readings
 from plugbay.sdk.release.readings import Readings
+from plugbay.sdk.release.uses import Life
 from plugbay.sdk.watching import watching
 
 GOPHER = ResourceName("example.com/gopher")
@@ -62,7 +63,7 @@ async def reader(paths: KubeletPaths, answer: Callable[[], object]) -> AsyncIter
 
     async with watching() as watches:
         made = Readings(paths, GOPHER, watches, resend=resend)
-        await made.meet(was_something_in_use=False)
+        await made.meet(known_to=())
         yield made
 
 
@@ -133,12 +134,12 @@ async def test_nobody_to_ask(paths: KubeletPaths) -> None:
         reads = Readings(paths, GOPHER, watches, resend=lambda: 0)
         with pytest.raises(CheckpointUnread, match="has just restarted"):  # not met yet
             await reads.read()
-        await reads.meet(was_something_in_use=False)
+        await reads.meet(known_to=())
         with pytest.raises(CheckpointUnread, match="no kubelet reads our list"):
             await reads.read()
         paths.registration_socket.unlink()
         with pytest.raises(CheckpointUnread, match=r"there is no .*kubelet\.sock"):
-            await reads.meet(was_something_in_use=False)
+            await reads.meet(known_to=())
         with pytest.raises(CheckpointUnread, match=r"there is no .*kubelet\.sock"):
             await reads.read()
 
@@ -152,11 +153,11 @@ async def test_kubelet_that_restarts_during_a_reading(paths: KubeletPaths) -> No
         before = reads.life
         with pytest.raises(CheckpointUnread, match="the kubelet has just restarted"):
             await reads.read()
-        life = await reads.meet(was_something_in_use=False)
+        life = await reads.meet(known_to=())
         assert before is not None
         assert life.id != before.id
         assert life.since >= before.since
-        assert await reads.meet(was_something_in_use=True) is life
+        assert await reads.meet(known_to=[before.id]) is life
 
 
 def restarted(paths: KubeletPaths) -> None:
@@ -167,17 +168,19 @@ def restarted(paths: KubeletPaths) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "age_s", "was_something_in_use", "has_continued"),
+    ("content", "age_s", "known_to", "heir_of"),
     [
-        pytest.param(encode(HELD), 60, True, True, id="from-before"),
-        pytest.param(encode(HELD), 60, False, False, id="nobody-to-be-sure-about"),
-        pytest.param(encode(HELD), -60, True, False, id="its-own"),
-        pytest.param(encode(HELD)[:-9], 60, True, False, id="corrupt"),
-        pytest.param(None, 60, True, False, id="lost"),
+        pytest.param(encode(HELD), 60, {"2"}, {"2"}, id="from-before"),
+        pytest.param(encode(HELD), 60, {"1", "2"}, {"1", "2"}, id="and-that-one-was-an-heir-too"),
+        pytest.param(encode(HELD), 60, {"0"}, set(), id="nothing-known-to-these-lives"),
+        pytest.param(encode(HELD), 60, set(), set(), id="nobody-to-be-sure-about"),
+        pytest.param(encode(HELD), -60, {"2"}, set(), id="its-own"),
+        pytest.param(encode(HELD)[:-9], 60, {"2"}, set(), id="corrupt"),
+        pytest.param(None, 60, {"2"}, set(), id="lost"),
     ],
 )
 async def test_new_kubelet_has_read_the_file_of_the_one_before(
-    paths: KubeletPaths, content: bytes | None, age_s: int, was_something_in_use: bool, has_continued: bool
+    paths: KubeletPaths, content: bytes | None, age_s: int, known_to: set[str], heir_of: set[str]
 ) -> None:
     """A file older than its socket: whatever this kubelet writes is newer."""
     if content is not None:
@@ -186,8 +189,9 @@ async def test_new_kubelet_has_read_the_file_of_the_one_before(
         os.utime(paths.checkpoint, ns=(written_ns, written_ns))
     async with watching() as watches:
         reads = Readings(paths, GOPHER, watches, resend=lambda: 0)
-        life = await reads.meet(was_something_in_use=was_something_in_use)
-        assert life.has_continued is has_continued
+        reads.life = Life("2", 0.0, frozenset({"1"}))
+        life = await reads.meet(known_to=known_to)
+        assert life.heir_of == heir_of
 
 
 @pytest.mark.parametrize(

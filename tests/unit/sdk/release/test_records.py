@@ -39,9 +39,9 @@ def lines(*written: Record) -> bytes:
 
 
 def test_everything_comes_back() -> None:
-    content = records.read(lines(HEADER, Life("7-8", 2.0, True), USE, FULL))
+    content = records.read(lines(HEADER, Life("7-8", 2.0, frozenset({"5-6"})), USE, FULL))
     assert content.header == HEADER
-    assert content.life == Life("7-8", 2.0, True)
+    assert content.life == Life("7-8", 2.0, frozenset({"5-6"}))
     assert content.uses == (USE, FULL)
     assert content.bad_lines == ()
 

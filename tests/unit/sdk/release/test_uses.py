@@ -48,10 +48,24 @@ def reading(*listed: DeviceId, life: Life = LIFE, gone: str = "", at: float = NO
         ),
         pytest.param(
             SEEN,
-            reading(life=replace(NEXT, has_continued=True)),
+            reading(life=replace(NEXT, heir_of=frozenset({"1"}))),
             None,
             Finding.ABSENT,
             id="none, and the file survived",
+        ),
+        pytest.param(
+            SEEN,
+            reading(life=replace(NEXT, heir_of=frozenset({"1b"}))),
+            None,
+            Finding.UNPROVEN,
+            id="none, and the file survived only a later restart",
+        ),
+        pytest.param(
+            replace(SEEN, seen_in="1b"),
+            reading(life=replace(NEXT, heir_of=frozenset({"1b"}))),
+            None,
+            Finding.ABSENT,
+            id="none, and listed since the file survives",
         ),
         pytest.param(
             replace(SEEN, seen_in="2"),
