@@ -7,16 +7,18 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from plugbay.errors import NamespaceUnusable, SandboxFailed
-from plugbay.kernel.cgroups import hierarchies
+from plugbay.kernel.cgroups import clear_cgroup, hierarchies
 from plugbay.kernel.namespaces import NamespaceKind, in_namespace
 from plugbay.kernel.netns import is_netns, make_netns, remove_netns
+from plugbay.kernel.syscalls import system_call
 from plugbay.kernel.tmpfs import unmount_all
 from plugbay.model.ids import PodUid
 from plugbay.model.ports import ContainerPort
@@ -168,8 +170,10 @@ async def test_without_root_rights_nothing_is_shared_and_the_hosts_processes_are
     assert replace(shares, files=()) == PodShares(hostname="gopher-host")
     assert [each.mount.container_path for each in shares.files] == ["/etc/hostname"]
     await node.remove(POD)
-    with pytest.raises(SandboxFailed, match=r"spec\.hostPID: a node without root rights"):
-        await node.run(replace(SPEC, shared=("hostPID",)))
+    for field, kind in (("hostPID", "a PID"), ("hostIPC", "an IPC")):
+        problem = rf"spec\.{field}: a node without root rights gives each container {kind} namespace"
+        with pytest.raises(SandboxFailed, match=problem):
+            await node.run(replace(SPEC, shared=(field,)))
     assert place.left() == []
 
 
@@ -183,23 +187,75 @@ async def test_what_is_shared_and_gone_is_made_anew(place: Place) -> None:
     assert place.left() == []
 
 
-async def test_what_is_shared_and_gone_is_made_anew_beside_what_runs(place: Place) -> None:
-    node = place.node(Network.HOST)
-    await node.run(SPEC)
+@pytest.mark.parametrize("default", Network)
+async def test_what_is_shared_and_gone_is_made_anew_beside_what_runs(place: Place, default: Network) -> None:
+    node = place.node(default)
+    ips = await node.run(SPEC)
+    before = node.shares_of(POD).namespaces.get("network")
     unmount_all(Path(node.shares_of(POD).shm))
+    next((place.root / "shared").glob("*/hostname")).unlink()
+    place.machine.called()
+    async with running(place) as runs:
+        assert await place.node(default).run(SPEC) == ips
+        shares = node.shares_of(POD)
+        assert os.path.ismount(shares.shm)
+        assert {each.mount.container_path for each in shares.files} >= {"/etc/hostname"}
+        assert all(Path(each.mount.host_path).exists() for each in shares.files)
+        assert (shares.namespaces.get("network"), place.machine.calls) == (before, []), "nobody touches the network"
+        assert before is None or is_netns(Path(before))
+        assert runs.returncode is None
+    await node.remove(POD)
+    assert place.left() == []
+
+
+async def test_what_runs_without_its_network_ends_before_that_is_made_anew(place: Place) -> None:
+    """As after a restart of a node that had mounts of its own: an empty file is left of the namespace."""
+    await place.node().run(SPEC)
+    (netns,) = place.places.namespaces.iterdir()
+    system_call("umount2", os.fsencode(netns), 2)
+    place.machine.install(
+        "first", 'if command == "DEL" and os.environ.get("CNI_NETNS"): fail(5, "no namespace")\n' + MAKES
+    )
+    async with running(place) as runs:
+        assert await place.node().run(SPEC) == ("10.1.0.5", "fd00::5")
+        async with asyncio.timeout(DEADLINE_S):
+            assert await runs.wait() == -signal.SIGKILL
+    assert is_netns(netns)
+    place.machine.install("first", MAKES)
+    await place.node().remove(POD)
+    assert place.left() == []
+
+
+@pytest.mark.parametrize("default", Network)
+async def test_containers_that_want_it_at_once_get_the_same_one(place: Place, default: Network) -> None:
+    node = place.node(default)
+    for lost in ("all is still to be made", "hostname"):
+        for each in (place.root / "shared").glob(f"*/{lost}"):
+            each.unlink()
+        wanted = [node.run(SPEC) for _ in range(5)]
+        async with asyncio.timeout(DEADLINE_S):
+            (ips,) = set(await asyncio.gather(*wanted))
+        assert ips == (("10.1.0.5", "fd00::5") if default is Network.POD else ())
+        assert await node.pods() == {POD}
+    assert place.machine.called() == ([("first", "ADD"), ("second", "ADD")] if default is Network.POD else [])
+    await node.remove(POD)
+    assert place.left() == []
+
+
+@asynccontextmanager
+async def running(place: Place) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process as of one of the pod's containers."""
     cgroup = hierarchies(proc_root=PROC)[0] / f"{place.places.cgroup_parent}-{POD}"
     cgroup.mkdir()
-    runs = await asyncio.create_subprocess_exec("sleep", "600")
+    process = await asyncio.create_subprocess_exec("sleep", "600")
     try:
-        (cgroup / "cgroup.procs").write_text(str(runs.pid))
-        await place.node(Network.HOST).run(SPEC)
-        assert os.path.ismount(node.shares_of(POD).shm)
-        assert runs.returncode is None
+        (cgroup / "cgroup.procs").write_text(str(process.pid))
+        yield process
     finally:
-        runs.kill()
-        await runs.wait()
-    await node.remove(POD)
-    assert (place.left(), cgroup.exists()) == ([], False)
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await clear_cgroup(cgroup.name, proc_root=PROC, within_s=DEADLINE_S)
 
 
 async def test_files_and_kernel_parameters_are_the_pods(place: Place) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -27,7 +29,7 @@ from plugbay.errors import (
     SandboxFailed,
 )
 from plugbay.kernel.boot import read_boot_id
-from plugbay.kernel.cgroups import remove_cgroup
+from plugbay.kernel.cgroups import clear_cgroup, end_processes
 from plugbay.kernel.namespaces import NamespaceKind
 from plugbay.kernel.netns import is_netns, make_netns, remove_netns
 from plugbay.model.edits import Mount
@@ -53,7 +55,10 @@ from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodFile, PodShares
 from plugbay.node.runtimes.oci.sysctls import check_sysctls, set_sysctls
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec, no_handler
 
+logger = logging.getLogger(__name__)
+
 _PROC: Final = Path("/proc")
+_ENDING_S: Final = 10.0
 _HOST_SHM: Final = "/dev/shm"
 _HOST_KINDS: Final = {"hostPID": "pid", "hostIPC": IPC}
 """Namespaces by the fields of a pod that ask for the host's."""
@@ -111,6 +116,8 @@ class OciSandboxes:
         self._host = host
         self._rights = rights
         self._boot_id = read_boot_id(_PROC)
+        # As long as somebody holds or awaits it: each container of a pod may want the sandbox, at once.
+        self._in_work: WeakValueDictionary[PodUid, asyncio.Lock] = WeakValueDictionary()
 
     def shares_of(self, pod: PodUid) -> PodShares:
         """What a pod's containers share, nothing if it has no sandbox. Reads a file."""
@@ -121,49 +128,85 @@ class OciSandboxes:
         if not self._has_handler(spec.runtime_class):
             raise no_handler(spec.runtime_class)
         self._check(spec)
-        record = await asyncio.to_thread(self._records.read, spec.pod_uid)
-        if record is not None:
-            if await asyncio.to_thread(self._is_whole, record):
-                return record.ips
-            if record.boot_id != self._boot_id or record.netns:
-                await self.remove(spec.pod_uid)
-        if Network.HOST not in (spec.network, self._default):
-            return await self._run_on_network(spec)
-        record = self._new_record(spec)
-        try:
-            await asyncio.to_thread(self._make_on_host, spec, record)
-        except SandboxFailed as error:
-            raise await self._given_up(record, str(error)) from error
-        except (PlugbayError, OSError) as error:
-            raise await self._given_up(record, f"cannot make the sandbox: {error}") from error
-        return ()
+        async with self._lock(spec.pod_uid):
+            return await self._run(spec)
 
     async def stop(self, pod: PodUid) -> None:
         """All of it: what is left of containers is not in here."""
         await self.remove(pod)
 
     async def remove(self, pod: PodUid) -> None:
-        record = await asyncio.to_thread(self._records.read, pod)
-        if record is None:
-            return
-        try:
-            if record.netns:
-                await self._network.remove(_attachment(record))
-                await asyncio.to_thread(remove_netns, Path(record.netns))
-            if record.shared:
-                await asyncio.to_thread(remove_shared, Path(record.shared))
-            cgroup = pod_cgroup(self._places.cgroup_parent, pod)
-            if busy := await asyncio.to_thread(remove_cgroup, cgroup, proc_root=_PROC):
-                raise SandboxFailed(f"processes are left in {busy[0]}")
-            await asyncio.to_thread(self._records.remove, pod)
-        except (PlugbayError, OSError) as error:
-            if isinstance(error, SandboxFailed):
-                raise
-            raise SandboxFailed(f"cannot remove the sandbox of pod {pod}: {error}") from error
+        async with self._lock(pod):
+            await self._remove(pod)
 
     async def pods(self) -> frozenset[PodUid]:
         records = await asyncio.to_thread(self._records.read_all)
         return frozenset(each.pod_uid for each in records)
+
+    def _lock(self, pod: PodUid) -> asyncio.Lock:
+        return self._in_work.setdefault(pod, asyncio.Lock())
+
+    async def _run(self, spec: SandboxSpec) -> tuple[str, ...]:
+        record = await asyncio.to_thread(self._records.read, spec.pod_uid)
+        if record is not None and await asyncio.to_thread(self._is_on_its_network, record):
+            if not await asyncio.to_thread(_is_whole, record):
+                await self._mend(spec, record)
+            return record.ips
+        if record is not None:
+            await self._remove(spec.pod_uid)
+        if Network.HOST not in (spec.network, self._default):
+            return await self._run_on_network(spec)
+        record = self._new_record(spec)
+        try:
+            await asyncio.to_thread(self._make_beside, spec, record)
+        except SandboxFailed as error:
+            raise await self._given_up(record, str(error)) from error
+        except (PlugbayError, OSError) as error:
+            raise await self._given_up(record, f"cannot make the sandbox: {error}") from error
+        return ()
+
+    async def _mend(self, spec: SandboxSpec, record: SandboxRecord) -> None:
+        """Make anew what containers share besides the network. What runs keeps what it has, and its network."""
+        logger.warning("pod %s has lost something that its containers share; it is made anew", spec.pod_uid)
+        anew = msgspec.structs.replace(
+            self._new_record(spec),
+            netns=record.netns,
+            args=record.args,
+            capabilities=record.capabilities,
+            ips=record.ips,
+        )
+        try:
+            await asyncio.to_thread(self._make_beside, spec, anew)
+        except SandboxFailed:
+            raise
+        except (PlugbayError, OSError) as error:
+            raise SandboxFailed(f"cannot mend the sandbox: {error}") from error
+
+    async def _remove(self, pod: PodUid) -> None:
+        """What still runs ends first: a network is not taken away from under a process."""
+        record = await asyncio.to_thread(self._records.read, pod)
+        if record is None:
+            return
+        cgroup = pod_cgroup(self._places.cgroup_parent, pod)
+        try:
+            await end_processes(cgroup, proc_root=_PROC, within_s=_ENDING_S)
+            if record.netns:
+                await self._remove_network(record)
+            if record.shared:
+                await asyncio.to_thread(remove_shared, Path(record.shared))
+            await clear_cgroup(cgroup, proc_root=_PROC, within_s=_ENDING_S)
+            await asyncio.to_thread(self._records.remove, pod)
+        except TimeoutError as error:
+            raise SandboxFailed(f"processes of pod {pod} do not end although they were killed") from error
+        except (PlugbayError, OSError) as error:
+            raise SandboxFailed(f"cannot remove the sandbox of pod {pod}: {error}") from error
+
+    async def _remove_network(self, record: SandboxRecord) -> None:
+        netns = Path(record.netns)
+        if not await asyncio.to_thread(_is_there, netns):
+            await asyncio.to_thread(remove_netns, netns)  # a file without a namespace, at which plugins would fail
+        await self._network.remove(_attachment(record))
+        await asyncio.to_thread(remove_netns, netns)
 
     async def _run_on_network(self, spec: SandboxSpec) -> tuple[str, ...]:
         """What can be wrong with the request is looked at first; then each thing is made that was recorded before."""
@@ -204,8 +247,11 @@ class OciSandboxes:
         """
         if "shareProcessNamespace" in spec.shared:
             raise SandboxFailed("spec.shareProcessNamespace: the oci runtime gives each container a PID namespace")
-        if "hostPID" in spec.shared and self._rights is Rights.USER:
-            raise SandboxFailed("spec.hostPID: a node without root rights gives each container a PID namespace")
+        if self._rights is Rights.USER:
+            for field in (each for each in _HOST_KINDS if each in spec.shared):
+                kind = _HOST_KINDS[field].upper()
+                problem = f"spec.{field}: a node without root rights gives each container an {kind} namespace"
+                raise SandboxFailed(problem.replace("an PID", "a PID"))
         own = [KINDS[name] for name in self._own_kinds(spec)]
         if Network.HOST not in (spec.network, self._default):
             own.append(NamespaceKind.NETWORK)
@@ -229,8 +275,8 @@ class OciSandboxes:
             host_kinds=host_kinds,
         )
 
-    def _make_on_host(self, spec: SandboxSpec, record: SandboxRecord) -> None:
-        """All of it; the record is written once, as every start of a pod waits for the disk.
+    def _make_beside(self, spec: SandboxSpec, record: SandboxRecord) -> None:
+        """All but the network; the record is written once, as every start of a pod waits for the disk.
 
         Something may be left of a node that had mounts of its own, as a service may. What runs keeps what it has.
         """
@@ -267,20 +313,24 @@ class OciSandboxes:
     async def _given_up(self, record: SandboxRecord, problem: str) -> SandboxFailed:
         """What there is of it is removed; whatever stays is, before the next try."""
         with contextlib.suppress(SandboxFailed):
-            await self.remove(record.pod_uid)
+            await self._remove(record.pod_uid)
         return SandboxFailed(problem)
 
-    def _is_whole(self, record: SandboxRecord) -> bool:
+    def _is_on_its_network(self, record: SandboxRecord) -> bool:
         if record.boot_id != self._boot_id:
             return False
-        if record.shared and not is_whole(Path(record.shared), kinds=record.own_kinds, files=record.files):
-            return False
-        if not record.netns:
-            return True
-        try:
-            return bool(record.ips) and is_netns(Path(record.netns))
-        except OSError:
-            return False
+        return not record.netns or (bool(record.ips) and _is_there(Path(record.netns)))
+
+
+def _is_there(netns: Path) -> bool:
+    try:
+        return is_netns(netns)
+    except OSError:
+        return False
+
+
+def _is_whole(record: SandboxRecord) -> bool:
+    return not record.shared or is_whole(Path(record.shared), kinds=record.own_kinds, files=record.files)
 
 
 def _with_files(record: SandboxRecord, spec: SandboxSpec, names: Iterable[str]) -> SandboxRecord:
