@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 
-from plugbay.errors import CannotRelease
+from plugbay.errors import CannotRelease, PathUnusable
 from plugbay.model.assignments import Assignment, AssignmentKey, Origin
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId
@@ -58,6 +59,7 @@ class Ends:
 
         Raises:
             Exception: what the author's hook raised; it is not released.
+            PathUnusable: it cannot be written down; then a repeat does no more than that.
         """
         over = self._book.end(key, origin)
         if over is None:
@@ -66,6 +68,8 @@ class Ends:
             self._cleaning[key] = self._nobody_elses(over)
         try:
             await self._hooks.once(OperationId(f"release {key}"), self._release, over.assignment())
+            if self._book.get(key) is not None:  # the disk was full, say, when that was to be written
+                self._forget(key)
         except Exception as error:
             if self._book.get(key) is None:  # for good: it will never work
                 logger.warning("%s: %s is not released: %s", self._resource, ", ".join(over.units), error)
@@ -105,13 +109,16 @@ class Ends:
         return mine.difference(*(self._cleaning.get(other.key, other.units.values()) for other in others))
 
     def _close(self, use: Use) -> None:
-        self._cleaning.pop(use.key, None)
-        self.failures.pop(use.key, None)
         self._released.update(use.units)
-        with self._book.keeping():
-            self._book.close_use(use.key)
         if self._mode is not None:
             self._mode.release(use.units)
+        with suppress(PathUnusable):  # `end` tries once more, and tells
+            self._forget(use.key)
+
+    def _forget(self, key: AssignmentKey) -> None:
+        self._cleaning.pop(key, None)
+        self._book.close_use(key)
+        self.failures.pop(key, None)
 
     async def stop(self, use: Use, units: Collection[DeviceId]) -> None:
         """A container that had ``units`` has ended, and nobody has told."""

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from plugbay import Assignment, Device, DevicePlugin, Origin, ReleasePolicy
+from plugbay.errors import PathUnusable
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.book import Book, Trouble
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.journal import Journal
 from plugbay.sdk.release.uses import Use
+from tests.unit.sdk.release.test_journal import full_after
 
 GOPHER = ResourceName("example.com/gopher")
 DEVICE, FIRST, SECOND = DeviceId("a"), DeviceId("a::0"), DeviceId("a::1")
@@ -89,4 +91,19 @@ async def test_device_given_again_between_a_failure_and_its_repeat_is_not_releas
         await made.ends.end(over.key, Origin.SYNTHESISED)
         assert made.plugin.released == []
         await made.ends.end(going_on.key, Origin.SYNTHESISED)
+        assert made.plugin.released == [(DEVICE,)]
+
+
+async def test_release_that_a_full_disk_keeps_from_being_written_down_is_not_over(tmp_path: Path) -> None:
+    """Or it would be asked for again at once, without end, and the device be taken for in use."""
+    async with bench(tmp_path) as made:
+        over = made.give(FIRST)
+        made.book.end(over.key, Origin.SYNTHESISED)
+        with full_after(0):
+            for _ in range(2):
+                with pytest.raises(PathUnusable):
+                    await made.ends.end(over.key, Origin.SYNTHESISED)
+        assert made.plugin.released == [(DEVICE,)]
+        await made.ends.end(over.key, Origin.SYNTHESISED)
+        assert made.book.uses() == []
         assert made.plugin.released == [(DEVICE,)]
