@@ -24,6 +24,8 @@ from plugbay.node.runtimes.port import ContainerId, ExecExit, ExecOutput, ExecSt
 from plugbay.wire.cri_spdy import Data, FrameReader, FrameWriter, Item, Ping, StreamEnd
 
 CONNECT_S: Final = 10.0
+ANSWER_S: Final = 30.0
+"""An engine answers before it starts the command."""
 PROTOCOL: Final = "v4.channel.k8s.io"
 """The first one that tells the exit code, and the newest over SPDY."""
 
@@ -44,12 +46,15 @@ _HIGH_WATER_BYTES: Final = 256 * 1024
 
 
 async def run_streamed(
-    container: ContainerId, url: str, given: ExecInput
+    container: ContainerId, url: str, given: ExecInput, *, answer_s: float = ANSWER_S
 ) -> AsyncGenerator[ExecOutput | ExecExit, None]:
     """Run the command that the engine has put at ``url``; the last item is the exit.
 
     When the consumer leaves, the command's input ends, and on a terminal it is interrupted first; CRI has no way to
     kill it.
+
+    Args:
+        answer_s: how long the engine may take to say whether it streams.
 
     Raises:
         ExecFailed: the engine cannot be reached there, or the command does not run.
@@ -63,6 +68,12 @@ async def run_streamed(
     except (OSError, TimeoutError) as error:
         raise ExecFailed(container, _unreachable(where, error)) from error
     try:
+        try:
+            async with asyncio.timeout(answer_s):
+                await session.answered.wait()
+        except TimeoutError as error:
+            problem = f"the engine takes connections at {where.authority}, and answers none within {answer_s:g} s"
+            raise ExecFailed(container, problem) from error
         while items := await session.receive():
             for item in items:
                 yield item
@@ -76,7 +87,11 @@ async def run_streamed(
 
 
 class _Session(asyncio.Protocol):
-    """One connection, and where input goes; see `plugbay.node.runtimes.exec_input.InputSink`."""
+    """One connection, and where input goes; see `plugbay.node.runtimes.exec_input.InputSink`.
+
+    Attributes:
+        answered: set when the engine has said whether it streams, or never will.
+    """
 
     def __init__(self, where: _Address, given: ExecInput) -> None:
         self._where = where
@@ -91,6 +106,7 @@ class _Session(asyncio.Protocol):
         self._problem = "the engine broke the connection off"
         self._is_over = False
         self._changed = asyncio.Event()
+        self.answered = asyncio.Event()
 
     # --- the consumer's side ----------------------------------------------------------------------------------------
 
@@ -181,6 +197,7 @@ class _Session(asyncio.Protocol):
                 self._finish("the engine answers with something else than HTTP")
             return b""
         self._head = None
+        self.answered.set()
         version, _, status = head.split(b"\r\n")[0].decode("latin-1").partition(" ")
         if not version.startswith("HTTP/1.") or not status.startswith("101"):
             self._finish(f"the engine refuses to stream: {status or version}")
@@ -216,6 +233,7 @@ class _Session(asyncio.Protocol):
         self._is_over = True
         self._problem = problem or self._problem
         self._given.disconnect()
+        self.answered.set()
         self._changed.set()
 
     def _send(self, stream: int, chunk: bytes) -> None:

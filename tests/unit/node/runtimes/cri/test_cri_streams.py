@@ -136,6 +136,17 @@ async def test_an_engine_that_does_not_stream_is_told_of(answer: bytes, problem:
             await run(url, ExecInput(Console.PIPES))
 
 
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 101 Switching"], ids=["nothing", "half of a head"])
+async def test_an_engine_that_does_not_answer_is_given_up(answer: bytes) -> None:
+    async def behave(peer: Peer) -> None:
+        await peer.accept(answer)
+        await peer.until_gone()
+
+    async with streaming(behave) as url:
+        with pytest.raises(ExecFailed, match=r"takes connections at 127\.0\.0\.1:\d+, and answers none within 0\.1 s"):
+            await anext(run_streamed(ID, url, ExecInput(Console.PIPES), answer_s=0.1))
+
+
 async def test_a_command_that_does_not_run_says_why() -> None:
     async def behave(peer: Peer) -> None:
         await peer.accept()
