@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import termios
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -524,7 +525,7 @@ async def test_events_tell_the_life_of_a_pod(node: Node) -> None:
         await node.wait("unreached", waiting + "ImagePullBackOff")
         await node("pod", "delete", "lives")
         told = json.loads((await node("events", "-o", "json")).out)["items"]
-        reasons: dict[str, list[str]] = {name: [] for name in ("lives", "crashes", "root", "unreached")}
+        reasons: dict[str, list[str]] = defaultdict(list)
         for event in told:
             reasons[event["involvedObject"]["name"]].append(event["reason"])
         assert [each for each in reasons["lives"] if each != "Scheduled"] == ["Pulled", "Created", "Started", "Killing"]
