@@ -159,4 +159,9 @@ async def test_default_profile_refuses_what_no_container_needs(places: Places, s
             said.append(
                 (await output_of(runtime, replace(sh(spec, script), attempt=attempt, security=security))).split()
             )
-    assert said == [["Seccomp:", "2", "refused", "runs"], ["Seccomp:", "0", "runs"]]
+    ours = next(line.split()[1] for line in (PROC / "self/status").read_text().splitlines() if line[:8] == "Seccomp:")
+    assert [each[:2] for each in said] == [["Seccomp:", "2"], ["Seccomp:", ours]]
+    assert [each[-1] for each in said] == ["runs", "runs"]
+    if "refused" in said[1]:
+        pytest.skip("nobody without rights makes namespaces here, with the profile or without it")
+    assert "refused" in said[0]
