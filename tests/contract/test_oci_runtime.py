@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import ContainerStartError, EngineUnusable, ExecFailed
-from plugbay.kernel.cgroups import hierarchies, remove_cgroup
+from plugbay.kernel.cgroups import accounts_swap, hierarchies, remove_cgroup
 from plugbay.kernel.processes import read_stat, wait_end
 from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
@@ -541,15 +541,30 @@ async def test_capabilities_are_added_and_dropped(places: Places, spec: Containe
 async def test_limits_are_those_of_the_cgroup(places: Places, spec: ContainerSpec) -> None:
     limits = CgroupLimits(cpu_shares=512, cpu_quota_us=50_000, memory_bytes=64 * 2**20)
     async with runtime_on(places) as runtime:
-        script = "cd /sys/fs/cgroup; cat */memory.limit_in_bytes memory.max */cpu.shares */cpu.cfs_quota_us cpu.max"
+        files = "*/memory.limit_in_bytes */memory.memsw.limit_in_bytes memory.max */cpu.shares */cpu.cfs_quota_us"
+        script = f"cd /sys/fs/cgroup; cat {files} cpu.max; echo swap $(cat memory.swap.max)"
         state = await runtime.start(replace(sh(spec, f"({script}) 2>/dev/null"), limits=limits))
         await runtime.wait(state.id)
         words = (await whole_log(runtime, state.id)).split()
+    if accounts_swap(proc_root=PROC):
+        assert words[-1] == "0" or words.count(str(64 * 2**20)) == 2, "it swaps nothing"
     assert str(64 * 2**20) in words
     assert "50000" in words
 
 
-LITTLE = CgroupLimits(memory_bytes=64 * 2**20)
+LITTLE = CgroupLimits(memory_bytes=32 * 2**20)
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["as it is", "older engine"])
+async def test_container_that_has_ended_leaves_no_cgroup(places: Places, spec: ContainerSpec, *, keeps: bool) -> None:
+    if not keeps:
+        places.engine = replace(places.engine, keep_options=())
+    pod = pod_cgroup(places.cgroup_parent, POD)
+    async with runtime_on(places) as runtime:
+        for attempt, end in enumerate(("exit 0", "exit 1")):
+            state = await runtime.start(replace(sh(spec, end), attempt=attempt, limits=LITTLE))
+            await runtime.wait(state.id)
+            assert [each for root in CGROUPS for each in root.glob(f"{pod}/*/")] == []
 
 
 async def test_want_of_memory_is_the_reason_for_the_end(places: Places, spec: ContainerSpec) -> None:

@@ -80,7 +80,7 @@ async def test_status_tells_last_words_and_want_of_memory(plugbay: Plugbay, noth
         async with node.up() as process:
             never: dict[str, Any] = {"restartPolicy": "Never"}
             told = {"terminationMessagePolicy": "FallbackToLogsOnError"}
-            hungry = {"command": ["tail", "/dev/zero"], "resources": {"limits": {"memory": "64Mi"}}}
+            hungry = {"command": ["tail", "/dev/zero"], "resources": {"limits": {"memory": "32Mi"}}}
             await node.run("told", "sh", "-c", "echo no luck; exit 3", container=told, **never)
             await node.run("hungry", "true", container=hungry, **never)
             for name in ("told", "hungry"):

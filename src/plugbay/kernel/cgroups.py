@@ -123,6 +123,14 @@ def oom_kills(path: str, *, proc_root: Path) -> int:
     return max(counts, default=0)
 
 
+def accounts_swap(*, proc_root: Path) -> bool:
+    """Whether cgroups can be told how much they may swap; kernels are built and started without that, too."""
+    # In version 2 the root of all has no such file, what is below it has.
+    places = ("memory.memsw.limit_in_bytes", "memory.swap.max", "*/memory.swap.max")
+    roots = hierarchies(proc_root=proc_root)
+    return any(True for root in roots for place in places for _ in root.glob(place))
+
+
 def _counter(file: Path) -> int:
     try:
         words = file.read_text().split()

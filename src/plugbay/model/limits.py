@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from plugbay.model.quantity import Quantity
@@ -25,18 +25,26 @@ class CgroupLimits:
         cpu_shares: weight among all that want the processor.
         cpu_quota_us: time in each period of 100 ms; 0 is without limit.
         memory_bytes: 0 is without limit.
+        memory_and_swap_bytes: 0 is without limit, or without any account of swap.
     """
 
     cpu_shares: int = MIN_SHARES
     cpu_quota_us: int = 0
     memory_bytes: int = 0
+    memory_and_swap_bytes: int = 0
+
+    def without_swap(self) -> CgroupLimits:
+        """A limit of memory is one of swap too: where a kubelet lets pods swap nothing, its usual way."""
+        return replace(self, memory_and_swap_bytes=self.memory_bytes)
 
     def linux_resources(self) -> dict[str, Any]:
         """As the OCI runtime spec has it."""
         cpu: dict[str, int] = {"shares": self.cpu_shares}
         if self.cpu_quota_us:
             cpu |= {"quota": self.cpu_quota_us, "period": PERIOD_US}
-        return {"cpu": cpu, **({"memory": {"limit": self.memory_bytes}} if self.memory_bytes else {})}
+        memory = {"limit": self.memory_bytes, "swap": self.memory_and_swap_bytes}
+        given = {name: amount for name, amount in memory.items() if amount}
+        return {"cpu": cpu, **({"memory": given} if given else {})}
 
 
 DEFAULT_LIMITS: Final = CgroupLimits()

@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from plugbay.kernel.capabilities import held_capabilities
-from plugbay.kernel.cgroups import clear_cgroup, end_processes, hierarchies, kill_processes, oom_kills, remove_cgroup
+from plugbay.kernel.cgroups import (
+    accounts_swap,
+    clear_cgroup,
+    end_processes,
+    hierarchies,
+    kill_processes,
+    oom_kills,
+    remove_cgroup,
+)
 
 
 @pytest.fixture
@@ -71,6 +79,16 @@ def test_processes_killed_for_want_of_memory_are_counted(
     assert oom_kills("/pod/c", proc_root=proc) == 0
     (tmp_path / place / "pod" / "c" / file).write_text(text)
     assert oom_kills("/pod/c", proc_root=proc) == 3
+
+
+@pytest.mark.parametrize(
+    "file", ["devices/memory.memsw.limit_in_bytes", "two words/memory.swap.max", "two words/a.slice/memory.swap.max"]
+)
+def test_swap_is_accounted_where_its_files_are(proc: Path, tmp_path: Path, file: str) -> None:
+    (tmp_path / "two words" / "a.slice").mkdir()
+    assert not accounts_swap(proc_root=proc)
+    (tmp_path / file).touch()
+    assert accounts_swap(proc_root=proc)
 
 
 def test_processes_of_a_cgroup_are_killed_and_no_others(proc: Path, tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ def test_engine_is_told_only_of_limits_there_are() -> None:
         "cpu": {"shares": 4, "quota": 5000, "period": 100_000},
         "memory": {"limit": 6},
     }
+    assert CgroupLimits(memory_bytes=6).without_swap().linux_resources()["memory"] == {"limit": 6, "swap": 6}
+    assert CgroupLimits().without_swap() == CgroupLimits()
 
 
 def test_container_says_more_than_its_pod() -> None:

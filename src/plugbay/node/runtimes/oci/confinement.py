@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
@@ -16,7 +17,7 @@ from typing import Final
 
 from plugbay.cdi.inject import OciSpec
 from plugbay.errors import ContainerStartError
-from plugbay.kernel.cgroups import kill_processes, oom_kills
+from plugbay.kernel.cgroups import accounts_swap, kill_processes, oom_kills, remove_cgroup
 from plugbay.kernel.inotify import Inotify, Mask
 from plugbay.kernel.processes import ProcessIdentity, signal_group, watch_end
 from plugbay.model.edits import Mount
@@ -161,10 +162,11 @@ class OciConfinement:
 
     async def clear(self, instance: Instance, directory: Path) -> None:
         """Also what runs on when somebody killed the engine's ``run``: it is the container's parent, not its jailer."""
-        if not await asyncio.to_thread(self._look_back, instance, directory):
-            return
-        if problem := await self._engine.call("delete", "--force", engine_id(instance.id)):
-            logger.warning("container %s cannot be cleared away: %s", instance.id, problem)
+        if await asyncio.to_thread(self._look_back, instance, directory):
+            if problem := await self._engine.call("delete", "--force", engine_id(instance.id)):
+                logger.warning("container %s cannot be cleared away: %s", instance.id, problem)
+        if self._has_inner_cgroup(instance.spec.spec):
+            await asyncio.to_thread(self._remove_outer_cgroup, instance)
 
     def ending(self, instance: Instance, directory: Path) -> Ending:
         reason = OOM_KILLED if (directory / _OOM_MARK).exists() else ""
@@ -183,6 +185,14 @@ class OciConfinement:
             (directory / _OOM_MARK).touch()
         return self._engine.knows(engine_id(instance.id))
 
+    def _remove_outer_cgroup(self, instance: Instance) -> None:
+        """The engine removes those that it was told of only. What stays now goes with the pod."""
+        with contextlib.suppress(OSError):
+            remove_cgroup(self._cgroup(instance.spec.spec, instance.id).strip("/"), proc_root=_PROC)
+
+    def _has_inner_cgroup(self, spec: ContainerSpec) -> bool:
+        return bool(spec.limits.memory_bytes) and not self._engine.keep_options
+
     def _kill_left(self, instance: Instance) -> None:
         if self._grounds.owner is None:
             kill_processes(self._cgroup(instance.spec.spec, instance.id), proc_root=_PROC)
@@ -196,6 +206,8 @@ class OciConfinement:
         devices = find_devices(spec.edits.device_nodes)
         if spec.security.privileged:
             devices += host_devices(Path("/dev"))
+        if spec.limits.memory_bytes and accounts_swap(proc_root=_PROC):
+            spec = replace(spec, limits=spec.limits.without_swap())
         around = self._surroundings(spec, container, root, shares, directory)
         config = oci_spec(spec, env=_environment(spec, shares), around=around, devices=devices)
         handler = handler_of(spec.runtime_class, engine=self._engine.kind)
@@ -214,7 +226,7 @@ class OciConfinement:
         self, spec: ContainerSpec, container: ContainerId, root: RootFs, shares: PodShares, directory: Path
     ) -> Surroundings:
         cgroup = self._cgroup(spec, container)
-        if spec.limits.memory_bytes and not self._engine.keep_options:
+        if self._has_inner_cgroup(spec):
             cgroup += f"/{_INNER_CGROUP}"
         wanted_by = "" if spec.message.path == DEFAULT_MESSAGE.path else "terminationMessagePath"
         message = PodFile(Mount(os.path.join("/", spec.message.path), str(directory / _MESSAGE)), wanted_by)
