@@ -139,12 +139,19 @@ class Journal:
         return self.is_ours
 
     def wait_to_own(self) -> None:
-        """Block until nobody else keeps it; it may be free again right after."""
-        descriptor = os.open(self._lock.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        """Block until nobody else keeps it; it may be free again right after.
+
+        Raises:
+            PathUnusable: there is nothing to wait for.
+        """
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        finally:
-            os.close(descriptor)
+            descriptor = os.open(self._lock.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise PathUnusable(str(self._lock.path), f"cannot wait for its holder: {error.strerror}") from error
 
     def read(self) -> Content:
         """What it says now, other processes' records included. Bad lines are told in the log.

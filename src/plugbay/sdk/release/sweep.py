@@ -72,8 +72,8 @@ class Sweep:
         custody, backoff = self._custody, Backoff()
         logger.info("%s: another process of this plugin releases its devices, until it ends", custody.resource)
         while not custody.book.is_ours:
-            await in_thread(custody.book.wait_to_take_over)
             try:
+                await in_thread(custody.book.wait_to_take_over)
                 custody.book.take_over(custody.allocating)
             except PathUnusable as error:
                 logger.error("%s: %s", custody.resource, error)
