@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.conftest import Plugbay
 from tests.contract.private_machine import needs_private_machine, private_machine
-from tests.contract.test_oci_runtime import why_not
+from tests.contract.test_oci_runtime import needs_limited_swap, why_not
 from tests.e2e.test_oci_node import Node, nothing_left, plugbay
 
 __all__ = ["nothing_left", "plugbay"]
@@ -74,6 +74,7 @@ async def test_fields_of_a_pod_take_effect(plugbay: Plugbay, nothing_left: Any) 
 
 
 @needs_private_machine
+@needs_limited_swap
 async def test_status_tells_last_words_and_want_of_memory(plugbay: Plugbay, nothing_left: Any) -> None:
     async with private_machine() as machine:
         node = Node(machine, plugbay)
