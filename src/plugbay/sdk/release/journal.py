@@ -65,13 +65,15 @@ class Journal:
         self._size = 0
         self._file = (0, 0)
         self._is_torn = False  # the last line, by whoever died in it or found the disk full
+        self._is_of_this_boot = True  # else whoever was to rewrite it could not, and what is added is of this one
         self._is_current = False  # its keeper may have rewritten it, and somebody removed it
         self._thread = threading.Lock()  # flock(2) keeps processes apart, not the threads of one
 
     def __enter__(self) -> Self:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._gate = os.open(self._writing, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            if self._gate < 0:  # else it is entered once more, as what came after it failed
+                self._gate = os.open(self._writing, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             self.__exit__(None, None, None)
             raise PathUnusable(str(self.path), f"cannot keep which devices are in use: {error.strerror}") from error
@@ -167,6 +169,7 @@ class Journal:
             raise PathUnusable(str(self.path), f"cannot read which devices are in use: {error.strerror}") from error
         self._size, self._is_torn = len(lines), bool(lines) and not lines.endswith(b"\n")
         content = records.read(lines)
+        self._is_of_this_boot = content.header == self._header
         for number in content.bad_lines:
             logger.error("%s: line %d is damaged and skipped: a use of devices may be forgotten", self.path, number)
         return content
@@ -175,7 +178,7 @@ class Journal:
         """Write records, `alone` and after a look for news; when it returns they survive this process."""
         if self._descriptor < 0 or not self._is_current:
             self._open()
-        lines = b"".join(map(records.encode, written))
+        lines = b"".join(map(records.encode, written if self._is_of_this_boot else [self._header, *written]))
         self._write(b"\n" + lines if self._is_torn else lines)
         with suppress(OSError):  # it is written: nothing else counts
             os.utime(self._descriptor)
@@ -197,6 +200,7 @@ class Journal:
         """Put what ``kept`` makes of the content in place of all, `alone`; for its keeper."""
         lines = b"".join(map(records.encode, [self._header, *kept(self.read())]))
         write_durably(self.path, lines)
+        self._is_of_this_boot = True
         self._open()
 
     def _write(self, lines: bytes) -> None:
@@ -205,6 +209,7 @@ class Journal:
             view = view[os.write(self._descriptor, view) :]
         self._size += len(lines)
         self._is_torn = False
+        self._is_of_this_boot = True
 
     def _open(self) -> None:
         before, self._descriptor = self._descriptor, -1

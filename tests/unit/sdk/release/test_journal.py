@@ -48,6 +48,12 @@ def no_new_files() -> AbstractContextManager[None]:
     return limited(resource.RLIMIT_NOFILE, 0)
 
 
+def open_files() -> Iterator[str]:
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # it was the listing's own, or some thread's
+            yield os.readlink(f"/proc/self/fd/{number}")
+
+
 def units(*names: str) -> dict[DeviceId, DeviceId]:
     return {DeviceId(name): DeviceId(name) for name in names}
 
@@ -120,6 +126,32 @@ async def test_who_is_lazy_goes_on_beside_a_journal_that_cannot_be_opened(tmp_pa
     with pytest.raises(PathUnusable):
         lazy.open()
     assert lazy.of_units(units("a")) == []
+
+
+async def test_reboot_with_a_full_disk_makes_nobody_take_later_uses_for_earlier_ones(tmp_path: Path) -> None:
+    ours = book(tmp_path)
+    ours.open()
+    ours.close()
+    lazy = Book(Journal(tmp_path, GOPHER, "boot 2"), GOPHER, Trouble.LOGGED)
+    with full_after(0), pytest.raises(PathUnusable):
+        lazy.open()
+    use = lazy.begin(units("a"), "life")
+    assert lazy.answered(use.key)
+    lazy.close()
+    after = Book(Journal(tmp_path, GOPHER, "boot 2"), GOPHER, Trouble.LOGGED)
+    after.open()
+    assert [(use.key, use.phase) for use in after.uses()] == [(use.key, Phase.OPEN)]
+    after.close()
+
+
+async def test_journal_that_is_opened_until_it_can_be_leaves_no_files_open(tmp_path: Path) -> None:
+    ours = book(tmp_path)
+    ours.path.mkdir()
+    for _ in range(3):
+        with pytest.raises(PathUnusable):
+            ours.open()
+    ours.close()
+    assert not [path for path in open_files() if path.startswith(str(tmp_path))]
 
 
 async def test_rewrite_that_outlives_its_task_ends_before_the_next_keeper_begins(tmp_path: Path) -> None:
