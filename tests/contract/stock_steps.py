@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from plugbay import ReleasePolicy
 from plugbay.model.ids import ContainerName
 from plugbay.model.requests import ContainerKind, ContainerRequest
 from tests.contract.stock_kubelet import OTHER, Fault
@@ -173,10 +172,9 @@ class Play:
 
     async def _restart_kubelet(self, step: RestartKubelet) -> None:
         world = self._world
-        gives_twice = world.policy is ReleasePolicy.LAZY  # such a kubelet does, and who is lazy goes along
         how = {
-            "is_lost": step.is_lost and not gives_twice,
-            "refuses": step.refuses and not gives_twice,
+            "is_lost": step.is_lost,
+            "refuses": step.refuses,
             "is_first": step.is_first,
             "knows_pods": step.knows_pods,
             "plugin_too": step.plugin_too,

@@ -91,6 +91,16 @@ HAZARDS: Final[dict[str, tuple[Step, ...]]] = {
         Look(31),
         ADMIT_ONE,
     ),
+    "given-twice-and-given-back-once": (
+        ADMIT_ONE,
+        Look(31),
+        RestartKubelet(is_lost=True),
+        Admit((container("app", APP, 3),)),
+        End(1),
+        TimePasses(80),
+        Look(31),
+        Look(31),
+    ),
     "kubelet-dies-in-an-allocate": (
         RestartKubelet(admitting=ADMIT_ONE.containers),
         ADMIT_ONE,

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import PathUnusable
+from plugbay.errors import DevicesNotReleased, PathUnusable
 from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.journal import Journal
@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 _TO_DISK_S: Final = 0.05
 """Records that come this close together are put on the disk at once."""
+
+OTHER_RELEASES: Final = "another process of this plugin releases them"
 
 
 class Trouble(Enum):
@@ -81,7 +83,11 @@ class Book:
         self.take_over(())
 
     def wait_to_take_over(self) -> None:
-        """Block until the process that releases has ended."""
+        """Block until the process that releases has ended.
+
+        Raises:
+            PathUnusable: there is nothing to wait for.
+        """
         self._journal.wait_to_own()
 
     def take_over(self, allocating: Collection[AssignmentKey]) -> None:
@@ -132,9 +138,13 @@ class Book:
         return self._ledger.get(key)
 
     def of_units(self, units: Collection[DeviceId]) -> list[Use]:
-        """The uses that have one of ``units``, another process's included."""
+        """The uses that have one of ``units``, another process's included; none that was overtaken."""
         self.hear()
         return self._ledger.of_units(units)
+
+    def overtaken(self, units: Collection[DeviceId]) -> list[Use]:
+        """The uses that had one of ``units`` when others were given them, and may be going on."""
+        return [use for use in self._ledger if use.is_overtaken and not use.units.keys().isdisjoint(units)]
 
     def hear(self) -> None:
         """Take in what another process has written, if it has.
@@ -157,6 +167,9 @@ class Book:
 
         Args:
             found: lists it, for one that a kubelet knows of already: no crash may find it in between.
+
+        Raises:
+            DevicesNotReleased: another process has just begun to release them.
         """
         use = Use(
             key=_fresh_key(),
@@ -168,6 +181,8 @@ class Book:
         if found is not None:
             use = after(replace(use, phase=Phase.OPEN), found)
         with self._writing():
+            if not self.is_ours and self.sharing([*units.values()], Phase.RELEASING):
+                raise DevicesNotReleased(list(units), self._resource, OTHER_RELEASES)
             self._journal.append(use)
             self._ledger.put(use)
         return use
@@ -195,7 +210,10 @@ class Book:
             self._ledger.put(use)
             return
         with self._writing():
-            if (now := self._ledger.get(use.key)) is not None:
+            now = self._ledger.get(use.key)
+            if (
+                now is not None and now.is_overtaken is use.is_overtaken
+            ):  # else others' holding it was taken for its own
                 changed = replace(
                     use,
                     phase=now.phase,
@@ -217,7 +235,7 @@ class Book:
         return use
 
     def lose(self, key: AssignmentKey, units: Collection[DeviceId]) -> bool:
-        """``units`` get into other hands, unreleased: the use goes on without them.
+        """``units`` get into other hands, unreleased, and whoever had them does not count any more.
 
         Returns:
             False when another process has begun to release them.
@@ -236,14 +254,39 @@ class Book:
                 self._ledger.put(left)
         return True
 
+    def overtake(self, key: AssignmentKey, units: Collection[DeviceId]) -> bool:
+        """``units`` get into other hands, unreleased, and whoever had them may go on.
+
+        Returns:
+            False when another process has begun to release them.
+        """
+        with self._writing():
+            use = self._ledger.get(key)
+            if use is not None and use.phase is not Phase.RELEASING:
+                if not use.is_overtaken:
+                    self._overtake(use, units)
+                return True
+        return self.lose(key, units)  # it is over
+
+    def _overtake(self, use: Use, units: Collection[DeviceId]) -> None:
+        left = use.without(units)
+        taken = self._part(use, units) if left is not None else use
+        taken = replace(taken, is_overtaken=True, absences=0)
+        rest: list[Record] = [Closed(use.key)] if left is None else [left]
+        if (twin := next(filter(taken.is_twin_of, self.overtaken(units)), None)) is not None:
+            taken = replace(twin, started=twin.started | taken.started)
+        elif left is None:
+            rest = []
+        self._journal.append(taken, *rest)  # torn in between it says both, which does no harm
+        if left is None:
+            self._ledger.remove(use.key)
+        else:
+            self._ledger.put(left)
+        self._ledger.put(taken)
+
     def split(self, use: Use, units: Collection[DeviceId]) -> Use:
         """Make ``units`` of a use one of their own; not all of them."""
-        part = replace(
-            use,
-            key=_fresh_key(),
-            units={unit: device for unit, device in use.units.items() if unit in units},
-            started=use.started.intersection(units),
-        )
+        part = self._part(use, units)
         left = use.without(units)
         assert left is not None
         with self._writing():
@@ -251,6 +294,10 @@ class Book:
             self._ledger.put(left)
             self._ledger.put(part)
         return part
+
+    def _part(self, use: Use, units: Collection[DeviceId]) -> Use:
+        mine = {unit: device for unit, device in use.units.items() if unit in units}
+        return replace(use, key=_fresh_key(), units=mine, started=use.started.intersection(units))
 
     def close_use(self, key: AssignmentKey) -> None:
         """It is over and done with, or never was one."""

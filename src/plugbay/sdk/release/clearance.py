@@ -15,7 +15,7 @@ from typing import Final
 from plugbay.errors import CheckpointUnread, DevicesNotReleased
 from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.model.ids import DeviceId, ResourceName
-from plugbay.sdk.release.book import Book
+from plugbay.sdk.release.book import OTHER_RELEASES, Book
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.settings import ReleasePolicy
 from plugbay.sdk.release.uses import GRACE_S, NO_POD, Finding, Phase, Reading, Use, after, doubt, find
@@ -75,7 +75,7 @@ class Clearance:
             DevicesNotReleased: they are not, or that is not known, and the plugin insists on it.
             PathUnusable: nothing can be kept, and the plugin insists.
         """
-        stale = self._book.of_units(units)
+        stale = [*self._book.of_units(units), *self._book.overtaken(units)]
         if stale:
             await self._clear(stale, units)
         if self._policy is ReleasePolicy.STRICT:
@@ -92,13 +92,13 @@ class Clearance:
                 await self._end_in_time(use, units)
         is_open = [use for use in stale if use.phase is Phase.OPEN]
         if not self._cleans:
-            for use in is_open:
+            for use in filter(lambda use: not use.is_overtaken, is_open):
                 with self._book.keeping():
                     self._book.change(replace(use, pod=NO_POD, owners=()))
         elif self._looks:
             await self._look(is_open, units)
         elif not self._has_calls():  # one that does would have told
-            for use in is_open:
+            for use in filter(lambda use: not use.is_overtaken, is_open):
                 self._cannot_clear(use, units, "the kubelet tells of no end, and its checkpoint is not to be asked")
 
     async def _look(self, uses: list[Use], units: Collection[DeviceId]) -> None:
@@ -210,9 +210,10 @@ class Clearance:
         if self._policy is ReleasePolicy.STRICT:
             raise DevicesNotReleased(wanted, self._resource, problem)
         with self._book.keeping():
-            if not self._book.lose(use.key, units):
-                problem = "another process of this plugin releases them"
-                raise DevicesNotReleased(wanted, self._resource, problem)
+            # Without readings only a kubelet's Deallocate ends anything, and then all there is of the devices.
+            give_up = self._book.overtake if self._looks else self._book.lose
+            if not give_up(use.key, units):
+                raise DevicesNotReleased(wanted, self._resource, OTHER_RELEASES)
         logger.warning("%s: %s given without being released: %s", self._resource, ", ".join(wanted), problem)
 
 

@@ -19,7 +19,7 @@ from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.releases import OperationId
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
-from plugbay.sdk.release.book import Book, Trouble
+from plugbay.sdk.release.book import OTHER_RELEASES, Book, Trouble
 from plugbay.sdk.release.clearance import Clearance
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.hooks import ReleaseHooks
@@ -41,7 +41,6 @@ logger = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 50.0
 """A kubelet waits for an Allocate without limit, and lets no other pod in meanwhile; our manager waits 60 s."""
-_OTHER_RELEASES: Final = "another process of this plugin releases them"
 
 
 class Custody:
@@ -162,6 +161,10 @@ class Custody:
         """Whether checkpoints are looked at for uses that are over."""
         return self.shared.settings.source.reads_checkpoints and not self.has_calls
 
+    def looks_at(self, use: Use) -> bool:
+        """Whether checkpoints tell of its end; of what was overtaken no kubelet calls."""
+        return self.synthesises or (use.is_overtaken and self.shared.settings.source.reads_checkpoints)
+
     # --- readings ---------------------------------------------------------------------------------------------------
 
     async def stream_opened(self, *, has_promise: bool = False) -> None:
@@ -235,7 +238,7 @@ class Custody:
                 if use is not None:
                     with self.book.keeping():
                         if not self.book.answered(use.key):
-                            raise DevicesNotReleased([*use.units], self.resource, _OTHER_RELEASES)
+                            raise DevicesNotReleased([*use.units], self.resource, OTHER_RELEASES)
 
     @asynccontextmanager
     async def _alone_with(self, units: Collection[DeviceId]) -> AsyncIterator[None]:

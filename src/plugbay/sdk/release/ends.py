@@ -84,8 +84,8 @@ class Ends:
         if use is None:
             return
         try:
-            if use.started and offers(self._plugin, "post_stop"):
-                await self.stop(use, use.started)
+            if (stopped := use.started - self._still_used(use)) and offers(self._plugin, "post_stop"):
+                await self.stop(use, stopped)
             devices = self._cleaning[use.key]
             if offers(self._plugin, "release") and (mine := _part_of(assignment, use, devices)):
                 await call(self._plugin.release, mine)
@@ -109,11 +109,28 @@ class Ends:
         return mine.difference(*(self._cleaning.get(other.key, other.units.values()) for other in others))
 
     def _close(self, use: Use) -> None:
-        self._released.update(use.units)
+        self._hand_on_starts(use)
+        free = use.units.keys() - self._still_used(use)
+        self._released.update(free)
         if self._mode is not None:
-            self._mode.release(use.units)
+            self._mode.release(free)
         with suppress(PathUnusable):  # `end` tries once more, and tells
             self._forget(use.key)
+
+    def _still_used(self, use: Use) -> set[DeviceId]:
+        """The units that others have or may have as well: it was overtaken, or has overtaken them."""
+        return {unit for other in self._overlapping(use) for unit in other.units}
+
+    def _overlapping(self, use: Use) -> list[Use]:
+        others = [other for other in self._book.uses() if other.key != use.key and other.phase is not Phase.RELEASING]
+        return [other for other in others if not other.units.keys().isdisjoint(use.units)]
+
+    def _hand_on_starts(self, use: Use) -> None:
+        """Containers whose ends could not be told while others had their units: with those it will be."""
+        started = use.started if (now := self._book.get(use.key)) is None else now.started
+        for other in self._overlapping(use):
+            with self._book.keeping():
+                self._book.change(replace(other, started=other.started | (started & other.units.keys())))
 
     def _forget(self, key: AssignmentKey) -> None:
         self._cleaning.pop(key, None)
@@ -155,12 +172,12 @@ class Ends:
             is_part = not use.units.keys() <= set(units) and use.phase is not Phase.RELEASING
             over = self._book.split(use, units) if is_part else use
             await self.end(over.key, Origin.KUBELET)
-        known = {unit for use in uses for unit in use.units}
+        known = {unit for use in [*uses, *self._book.overtaken(units)] for unit in use.units}
         unknown = [unit for unit in dict.fromkeys(units) if unit not in known and unit not in self._released]
         if unknown and offers(self._plugin, "release"):  # given before there was a journal, or before it was lost
             await self._hooks.once(operation, self._plugin.release, self._unknown(unknown, operation))
         if self._mode is not None:
-            self._mode.release(units)
+            self._mode.release(set(units).difference(*(use.units for use in self._book.overtaken(units))))
 
     def _unknown(self, units: Collection[DeviceId], operation: OperationId) -> Assignment:
         behind = {unit: device for use in self._book.of_units(units) for unit, device in use.units.items()}

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 async def adopt(book: Book, readings: Readings, resource: ResourceName) -> None:
     """Take what the kubelet has given away and the journal does not know for in use: that of an older version."""
-    known = {unit for use in book.uses() for unit in use.units}
+    known = {unit for use in book.uses() if not use.is_overtaken for unit in use.units}
     by_pod: dict[PodUid, list[DeviceId]] = {}
     found = await asyncio.to_thread(readings.on_disk, asyncio.get_running_loop().time())
     for unit, held_by in found.listed.items():

@@ -97,8 +97,11 @@ def read(content: bytes) -> Content:
 
 
 def _drop_overlaps(uses: dict[AssignmentKey, Use], fresh: Use) -> None:
-    """A unit is part of one use: after a lost line, of the one written last."""
-    for other in [use for use in uses.values() if use.key != fresh.key and use.units.keys() & fresh.units.keys()]:
+    """A unit is part of one use that was not overtaken: after a lost line, of the one written last."""
+    if fresh.is_overtaken:
+        return
+    others = [use for use in uses.values() if use.key != fresh.key and not use.is_overtaken]
+    for other in [use for use in others if use.units.keys() & fresh.units.keys()]:
         left = other.without(fresh.units.keys())
         if left is None:
             del uses[other.key]
@@ -155,6 +158,8 @@ def _use_as_json(use: Use) -> dict[str, object]:
         shown["stops"] = use.stops
     if use.origin is not None:
         shown["origin"] = use.origin.value
+    if use.is_overtaken:
+        shown["overtaken"] = True
     return shown
 
 
@@ -182,6 +187,7 @@ def _from_json(value: dict[str, object]) -> Record:
                 started=frozenset(map(DeviceId, cast("Iterable[str]", value.get("started", ())))),
                 stops=int(cast("int", value.get("stops", 0))),
                 origin=Origin(value["origin"]) if "origin" in value else None,
+                is_overtaken=value.get("overtaken") is True,
             )
     raise ValueError("no record of ours")
 

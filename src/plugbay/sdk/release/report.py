@@ -55,7 +55,7 @@ def waits_for(use: Use, custody: Custody) -> str:
         return f"release() failed and is tried again: {failure}" if failure else "release() runs"
     if not custody.book.is_ours:
         return "another process of this plugin, which is the one that releases"
-    if not custody.synthesises:
+    if not custody.looks_at(use):
         return "the kubelet to call Deallocate"
     if custody.last is None:
         return "a first look at the kubelet's checkpoint"

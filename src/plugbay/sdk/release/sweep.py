@@ -82,7 +82,7 @@ class Sweep:
 
     def _has_work(self) -> bool:
         uses = self._custody.book.uses()
-        return any(self._custody.synthesises or use.phase is not Phase.OPEN for use in uses)
+        return any(self._custody.looks_at(use) or use.phase is not Phase.OPEN for use in uses)
 
     async def _rest(self) -> None:
         """Until it is time to look."""
@@ -100,7 +100,7 @@ class Sweep:
     async def _look(self, tasks: asyncio.TaskGroup) -> None:
         custody = self._custody
         await custody.shared.quiet.until_quiet()
-        if custody.synthesises and any(use.phase is Phase.OPEN for use in custody.book.uses()):
+        if any(use.phase is Phase.OPEN and custody.looks_at(use) for use in custody.book.uses()):
             await self._read_until_clear()
         now = asyncio.get_running_loop().time()
         for use in custody.book.uses():
@@ -150,6 +150,8 @@ class Sweep:
         learned = after(use, reading)
         custody.doubts.pop(use.key, None)
         match find(use, reading):
+            case Finding.LISTED if use.is_overtaken:
+                custody.doubts[use.key] = "its pod to end; others were given its devices"
             case Finding.LISTED | Finding.CONTRADICTORY:
                 learned = with_owners(learned, pods, as_of=custody.shared.pod_lists.asked_at)
             case Finding.ABSENT if self._ready_life != reading.life.id:
@@ -171,7 +173,7 @@ class Sweep:
             case Phase.ALLOCATING:
                 return use.key not in self._custody.allocating and now - use.since >= GRACE_S
             case Phase.OPEN:
-                return self._custody.synthesises and is_over(use)
+                return self._custody.looks_at(use) and is_over(use)
 
     async def _end(self, use: Use) -> None:
         backoff = self._retries.pop(use.key, (Backoff(), 0.0))[0]

@@ -15,7 +15,7 @@ Source: spec 4.7, 4.8, 4.12, 7.1; ``HandlePodAdditions`` and ``filterOutInactive
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -99,6 +99,8 @@ class Use:
         stops: so many containers that had them were post-stopped.
         absences: so many readings in a row had them absent.
         origin: who said that it is over.
+        is_overtaken: whether its units were given to others before its end was known, as the lazy do. It stays until
+            it is over as any other; their devices are not released before.
     """
 
     key: AssignmentKey
@@ -114,6 +116,7 @@ class Use:
     stops: int = 0
     absences: int = 0
     origin: Origin | None = None
+    is_overtaken: bool = False
 
     def assignment(self, units: Collection[DeviceId] | None = None) -> Assignment:
         """For the author; of some of the ``units`` only, if given."""
@@ -132,6 +135,11 @@ class Use:
         key = AssignmentKey(f"{self.key}.{self.stops + 1}")
         return replace(self.assignment(units), key=key, origin=origin)
 
+    def is_twin_of(self, other: Use) -> bool:
+        """Whether both, overtaken and never seen, are proven over by the same: one of them is enough to remember."""
+        same = self.units.keys() == other.units.keys() and self.life == other.life and self.phase is other.phase
+        return same and not (self.pod or other.pod)
+
     def without(self, units: Collection[DeviceId]) -> Use | None:
         """What is left of it when others have taken ``units``; None for nothing."""
         left = {unit: device for unit, device in self.units.items() if unit not in units}
@@ -140,11 +148,21 @@ class Use:
 
 def find(use: Use, reading: Reading, wanted: Collection[DeviceId] | None = None) -> Finding:
     """What ``reading`` says about ``use``, or about the ``wanted`` ones of its devices: over is only all of it."""
-    listed = use.units.keys() & reading.listed.keys()
+    listed = _listed(use, reading)
+    if listed and use.is_overtaken:
+        return Finding.LISTED
     if listed:
         asked = listed if wanted is None else use.units.keys() & set(wanted)
         return Finding.LISTED if listed >= asked else Finding.CONTRADICTORY
     return Finding.UNPROVEN if doubt(use, reading) else Finding.ABSENT
+
+
+def _listed(use: Use, reading: Reading) -> Set[DeviceId]:
+    """The units of ``use`` that its pod has; of an overtaken one whose pod is unknown, those that any pod has."""
+    listed = use.units.keys() & reading.listed.keys()
+    if not use.is_overtaken or not use.pod:
+        return listed
+    return {unit for unit in listed if any(pod == use.pod for pod, _ in reading.listed[unit])}
 
 
 def doubt(use: Use, reading: Reading) -> str:
@@ -170,6 +188,8 @@ def lives_of(use: Use) -> frozenset[str]:
 def after(use: Use, reading: Reading) -> Use:
     """``use`` with what ``reading`` says of it."""
     match find(use, reading):
+        case Finding.LISTED if use.is_overtaken:  # if its pod is unknown it may be another one that is listed
+            return replace(use, seen_in=reading.life.id if use.pod else use.seen_in, absences=0)
         case Finding.LISTED | Finding.CONTRADICTORY:
             holders = sorted(set().union(*(reading.listed.get(unit, ()) for unit in use.units)))
             pods = {pod for pod, _ in holders}
@@ -199,7 +219,7 @@ def _owners(holders: Iterable[tuple[PodUid, ContainerName]]) -> tuple[Owner, ...
 
 
 class Ledger:
-    """The uses that are not over and done with. A unit is part of one of them at most."""
+    """The uses that are not over and done with. A unit is part of one of them at most, beside any overtaken ones."""
 
     def __init__(self, uses: Iterable[Use] = ()) -> None:
         self._uses: dict[AssignmentKey, Use] = {}
@@ -217,7 +237,7 @@ class Ledger:
         return self._uses.get(key)
 
     def of_units(self, units: Iterable[DeviceId]) -> list[Use]:
-        """The uses that have one of ``units``, each once."""
+        """The uses that have one of ``units``, each once; none that was overtaken."""
         keys = dict.fromkeys(self._by_unit[unit] for unit in units if unit in self._by_unit)
         return [self._uses[key] for key in keys]
 
@@ -227,14 +247,15 @@ class Ledger:
         Raises:
             ValueError: one of its units is another use's.
         """
-        if any(self._by_unit.get(unit, use.key) != use.key for unit in use.units):
+        if not use.is_overtaken and any(self._by_unit.get(unit, use.key) != use.key for unit in use.units):
             raise ValueError(f"{use.assignment()} overlaps with another use")
         self.remove(use.key)
         self._uses[use.key] = use
-        self._by_unit.update(dict.fromkeys(use.units, use.key))
+        if not use.is_overtaken:
+            self._by_unit.update(dict.fromkeys(use.units, use.key))
 
     def remove(self, key: AssignmentKey) -> None:
         """It does no harm to say so twice."""
-        if (gone := self._uses.pop(key, None)) is not None:
+        if (gone := self._uses.pop(key, None)) is not None and not gone.is_overtaken:
             for unit in gone.units:
                 del self._by_unit[unit]

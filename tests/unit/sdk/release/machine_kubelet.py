@@ -10,7 +10,6 @@ import itertools
 import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from enum import Enum
-from pathlib import Path
 from typing import Any, Protocol
 
 from plugbay.errors import CorruptCheckpoint
@@ -358,7 +357,3 @@ class Kubelet:
                     if (uid, name) == (pod.uid, container.name)
                 ]
                 yield ContainerResources(ContainerName(container.name), tuple(devices))
-
-
-def directory_of(paths: KubeletPaths, pod: Pod) -> Path:
-    return paths.root / "pods" / pod.uid

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
+from tests.unit.sdk.release.machine_kubelet import Spoiled
 from tests.unit.sdk.release.machine_node import Node
 from tests.unit.sdk.release.machine_pods import Container, Kind
 
@@ -64,3 +66,48 @@ def test_look_that_waited_for_an_allocate_waits_until_the_kubelet_has_stored_it(
     node.check()
     assert fresh.units == {"c"}
     assert not greedy.units
+
+
+@pytest.mark.parametrize("hears_stops", [False, True])
+def test_device_that_the_lazy_gave_twice_is_released_once_when_both_users_are_gone(hears_stops: bool) -> None:
+    """A kubelet without its checkpoint takes for free what a pod that it knows nothing of still uses."""
+    with closing(Node(is_strict=False, hears_stops=hears_stops)) as node:
+        node.loop.run_for(0.1)
+        first = node.admit(Container("x", Kind.APP, 4))
+        node.loop.run_for(1)
+        node.create_container(first)
+        node.loop.run_for(40)
+        node.restart_kubelet(is_lost=True)
+        node.kubelet.is_ready = True
+        node.loop.run_for(5)
+        second = node.admit(Container("x", Kind.APP, 4))
+        node.loop.run_for(100)
+        assert first.units == second.units
+        node.stop_plugin()
+        node.end_pod(second)
+        node.loop.run_for(100)
+        assert first.runs
+        assert node.truth.dirty
+        [left] = node.process.custody.book.uses()
+        assert left.is_overtaken
+        assert "release" not in node.process.fate.seen
+        node.end_pod(first)
+        node.loop.run_for(60)
+        assert node.process.fate.seen.count("release") == 1
+        node.finish()
+        assert not node.process.custody.book.uses()
+
+
+def test_uses_that_checkpoints_never_tell_of_do_not_pile_up() -> None:
+    """Each of them could be proven over by nothing but what proves that of the others."""
+    with closing(Node(is_strict=False, sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        for _ in range(6):
+            node.kubelet.spoiled.extend([Spoiled.CORRUPT] * 9)
+            pod = node.admit(Container("x", Kind.APP, 4))
+            node.loop.run_for(3)
+            node.end_pod(pod)
+            node.kubelet.spoiled.clear()
+        assert len(node.process.custody.book.uses()) == 2
+        node.finish()
+        assert not node.process.custody.book.uses()

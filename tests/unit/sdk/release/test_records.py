@@ -78,6 +78,13 @@ def test_unit_belongs_to_the_use_written_last() -> None:
     assert second == other
 
 
+def test_overtaken_use_stays_beside_the_one_that_took_its_units() -> None:
+    taken = replace(USE, phase=Phase.OPEN, is_overtaken=True)
+    later = replace(USE, key=AssignmentKey("k3"))
+    for written in ([taken, later], [later, taken]):
+        assert records.read(lines(HEADER, *written)).uses == tuple(written)
+
+
 # --- the file -------------------------------------------------------------------------------------------------------
 
 

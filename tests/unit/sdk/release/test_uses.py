@@ -84,6 +84,32 @@ def test_finding(use: Use, said: Reading, wanted: list[DeviceId] | None, finding
     assert find(use, said, wanted) is finding
 
 
+TAKEN = replace(SEEN, is_overtaken=True)
+NAMELESS = replace(USE, is_overtaken=True)
+OTHERS = (PodUid("q"), ContainerName("app"))
+
+
+@pytest.mark.parametrize(
+    ("use", "holder", "life", "finding"),
+    [
+        pytest.param(TAKEN, OTHERS, LIFE, Finding.ABSENT, id="only-others-have-it"),
+        pytest.param(TAKEN, OTHERS, NEXT, Finding.UNPROVEN, id="only-others-after-a-restart"),
+        pytest.param(TAKEN, HOLDER, NEXT, Finding.LISTED, id="its-own-pod-has-it"),
+        pytest.param(NAMELESS, OTHERS, NEXT, Finding.LISTED, id="which-pod-is-unknown"),
+        pytest.param(NAMELESS, None, LIFE, Finding.ABSENT, id="nobody-has-it"),
+    ],
+)
+def test_overtaken_use_is_told_from_those_that_came_after_it(
+    use: Use, holder: tuple[PodUid, ContainerName] | None, life: Life, finding: Finding
+) -> None:
+    said = Reading(NOW, life, {} if holder is None else {A: frozenset({holder})})
+    assert find(use, said, [A]) is finding
+    learned = after(use, said)
+    assert (learned.pod, learned.owners) == (use.pod, use.owners)
+    if finding is Finding.LISTED:
+        assert learned.seen_in == (life.id if use.pod else use.seen_in)
+
+
 def test_over_after_two_absences_in_a_row() -> None:
     once = after(SEEN, reading())
     assert not is_over(once)
@@ -116,6 +142,11 @@ def test_ledger_knows_one_use_for_each_unit() -> None:
     assert ledger.of_units([B, DeviceId("c"), A]) == [USE]
     with pytest.raises(ValueError, match="overlaps"):
         ledger.put(replace(USE, key=AssignmentKey("other"), units={A: A}))
+    taken = replace(USE, key=AssignmentKey("taken"), is_overtaken=True)
+    ledger.put(taken)
+    assert ledger.of_units([A]) == [USE]
+    ledger.remove(taken.key)
+    assert ledger.of_units([A]) == [USE]
     left = USE.without([A])
     assert left is not None
     ledger.put(left)
