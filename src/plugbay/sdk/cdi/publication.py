@@ -23,9 +23,10 @@ from plugbay.model.edits import NO_EDITS, ContainerEdits, merge_devices
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.replicas import physical_id
 from plugbay.sdk.assigned import assigned_by_checkpoint
+from plugbay.sdk.calls import call_to_the_end
 from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.cdi.entries import WITHOUT_ENV, answer, entry_name, sorted_out, spec_of
-from plugbay.sdk.cdi.spec_file import SpecFile, left_files, remove_unfinished
+from plugbay.sdk.cdi.spec_file import SpecFile, left_files, remove_file, remove_unfinished
 from plugbay.sdk.watching import Watches
 
 logger = logging.getLogger(__name__)
@@ -163,7 +164,7 @@ class CdiPublication:
         assigned = await self._assigned() if left else None
         for path, resource in left:
             if assigned is not None and not assigned.get(resource):
-                await asyncio.to_thread(path.unlink, missing_ok=True)
+                await asyncio.to_thread(remove_file, path)
                 logger.info("removed %s: %s is served no longer, and nobody has a device of it", path, resource)
         self._is_started = True
 
@@ -206,10 +207,10 @@ class CdiPublication:
     async def _write(self) -> None:
         every = self._all()
         if not every:
-            if await asyncio.to_thread(self._file.remove):
+            if await call_to_the_end(self._file.remove):
                 logger.info("%s: removed %s", self._resource, self._file.path)
             return
-        if await asyncio.to_thread(self._file.write, spec_of(self._kind, every)):
+        if await call_to_the_end(self._file.write, spec_of(self._kind, every)):
             logger.info("%s: wrote %s", self._resource, self._file.path)
             await self._warn_of_conflicts()
 

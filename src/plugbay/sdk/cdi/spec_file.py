@@ -84,11 +84,14 @@ class SpecFile:
         return not self._is_ours() and _is_held(self.path)
 
     def remove(self) -> bool:
-        """Remove it, unless another process has taken it over; returns whether it was there, and ours."""
+        """Remove it, unless another process has taken it over; returns whether it was there, and ours.
+
+        Raises:
+            PathUnusable: it cannot be removed.
+        """
         is_ours = self._is_ours()
-        with contextlib.suppress(FileNotFoundError):
-            if is_ours:
-                self.path.unlink()
+        if is_ours:
+            remove_file(self.path)
         self._let_go()
         self._text = ""
         return is_ours
@@ -139,6 +142,18 @@ def left_files(directory: Path) -> Iterator[tuple[Path, ResourceName]]:
         resource = f"{match['domain']}/{match['type']}" if match else ""
         if is_extended_resource(resource) and path.is_file() and not path.is_symlink() and not _is_held(path):
             yield path, ResourceName(resource)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, if it is there.
+
+    Raises:
+        PathUnusable: it cannot be removed.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise PathUnusable(str(path), f"cannot be removed: {error.strerror}") from error
 
 
 def remove_unfinished(directory: Path) -> None:

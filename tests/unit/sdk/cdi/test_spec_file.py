@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import signal
 import subprocess
@@ -88,3 +89,20 @@ def test_there_may_be_no_directory_to_tidy(tmp_path: Path) -> None:
     file.touch()
     with pytest.raises(PathUnusable, match="file: cannot be tidied: Not a directory"):
         remove_unfinished(file)
+
+
+def test_file_that_cannot_be_removed_is_told_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root, as whom tests may run, is refused nothing, so the refusal is made up."""
+
+    def refuse(self: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    file = spec_file(tmp_path)
+    file.write(spec("g1"))
+    with monkeypatch.context() as refused:
+        refused.setattr(Path, "unlink", refuse)
+        with pytest.raises(PathUnusable, match=r"cannot be removed: Permission denied"):
+            file.remove()
+    assert file.is_intact()
+    assert file.remove()
+    assert not file.path.exists()
