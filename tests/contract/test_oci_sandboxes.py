@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.errors import NamespaceUnusable, SandboxFailed
+from plugbay.errors import ContainerStartError, NamespaceUnusable, SandboxFailed
 from plugbay.kernel.cgroups import clear_cgroup, hierarchies
 from plugbay.kernel.namespaces import NamespaceKind, in_namespace
 from plugbay.kernel.netns import is_netns, make_netns, remove_netns
@@ -26,9 +26,10 @@ from plugbay.model.resolution import DnsConfig, DnsPolicy, HostAlias
 from plugbay.node.network import PodNetwork
 from plugbay.node.runtimes.oci.handlers import handler_of
 from plugbay.node.runtimes.oci.pod_files import HostFiles
-from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, Rights, SandboxPlaces
+from plugbay.node.runtimes.oci.sandbox_plan import Rights
+from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
 from plugbay.node.runtimes.oci.shared_directory import SHM_BYTES, remove_shared
-from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodShares
+from plugbay.node.runtimes.oci.shares import HOST, PodShares
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
 from tests.contract.fake_cni import MAKES, PASSES, Machine
 
@@ -136,7 +137,9 @@ async def test_containers_share_ipc_their_name_and_memory(place: Place) -> None:
     memory = os.statvfs(shares.shm)
     assert memory.f_frsize * memory.f_blocks == SHM_BYTES
     await node.remove(POD)
-    assert (place.left(), node.shares_of(POD)) == ([], UNSHARED)
+    assert place.left() == []
+    with pytest.raises(ContainerStartError, match=f"pod {POD} has no sandbox"):
+        node.shares_of(POD)
 
 
 @pytest.mark.parametrize(

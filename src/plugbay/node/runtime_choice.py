@@ -32,7 +32,8 @@ from plugbay.node.runtimes.oci.engines import Engine, choose_engine
 from plugbay.node.runtimes.oci.handlers import handler_of
 from plugbay.node.runtimes.oci.pod_files import HostFiles
 from plugbay.node.runtimes.oci.rootless import Owner
-from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, Rights, SandboxPlaces
+from plugbay.node.runtimes.oci.sandbox_plan import Rights
+from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
 from plugbay.node.runtimes.port import ContainerRuntime
 from plugbay.node.runtimes.process.launch import DEFAULT_PATH
 from plugbay.node.runtimes.process.runtime import ProcessRuntime

@@ -73,7 +73,7 @@ class Grounds:
         capabilities: what this process could give at most, without ``CAP_``.
         cdi_directories: of CDI spec files, weakest first.
         owner: who the containers' root is, where the node has no root rights; None where it has.
-        shares_of: what the containers of a pod share; may read a file.
+        shares_of: what the containers of a pod share; may read a file, and refuse as `ContainerStartError`.
     """
 
     rootfs: Path

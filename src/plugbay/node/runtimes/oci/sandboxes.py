@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
@@ -20,8 +18,8 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from plugbay.cni.capabilities import unserved
-from plugbay.cni.chain import Attachment
 from plugbay.errors import (
+    ContainerStartError,
     InvalidBandwidth,
     InvalidNetworkConfig,
     NetworkNotFound,
@@ -32,36 +30,37 @@ from plugbay.kernel.boot import read_boot_id
 from plugbay.kernel.cgroups import clear_cgroup, end_processes
 from plugbay.kernel.namespaces import NamespaceKind
 from plugbay.kernel.netns import is_netns, make_netns, remove_netns
-from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
 from plugbay.model.resolution import pod_dns
 from plugbay.node.network import PodNetwork, pod_args
 from plugbay.node.network_request import capabilities_of, told_capabilities
-from plugbay.node.runtimes.cri.config import hostname
 from plugbay.node.runtimes.oci.confinement import pod_cgroup
 from plugbay.node.runtimes.oci.pod_files import HostFiles, pod_files, wanted_files
+from plugbay.node.runtimes.oci.sandbox_plan import (
+    Rights,
+    attachment_of,
+    check_wishes,
+    planned_record,
+    shares_in,
+)
 from plugbay.node.runtimes.oci.sandbox_records import SandboxRecord, SandboxRecords, sandbox_id
 from plugbay.node.runtimes.oci.shared_directory import (
-    IPC,
     KINDS,
-    SHM,
     UTS,
     is_whole,
     make_shared,
     remove_shared,
     write_files,
 )
-from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodFile, PodShares
-from plugbay.node.runtimes.oci.sysctls import check_sysctls, set_sysctls
+from plugbay.node.runtimes.oci.shares import PodShares
+from plugbay.node.runtimes.oci.sysctls import set_sysctls
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec, no_handler
 
 logger = logging.getLogger(__name__)
 
 _PROC: Final = Path("/proc")
 _ENDING_S: Final = 10.0
-_HOST_SHM: Final = "/dev/shm"
-_HOST_KINDS: Final = {"hostPID": "pid", "hostIPC": IPC}
-"""Namespaces by the fields of a pod that ask for the host's."""
+"""Of processes that were killed, unless the machine is drowning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +77,6 @@ class SandboxPlaces:
     namespaces: Path
     shared: Path
     cgroup_parent: str
-
-
-class Rights(Enum):
-    """What the node may do."""
-
-    ROOT = "root"
-    USER = "user"
-    """It cannot mount anything, so that nothing keeps namespaces: each container has its own."""
 
 
 class OciSandboxes:
@@ -120,14 +111,20 @@ class OciSandboxes:
         self._in_work: WeakValueDictionary[PodUid, asyncio.Lock] = WeakValueDictionary()
 
     def shares_of(self, pod: PodUid) -> PodShares:
-        """What a pod's containers share, nothing if it has no sandbox. Reads a file."""
+        """What a pod's containers share. Reads a file.
+
+        Raises:
+            ContainerStartError: the pod has no sandbox; a container would be on the host's network.
+        """
         record = self._records.read(pod)
-        return _shares(record) if record is not None else UNSHARED
+        if record is None:
+            raise ContainerStartError("CreateContainerError", f"pod {pod} has no sandbox")
+        return shares_in(record)
 
     async def run(self, spec: SandboxSpec) -> tuple[str, ...]:
         if not self._has_handler(spec.runtime_class):
             raise no_handler(spec.runtime_class)
-        self._check(spec)
+        check_wishes(spec, network=self._network_of(spec), rights=self._rights)
         async with self._lock(spec.pod_uid):
             return await self._run(spec)
 
@@ -143,6 +140,9 @@ class OciSandboxes:
         records = await asyncio.to_thread(self._records.read_all)
         return frozenset(each.pod_uid for each in records)
 
+    def _network_of(self, spec: SandboxSpec) -> Network:
+        return self._default if spec.network is Network.POD else Network.HOST
+
     def _lock(self, pod: PodUid) -> asyncio.Lock:
         return self._in_work.setdefault(pod, asyncio.Lock())
 
@@ -154,9 +154,9 @@ class OciSandboxes:
             return record.ips
         if record is not None:
             await self._remove(spec.pod_uid)
-        if Network.HOST not in (spec.network, self._default):
+        if self._network_of(spec) is Network.POD:
             return await self._run_on_network(spec)
-        record = self._new_record(spec)
+        record = self._planned(spec)
         try:
             await asyncio.to_thread(self._make_beside, spec, record)
         except SandboxFailed as error:
@@ -169,7 +169,7 @@ class OciSandboxes:
         """Make anew what containers share besides the network. What runs keeps what it has, and its network."""
         logger.warning("pod %s has lost something that its containers share; it is made anew", spec.pod_uid)
         anew = msgspec.structs.replace(
-            self._new_record(spec),
+            self._planned(spec),
             netns=record.netns,
             args=record.args,
             capabilities=record.capabilities,
@@ -205,7 +205,7 @@ class OciSandboxes:
         netns = Path(record.netns)
         if not await asyncio.to_thread(_is_there, netns):
             await asyncio.to_thread(remove_netns, netns)  # a file without a namespace, at which plugins would fail
-        await self._network.remove(_attachment(record))
+        await self._network.remove(attachment_of(record))
         await asyncio.to_thread(remove_netns, netns)
 
     async def _run_on_network(self, spec: SandboxSpec) -> tuple[str, ...]:
@@ -227,10 +227,10 @@ class OciSandboxes:
         capabilities |= told_capabilities(spec.annotations, dns=dns, cgroup=cgroup)
         args = pod_args(namespace=spec.namespace, name=spec.pod, uid=spec.pod_uid, container_id=name)
         netns = self._places.namespaces / name
-        record = msgspec.structs.replace(self._new_record(spec), netns=str(netns), args=args, capabilities=capabilities)
+        record = msgspec.structs.replace(self._planned(spec), netns=str(netns), args=args, capabilities=capabilities)
         try:
             await asyncio.to_thread(self._make_for_network, spec, record)
-            addresses = await self._network.add(_attachment(record))
+            addresses = await self._network.add(attachment_of(record))
             ips = tuple(str(each) for each in addresses.ips)
             await asyncio.to_thread(self._complete, spec, msgspec.structs.replace(record, ips=ips))
         except SandboxFailed as error:
@@ -239,41 +239,8 @@ class OciSandboxes:
             raise await self._given_up(record, f'failed to setup network for sandbox "{name}": {error}') from error
         return ips
 
-    def _check(self, spec: SandboxSpec) -> None:
-        """Refuse what cannot be.
-
-        Raises:
-            SandboxFailed: the pod asks for it.
-        """
-        if "shareProcessNamespace" in spec.shared:
-            raise SandboxFailed("spec.shareProcessNamespace: the oci runtime gives each container a PID namespace")
-        if self._rights is Rights.USER:
-            for field in (each for each in _HOST_KINDS if each in spec.shared):
-                kind = _HOST_KINDS[field].upper()
-                problem = f"spec.{field}: a node without root rights gives each container an {kind} namespace"
-                raise SandboxFailed(problem.replace("an PID", "a PID"))
-        own = [KINDS[name] for name in self._own_kinds(spec)]
-        if Network.HOST not in (spec.network, self._default):
-            own.append(NamespaceKind.NETWORK)
-        check_sysctls(spec.sysctls, own=own)
-
-    def _own_kinds(self, spec: SandboxSpec) -> tuple[str, ...]:
-        if self._rights is Rights.USER:
-            return ()
-        return tuple(name for name in KINDS if name not in _host_kinds(spec))
-
-    def _new_record(self, spec: SandboxSpec) -> SandboxRecord:
-        name = sandbox_id(spec.pod_uid)
-        host_kinds = _host_kinds(spec)
-        return SandboxRecord(
-            spec.pod_uid,
-            self._boot_id,
-            name,
-            shared=str(self._places.shared / name),
-            hostname=socket.gethostname() if UTS in host_kinds else hostname(spec.hostname or spec.pod),
-            own_kinds=self._own_kinds(spec),
-            host_kinds=host_kinds,
-        )
+    def _planned(self, spec: SandboxSpec) -> SandboxRecord:
+        return planned_record(spec, boot_id=self._boot_id, shared=self._places.shared, rights=self._rights)
 
     def _make_beside(self, spec: SandboxSpec, record: SandboxRecord) -> None:
         """All but the network; the record is written once, as every start of a pod waits for the disk.
@@ -336,23 +303,3 @@ def _is_whole(record: SandboxRecord) -> bool:
 def _with_files(record: SandboxRecord, spec: SandboxSpec, names: Iterable[str]) -> SandboxRecord:
     wanted = wanted_files(spec)
     return msgspec.structs.replace(record, files={each: wanted.get(each, "") for each in names})
-
-
-def _host_kinds(spec: SandboxSpec) -> tuple[str, ...]:
-    kinds = tuple(kind for field, kind in _HOST_KINDS.items() if field in spec.shared)
-    return (*kinds, UTS) if spec.network is Network.HOST else kinds
-
-
-def _shares(record: SandboxRecord) -> PodShares:
-    directory = Path(record.shared)
-    namespaces = dict.fromkeys(record.host_kinds, HOST)
-    namespaces |= {name: str(directory / name) for name in record.own_kinds}
-    if record.netns:
-        namespaces["network"] = record.netns
-    shm = _HOST_SHM if IPC in record.host_kinds else str(directory / SHM) if IPC in record.own_kinds else ""
-    files = (PodFile(Mount(f"/etc/{name}", str(directory / name)), field) for name, field in record.files.items())
-    return PodShares(namespaces, shm, record.hostname, tuple(files))
-
-
-def _attachment(record: SandboxRecord) -> Attachment:
-    return Attachment(record.container_id, record.netns, args=record.args, capabilities=record.capabilities)
