@@ -102,12 +102,13 @@ class Book:
         with self._journal.alone():
             self._journal.try_to_own()
             content = self._journal.read()
+            self._learn(content)  # whatever becomes of the rest: what was read is no news any more
             if self.is_ours:
                 if content.uses and is_of_earlier_boot(content, self._journal.boot):
                     logger.info("%s: the machine was rebooted: %d uses are over", self._resource, len(content.uses))
                 content = as_found(content, self._journal.boot, allocating)
                 self._journal.rewrite(lambda _: _records(content))
-            self._learn(content)
+                self._learn(content)
 
     def close(self) -> None:
         if self._timer is not None:

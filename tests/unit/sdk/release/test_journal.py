@@ -154,6 +154,20 @@ async def test_journal_that_is_opened_until_it_can_be_leaves_no_files_open(tmp_p
     assert not [path for path in open_files() if path.startswith(str(tmp_path))]
 
 
+async def test_who_cannot_rewrite_what_he_takes_over_knows_what_it_says(tmp_path: Path) -> None:
+    keeper, ours = book(tmp_path), book(tmp_path)
+    keeper.open()
+    ours.open()
+    ours.begin(units("b"), "life")
+    use = keeper.begin(units("a"), "life")
+    assert keeper.answered(use.key)
+    keeper.close()
+    with full_after(0), pytest.raises(PathUnusable):
+        ours.take_over(())
+    assert [each.key for each in ours.of_units(units("a"))] == [use.key]
+    ours.close()
+
+
 async def test_rewrite_that_outlives_its_task_ends_before_the_next_keeper_begins(tmp_path: Path) -> None:
     """The sweep is cancelled in the middle of one; the thread goes on."""
     journal = Journal(tmp_path, GOPHER, "boot")
