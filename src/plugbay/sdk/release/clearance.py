@@ -181,9 +181,10 @@ class Clearance:
             reading = await self._read(uses)
             findings = {use.key: find(use, reading, wanted) for use in uses}
             for use in uses:
-                if findings[use.key] is Finding.LISTED:
+                now = self._book.get(use.key)  # its containers may have started meanwhile
+                if findings[use.key] is Finding.LISTED and now is not None:
                     with self._book.keeping():
-                        self._book.change(after(use, reading))
+                        self._book.change(after(now, reading))
             if all(
                 before.get(use.key) is findings[use.key] or (findings[use.key] is Finding.ABSENT and use.seen_in)
                 for use in uses

@@ -117,6 +117,7 @@ class Kubelet:
         self._on_the_way.clear()
         self._newest, self._there = None, 0
         self._admission, self._disk = asyncio.Lock(), asyncio.Lock()
+        self._workers: dict[str, asyncio.Lock] = {}  # by pod
         self.assigned, names, is_lost = self._load()
         self._names = names
         if is_lost:
@@ -267,7 +268,11 @@ class Kubelet:
         return True
 
     async def create_next_container(self, pod: Pod) -> None:
-        """The next one, or an instance more of one that has just ended."""
+        """The next one, or an instance more of one that has just ended; one at a time, as in a pod's worker."""
+        async with self._workers.setdefault(pod.uid, asyncio.Lock()):
+            await self._create_next_container(pod)
+
+    async def _create_next_container(self, pod: Pod) -> None:
         container = pod.next_to_start()
         if container is None:
             return

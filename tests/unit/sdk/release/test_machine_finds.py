@@ -111,3 +111,19 @@ def test_uses_that_checkpoints_never_tell_of_do_not_pile_up() -> None:
         assert len(node.process.custody.book.uses()) == 2
         node.finish()
         assert not node.process.custody.book.uses()
+
+
+def test_container_that_starts_while_another_share_is_given_is_post_stopped() -> None:
+    """The Allocate of the other share looks whether this one is in use, and has to wait for that."""
+    with closing(Node(hears_stops=True)) as node:
+        node.loop.run_for(0.1)
+        pod = node.admit(Container("x", Kind.APP, 1))
+        node.loop.run_for(10)
+        node.paces.extend([0.0, 0.5, 1.0])
+        node.admit(Container("x", Kind.APP, 1))
+        node.loop.run_for(0.2)
+        node.create_container(pod)
+        node.loop.run_for(10)
+        node.create_container(pod)
+        node.loop.run_for(10)
+        node.finish()
