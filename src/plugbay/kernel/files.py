@@ -93,10 +93,12 @@ class FileLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Emptied first, or the next holder could be reported under our pid until it has written its own.
-        os.ftruncate(self._descriptor, 0)
-        os.close(self._descriptor)
-        self._descriptor = -1
+        descriptor, self._descriptor = self._descriptor, -1
+        try:
+            # Emptied first, or the next holder could be reported under our pid until it has written its own.
+            os.ftruncate(descriptor, 0)
+        finally:
+            os.close(descriptor)
 
 
 def _read_pid(descriptor: int) -> int | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -110,6 +111,22 @@ def test_a_refused_lock_leaves_no_descriptor(tmp_path: Path) -> None:
         with pytest.raises(LockHeld), FileLock(tmp_path / "lock"):
             pytest.fail("locked twice")
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_lock_ends_on_a_disk_that_has_become_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As disks do after an error; none of a test's does, so the refusal is made up."""
+
+    def refuse(descriptor: int, size: int) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    lock = FileLock(tmp_path / "lock")
+    lock.__enter__()
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "ftruncate", refuse)
+        with pytest.raises(OSError, match="Read-only file system"):
+            lock.__exit__(None, None, None)
+    with FileLock(tmp_path / "lock"):
+        assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
 
 
 def test_an_unwritten_pid_is_not_guessed(tmp_path: Path) -> None:
