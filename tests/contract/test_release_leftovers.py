@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from plugbay import Origin
@@ -11,9 +12,12 @@ from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.assignments import AssignmentKey
 from plugbay.sdk.release.journal import Journal
-from plugbay.sdk.release.settings import DIRECTORY_NAME
+from plugbay.sdk.release.quiet import Shared
+from plugbay.sdk.release.settings import DIRECTORY_NAME, ReleaseSettings
 from plugbay.sdk.release.uses import Phase, Use
-from tests.contract.bench_manager import GOPHER
+from plugbay.sdk.server import PluginServer
+from plugbay.sdk.watching import watching
+from tests.contract.bench_manager import DEADLINE_S, GOPHER
 from tests.contract.test_release_clearance import A, Gated, by_hand
 
 
@@ -58,6 +62,33 @@ async def test_checkpoint_that_cannot_be_read_stops_no_start(sockets: Path) -> N
     async with by_hand(sockets, Gated("a")) as (_, server):
         assert server.custody is not None
         assert server.custody.book.uses() == []
+
+
+async def test_plugin_cancelled_while_it_ends_leaves_its_journal_to_the_next(sockets: Path) -> None:
+    """Its CDI spec takes long, and somebody has lost patience."""
+    is_closing = asyncio.Event()
+
+    async def close() -> None:
+        is_closing.set()
+        await asyncio.Event().wait()
+
+    gophers = Gated("a")
+    gophers.cdi_kind = GOPHER
+    paths = KubeletPaths(sockets)
+    server = PluginServer(gophers, paths, cdi_directory=sockets / "cdi", shared=Shared(ReleaseSettings(), paths))
+    assert server._cdi is not None
+    assert server.custody is not None
+    server._cdi.close = close  # type: ignore[method-assign]
+    async with watching() as watches:
+        running = asyncio.create_task(server.run(watches))
+        async with asyncio.timeout(DEADLINE_S):
+            await server.looked.wait()
+            server.stop()
+            await is_closing.wait()
+            running.cancel()
+            await asyncio.wait([running])
+    assert running.cancelled()
+    assert not server.custody.book.is_open
 
 
 async def test_allocate_that_its_process_did_not_live_to_answer_is_undone(sockets: Path) -> None:

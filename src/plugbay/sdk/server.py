@@ -191,10 +191,12 @@ class PluginServer:
         finally:
             self._listing.close()
             bind_refresh(self.plugin, None)
-            if self._cdi is not None:
-                await self._cdi.close()
-            if self.custody is not None:
-                self.custody.close()
+            try:
+                if self._cdi is not None:
+                    await self._cdi.close()
+            finally:
+                if self.custody is not None:
+                    self.custody.close()
         if self.state is not State.DRAINING:  # there was no socket
             self._life.move(Event.STOP_REQUESTED)
         self._life.move(Event.DRAINED)
