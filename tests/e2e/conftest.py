@@ -20,6 +20,9 @@ def engine() -> Iterator[Containerd]:
     with tempfile.TemporaryDirectory(prefix="pbe", dir="/tmp") as base:
         with containerd(Path(base)) as daemon:
             yield daemon
+            # Before whatever a failed test has left is killed, and goes with its namespaces.
+            daemon.until_nothing_runs()
+            assert daemon.leavings() == []
         assert base not in Path("/proc/self/mountinfo").read_text()
         assert [each for each in Path("/proc").glob("[0-9]*/cmdline") if base in _text(each)] == []
     assert _machine() == before

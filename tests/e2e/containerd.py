@@ -151,6 +151,7 @@ class Containerd:
         self.network = ("nsenter", "--target", str(holder), "--net")
         """Before a command line: runs it where the daemon listens on loopback."""
         self._enter = (*self.network, "--mount")
+        self._holder = holder
         self._pid = 0
 
     def start(self) -> None:
@@ -187,6 +188,33 @@ class Containerd:
 
     def until_no_more_than(self, count: int) -> None:
         self._until(lambda there: there <= count)
+
+    def leavings(self) -> list[str]:
+        """What pods may not leave behind: links, rules, mounts, namespaces, addresses, and records of all kinds."""
+        links = [line.split()[1] for line in self.run("ip", "-o", "link").splitlines()]
+        rules = self.run("sh", "-c", "iptables-save -t nat; ip6tables-save -t nat").splitlines()
+        ours = [SUBNET.rpartition(".")[0], SUBNET_6.rpartition("::")[0]]
+        mounts = self.run("cat", "/proc/self/mountinfo").splitlines()
+        remembered = self.run("sh", "-c", "find /var/lib/cni/results -type f 2>/dev/null || true").split()
+        return [
+            *(each for each in links if each.startswith(("veth", "bwp", "ifb"))),
+            *(each for each in rules if each.startswith("-A CNI-DN-") or any(subnet in each for subnet in ours)),
+            *(each for each in mounts if str(self.base) in each),
+            *remembered,
+            *(str(each) for each in (self.base / "addresses").glob("*/*[.:]*") if "last_reserved_ip" not in each.name),
+            *map(str, (self.base / "state").glob("io.containerd.runtime.v2.task/k8s.io/*")),
+        ]
+
+    def until_nothing_runs(self) -> None:
+        """Returns when there are no processes but the daemon: shims end by and by, and leave socket files at times."""
+        deadline = time.monotonic() + READY_S
+        while left := self._others():
+            assert time.monotonic() < deadline, left
+            time.sleep(0.02)
+
+    def _others(self) -> list[str]:
+        """The command lines of what runs besides the daemon."""
+        return [line for pid in _all_in(self._holder) - {self._pid} if (line := _command_line(pid))]
 
     def until_alone(self, container: str) -> None:
         """Returns when the container runs nothing but its first process."""
@@ -266,17 +294,30 @@ def _namespaces() -> Iterator[int]:
 
 
 def _kill_all_in(holder: int) -> None:
-    """What is left although every pod is gone, so that no failed test leaves anything; returns when it has ended."""
-    namespace = os.readlink(f"/proc/{holder}/ns/mnt")
-    parents = {int(each.name): _parent(each) for each in Path("/proc").glob("[0-9]*")}
-    doomed = {pid for pid in parents if pid != holder and _mount_namespace(pid) == namespace}
-    # Containers have mount namespaces of their own, and are children of those in ours.
-    while more := {pid for pid, parent in parents.items() if parent in doomed} - doomed:
-        doomed |= more
-    for pid in doomed:
+    """What a failed test has left; returns when it has ended."""
+    for pid in _all_in(holder):
         with suppress(ProcessLookupError), os.fdopen(os.pidfd_open(pid)) as ending:
             os.kill(pid, signal.SIGKILL)
             select.select([ending], [], [], READY_S)
+
+
+def _all_in(holder: int) -> set[int]:
+    """The processes in the namespaces that ``holder`` keeps, and their children."""
+    namespace = os.readlink(f"/proc/{holder}/ns/mnt")
+    parents = {int(each.name): _parent(each) for each in Path("/proc").glob("[0-9]*")}
+    found = {pid for pid in parents if pid != holder and _mount_namespace(pid) == namespace}
+    # Containers have mount namespaces of their own, and are children of those in ours.
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def _command_line(pid: int) -> str:
+    """Empty when the process has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ").strip()
+    except OSError:
+        return ""
 
 
 def _parent(process: Path) -> int:
