@@ -466,8 +466,10 @@ async def test_status_tells_what_a_release_waits_for(sockets: Path) -> None:
         assert json.loads(json.dumps(status)) == status
         [use] = cast("list[dict[str, Any]]", status["open"])
         assert status["source"] == "auto"
-        assert status["podResources"] == f"there is no {sockets}/pod-resources/kubelet.sock"
-        assert (use["phase"], use["waitsFor"]) == ("open", "its pod to end")
+        problem = f"there is no {sockets}/pod-resources/kubelet.sock"
+        assert status["podResources"] == problem
+        waits_for = f"its pod to end, which the kubelet notices only when another one comes: {problem}"
+        assert (use["phase"], use["waitsFor"]) == ("open", waits_for)
         assert [owner["uid"] for owner in use["owners"]] == ["p"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from plugbay.sdk.release.settings import ReleaseSettings
 if TYPE_CHECKING:
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.model.podresources import PodResources
+
+logger = logging.getLogger(__name__)
 
 STORED_S: Final = 0.5
 """From our answer until a kubelet has stored it for sure; one has been seen to need a millisecond."""
@@ -93,6 +96,7 @@ class PodLists:
 
     Attributes:
         asked_at: when the last list was asked for, in the event loop's time.
+        renewed: set, and another one from then on, when there is a newer list.
         problem: why there was none.
     """
 
@@ -101,28 +105,39 @@ class PodLists:
         self._quiet = quiet
         self._lock = asyncio.Lock()
         self.asked_at = float("-inf")
+        self.renewed = asyncio.Event()
         self._pods: Sequence[PodResources] = ()
         self.problem = ""
 
-    async def pods(self, *, newer_than_s: float) -> Sequence[PodResources]:
-        """The pods as of the last ``newer_than_s`` seconds; none when the kubelet cannot be asked: see ``problem``."""
+    async def pods(self, *, asked_since: float) -> Sequence[PodResources]:
+        """The pods by a list that was asked for at ``asked_since``, in the event loop's time, or later.
+
+        None of them when the kubelet cannot be asked: see ``problem``. It is an older list, see ``asked_at``, when an
+        Allocate of ours has begun just now.
+        """
         async with self._lock:
-            loop = asyncio.get_running_loop()
-            if loop.time() - self.asked_at >= newer_than_s and self._quiet.is_quiet:
-                self.asked_at = loop.time()
+            if self.asked_at < asked_since and self._quiet.is_quiet:
+                self.asked_at = asyncio.get_running_loop().time()
                 self._pods = await self._ask()
+                self.renewed.set()
+                self.renewed = asyncio.Event()
             return self._pods
 
     async def _ask(self) -> Sequence[PodResources]:
         from plugbay.kubelet.podresources import PodResourcesClient  # imported here: needed once something is in use
 
-        self.problem = ""
-        if not await asyncio.to_thread(self._socket.exists):
-            self.problem = f"there is no {self._socket}"
-            return ()
         try:
+            if not await asyncio.to_thread(self._socket.exists):
+                return self._failed(f"there is no {self._socket}")
             async with PodResourcesClient(self._socket) as client:
-                return await client.list()
+                pods = await client.list()
         except RpcFailed as error:
-            self.problem = f"PodResources does not answer: {error}"
-            return ()
+            return self._failed(f"PodResources does not answer: {error}")
+        self.problem = ""
+        return pods
+
+    def _failed(self, problem: str) -> Sequence[PodResources]:
+        if problem != self.problem:  # once, not at every look
+            logger.warning("%s, so the kubelet notices ends of pods only when the next one comes", problem)
+        self.problem = problem
+        return ()

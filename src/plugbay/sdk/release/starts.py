@@ -59,7 +59,7 @@ class Starts:
             custody.look_soon()  # the next look tells
             return
         lists = custody.shared.pod_lists
-        pods = await lists.pods(newer_than_s=0)
+        pods = await lists.pods(asked_since=asyncio.get_running_loop().time())
         for use in self._nameless(units):
             with custody.book.keeping():
                 custody.book.change(with_owners(use, pods, as_of=lists.asked_at))

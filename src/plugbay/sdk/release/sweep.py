@@ -16,7 +16,7 @@ from plugbay.errors import CheckpointUnread, PathUnusable
 from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.release.owners import with_owners
-from plugbay.sdk.release.uses import GRACE_S, SETTLE_S, Finding, Phase, Reading, Use, after, doubt, find, is_over
+from plugbay.sdk.release.uses import GRACE_S, Finding, Phase, Reading, Use, after, doubt, find, is_over
 from plugbay.sdk.waiting import wait_first
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ CONFIRM_S: Final = 1.0
 """From a reading that had a device absent to the one that makes sure."""
 _SOONEST: Final = 0.8
 """Nodes that were started together should not look together: the jitter, downwards, so that no look comes late."""
+_ALONG: Final = 0.5
+"""After so much of the interval a look of another resource, which asks for the pods, is the moment for this one's."""
 
 
 class Sweep:
@@ -39,8 +41,8 @@ class Sweep:
         self._interval_s = custody.shared.settings.interval_s
         self._retries: dict[AssignmentKey, tuple[Backoff, float]] = {}
         self._ending: set[AssignmentKey] = set()
-        self._ready_life = ""
         self._problem = ""
+        self._due_since = float("-inf")  # a list of pods from before may have missed ends that a look has to find
 
     async def run(self) -> NoReturn:
         """Look now and then, until cancelled."""
@@ -49,13 +51,17 @@ class Sweep:
             await self._take_over()
         unwritten = ""
         custody.is_urgent = bool(custody.book.uses())  # what was found in the journal is not known to go on
+        loop = asyncio.get_running_loop()
+        looked_at = loop.time()
         async with asyncio.TaskGroup() as tasks:
             while True:
                 custody.stirred.clear()
                 if not self._has_work():
                     await custody.stirred.wait()
+                    looked_at = loop.time()
                     continue
-                await self._rest()
+                await self._rest(looked_at)
+                looked_at = loop.time()
                 custody.is_urgent = False
                 try:
                     await self._look(tasks)
@@ -84,16 +90,19 @@ class Sweep:
         uses = self._custody.book.uses()
         return any(self._custody.looks_at(use) or use.phase is not Phase.OPEN for use in uses)
 
-    async def _rest(self) -> None:
-        """Until it is time to look."""
-        loop = asyncio.get_running_loop()
-        due = loop.time() + jittered(self._interval_s)
-        while not self._custody.is_urgent:
+    async def _rest(self, looked_at: float) -> None:
+        """Until it is time to look, or the kubelet is asked for its pods anyway: so it is for all resources at once."""
+        loop, lists = asyncio.get_running_loop(), self._custody.shared.pod_lists
+        due = looked_at + jittered(self._interval_s)
+        self._due_since = looked_at + self._interval_s * _ALONG
+        while not self._custody.is_urgent and lists.asked_at < self._due_since:
             times = [due, *(self._due(use) for use in self._custody.book.uses() if use.phase is Phase.RELEASING)]
             if (left_s := min(times) - loop.time()) <= 0:
-                return
-            await wait_first(self._custody.stirred.wait, timeout_s=left_s)
+                break
+            await wait_first(self._custody.stirred.wait, lists.renewed.wait, timeout_s=left_s)
             self._custody.stirred.clear()
+        if lists.asked_at < self._due_since:
+            self._due_since = loop.time()
 
     # --- one look ---------------------------------------------------------------------------------------------------
 
@@ -112,10 +121,13 @@ class Sweep:
         await custody.book.compact()
 
     async def _read_until_clear(self) -> None:
-        newer_than_s = self._interval_s / 2
-        if (life := self._custody.book.life) is not None:  # an earlier kubelet's pods say nothing of this one's
-            newer_than_s = min(newer_than_s, asyncio.get_running_loop().time() - life.since)
-        pods = await self._custody.shared.pod_lists.pods(newer_than_s=newer_than_s)
+        lists, life = self._custody.shared.pod_lists, self._custody.book.life
+        # An earlier kubelet's pods say nothing of this one's.
+        asked_since = self._due_since if life is None else max(self._due_since, life.since)
+        pods = await lists.pods(asked_since=asked_since)
+        if lists.asked_at < asked_since:  # an Allocate has come first
+            self._custody.look_soon()
+            return
         if await self._read(pods) and any(use.absences == 1 for use in self._custody.book.uses()):
             await asyncio.sleep(min(CONFIRM_S, self._interval_s / 4))
             await self._custody.shared.quiet.until_quiet()
@@ -137,8 +149,6 @@ class Sweep:
         if custody.shared.quiet.begun != allocations or not custody.shared.quiet.is_quiet:
             custody.look_soon()
             return False
-        if pods or reading.at - reading.life.since >= SETTLE_S:
-            self._ready_life = reading.life.id
         for use in custody.book.uses():  # as they are by now
             if use.phase is Phase.OPEN and use.since < reading.at:
                 self._learn(use, reading, pods)
@@ -154,9 +164,6 @@ class Sweep:
                 custody.doubts[use.key] = "its pod to end; others were given its devices"
             case Finding.LISTED | Finding.CONTRADICTORY:
                 learned = with_owners(learned, pods, as_of=custody.shared.pod_lists.asked_at)
-            case Finding.ABSENT if self._ready_life != reading.life.id:
-                custody.doubts[use.key] = "the kubelet to tell of a pod, or to have run for a minute"
-                return  # it may not know yet which pods there are
             case Finding.UNPROVEN:
                 custody.doubts[use.key] = doubt(use, reading)
         with custody.book.keeping():

@@ -8,7 +8,8 @@ have stopped. Two things break that rule, and both come with a restart of the ku
   is known to have what that life has written, handed on from each life to the next, or if the kubelet's directory of
   the pod is gone.
 * It may refuse a pod that ran (spec 4.7), and drops its assignments seconds before it stops the containers.
-  So for `SETTLE_S` after its start nothing from an earlier life counts as absent.
+  So for `SETTLE_S` after its start nothing from an earlier life counts as absent. Until it knows of all its pods,
+  which takes it some seconds, it drops nothing (spec 4.12), so that needs no rule of its own.
 
 Source: spec 4.7, 4.8, 4.12, 7.1; ``HandlePodAdditions`` and ``filterOutInactivePods`` of kubelet 1.36.
 """

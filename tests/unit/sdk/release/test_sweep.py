@@ -1,53 +1,36 @@
-"""How often is looked, and from when on."""
+"""How often is looked, and how late an end is found."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+import random
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from plugbay import Device, DevicePlugin
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plugbay import Assignment, Device, DevicePlugin
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.model.ids import ResourceName
+from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.model.podresources import PodResources
 from plugbay.sdk.release.custody import Custody
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.quiet import Shared
 from plugbay.sdk.release.settings import ReleaseSettings
 from plugbay.sdk.release.sweep import Sweep, jittered
+from plugbay.sdk.release.uses import Life, Reading, Use
+from tests.unit.sdk.release.machine_loop import VirtualLoop
 
-DEADLINE_S = 20.0
-
-
-class Gophers(DevicePlugin):
-    resource_name = ResourceName("example.com/gopher")
-
-    def discover(self) -> list[Device]:
-        return []
-
-
-def custody(directory: Path) -> Custody:
-    paths = KubeletPaths(directory)
-    shared = Shared(ReleaseSettings(directory=directory / "journals"), paths)
-    return Custody(Gophers(), paths, shared, ReleaseHooks(), lambda: 0)
-
-
-@contextmanager
-def told(what: str) -> Iterator[asyncio.Event]:
-    """Set once the sweep says so."""
-    said = asyncio.Event()
-    handler = logging.Handler()
-    handler.emit = lambda record: said.set() if what in record.getMessage() else None  # type: ignore[method-assign]
-    logger = logging.getLogger("plugbay.sdk.release.sweep")
-    before = logger.level
-    logger.setLevel(logging.INFO)
-    logger.addHandler(handler)
-    try:
-        yield said
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
+UNIT = DeviceId("a")
+HOLDER = frozenset({(PodUid("p"), ContainerName("app"))})
+LIFE = Life("1", 0.0)
+FOUND_S = {30.0: 35.0, 1.0: 2.0}
+"""By the interval, how late the end of a pod may be found."""
+SOONEST = 0.8
+"""Of the interval: the shortest time between two looks."""
 
 
 def test_interval_varies_and_no_look_comes_late() -> None:
@@ -56,23 +39,155 @@ def test_interval_varies_and_no_look_comes_late() -> None:
     assert max(waits) - min(waits) > 1.0
 
 
-async def test_lock_that_cannot_be_opened_is_waited_for_later(tmp_path: Path) -> None:
-    keeper, ours = custody(tmp_path), custody(tmp_path)
-    keeper.book.open()
-    ours.book.open()
-    (tmp_path / "journals").rename(tmp_path / "gone")
-    sweeping = asyncio.create_task(Sweep(ours).run())
+class Node:
+    """A kubelet that notices the end of a pod when it is asked for its pods, and one process of plugins."""
+
+    def __init__(self, directory: Path, interval_s: float) -> None:
+        paths = KubeletPaths(directory)
+        self.shared = Shared(ReleaseSettings(interval_s=interval_s), paths)
+        self.shared.pod_lists._ask = self._ask  # type: ignore[method-assign]  # no socket to ask
+        self.paths = paths
+        self.asked_at: list[float] = []
+        self.ended: set[ResourceName] = set()
+        self.noticed: set[ResourceName] = set()
+        self.released: dict[ResourceName, float] = {}
+
+    async def _ask(self) -> Sequence[PodResources]:
+        self.asked_at.append(asyncio.get_running_loop().time())
+        self.noticed |= self.ended
+        await asyncio.sleep(0.1)
+        return (PodResources("default", "other"),)
+
+
+class Cleaner(DevicePlugin):
+    def __init__(self, name: str, node: Node) -> None:
+        self.resource_name = name
+        self._node = node
+
+    def discover(self) -> Sequence[Device]:
+        return [Device(UNIT)]
+
+    async def release(self, assignment: Assignment) -> None:
+        self._node.released[assignment.resource] = asyncio.get_running_loop().time()
+
+
+class Watched(Custody):
+    node: Node
+
+    async def read(self, uses: Collection[Use]) -> Reading:
+        await asyncio.sleep(0.01)
+        listed = {} if self.resource in self.node.noticed else {UNIT: HOLDER}
+        self.last = "", asyncio.get_running_loop().time()
+        return Reading(self.last[1], LIFE, listed)
+
+
+@asynccontextmanager
+async def plugins(node: Node, count: int) -> AsyncIterator[Sequence[Custody]]:
+    """So many, each with a device in use since some moment of the last interval."""
+    custodies = []
+    async with AsyncExitStack() as stack:
+        for number in range(count):
+            hooks = ReleaseHooks()
+            custody = Watched(Cleaner(f"example.com/p{number}", node), node.paths, node.shared, hooks, lambda: 1)
+            custody.node = node
+            custody.book.open()
+            stack.callback(custody.close)
+            running = [asyncio.ensure_future(hooks.run()), asyncio.ensure_future(Sweep(custody).run())]
+            stack.push_async_callback(asyncio.wait, running)
+            for task in running:
+                stack.callback(task.cancel)
+            custodies.append(custody)
+        for custody in custodies:
+            await asyncio.sleep(random.uniform(0, node.shared.settings.interval_s / count))
+            async with custody.allocate({UNIT: UNIT}):
+                pass
+        yield custodies
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    made = VirtualLoop()
+    yield made
+    made.end()
+
+
+@pytest.mark.parametrize("interval_s", FOUND_S)
+@settings(max_examples=settings().max_examples // 3)
+@given(
+    count=st.integers(1, 4),
+    lives=st.lists(st.floats(1.2, 4), min_size=4, max_size=4),
+    starts=st.lists(st.floats(0, 5), max_size=8),
+    seed=st.integers(0, 99),
+)
+def test_end_is_found_in_time_whoever_asks_for_the_pods_meanwhile(
+    tmp_path_factory: pytest.TempPathFactory,
+    interval_s: float,
+    count: int,
+    lives: list[float],
+    starts: list[float],
+    seed: int,
+) -> None:
+    """
+    Args:
+        lives: of the pods, in intervals.
+        starts: of containers, before which the pods are asked for as well, in intervals.
+    """
+    random.seed(seed)
+    node = Node(tmp_path_factory.mktemp("kubelet"), interval_s)
+    loop = VirtualLoop()
+
+    async def asks() -> None:
+        await node.shared.pod_lists.pods(asked_since=loop.time())
+
+    async def played() -> None:
+        async with plugins(node, count) as custodies:
+            begun, ends = loop.time(), {}
+            for custody, life in zip(custodies, lives, strict=False):
+                ends[custody.resource] = begun + life * interval_s
+                loop.call_at(ends[custody.resource], node.ended.add, custody.resource)
+            tasks = []
+            for start in starts:
+                loop.call_at(begun + start * interval_s, lambda: tasks.append(asyncio.ensure_future(asks())))
+            await asyncio.sleep(6 * interval_s + 10)
+            assert {found: at - ends[found] > FOUND_S[interval_s] for found, at in node.released.items()} == (
+                dict.fromkeys(ends, False)
+            )
+            assert not any(custody.book.uses() for custody in custodies)
+
     try:
-        async with asyncio.timeout(DEADLINE_S):
-            with told("cannot wait") as said:
-                await said.wait()
-            (tmp_path / "gone").rename(tmp_path / "journals")
-            with told("this process releases devices") as said:
-                keeper.close()
-                await said.wait()
-        assert ours.book.is_ours
+        loop.run_until_complete(played())
     finally:
-        sweeping.cancel()
-        await asyncio.wait([sweeping])
-        keeper.close()
-        ours.close()
+        loop.end()
+
+
+def test_pods_are_asked_for_once_for_all_resources(loop: VirtualLoop, tmp_path: Path) -> None:
+    random.seed(0)
+    node = Node(tmp_path, 30.0)
+
+    async def played() -> None:
+        async with plugins(node, 4):
+            await asyncio.sleep(100)  # until they look together
+            before = len(node.asked_at)
+            await asyncio.sleep(300)
+            assert len(node.asked_at) - before <= 300 / (30 * SOONEST) + 1
+            assert len(node.asked_at) - before >= 300 / 30 - 1
+
+    loop.run_until_complete(played())
+
+
+def test_pods_that_cannot_be_asked_for_are_told_once(
+    loop: VirtualLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared = Shared(ReleaseSettings(), KubeletPaths(tmp_path))
+    socket = shared.pod_lists._socket
+
+    async def asked() -> None:
+        for _ in range(3):
+            await asyncio.sleep(1)
+            assert await shared.pod_lists.pods(asked_since=loop.time()) == ()
+
+    loop.run_until_complete(asked())
+    assert shared.pod_lists.problem == f"there is no {socket}"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"there is no {socket}, so the kubelet notices ends of pods only when the next one comes"
+    ]
