@@ -69,26 +69,27 @@ class PassThrough(DevicePlugin):
 
 def rebind(address: str, *, override: str) -> None:
     """Have the driver ``override`` drive a device; without one, whichever the kernel finds for it."""
-    before = driver_of(address)
-    if override and before == override:
+    if override and driver_of(address) == override:
         return
-    place = PCI / "devices" / address
-    (place / "driver_override").write_text(f"{override}\n")  # before it is free, or another driver takes it
-    if before:
-        (PCI / "drivers" / before / "unbind").write_text(address)
-        wait_until_driver(address, "")
-    (PCI / "drivers_probe").write_text(address)
-    if override:  # otherwise there may be no driver for it at all
-        wait_until_driver(address, override)
-
-
-def wait_until_driver(address: str, wanted: str) -> None:
-    """Drivers may take their time to let go of a device, and to probe one."""
+    # Before it is free, or another driver takes it. One that is just probing it gets it all the same: then once more.
+    (PCI / "devices" / address / "driver_override").write_text(f"{override}\n")
     latest = time.monotonic() + BINDING_S
-    while driver_of(address) != wanted:
-        if time.monotonic() > latest:
-            raise TimeoutError(f"its driver is still {driver_of(address) or 'none'}")
+    while time.monotonic() < latest:
+        if driver := driver_of(address):
+            (PCI / "drivers" / driver / "unbind").write_text(address)
+            if driver_after(driver, address, latest) == driver:
+                break
+        (PCI / "drivers_probe").write_text(address)
+        if not override or driver_after("", address, latest) == override:  # without one there may be none for it
+            return
+    raise TimeoutError(f"its driver is still {driver_of(address) or 'none'}")
+
+
+def driver_after(driver: str, address: str, latest: float) -> str:
+    """The next driver of a device: they may take their time to let go of one, and to probe one."""
+    while (found := driver_of(address)) == driver and time.monotonic() < latest:
         time.sleep(0.01)
+    return found
 
 
 def driver_of(address: str) -> str:
