@@ -28,6 +28,7 @@ from plugbay.sdk.server import PluginServer
 from plugbay.sdk.watching import watching
 
 RESOURCE = ResourceName("example.com/gopher")
+BADGER = ResourceName("example.com/badger")
 DEVICE = DeviceId("a")
 PROGRAM = """
 import sys
@@ -53,9 +54,10 @@ class Known(Enum):
     """What is known of the use that an Allocate finds."""
 
     SEEN = auto()
-    """A look at the checkpoint has found it meanwhile, as of most pods: one that lacks it shows that it is over."""
+    """A look at the checkpoint has found it meanwhile, as of most pods: one that lacks it shows that it is over. The
+    target is for this."""
     UNSEEN = auto()
-    """None has yet: it takes two."""
+    """None has yet, as of pods that live for less than an interval: it takes two."""
 
 
 class Gophers(DevicePlugin):
@@ -71,11 +73,20 @@ class Gophers(DevicePlugin):
         self.released.set()
 
 
+class Badgers(Gophers):
+    """A second resource of the process, which hears of starts of containers."""
+
+    resource_name = BADGER
+
+    async def post_stop(self, assignment: Assignment) -> None:
+        """Only to be asked for."""
+
+
 class KnownPods:
     """The pods that PodResources tells of: one without devices."""
 
     def active_pods(self) -> Sequence[PodRequest]:
-        return [_pod("others", 0)]
+        return [_pod("others", count=0)]
 
     all_pods = active_pods
 
@@ -84,7 +95,7 @@ async def measure(pace: Pace) -> AsyncIterator[Figure]:
     many, times = (20, 1) if pace is Pace.QUICK else (200, 3)
     never_looks, off = ReleaseSettings(interval_s=1000), ReleaseSettings(source=ReleaseSource.OFF)
     async with _served(never_looks) as (_, server, _), _served(off) as (_, server_without, _):
-        yield Figure("release_allocate_open_ms", await _allocate_open_ms(server, many, Known.SEEN), "ms", 12)
+        yield Figure("release_allocate_open_seen_ms", await _allocate_open_ms(server, many, Known.SEEN), "ms", 12)
         yield Figure("release_allocate_open_unseen_ms", await _allocate_open_ms(server, many, Known.UNSEEN), "ms", None)
         with_it, without = await _allocate_ms(server, server_without, many * 10)
         yield Figure("release_allocate_off_ms", without, "ms", None)
@@ -99,8 +110,8 @@ async def measure(pace: Pace) -> AsyncIterator[Figure]:
     yield Figure("release_rss_mb", statistics.median(rss["with"]) - statistics.median(rss["without"]), "MiB", 2)
 
 
-def _pod(uid: str, count: int = 1) -> PodRequest:
-    limits = {RESOURCE: count} if count else {}
+def _pod(uid: str, resource: ResourceName = RESOURCE, *, count: int = 1) -> PodRequest:
+    limits = {resource: count} if count else {}
     return PodRequest(PodUid(uid), "default", uid, (ContainerRequest(ContainerName("app"), ContainerKind.APP, limits),))
 
 
@@ -118,18 +129,21 @@ async def _managed(root: Path) -> AsyncIterator[DeviceManager]:
 async def _served(settings: ReleaseSettings) -> AsyncIterator[tuple[DeviceManager, PluginServer, Gophers]]:
     with tempfile.TemporaryDirectory(prefix="pb", dir="/tmp") as directory:
         paths, gophers = KubeletPaths(Path(directory)), Gophers()
+        shared = Shared(settings, paths)
         async with _managed(paths.root) as manager, watching() as watches, asyncio.TaskGroup() as tasks:
-            server = PluginServer(gophers, paths, shared=Shared(settings, paths))
-            running = tasks.create_task(server.run(watches))
-            await _until_listed(manager)
-            yield manager, server, gophers
-            server.stop()
-            await running
+            servers = [PluginServer(plugin, paths, shared=shared) for plugin in (gophers, Badgers())]
+            running = [tasks.create_task(server.run(watches)) for server in servers]
+            await _until_listed(manager, RESOURCE, BADGER)
+            yield manager, servers[0], gophers
+            for server in servers:
+                server.stop()
+            await asyncio.gather(*running)
 
 
-async def _until_listed(manager: DeviceManager) -> None:
+async def _until_listed(manager: DeviceManager, *resources: ResourceName) -> None:
     async for _ in manager.changes():
-        if (count := manager.resources().get(RESOURCE)) and count.allocatable:
+        counts = manager.resources()
+        if all(each in counts and counts[each].allocatable for each in resources):
             return
 
 
@@ -167,7 +181,8 @@ async def _allocate_ms(server: PluginServer, without: PluginServer, many: int) -
 
 
 async def _detected_s(settings: ReleaseSettings, times: int, *, seen_after_s: float, apart_s: float) -> Sequence[float]:
-    """From the end of a pod to the call of the hook, on so many nodes at once; the pods end at different moments.
+    """From the end of a pod to the call of the hook, on so many nodes at once; the pods end at different moments, each
+    right after the start of another one's container with another resource, for which the kubelet is asked for its pods.
 
     Args:
         seen_after_s: how long the first pod lives: as pods are, long enough for a look to have found it.
@@ -181,6 +196,8 @@ async def _once_detected_s(settings: ReleaseSettings, lives_s: float) -> float:
     async with _served(settings) as (manager, _, gophers):
         await manager.admit(_pod("p"))
         await asyncio.sleep(lives_s)
+        await manager.admit(_pod("q", BADGER))
+        await manager.prepare_container(PodUid("q"), ContainerName("app"))
         await manager.release_pod(PodUid("p"))
         began = time.perf_counter()
         await gophers.released.wait()
@@ -191,7 +208,7 @@ async def _rss_mb(how: str) -> float:
     """Of a plugin after an Allocate whose device was in use before."""
     with tempfile.TemporaryDirectory(prefix="pb", dir="/tmp") as directory:
         async with _managed(Path(directory)) as manager, python("-c", PROGRAM, directory, how) as process:
-            await _until_listed(manager)
+            await _until_listed(manager, RESOURCE)
             for uid in "pq":
                 await manager.admit(_pod(uid))
                 await manager.release_pod(PodUid(uid))
