@@ -1,0 +1,105 @@
+"""When a plugin is told that a real container has ended, and that its pod's devices are free."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.contract.conftest import Plugbay, plugbay
+from tests.contract.test_oci_runtime import why_not
+
+__all__ = ["plugbay"]
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(bool(why_not()), reason=why_not()),
+    pytest.mark.timeout(120),
+]
+
+PLUGIN: Final = """
+import fcntl
+from pathlib import Path
+from plugbay import Assignment, Device, DevicePlugin, Mount
+
+BASE, SANDBOXES = Path(%r), Path(%r)
+
+class Gophers(DevicePlugin):
+    resource_name = "example.com/gopher"
+
+    def discover(self) -> list[Device]:
+        return [Device("g1", mounts=[Mount("/gopher", str(BASE))])]
+
+    def post_stop(self, assignment: Assignment) -> None:
+        tell("post_stop")
+
+    def release(self, assignment: Assignment) -> None:
+        tell("release beside a sandbox" if list(SANDBOXES.glob("*.json")) else "release")
+
+def tell(hook: str) -> None:
+    with (BASE / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            container = "ended"
+        except BlockingIOError:
+            container = "running"
+    with (BASE / "told").open("a") as told:
+        told.write(f"{hook}: container {container}\\n")
+"""
+SCRIPT: Final = """
+exec 9>>/gopher/lock; flock 9
+echo $HOSTNAME starts >> /gopher/told
+echo starts
+read word < /gopher/go
+"""
+
+
+def pod(name: str) -> str:
+    limits = {"limits": {"example.com/gopher": "1"}}
+    main = {"name": "main", "command": ["sh", "-c", SCRIPT], "resources": limits}
+    metadata, spec = {"name": name}, {"containers": [main]}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
+async def done(plugbay: Plugbay, *argv: str, **given: Any) -> None:
+    result = await plugbay(*argv, **given)
+    assert result.code == 0, result
+
+
+async def until_started(plugbay: Plugbay, name: str) -> None:
+    await done(plugbay, "pod", "wait", "--for=condition=Ready", name, "--timeout=28s")
+    async with plugbay.start("pod", "logs", "-f", name) as log:
+        await plugbay.line_with(log, "starts")
+
+
+async def test_plugin_is_told_after_the_end_and_before_the_next_start(plugbay: Plugbay, tmp_path: Path) -> None:
+    """Of a container, of a pod, and of the next pod with the device, which waits for it."""
+    (tmp_path / "plugin.py").write_text(PLUGIN % (str(tmp_path), str(plugbay.root / "oci/sandboxes")))
+    os.mkfifo(tmp_path / "go")
+    options = ("--runtime", "oci", "--feature-gates", "DeviceManagerDeallocate=true")
+    # Both ends, so that nobody waits for the other; one word is there, of which the first container ends.
+    with (tmp_path / "go").open("r+b", buffering=0) as words:
+        words.write(b"go\n")
+        async with plugbay.node_up(*options), plugbay.start("serve", str(tmp_path / "plugin.py")) as serving:
+            await done(plugbay, "pod", "apply", "-f", "-", given=pod("first"))
+            again = "jsonpath={.status.containerStatuses[0].restartCount}=1"
+            await done(plugbay, "pod", "wait", f"--for={again}", "first", "--timeout=28s")
+            await until_started(plugbay, "first")
+            await done(plugbay, "pod", "apply", "-f", "-", given=pod("next"))
+            await done(plugbay, "pod", "delete", "first", "--now")
+            await until_started(plugbay, "next")
+            told = (tmp_path / "told").read_text().splitlines()
+            await done(plugbay, "pod", "delete", "next", "--now")
+            serving.terminate()
+            await serving.wait()
+    assert told == [
+        "first starts",
+        "post_stop: container ended",
+        "first starts",
+        "post_stop: container ended",
+        "release: container ended",
+        "next starts",
+    ]
