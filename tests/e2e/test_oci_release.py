@@ -37,7 +37,8 @@ class Gophers(DevicePlugin):
         tell("post_stop")
 
     def release(self, assignment: Assignment) -> None:
-        tell("release beside a sandbox" if list(SANDBOXES.glob("*.json")) else "release")
+        beside = " beside a sandbox" if list(SANDBOXES.glob("*.json")) else ""
+        tell(f"release as the {assignment.origin.value} says{beside}")
 
 def tell(hook: str) -> None:
     with (BASE / "lock").open("a") as lock:
@@ -100,6 +101,6 @@ async def test_plugin_is_told_after_the_end_and_before_the_next_start(plugbay: P
         "post_stop: container ended",
         "first starts",
         "post_stop: container ended",
-        "release: container ended",
+        "release as the kubelet says: container ended",
         "next starts",
     ]
