@@ -3,6 +3,7 @@ given dirty, and each is cleaned in the end."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -157,6 +158,8 @@ class ReleaseMachine(RuleBasedStateMachine):
 class LazyMachine(ReleaseMachine):
     is_strict = False
 
+
+pytestmark = pytest.mark.timeout(120 + settings().max_examples)  # shrinking what fails takes longer than finding it
 
 TestStrict = ReleaseMachine.TestCase
 TestStrict.settings = settings(max_examples=settings().max_examples * 4 // 5, stateful_step_count=30)
