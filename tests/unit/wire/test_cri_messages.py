@@ -9,7 +9,6 @@ import pytest
 
 from plugbay.model.cri import (
     ContainerPhase,
-    DnsConfig,
     EngineStatus,
     Image,
     NamespaceMode,
@@ -18,6 +17,7 @@ from plugbay.model.cri import (
     SandboxState,
 )
 from plugbay.model.ports import ContainerPort, Protocol
+from plugbay.model.resolution import DnsConfig
 from plugbay.wire.cri_messages import (
     engine_status_from_v1,
     image_from_v1,
