@@ -84,7 +84,7 @@ class Ends:
         if use is None:
             return
         try:
-            if (stopped := use.started - self._still_used(use)) and offers(self._plugin, "post_stop"):
+            if (stopped := use.started - self.still_used(use)) and offers(self._plugin, "post_stop"):
                 await self.stop(use, stopped)
             devices = self._cleaning[use.key]
             if offers(self._plugin, "release") and (mine := _part_of(assignment, use, devices)):
@@ -110,14 +110,14 @@ class Ends:
 
     def _close(self, use: Use) -> None:
         self._hand_on_starts(use)
-        free = use.units.keys() - self._still_used(use)
+        free = use.units.keys() - self.still_used(use)
         self._released.update(free)
         if self._mode is not None:
             self._mode.release(free)
         with suppress(PathUnusable):  # `end` tries once more, and tells
             self._forget(use.key)
 
-    def _still_used(self, use: Use) -> set[DeviceId]:
+    def still_used(self, use: Use) -> set[DeviceId]:
         """The units that others have or may have as well: it was overtaken, or has overtaken them."""
         return {unit for other in self._overlapping(use) for unit in other.units}
 

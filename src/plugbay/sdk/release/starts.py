@@ -36,7 +36,8 @@ class Starts:
         """A container with ``units`` is about to be created: an earlier one that had them has ended."""
         custody = self._custody
         for use in custody.book.of_units(units):
-            if custody.synthesises and self._hears_stops and (before := use.started.intersection(units)):
+            before = use.started.intersection(units) - custody.ends.still_used(use)
+            if custody.synthesises and self._hears_stops and before:
                 await custody.ends.stop(use, before)
 
     async def end(self, units: Collection[DeviceId]) -> None:

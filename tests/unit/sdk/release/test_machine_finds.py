@@ -83,6 +83,10 @@ def test_device_that_the_lazy_gave_twice_is_released_once_when_both_users_are_go
         second = node.admit(Container("x", Kind.APP, 4))
         node.loop.run_for(100)
         assert first.units == second.units
+        for _ in range(2):
+            node.create_container(second)
+            node.loop.run_for(5)
+        assert "post-stop" not in node.process.fate.seen
         node.stop_plugin()
         node.end_pod(second)
         node.loop.run_for(100)
