@@ -168,9 +168,10 @@ class Kubelet:
     async def connect(self, plugin: Plugin) -> None:
         """The plugin has registered."""
         await asyncio.sleep(self._pace())
-        if self._has_written:  # too late to see what it began with
-            self._truth.unproven |= self._truth.dirty
+        dirty = set(self._truth.dirty)
         await plugin.stream_opened()
+        if self._has_written:  # too late to see what it began with, or just then
+            self._truth.unproven |= dirty
         if not plugin.serves:
             return
         self.plugin = plugin
