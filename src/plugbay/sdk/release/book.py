@@ -212,18 +212,17 @@ class Book:
             return
         with self._writing():
             now = self._ledger.get(use.key)
-            if (
-                now is not None and now.is_overtaken is use.is_overtaken
-            ):  # else others' holding it was taken for its own
-                changed = replace(
-                    use,
-                    phase=now.phase,
-                    origin=now.origin,
-                    units=now.units,
-                    started=use.started.intersection(now.units),
-                )
-                self._journal.append(changed)
-                self._ledger.put(changed)
+            if now is None or now.is_overtaken is not use.is_overtaken:  # then others' holding it was taken for its own
+                return
+            changed = replace(
+                use,
+                phase=now.phase,
+                origin=now.origin,
+                units=now.units,
+                started=use.started.intersection(now.units),
+            )
+            self._journal.append(changed)
+            self._ledger.put(changed)
 
     def end(self, key: AssignmentKey, origin: Origin) -> Use | None:
         """The use is over, for good; None when there is no such use any more."""
