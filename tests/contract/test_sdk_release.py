@@ -22,7 +22,9 @@ from plugbay.manager.release_rules import ReleaseLimits
 from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import PodUid
 from plugbay.model.releases import OperationId, ReleaseReason
+from plugbay.model.requests import ContainerKind
 from plugbay.sdk.plugin import options_of
+from plugbay.sdk.release import readings
 from plugbay.sdk.release.hooks import ReleaseHooks, assignment_of
 from plugbay.sdk.release.report import release_status
 from plugbay.sdk.release.settings import ReleaseSource
@@ -30,12 +32,13 @@ from plugbay.testing.fake_plugin import FakePlugin
 from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.plugin_server import device_plugin_handler
 from plugbay.wire.transport import serve_grpc
-from tests.contract.bench_manager import DEADLINE_S, GOPHER, Bench, bench, pod
+from tests.contract.bench_manager import DEADLINE_S, GOPHER, Bench, bench, container, pod
 from tests.contract.bench_release import BOTH, ON, WITHOUT, gated
 from tests.contract.test_durability import CHILD, DEVICES, Killed, ManagerProcess
 from tests.contract.test_release_crashes import GATE
 from tests.contract.test_release_stock import served
 from tests.contract.test_sdk_serving import ids, serving
+from tests.contract.test_serve_release import put_a_directory
 
 
 class Plain(DevicePlugin):
@@ -112,6 +115,20 @@ async def test_hooks_are_called_once_and_in_order(sockets: Path, kind: type[Plai
     assert gopher.told == ["post_stop a", "release a"]
     assert gopher.origins == [Origin.KUBELET] * 2
     assert len(set(gopher.keys)) == 2
+
+
+async def test_calls_decide_where_the_checkpoint_tells_nothing(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An app container takes over what its init container had: the end of one use, and not of two."""
+    monkeypatch.setattr(readings, "DEADLINE_S", 0.2)
+    gopher = Blocked("a")
+    gopher.open.set()
+    async with gated(sockets) as b, serving(gopher, sockets):
+        await b.counts(1, 1)
+        put_a_directory(b.paths.checkpoint)
+        await b.admit(pod("p", container("init", ContainerKind.INIT, gopher=1), container("app", gopher=1)))
+        await b.release("p")
+        await b.manager.until_deallocated(PodUid("p"))
+        assert gopher.told == ["release a"]
 
 
 async def test_nothing_is_called_with_the_gate_off(sockets: Path) -> None:

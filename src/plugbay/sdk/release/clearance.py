@@ -109,7 +109,7 @@ class Clearance:
             findings, reading = await self._findings(uses, units)
         except CheckpointUnread as error:
             for use in uses:
-                self._cannot_clear(use, units, str(error))
+                self._cannot_tell(use, units, str(error))
             return
         for use in uses:
             match findings[use.key]:
@@ -118,9 +118,9 @@ class Clearance:
                 case Finding.ABSENT:
                     await self._end_in_time(use, units)
                 case Finding.UNPROVEN:
-                    self._cannot_clear(use, units, doubt(use, reading))
+                    self._cannot_tell(use, units, doubt(use, reading))
                 case Finding.CONTRADICTORY:
-                    self._cannot_clear(use, units, "the kubelet's checkpoint lists some of the devices given together")
+                    self._cannot_tell(use, units, "the kubelet's checkpoint lists some of the devices given together")
 
     async def _clear_shares(self, units: Mapping[DeviceId, DeviceId]) -> None:
         """As `_clear`, for who has, or had, the devices behind ``units`` through other replicas.
@@ -205,6 +205,11 @@ class Clearance:
             raise DevicesNotReleased(_wanted(use, units), self._resource, problem) from None
         except Exception as error:  # an author's code may raise anything
             self._cannot_clear(use, units, f"release() failed: {error}")
+
+    def _cannot_tell(self, use: Use, units: Collection[DeviceId], problem: str) -> None:
+        """Checkpoints do not say whether ``use`` goes on. A kubelet that calls Deallocate would have told its end."""
+        if self._policy is ReleasePolicy.STRICT or not self._has_calls():
+            self._cannot_clear(use, units, problem)
 
     def _cannot_clear(self, use: Use, units: Collection[DeviceId], problem: str) -> None:
         wanted = _wanted(use, units)
