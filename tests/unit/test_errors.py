@@ -14,7 +14,7 @@ import pytest
 
 import plugbay
 from plugbay import errors
-from plugbay.errors import InvalidManifest, PlugbayError
+from plugbay.errors import InvalidManifest, PlugbayError, quote
 
 BRANCH: Final = re.compile(r" {4}(?P<before>[│ ]*)[├└]── (?P<name>\w+)")
 INDENT: Final = len("│   ")
@@ -78,11 +78,18 @@ def test_drawn_tree_is_the_real_one() -> None:
     assert drawn() == derived(PlugbayError)
 
 
-def test_no_error_is_defined_elsewhere() -> None:
+def test_every_drawn_error_can_be_imported_from_the_package() -> None:
+    assert set(errors.__all__) == {PlugbayError.__name__, *drawn(), quote.__name__}
+    assert all(hasattr(errors, name) for name in errors.__all__)
+
+
+def test_errors_are_defined_with_who_must_act_and_nowhere_else() -> None:
     for module in pkgutil.walk_packages(plugbay.__path__, "plugbay."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    assert {cls.__module__ for cls in subclasses(PlugbayError)} == {errors.__name__}
+    for cls in subclasses(PlugbayError):
+        party = cls.__mro__[cls.__mro__.index(PlugbayError) - 1]
+        assert cls.__module__ == f"{errors.__name__}.{party.__name__.removesuffix('Error').lower()}"
 
 
 @pytest.mark.parametrize("cls", CONCRETE, ids=lambda cls: cls.__name__)

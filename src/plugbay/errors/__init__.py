@@ -1,0 +1,300 @@
+"""Every exception plugbay raises on purpose, split by who must act: a module for each.
+
+::
+
+    PlugbayError
+    ├── AuthorError                 the plugin's author: the plugin said something no kubelet can use
+    │   ├── InvalidResourceName
+    │   ├── InvalidDeviceId
+    │   ├── InvalidDevice
+    │   ├── DuplicateDevice
+    │   ├── DuplicateDeviceName
+    │   ├── InvalidHealth
+    │   ├── InvalidVersion
+    │   ├── ConflictingEdits
+    │   ├── UnknownDevice
+    │   ├── InvalidPreference
+    │   ├── DeviceListTooLarge
+    │   ├── DuplicateResource
+    │   ├── AllocationError
+    │   │   ├── HardwareInUse
+    │   │   ├── DevicesNotReleased
+    │   │   └── PartialAllocationError
+    │   ├── CannotRelease
+    │   ├── DiscoveryFailed
+    │   ├── DiscoveryEnded
+    │   ├── InvalidPlugin
+    │   ├── InvalidWatch
+    │   ├── InvalidHealthCheck
+    │   ├── CannotIsolate
+    │   ├── NotInCdi
+    │   └── PluginLoadError
+    ├── OperatorError               who runs the program: files, paths, rights, flags
+    │   ├── UsageError
+    │   ├── PathTooLong
+    │   ├── PathUnusable
+    │   ├── RootInUse
+    │   ├── LockHeld
+    │   ├── SocketInUse
+    │   ├── KubeletIsLive
+    │   ├── StoreUnusable
+    │   ├── CorruptCheckpoint
+    │   ├── CheckpointNotOurs
+    │   ├── InvalidDocument
+    │   ├── InvalidCdiName
+    │   ├── InvalidCdiSpec
+    │   ├── UnresolvableCdiDevices
+    │   ├── CdiInjectionFailed
+    │   ├── EngineUnusable
+    │   ├── ContainerEngineUnusable
+    │   ├── UnusableTopology
+    │   ├── InvalidNetworkConfig
+    │   ├── NetworkNotFound
+    │   ├── NetworkPluginMissing
+    │   ├── NamespaceUnusable
+    │   ├── NetworkBusy
+    │   └── NodeUnreachable
+    ├── PodError                    the pod's author
+    │   ├── InvalidManifest
+    │   ├── InvalidQuantity
+    │   ├── PodNotFound
+    │   ├── PodExists
+    │   ├── ImmutablePod
+    │   ├── ContainerNotFound
+    │   ├── VolumeUnusable
+    │   ├── ContainerStartError
+    │   ├── SandboxFailed
+    │   ├── InstanceNotFound
+    │   ├── ExecFailed
+    │   ├── InvalidBandwidth
+    │   └── InvalidAttachment
+    ├── AdmissionError              the pod cannot have its devices; texts are the kubelet's
+    │   ├── ChangedRequest
+    │   ├── UnregisteredResource
+    │   │   └── ExpiredResource
+    │   ├── NoHealthyDevices
+    │   ├── PreviousDevicesUnhealthy
+    │   ├── InsufficientDevices
+    │   ├── UnknownEndpoint
+    │   ├── NoContainerResponse
+    │   ├── PreferredAllocationFailed
+    │   ├── AllocateFailed
+    │   │   └── AllocateUnsettled
+    │   ├── PostStopUnconfirmed
+    │   ├── PreStartFailed
+    │   ├── NoDevicesAllocated
+    │   ├── EndpointNotFound
+    │   ├── CheckpointNotWritten
+    │   ├── EndpointStopped
+    │   └── TopologyMisaligned
+    └── PeerError                   the program at the other end of a socket or a pipe
+        ├── RpcFailed
+        ├── CheckpointUnread
+        ├── RegistrationRefused
+        ├── RequestRefused
+        ├── InvalidNetworkResult
+        └── NetworkPluginFailed
+
+May live here: exceptions, their sentences, and how these write names and places.
+May not: anything that decides, reads or waits.
+"""
+
+from plugbay.errors.admission import (
+    AdmissionError,
+    AllocateFailed,
+    AllocateUnsettled,
+    ChangedRequest,
+    CheckpointNotWritten,
+    EndpointNotFound,
+    EndpointStopped,
+    ExpiredResource,
+    InsufficientDevices,
+    NoContainerResponse,
+    NoDevicesAllocated,
+    NoHealthyDevices,
+    PostStopUnconfirmed,
+    PreferredAllocationFailed,
+    PreStartFailed,
+    PreviousDevicesUnhealthy,
+    TopologyMisaligned,
+    UnknownEndpoint,
+    UnregisteredResource,
+)
+from plugbay.errors.author import (
+    AllocationError,
+    AuthorError,
+    CannotIsolate,
+    CannotRelease,
+    ConflictingEdits,
+    DeviceListTooLarge,
+    DevicesNotReleased,
+    DiscoveryEnded,
+    DiscoveryFailed,
+    DuplicateDevice,
+    DuplicateDeviceName,
+    DuplicateResource,
+    HardwareInUse,
+    InvalidDevice,
+    InvalidDeviceId,
+    InvalidHealth,
+    InvalidHealthCheck,
+    InvalidPlugin,
+    InvalidPreference,
+    InvalidResourceName,
+    InvalidVersion,
+    InvalidWatch,
+    NotInCdi,
+    PartialAllocationError,
+    PluginLoadError,
+    UnknownDevice,
+)
+from plugbay.errors.operator import (
+    CdiInjectionFailed,
+    CheckpointNotOurs,
+    ContainerEngineUnusable,
+    CorruptCheckpoint,
+    EngineUnusable,
+    InvalidCdiName,
+    InvalidCdiSpec,
+    InvalidDocument,
+    InvalidNetworkConfig,
+    KubeletIsLive,
+    LockHeld,
+    NamespaceUnusable,
+    NetworkBusy,
+    NetworkNotFound,
+    NetworkPluginMissing,
+    NodeUnreachable,
+    OperatorError,
+    PathTooLong,
+    PathUnusable,
+    RootInUse,
+    SocketInUse,
+    StoreUnusable,
+    UnresolvableCdiDevices,
+    UnusableTopology,
+    UsageError,
+)
+from plugbay.errors.peer import (
+    CheckpointUnread,
+    InvalidNetworkResult,
+    NetworkPluginFailed,
+    PeerError,
+    RegistrationRefused,
+    RequestRefused,
+    RpcFailed,
+)
+from plugbay.errors.pod import (
+    ContainerNotFound,
+    ContainerStartError,
+    ExecFailed,
+    ImmutablePod,
+    InstanceNotFound,
+    InvalidAttachment,
+    InvalidBandwidth,
+    InvalidManifest,
+    InvalidQuantity,
+    PodError,
+    PodExists,
+    PodNotFound,
+    SandboxFailed,
+    VolumeUnusable,
+)
+from plugbay.errors.root import PlugbayError
+from plugbay.errors.wording import quote
+
+__all__ = [
+    "AdmissionError",
+    "AllocateFailed",
+    "AllocateUnsettled",
+    "AllocationError",
+    "AuthorError",
+    "CannotIsolate",
+    "CannotRelease",
+    "CdiInjectionFailed",
+    "ChangedRequest",
+    "CheckpointNotOurs",
+    "CheckpointNotWritten",
+    "CheckpointUnread",
+    "ConflictingEdits",
+    "ContainerEngineUnusable",
+    "ContainerNotFound",
+    "ContainerStartError",
+    "CorruptCheckpoint",
+    "DeviceListTooLarge",
+    "DevicesNotReleased",
+    "DiscoveryEnded",
+    "DiscoveryFailed",
+    "DuplicateDevice",
+    "DuplicateDeviceName",
+    "DuplicateResource",
+    "EndpointNotFound",
+    "EndpointStopped",
+    "EngineUnusable",
+    "ExecFailed",
+    "ExpiredResource",
+    "HardwareInUse",
+    "ImmutablePod",
+    "InstanceNotFound",
+    "InsufficientDevices",
+    "InvalidAttachment",
+    "InvalidBandwidth",
+    "InvalidCdiName",
+    "InvalidCdiSpec",
+    "InvalidDevice",
+    "InvalidDeviceId",
+    "InvalidDocument",
+    "InvalidHealth",
+    "InvalidHealthCheck",
+    "InvalidManifest",
+    "InvalidNetworkConfig",
+    "InvalidNetworkResult",
+    "InvalidPlugin",
+    "InvalidPreference",
+    "InvalidQuantity",
+    "InvalidResourceName",
+    "InvalidVersion",
+    "InvalidWatch",
+    "KubeletIsLive",
+    "LockHeld",
+    "NamespaceUnusable",
+    "NetworkBusy",
+    "NetworkNotFound",
+    "NetworkPluginFailed",
+    "NetworkPluginMissing",
+    "NoContainerResponse",
+    "NoDevicesAllocated",
+    "NoHealthyDevices",
+    "NodeUnreachable",
+    "NotInCdi",
+    "OperatorError",
+    "PartialAllocationError",
+    "PathTooLong",
+    "PathUnusable",
+    "PeerError",
+    "PlugbayError",
+    "PluginLoadError",
+    "PodError",
+    "PodExists",
+    "PodNotFound",
+    "PostStopUnconfirmed",
+    "PreStartFailed",
+    "PreferredAllocationFailed",
+    "PreviousDevicesUnhealthy",
+    "RegistrationRefused",
+    "RequestRefused",
+    "RootInUse",
+    "RpcFailed",
+    "SandboxFailed",
+    "SocketInUse",
+    "StoreUnusable",
+    "TopologyMisaligned",
+    "UnknownDevice",
+    "UnknownEndpoint",
+    "UnregisteredResource",
+    "UnresolvableCdiDevices",
+    "UnusableTopology",
+    "UsageError",
+    "VolumeUnusable",
+    "quote",
+]
