@@ -35,7 +35,7 @@ async def test_a_pod_does_not_give_way_to_one_that_came_later(sockets: Path) -> 
     """Both have come past the scheduler; while the first waits for its plugin, the second takes its place beside it."""
     async with node(sockets / "n", "first", "second") as n, plugin(n, "g1") as gopher:
         gopher.allocate_answer = call = Gate(gopher.allocate_answer)
-        await n.create(pod("first", nodeName="n1"))
+        await n.create(pod("first"))
         async with asyncio.timeout(DEADLINE_S):
             await call.entered.wait()
         await n.create(pod("second", nodeName="n1"))
