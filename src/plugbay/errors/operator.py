@@ -166,14 +166,7 @@ class UnresolvableCdiDevices(OperatorError):
 
 
 class CdiInjectionFailed(OperatorError):
-    """The host has not what a spec says."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return self.problem
+    """The host has not what a spec says; the text says which part."""
 
 
 class EngineUnusable(OperatorError):
@@ -209,13 +202,6 @@ class UnusableTopology(OperatorError):
 
     Source: kubelet 1.36 ``cm/topologymanager/topology_manager.go``, ``policy_options.go``.
     """
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return self.problem
 
 
 class NodeUnreachable(OperatorError):

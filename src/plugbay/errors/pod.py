@@ -149,14 +149,7 @@ class ContainerStartError(PodError):
 
 
 class SandboxFailed(PodError):
-    """A runtime cannot make or remove what the containers of a pod share; it is tried again."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return self.problem
+    """A runtime cannot make or remove what the containers of a pod share, as the text says; it is tried again."""
 
 
 class InstanceNotFound(PodError):
