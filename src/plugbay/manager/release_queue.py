@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Collection, Coroutine, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from plugbay.errors import RpcFailed, StoreUnusable
 from plugbay.manager.commits import Change, DeleteOperations, SaveOperation
@@ -25,6 +25,7 @@ from plugbay.manager.store import Store
 from plugbay.model.ids import DeviceId, PodUid, ResourceName
 from plugbay.model.releases import OperationId
 from plugbay.ops.clock import Clock
+from plugbay.ops.tasks import race
 
 logger = logging.getLogger(__name__)
 
@@ -185,7 +186,7 @@ class ReleaseQueue:
                 return self._give_up(pending.operation)
             endpoint = self._owner.active(pending.operation.resource) if self._is_its_turn(pending) else None
             if endpoint is None:
-                await _race(self._clock.sleep(patience_s), pending.woken.wait())
+                await race(self._clock.sleep(patience_s), pending.woken.wait())
                 continue
             match await self._try(pending, endpoint):
                 case None:
@@ -198,7 +199,7 @@ class ReleaseQueue:
                     return Outcome.REFUSED
                 case Verdict.RETRY:
                     pending.attempted.set()
-                    await _race(self._clock.sleep(self._delay_s(pending.operation)), pending.woken.wait())
+                    await race(self._clock.sleep(self._delay_s(pending.operation)), pending.woken.wait())
 
     def _delay_s(self, operation: Operation) -> float:
         """From a failed attempt to the next one, or to the end of patience."""
@@ -221,7 +222,7 @@ class ReleaseQueue:
                 else:
                     verdict = Verdict.UNSUPPORTED
 
-        await _race(attempt(), pending.abandoned.wait())
+        await race(attempt(), pending.abandoned.wait())
         return verdict
 
     async def _call(self, pending: Pending, endpoint: Endpoint) -> Verdict:
@@ -283,15 +284,6 @@ class ReleaseQueue:
 
     def _lines_of(self, operation: Operation) -> list[tuple[ResourceName, DeviceId]]:
         return [(operation.resource, device_id) for device_id in operation.devices]
-
-
-async def _race(*works: Coroutine[Any, Any, object]) -> None:
-    """Run all until the first has ended; the others are cancelled."""
-    async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(work) for work in works]
-        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        for task in running:
-            task.cancel()
 
 
 async def _all(waits: Iterable[asyncio.Task[object]]) -> None:

@@ -7,9 +7,9 @@ from typing import assert_never
 
 from plugbay.errors import ExecFailed, InstanceNotFound, quote
 from plugbay.model.pods import ExecHook, Hook, SleepHook
-from plugbay.node.parts import race
 from plugbay.node.runtimes.port import ContainerId, ContainerRuntime, ExecExit
 from plugbay.ops.clock import Clock
+from plugbay.ops.tasks import race
 
 
 async def run_hook(hook: Hook, instance: ContainerId, *, runtime: ContainerRuntime, clock: Clock) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from plugbay.manager.health import DevicesHealth
 from plugbay.manager.release_notices import ReleaseNotice
@@ -81,28 +80,3 @@ class NodeParts:
     rejections: Counter[str] = field(default_factory=Counter)
     sandboxes: Sandboxes = field(default_factory=HostSandboxes)
     runtime_health: RuntimeHealth = field(default_factory=RuntimeHealth)
-
-
-@asynccontextmanager
-async def background(work: Coroutine[Any, Any, None], *, name: str) -> AsyncIterator[None]:
-    """Run ``work`` beside the block; it is cancelled at the block's end, and ends the block if it fails."""
-    async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(work, name=name)
-        try:
-            yield
-        finally:
-            task.cancel()
-
-
-async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, object]) -> None:
-    """Run ``work`` to its end, or cancel it when ``stop`` is set."""
-    await race(work, stop.wait())
-
-
-async def race(*works: Coroutine[Any, Any, object]) -> None:
-    """Run all until the first has ended; the others are cancelled."""
-    async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(work) for work in works]
-        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        for task in running:
-            task.cancel()

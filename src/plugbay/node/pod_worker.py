@@ -21,13 +21,13 @@ from plugbay.node.container_worker import ContainerWorker
 from plugbay.node.device_failure import device_failure
 from plugbay.node.events import EventType, pod_ref
 from plugbay.node.lifecycle import Stage, Step
-from plugbay.node.parts import NodeParts, run_until
+from plugbay.node.parts import NodeParts
 from plugbay.node.records import Failure, PodRecord, Rejection
 from plugbay.node.restart_policy import is_over
 from plugbay.node.sandbox_request import sandbox_spec
 from plugbay.node.status import is_initialized
 from plugbay.node.stopping import PodStopper
-from plugbay.ops.tasks import uninterrupted
+from plugbay.ops.tasks import run_until, uninterrupted
 
 SANDBOX_RETRY_S: Final = 10.0
 """Kubelets try again with each sync of the pod, without growing delays."""

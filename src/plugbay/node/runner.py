@@ -31,7 +31,7 @@ from plugbay.node.machine import Machine, read_machine
 from plugbay.node.manifest_source import ManifestSource
 from plugbay.node.objects import NodeFacts
 from plugbay.node.pages import NodePages
-from plugbay.node.parts import NodeParts, background
+from plugbay.node.parts import NodeParts
 from plugbay.node.pods import PodTable
 from plugbay.node.podstore import open_pod_store
 from plugbay.node.records import PodRecord
@@ -42,6 +42,7 @@ from plugbay.node.volumes import Volumes
 from plugbay.ops.clock import Clock
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress
+from plugbay.ops.tasks import background
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,9 @@ from plugbay.model.requests import ContainerKind
 from plugbay.node.adoption import lost, terminated
 from plugbay.node.events import pod_ref
 from plugbay.node.hooks import run_hook, until_ended
-from plugbay.node.parts import NodeParts, race
+from plugbay.node.parts import NodeParts
 from plugbay.node.records import PodRecord, Running, Terminated
+from plugbay.ops.tasks import race
 
 logger = logging.getLogger(__name__)
 

@@ -1,10 +1,11 @@
-"""Work that is not to be left half done."""
+"""Work beside other work, and which of it ends the other."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
@@ -33,3 +34,28 @@ async def uninterrupted(tasks: asyncio.TaskGroup, work: Callable[[], Awaitable[R
     if isinstance(result, Exception):
         raise result
     return result
+
+
+@asynccontextmanager
+async def background(work: Coroutine[Any, Any, None], *, name: str) -> AsyncIterator[None]:
+    """Run ``work`` beside the block; it is cancelled at the block's end, and ends the block if it fails."""
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(work, name=name)
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, object]) -> None:
+    """Run ``work`` to its end, or cancel it when ``stop`` is set."""
+    await race(work, stop.wait())
+
+
+async def race(*works: Coroutine[Any, Any, object]) -> None:
+    """Run all until the first has ended; the others are cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(work) for work in works]
+        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        for task in running:
+            task.cancel()

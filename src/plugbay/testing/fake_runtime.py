@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 
 from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound
-from plugbay.node.parts import race
 from plugbay.node.runtimes.exec_input import ExecInput
 from plugbay.node.runtimes.port import (
     ContainerId,
@@ -19,6 +18,7 @@ from plugbay.node.runtimes.port import (
 )
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
+from plugbay.ops.tasks import race
 
 
 class FakeRuntime:

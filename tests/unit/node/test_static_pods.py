@@ -14,10 +14,10 @@ from plugbay.model.ids import PodUid
 from plugbay.node.engine import PodEngine
 from plugbay.node.events import ObjectRef
 from plugbay.node.manifest_source import ManifestSource
-from plugbay.node.parts import background
 from plugbay.node.records import PodRecord
 from plugbay.node.static_pods import MAX_BYTES, is_static, read_manifests, static_pod
 from plugbay.node.status import Phase
+from plugbay.ops.tasks import background
 from plugbay.testing.fake_node import FakeNode
 from plugbay.testing.pod_values import is_in, pod
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from plugbay.errors import ExecFailed, InstanceNotFound
 from plugbay.node.api.exec_frames import STDERR, InputDecoder, encode, frame
-from plugbay.node.parts import race
 from plugbay.node.runtimes.exec_input import ExecInput, TerminalSize
 from plugbay.node.runtimes.port import ContainerId, ContainerRuntime, ExecExit
 from plugbay.ops.routing import UpgradedStream
+from plugbay.ops.tasks import race
 
 PROTOCOL: Final = "plugbay-exec"
 _CANNOT_RUN_EXIT_CODE: Final = 126
