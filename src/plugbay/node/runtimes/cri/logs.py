@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.kernel.inotify import Inotify, Mask
-from plugbay.node.runtimes.process.logs import tail_offset
+from plugbay.node.runtimes.process.logs import read_chunk, tail_offset
 
-_CHUNK_BYTES: Final = 64 * 1024
 _PARTIAL: Final = b"P"
 
 
@@ -58,7 +57,7 @@ async def read_log(path: Path, *, tail: int | None) -> AsyncGenerator[bytes, Non
         decoder = CriLogDecoder()
         end = os.fstat(log).st_size
         offset = await asyncio.to_thread(tail_offset, log, end=end, lines=tail)
-        while offset < end and (chunk := await _read(log, offset, end - offset)):
+        while chunk := await read_chunk(log, offset, end=end):
             offset += len(chunk)
             if text := decoder.feed(chunk):
                 yield text
@@ -80,7 +79,7 @@ async def follow_log(path: Path, *, tail: int | None, ended: Awaitable[object]) 
                 offset = await asyncio.to_thread(tail_offset, log, end=os.fstat(log).st_size, lines=tail)
                 while True:
                     was_over = waiting.done()
-                    while chunk := await _read(log, offset, _CHUNK_BYTES):
+                    while chunk := await read_chunk(log, offset):
                         offset += len(chunk)
                         if text := decoder.feed(chunk):
                             yield text
@@ -92,7 +91,3 @@ async def follow_log(path: Path, *, tail: int | None, ended: Awaitable[object]) 
                 waiting.cancel()
     finally:
         os.close(log)
-
-
-async def _read(log: int, offset: int, limit: int) -> bytes:
-    return await asyncio.to_thread(os.pread, log, min(limit, _CHUNK_BYTES), offset)

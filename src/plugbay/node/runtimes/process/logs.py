@@ -20,7 +20,7 @@ async def read_log(path: Path, *, tail: int | None) -> AsyncGenerator[bytes, Non
     try:
         end = os.fstat(log).st_size
         offset = await asyncio.to_thread(tail_offset, log, end=end, lines=tail)
-        while offset < end and (chunk := await _read(log, offset, end - offset)):
+        while chunk := await read_chunk(log, offset, end=end):
             offset += len(chunk)
             yield chunk
     finally:
@@ -40,7 +40,7 @@ async def follow_log(
             with watch_end(writer, growth.close, proc_root=proc_root):
                 ended = False
                 while True:
-                    while chunk := await _read(log, offset, _CHUNK_BYTES):
+                    while chunk := await read_chunk(log, offset):
                         offset += len(chunk)
                         yield chunk
                     if ended:
@@ -74,5 +74,7 @@ def tail_offset(log: int, *, end: int, lines: int | None) -> int:
     return 0
 
 
-async def _read(log: int, offset: int, limit: int) -> bytes:
-    return await asyncio.to_thread(os.pread, log, min(limit, _CHUNK_BYTES), offset)
+async def read_chunk(log: int, offset: int, *, end: int | None = None) -> bytes:
+    """What is there at ``offset``, not past ``end``; empty at the end of the log."""
+    limit = _CHUNK_BYTES if end is None else min(end - offset, _CHUNK_BYTES)
+    return await asyncio.to_thread(os.pread, log, limit, offset)
