@@ -25,8 +25,13 @@ def host_node(path: str, *, root: Path) -> HostNode | None:
         OSError: nothing is there that can be looked at.
     """
     found = os.lstat(root / path.lstrip("/"))
-    kinds = ((stat.S_ISBLK, "b"), (stat.S_ISCHR, "c"), (stat.S_ISFIFO, "p"))
-    kind = next((letter for is_kind, letter in kinds if is_kind(found.st_mode)), None)
+    kind = node_type(found.st_mode)
     if kind is None:
         return None
     return HostNode(kind, os.major(found.st_rdev), os.minor(found.st_rdev), stat.S_IMODE(found.st_mode))
+
+
+def node_type(mode: int) -> str | None:
+    """The letter for a file of that ``st_mode``: ``b``, ``c`` or ``p``; None for what is no device node."""
+    kinds = ((stat.S_ISBLK, "b"), (stat.S_ISCHR, "c"), (stat.S_ISFIFO, "p"))
+    return next((letter for is_kind, letter in kinds if is_kind(mode)), None)

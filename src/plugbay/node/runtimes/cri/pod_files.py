@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from plugbay.errors import ContainerStartError
 from plugbay.model.resolution import alias_lines
 from plugbay.node.runtimes.cri.config import hosts_text
 from plugbay.node.runtimes.cri.sandboxes import RunningSandbox
 from plugbay.node.runtimes.oci.devices import find_devices
+from plugbay.node.runtimes.oci.placing import check_mounts
 from plugbay.node.runtimes.port import ContainerSpec
 
 
@@ -19,12 +19,7 @@ def check_paths(spec: ContainerSpec) -> None:
         ContainerStartError: a mount or a device node is not there.
     """
     find_devices(spec.edits.device_nodes)
-    for mount in (*spec.edits.mounts, *spec.mounts):
-        try:
-            Path(mount.host_path).stat()
-        except OSError as error:
-            problem = f"failed to generate container spec: lstat {mount.host_path}: {(error.strerror or '').lower()}"
-            raise ContainerStartError("CreateContainerError", problem) from error
+    check_mounts(spec)
 
 
 def write_hosts(sandbox: RunningSandbox, directory: Path, *, host: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from plugbay.cdi.host import node_type
 from plugbay.errors import ContainerStartError
 from plugbay.model.edits import DeviceNode
 
@@ -96,8 +97,7 @@ def _inside(node: DeviceNode, path: Path) -> DeviceNode:
 
 def _device(path: Path, container_path: str, node: DeviceNode) -> FoundDevice | None:
     found = path.lstat()
-    kinds = ((stat.S_ISBLK, "b"), (stat.S_ISCHR, "c"), (stat.S_ISFIFO, "p"))
-    kind = next((letter for is_kind, letter in kinds if is_kind(found.st_mode)), None)
+    kind = node_type(found.st_mode)
     if kind is None:
         return None
     return FoundDevice(

@@ -15,7 +15,11 @@ _WRITABLE: Final = ("/dev", "/run", "/tmp")
 
 
 def check_mounts(spec: ContainerSpec) -> None:
-    """Unlike containerd, which makes a directory of it, a missing mount is refused: on the host that would stay."""
+    """Unlike containerd, which makes a directory of it, a missing mount is refused: on the host that would stay.
+
+    Raises:
+        ContainerStartError: a mount is not there.
+    """
     for mount in (*spec.edits.mounts, *spec.mounts):
         try:
             Path(mount.host_path).stat()
