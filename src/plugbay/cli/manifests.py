@@ -12,7 +12,7 @@ from plugbay.cli import v1
 from plugbay.cli.output import show_note
 from plugbay.errors import InvalidManifest, PathUnusable, UsageError
 from plugbay.model.pods import DEFAULT_NAMESPACE, Pod
-from plugbay.node.manifest import ManifestWarning, Strictness, load_pods, pod_to_v1
+from plugbay.node.manifest import ManifestWarning, Strictness, load_pods, pod_to_v1, raise_problems
 
 STDIN: Final = "-"
 SUFFIXES: Final = (".json", ".yaml", ".yml")
@@ -51,9 +51,7 @@ def load_manifests(names: Iterable[str], *, mode: Strictness) -> tuple[list[Pod]
             continue
         pods += found
         warnings += dropped
-    if problems:
-        first, *more = problems
-        raise InvalidManifest(first.problem, field=first.field, line=first.line, source=first.source, more=more)
+    raise_problems(problems)
     return pods, warnings
 
 
