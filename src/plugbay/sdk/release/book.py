@@ -164,7 +164,8 @@ class Book:
     # --- changes: each takes in first what another process has written, so that none undoes the other's ------------
 
     def begin(self, units: Mapping[DeviceId, DeviceId], life: str, *, found: Reading | None = None) -> Use:
-        """A use of ``units``, none of which may be another's.
+        """A use of ``units``, none of which may be in another that is open. One that is over and could not be released,
+        as the lazy leave it, is overtaken: who is the last of them all is released.
 
         Args:
             found: lists it, for one that a kubelet knows of already: no crash may find it in between.
@@ -184,6 +185,9 @@ class Book:
         with self._writing():
             if not self.is_ours and self.sharing([*units.values()], Phase.RELEASING):
                 raise DevicesNotReleased(list(units), self._resource, OTHER_RELEASES)
+            for over in self._ledger.of_units(units):
+                if over.phase is not Phase.OPEN:
+                    self._overtake(over, units)
             self._journal.append(use)
             self._ledger.put(use)
         return use
@@ -244,8 +248,8 @@ class Book:
             use = self._ledger.get(key)
             if use is None:
                 return True
-            if use.phase is Phase.RELEASING and not self.is_ours:
-                return False
+            if use.phase is Phase.RELEASING:
+                return self.is_ours  # `begin` takes them over
             left = use.without(units)
             # Not written: the use to come takes them over in one line (`records.read`), or they stay this one's.
             if left is None:
@@ -262,11 +266,13 @@ class Book:
         """
         with self._writing():
             use = self._ledger.get(key)
-            if use is not None and use.phase is not Phase.RELEASING:
-                if not use.is_overtaken:
-                    self._overtake(use, units)
+            if use is None:
                 return True
-        return self.lose(key, units)  # it is over
+            if use.phase is Phase.RELEASING:
+                return self.is_ours  # `begin` does it
+            if not use.is_overtaken:
+                self._overtake(use, units)
+        return True
 
     def _overtake(self, use: Use, units: Collection[DeviceId]) -> None:
         left = use.without(units)

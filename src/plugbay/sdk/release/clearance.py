@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 PATIENCE_S: Final = 50.0
 """A kubelet waits for an Allocate without limit, and lets no other pod in meanwhile; our manager waits 60 s."""
 MOST_READINGS: Final = 4
+_NOT_OURS: Final = "another process of this plugin is the one that releases"
 
 
 class Clearance:
@@ -83,13 +84,13 @@ class Clearance:
         await self._wait_for_releases(units)
         if not stale:
             return units
-        going_on = {unit for use in self._book.of_units(units) for unit in use.units}
+        going_on = {unit for use in self._book.of_units(units) if use.phase is Phase.OPEN for unit in use.units}
         return {unit: device for unit, device in units.items() if unit not in going_on}
 
     async def _clear(self, stale: list[Use], units: Collection[DeviceId]) -> None:
         for use in stale:
             if use.phase is not Phase.OPEN:  # over, or an Allocate that nobody answers any more
-                await self._end_in_time(use, units)
+                self._end(use, units)
         is_open = [use for use in stale if use.phase is Phase.OPEN]
         if not self._cleans:
             for use in filter(lambda use: not use.is_overtaken, is_open):
@@ -116,7 +117,7 @@ class Clearance:
                 case Finding.LISTED:
                     logger.debug("%s: %s go on in their pod", self._resource, ", ".join(use.units))
                 case Finding.ABSENT:
-                    await self._end_in_time(use, units)
+                    self._end(use, units)
                 case Finding.UNPROVEN:
                     self._cannot_tell(use, units, doubt(use, reading))
                 case Finding.CONTRADICTORY:
@@ -132,7 +133,7 @@ class Clearance:
         while sharing := self._sharing(units):
             if given_up := [use for use in sharing if use.phase is Phase.ALLOCATING]:
                 for use in given_up:
-                    await self._end_in_time(use, units)
+                    self._end(use, units)
                 continue
             try:
                 findings, reading = await self._findings(sharing)
@@ -144,7 +145,7 @@ class Clearance:
                     case Finding.ABSENT if not use.seen_in and loop.time() - use.since < GRACE_S:
                         young_s = max(young_s, use.since + GRACE_S - loop.time())
                     case Finding.ABSENT:
-                        await self._end_in_time(use, units)
+                        self._end(use, units)
                     case Finding.UNPROVEN:
                         self._cannot_clear(use, units, doubt(use, reading))
             if not young_s:
@@ -159,13 +160,39 @@ class Clearance:
             if use.units.keys().isdisjoint(units) and use.key not in self._allocating
         ]
 
+    def _end(self, use: Use, units: Collection[DeviceId]) -> None:
+        """It is over; `_wait_for_releases` has it released."""
+        if self._book.is_ours:
+            with self._book.keeping():
+                self._book.end(use.key, Origin.SYNTHESISED)
+        else:
+            self._cannot_clear(use, units, _NOT_OURS)
+
     async def _wait_for_releases(self, units: Mapping[DeviceId, DeviceId]) -> None:
-        """Until none runs of the devices behind ``units``, those of other replicas included."""
-        tried: set[AssignmentKey] = set()
+        """Until none runs of the devices behind ``units``, those of other replicas included; each is tried once."""
         devices = frozenset(units.values())
-        while over := [use for use in self._book.sharing(devices, Phase.RELEASING) if use.key not in tried]:
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        tried: set[AssignmentKey] = set()
+        while over := [
+            use
+            for use in self._book.sharing(devices, Phase.RELEASING)
+            if use.key not in tried or self._ends.is_ending(use.key)  # tried again by a look meanwhile
+        ]:
             tried.add(over[0].key)
-            await self._end_in_time(over[0], units)
+            await self._release(over[0], units, deadline)
+
+    async def _release(self, use: Use, units: Collection[DeviceId], deadline: float) -> None:
+        if not self._book.is_ours:
+            self._cannot_clear(use, units, _NOT_OURS)
+            return
+        try:
+            async with asyncio.timeout_at(deadline) as patience:
+                await self._ends.end(use.key, Origin.SYNTHESISED)
+        except Exception as error:  # an author's code may raise anything, a TimeoutError as well
+            if patience.expired():
+                problem = f"release() takes longer than {PATIENCE_S:g} s; it goes on"
+                raise DevicesNotReleased(_wanted(use, units), self._resource, problem) from None
+            self._cannot_clear(use, units, f"release() failed: {error}")
 
     async def _findings(
         self, uses: list[Use], wanted: Collection[DeviceId] | None = None
@@ -192,19 +219,6 @@ class Clearance:
                 return findings, reading
             before = findings
         raise CheckpointUnread(f"{MOST_READINGS} readings of it disagree")
-
-    async def _end_in_time(self, use: Use, units: Collection[DeviceId]) -> None:
-        if not self._book.is_ours:
-            self._cannot_clear(use, units, "another process of this plugin is the one that releases")
-            return
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await self._ends.end(use.key, Origin.SYNTHESISED)
-        except TimeoutError:
-            problem = f"release() takes longer than {PATIENCE_S:g} s; it goes on"
-            raise DevicesNotReleased(_wanted(use, units), self._resource, problem) from None
-        except Exception as error:  # an author's code may raise anything
-            self._cannot_clear(use, units, f"release() failed: {error}")
 
     def _cannot_tell(self, use: Use, units: Collection[DeviceId], problem: str) -> None:
         """Checkpoints do not say whether ``use`` goes on. A kubelet that calls Deallocate would have told its end."""

@@ -232,7 +232,6 @@ class Custody:
                 finally:
                     # Cancelled: no kubelet gets an answer, so none assigns them; the hook's work is to be undone.
                     self.ends.given(units)
-                    self.stirred.set()
                     if use is not None:
                         self._allocating.discard(use.key)
                 if use is not None:
@@ -253,6 +252,7 @@ class Custody:
             for unit in units:
                 del self._asked_for[unit]
             is_over.set()
+            self.stirred.set()  # refused or not: something is in use, or is to be released
 
     async def _wait_for_other_calls(self, units: Collection[DeviceId]) -> None:
         try:

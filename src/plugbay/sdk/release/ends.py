@@ -54,6 +54,10 @@ class Ends:
         """Whether a release left a device of ``use`` to it that now is nobody else's."""
         return bool(self._owed & self._nobody_elses(use))
 
+    def is_ending(self, key: AssignmentKey) -> bool:
+        """Whether its release runs."""
+        return key in self._cleaning
+
     async def end(self, key: AssignmentKey, origin: Origin) -> None:
         """Have the use released, which is over; returns when it is, and whoever asks meanwhile waits too.
 
@@ -64,8 +68,6 @@ class Ends:
         over = self._book.end(key, origin)
         if over is None:
             return
-        if key not in self._cleaning:
-            self._cleaning[key] = self._nobody_elses(over)
         try:
             await self._hooks.once(OperationId(f"release {key}"), self._release, over.assignment())
             if self._book.get(key) is not None:  # the disk was full, say, when that was to be written
@@ -83,10 +85,10 @@ class Ends:
         use = self._book.get(assignment.key)
         if use is None:
             return
+        devices = self._cleaning[use.key] = self._nobody_elses(use)
         try:
             if (stopped := use.started - self.still_used(use)) and offers(self._plugin, "post_stop"):
                 await self.stop(use, stopped)
-            devices = self._cleaning[use.key]
             if offers(self._plugin, "release") and (mine := _part_of(assignment, use, devices)):
                 await call(self._plugin.release, mine)
             self._owed = self._owed.union(use.units.values()) - devices
@@ -96,7 +98,7 @@ class Ends:
             raise
         except BaseException:
             self.counts["failed"] += 1
-            del self._cleaning[use.key]  # decided anew when it is tried again
+            del self._cleaning[use.key]
             raise
         self.counts["ok"] += 1
         self._close(use)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from plugbay import Device, DevicePlugin, ReleasePolicy
 from plugbay.errors import DevicesNotReleased
+from plugbay.model.assignments import Assignment, Origin
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.sdk.release.book import Book, Trouble
 from plugbay.sdk.release.clearance import Clearance
@@ -23,6 +24,7 @@ from tests.unit.sdk.release.machine_loop import VirtualLoop
 
 GOPHER = ResourceName("example.com/gopher")
 DEVICE, OURS, OTHERS = DeviceId("a"), DeviceId("a::1"), DeviceId("a::0")
+SECOND, OURS_OF_SECOND, OTHERS_OF_SECOND = DeviceId("b"), DeviceId("b::1"), DeviceId("b::0")
 LIFE = Life("1", 0.0)
 HOLDER = frozenset({(PodUid("p"), ContainerName("app"))})
 
@@ -131,6 +133,67 @@ def test_share_that_was_seen_is_over_at_once(loop: VirtualLoop, tmp_path: Path) 
             assert max(share.asked_at) < use.since + GRACE_S
 
     run(loop, ask())
+
+
+class Fickle(Cleaner):
+    """Its hook fails the first time; from then on it takes until it may end."""
+
+    def __init__(self) -> None:
+        self.may_end = {DEVICE: asyncio.Event(), SECOND: asyncio.Event()}
+        self.failed = asyncio.Event()
+
+    async def release(self, assignment: object) -> None:
+        assert isinstance(assignment, Assignment)
+        if not self.failed.is_set():
+            self.failed.set()
+            raise OSError("it hangs")
+        await self.may_end[assignment.devices[0]].wait()
+
+
+def test_lazy_waits_for_a_release_that_a_look_tries_again_meanwhile(loop: VirtualLoop, tmp_path: Path) -> None:
+    """It failed at first, which alone keeps nobody from giving the device."""
+
+    async def ask() -> None:
+        book, hooks, plugin = Book(Journal(tmp_path, GOPHER, "boot"), GOPHER, Trouble.LOGGED), ReleaseHooks(), Fickle()
+        ends = Ends(plugin, book, hooks)
+        clearance = Clearance(
+            GOPHER,
+            book,
+            ends,
+            policy=ReleasePolicy.LAZY,
+            cleans=True,
+            looks=True,
+            has_calls=lambda: False,
+            allocating=(),
+            read=_unread,
+        )
+        with closing(book):
+            book.open()
+            running = asyncio.create_task(hooks.run())
+            over = [
+                book.begin({unit: device}, LIFE.id) for unit, device in ((OTHERS, DEVICE), (OTHERS_OF_SECOND, SECOND))
+            ]
+            for use in over:
+                book.end(use.key, Origin.SYNTHESISED)
+            asked = {OURS: DEVICE, OURS_OF_SECOND: SECOND}
+            clearing = asyncio.create_task(clearance.clear(asked))
+            await plugin.failed.wait()
+            await asyncio.sleep(1)
+            looking = asyncio.create_task(ends.end(over[0].key, Origin.SYNTHESISED))
+            plugin.may_end[SECOND].set()
+            await asyncio.sleep(1)
+            assert not clearing.done()
+            plugin.may_end[DEVICE].set()
+            assert await clearing == asked
+            await looking
+            running.cancel()
+            await asyncio.wait([running])
+
+    run(loop, ask())
+
+
+async def _unread(uses: Collection[Use]) -> Reading:
+    raise AssertionError("nothing is open")
 
 
 def run(loop: VirtualLoop, work: Coroutine[Any, Any, None]) -> None:

@@ -131,3 +131,40 @@ def test_container_that_starts_while_another_share_is_given_is_post_stopped() ->
         node.create_container(pod)
         node.loop.run_for(10)
         node.finish()
+
+
+@pytest.fixture
+def lazy() -> Iterator[Node]:
+    """Of a plugin that gives devices as they are."""
+    with closing(Node(is_strict=False, sees_pods=False)) as made:
+        made.loop.run_for(0.1)
+        yield made
+
+
+def test_device_given_after_a_failed_release_is_released_when_its_allocate_is_refused(lazy: Node) -> None:
+    """Nobody has it then, and it is as dirty as before."""
+    pod = lazy.admit(Container("x", Kind.APP, 4))
+    lazy.loop.run_for(20)
+    lazy.end_pod(pod)
+    lazy.conduct.fails, lazy.conduct.refuses = 1, True
+    refused = lazy.admit(Container("x", Kind.APP, 3))
+    lazy.loop.run_for(60)
+    assert refused.units == set()
+    assert not lazy.truth.dirty
+    lazy.finish()
+
+
+def test_release_that_failed_is_tried_again_when_the_next_one_takes_too_long(lazy: Node) -> None:
+    """The Allocate that wants both devices is refused, and has given neither."""
+    pods = [lazy.admit(Container("x", Kind.APP, 2)) for _ in range(2)]
+    lazy.loop.run_for(20)
+    for pod in pods:
+        lazy.end_pod(pod)
+    lazy.conduct.release_s, lazy.conduct.fails = 0.5, 1
+    refused = lazy.admit(Container("x", Kind.APP, 4))
+    lazy.loop.run_for(0.2)
+    lazy.conduct.release_s = 70.0
+    lazy.loop.run_for(150)
+    assert refused.units == set()
+    assert not lazy.truth.dirty
+    lazy.finish()
