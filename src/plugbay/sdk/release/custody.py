@@ -29,7 +29,7 @@ from plugbay.sdk.release.readings import Readings
 from plugbay.sdk.release.settings import DIRECTORY_NAME, ReleasePolicy
 from plugbay.sdk.release.starts import Starts
 from plugbay.sdk.release.sweep import Sweep
-from plugbay.sdk.release.uses import Reading, Use, lives_of
+from plugbay.sdk.release.uses import Phase, Reading, Use, lives_of
 from plugbay.sdk.waiting import wait_first
 
 if TYPE_CHECKING:
@@ -234,10 +234,8 @@ class Custody:
                     self.ends.given(units)
                     if use is not None:
                         self._allocating.discard(use.key)
-                if use is not None:
-                    with self.book.keeping():
-                        if not self.book.answered(use.key):
-                            raise DevicesNotReleased([*use.units], self.resource, OTHER_RELEASES)
+                if use is not None and not self.book.answered(use.key):
+                    raise DevicesNotReleased([*use.units], self.resource, OTHER_RELEASES)
 
     @asynccontextmanager
     async def _alone_with(self, units: Collection[DeviceId]) -> AsyncIterator[None]:
@@ -271,6 +269,8 @@ class Custody:
             use = self.book.begin(fresh, life)
             self._allocating.add(use.key)
             return use
+        if self.book.sharing([*fresh.values()], *Phase):
+            raise DevicesNotReleased([*fresh], self.resource, "their release could come while they are in use again")
         return None
 
     def _forget(self, use: Use | None) -> None:

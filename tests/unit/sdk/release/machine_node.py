@@ -11,7 +11,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.release.uses import GRACE_S, SETTLE_S
 from tests.unit.sdk.release.machine_kubelet import Kubelet
 from tests.unit.sdk.release.machine_loop import VirtualLoop
-from tests.unit.sdk.release.machine_plugin import UNITS, Conduct, Fate, Process, is_kill
+from tests.unit.sdk.release.machine_plugin import UNITS, Conduct, Disk, Fate, Process, is_kill
 from tests.unit.sdk.release.machine_pods import Container, Pod, Truth
 
 MEMORY = Path("/dev/shm")
@@ -43,6 +43,7 @@ class Node:
         self.truth.is_strict, self.truth.hears_stops = is_strict, hears_stops
         self.paces: deque[float] = deque()
         self.conduct = Conduct()
+        self.disk = Disk()
         self.downtime_s = PACE_S
         self.next_fate = Fate()
         self._sees_pods = sees_pods
@@ -78,7 +79,8 @@ class Node:
 
     def _new_process(self) -> Process:
         fate, self.next_fate = self.next_fate, Fate()
-        return Process(self.kubelet, self.truth, boot=f"boot {self._boots}", fate=fate, conduct=self.conduct)
+        boot = f"boot {self._boots}"
+        return Process(self.kubelet, self.truth, boot=boot, fate=fate, conduct=self.conduct, disk=self.disk)
 
     @property
     def process(self) -> Process:
@@ -182,6 +184,7 @@ class Node:
         self.kubelet.spoiled.clear()
         self.conduct.allocate_s = self.conduct.release_s = 0.0
         self.conduct.fails, self.conduct.refuses = 0, False
+        self.disk.is_full = False
         self.downtime_s = PACE_S
         self.kill_at(None)
         if not self.kubelet.is_up:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -80,10 +82,24 @@ class Conduct:
     fails: int = 0
 
 
+@dataclass
+class Disk:
+    """Attributes:
+    is_full: whether nothing can be written to a journal.
+    """
+
+    is_full: bool = False
+
+    def takes(self) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 class _Journal(Journal):
     """Has effects, and is rewritten early."""
 
     fate: Fate
+    disk: Disk
 
     def __enter__(self) -> Self:
         self.fate.effect("open the journal")
@@ -95,6 +111,7 @@ class _Journal(Journal):
 
     def rewrite(self, kept: Callable[[Content], Iterable[Record]]) -> None:
         self.fate.effect("rewrite the journal")
+        self.disk.takes()
         super().rewrite(kept)
         self.synced = self._size
         self.fate.effect("have rewritten the journal")
@@ -112,6 +129,7 @@ class _Journal(Journal):
                 super()._write(lines[: len(lines) // 2])
                 self.fate.tears = False
             raise
+        self.disk.takes()
         super()._write(lines)
 
 
@@ -180,7 +198,7 @@ class Process:
         died: set when it was killed.
     """
 
-    def __init__(self, kubelet: Kubelet, truth: Truth, *, boot: str, fate: Fate, conduct: Conduct) -> None:
+    def __init__(self, kubelet: Kubelet, truth: Truth, *, boot: str, fate: Fate, conduct: Conduct, disk: Disk) -> None:
         self.truth = truth
         self.fate = fate
         self.conduct = conduct
@@ -195,7 +213,7 @@ class Process:
         self.custody = _Custody(plugin, kubelet.paths, shared, self._hooks, self._resend)
         self.custody.fate = fate
         self.journal = _Journal(self.custody.book.path.parent, RESOURCE, boot)
-        self.journal.fate = fate
+        self.journal.fate, self.journal.disk = fate, disk
         self.custody.book._journal = self.journal
         self._is_ending = False
 

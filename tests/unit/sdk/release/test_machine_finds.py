@@ -168,3 +168,35 @@ def test_release_that_failed_is_tried_again_when_the_next_one_takes_too_long(laz
     assert refused.units == set()
     assert not lazy.truth.dirty
     lazy.finish()
+
+
+def test_device_whose_release_is_to_come_is_given_only_if_that_can_be_written_down(lazy: Node) -> None:
+    """The next process, which knows of the release and not of the pod, would clean it in use."""
+    pod = lazy.admit(Container("x", Kind.APP, 4))
+    lazy.loop.run_for(20)
+    lazy.end_pod(pod)
+    lazy.conduct.fails = 9
+    lazy.look()
+    lazy.loop.run_for(5)
+    lazy.disk.is_full = True
+    refused = lazy.admit(Container("x", Kind.APP, 4))
+    lazy.loop.run_for(5)
+    lazy.stop_plugin()
+    lazy.conduct.fails, lazy.disk.is_full = 0, False
+    lazy.loop.run_for(5)
+    assert refused.units == set()
+    lazy.finish()
+
+
+def test_allocate_that_cannot_be_written_down_as_answered_is_refused(lazy: Node) -> None:
+    """Else it would count as given up, and the device be cleaned in use."""
+    lazy.conduct.allocate_s = 1.0
+    refused = lazy.admit(Container("x", Kind.APP, 1))
+    lazy.loop.run_for(0.5)
+    lazy.disk.is_full = True
+    lazy.loop.run_for(5)
+    lazy.disk.is_full = False
+    lazy.loop.run_for(60)
+    assert refused.units == set()
+    assert not lazy.truth.dirty
+    lazy.finish()
