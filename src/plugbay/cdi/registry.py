@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from plugbay.cdi.names import QualifiedName, parse_kind
 from plugbay.cdi.spec import NO_EDITS, Device, Edits, Spec
@@ -61,9 +60,6 @@ class Registry:
                 edits += entry.file.spec.edits
             edits += entry.device.edits
         return edits
-
-
-EMPTY: Final = Registry({}, {})
 
 
 def registry_of(files: Iterable[SpecFile], bad: Iterable[InvalidCdiSpec] = ()) -> Registry:

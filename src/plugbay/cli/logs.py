@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, TextIO
 
@@ -15,7 +14,7 @@ _JOURNAL: Final = "JOURNAL_STREAM"
 logger = logging.getLogger(__name__)
 
 
-def configure_logs(level: str, stream: TextIO, *, form: str = "text", environ: Mapping[str, str] = os.environ) -> None:
+def configure_logs(level: str, stream: TextIO, *, form: str = "text") -> None:
     """Log what is at least as important as ``level`` (``debug``, ``info``, ``warning``, ``error``) to ``stream``.
 
     Args:
@@ -31,7 +30,7 @@ def configure_logs(level: str, stream: TextIO, *, form: str = "text", environ: M
         sys.excepthook = _log_uncaught
         threading.excepthook = _log_uncaught_of_thread
     else:
-        handler.setFormatter(logging.Formatter(PLAIN if _is_journal(stream, environ) else TIMED))
+        handler.setFormatter(logging.Formatter(PLAIN if _is_journal(stream) else TIMED))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
@@ -40,7 +39,7 @@ def log_error(sentence: object) -> None:
     logger.critical("the command ends: %s", sentence)
 
 
-def _is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
+def _is_journal(stream: TextIO) -> bool:
     """Whether systemd reads the stream: the variable, inherited by every process below a service, names it.
 
     Source: systemd.exec(5), ``$JOURNAL_STREAM``.
@@ -49,7 +48,7 @@ def _is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
         found = os.fstat(stream.fileno())
     except OSError:
         return False
-    return environ.get(_JOURNAL) == f"{found.st_dev}:{found.st_ino}"
+    return os.environ.get(_JOURNAL) == f"{found.st_dev}:{found.st_ino}"
 
 
 def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -70,7 +70,6 @@ class CommandParser(argparse.ArgumentParser):
             parsed, unknown = super().parse_known_args(given[:end], namespace)
             parsed.command = given[end + 1 :]
         # Here, where the options are known; argparse would leave it to the parser above.
-        # Here, where the options are known; argparse would leave it to the parser above.
         if options := [each for each in unknown if each.startswith("-") and each != "-"]:
             self.error(self._unknown(options[0]))
         if self._takes_more is not None:

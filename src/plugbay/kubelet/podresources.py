@@ -24,8 +24,8 @@ class PodResourcesClient:
     call it can so give a device in use to a second pod (spec 4.9.2); `get` and `allocatable` have no such effect.
     """
 
-    def __init__(self, socket: Path, *, timeout_s: float = CALL_TIMEOUT_S) -> None:
-        self._calls = PodResourcesCalls(socket, timeout_s=timeout_s)
+    def __init__(self, socket: Path) -> None:
+        self._calls = PodResourcesCalls(socket, timeout_s=CALL_TIMEOUT_S)
 
     async def __aenter__(self) -> Self:
         return self

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -31,8 +30,6 @@ from plugbay.wire.plugin_server import PROMISE
 
 logger = logging.getLogger(__name__)
 
-_serial = itertools.count(1)
-
 
 class Endpoint:
     """A registered plugin's connection, from registration to the end of its stream.
@@ -50,7 +47,6 @@ class Endpoint:
         self.socket = socket
         self.options = PluginOptions()
         self.table: DeviceTable | None = None
-        self.serial = next(_serial)
         self.release_slots = asyncio.Semaphore(config.release.parallel)
         self._config = config
         self._client = PluginClient(socket)

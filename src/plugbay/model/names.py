@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 DeviceName = NewType("DeviceName", str)
 """A label of DNS, unique among the devices that are published together."""
 
-MAX_NAME_BYTES: Final = 63
 # Not compiled here: every plugin process and every worker would pay for it.
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _OTHER: Final = r"[^a-z0-9]+"

@@ -110,16 +110,3 @@ def _own_amounts(capacity: Mapping[str, int]) -> dict[str, object]:
 
 def list_object(kind: str, items: Iterable[Json], *, version: int = 0) -> Json:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"resourceVersion": str(version)}, "items": list(items)}
-
-
-def status_object(code: int, reason: str, message: str) -> Json:
-    """The v1 Status of a request that failed."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Status",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-        "code": code,
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -136,7 +136,3 @@ def _check(function: Callable[..., Any]) -> HealthCheck:
     if len(required) > 1 or any(parameter.kind is parameter.KEYWORD_ONLY for parameter in required):
         raise InvalidHealthCheck(name, "takes a device, or nothing when it checks all of them")
     return HealthCheck(name, function, Scope.DEVICE if required else Scope.ALL, settings)
-
-
-AllVerdicts = Mapping[str, Verdict]
-"""What a check of all devices gives, by device ID; a device that is left out is one it cannot tell about."""

@@ -6,19 +6,21 @@ import asyncio
 import heapq
 import itertools
 from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
     """Time stands still until `advance`; sleepers wake in order of their moment."""
 
-    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
-        self._start = start
+    def __init__(self) -> None:
         self._elapsed = 0.0
         self._serial = itertools.count()
         self._sleepers: list[tuple[float, int, asyncio.Event]] = []
 
     def now(self) -> datetime:
-        return self._start + timedelta(seconds=self._elapsed)
+        return _START + timedelta(seconds=self._elapsed)
 
     def monotonic(self) -> float:
         return self._elapsed

@@ -42,12 +42,6 @@ class FakeWatchedPlugin:
         async with asyncio.timeout(timeout_s), self._news:
             await self._news.wait_for(lambda: condition(self))
 
-    async def next_status(self, *, timeout_s: float = 10) -> RegistrationStatus:
-        """The first notification after those that have been received already."""
-        seen = len(self.statuses)
-        await self.until(lambda plugin: len(plugin.statuses) > seen, timeout_s=timeout_s)
-        return self.statuses[seen]
-
     # --- the service ------------------------------------------------------------------------------------------------
 
     async def info(self) -> PluginInfo:
