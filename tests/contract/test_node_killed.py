@@ -32,10 +32,26 @@ async def end_of(process: asyncio.subprocess.Process, plugbay: Plugbay) -> str:
     """What is left of the output of a command that ends because the node is gone, which it says in one line."""
     async with asyncio.timeout(DEADLINE_S):
         out, err = await process.communicate()
+    assert_node_is_gone(process, err, plugbay)
+    return out.decode()
+
+
+def assert_node_is_gone(process: asyncio.subprocess.Process, err: bytes, plugbay: Plugbay) -> None:
     assert process.returncode == 1
     assert err.decode().startswith(f"plugbay: error: no plugbay node answers at {plugbay.root}/plugbay.sock (")
     assert err.count(b"\n") == 1
-    return out.decode()
+
+
+async def created_later(apply: asyncio.subprocess.Process, plugbay: Plugbay, *, left: int) -> int:
+    """How many pods more an apply told of, of so many that were left: of all of them if it was faster than the kill."""
+    async with asyncio.timeout(DEADLINE_S):
+        out, err = await apply.communicate()
+    created = out.count(b" created\n")
+    if created < left:
+        assert_node_is_gone(apply, err, plugbay)
+    else:
+        assert (created, apply.returncode, err) == (left, 0, b"")
+    return created
 
 
 async def uids(plugbay: Plugbay) -> dict[str, str]:
@@ -46,8 +62,8 @@ async def uids(plugbay: Plugbay) -> dict[str, str]:
 async def test_a_drain_goes_on_when_the_node_is_back(plugbay: Plugbay) -> None:
     async with plugbay.node_up() as node:
         await plugbay("pod", "run", "deaf", "--", "sh", "-c", DEAF)
+        await plugbay.until_running("deaf")
         async with plugbay.start("pod", "logs", "-f", "deaf") as logs:
-            await plugbay.until_running("deaf")
             await plugbay.line_with(logs, "deaf")
         async with plugbay.start("node", "drain", "n1", stderr=asyncio.subprocess.PIPE) as drain:
             await plugbay.line_with(drain, "evicting pod default/deaf")
@@ -73,7 +89,7 @@ async def test_an_apply_is_completed_by_another_one(plugbay: Plugbay, seen: int)
         apply.stdin.close()
         await plugbay.line_with(apply, f"pod/{names[seen - 1]} created")
         await kill(node)
-        created = seen + (await end_of(apply, plugbay)).count(" created\n")
+        created = seen + await created_later(apply, plugbay, left=PODS - seen)
     async with plugbay.node_up():
         before = await uids(plugbay)
         assert before.keys() >= set(names[:created]), "what was told is durable"
@@ -113,8 +129,8 @@ async def test_whoever_watches_a_node_is_told_of_its_end(plugbay: Plugbay) -> No
 async def test_whoever_waits_for_an_end_is_told_when_the_node_does_not_live_to_see_it(plugbay: Plugbay) -> None:
     async with plugbay.node_up() as node:
         await plugbay("pod", "run", "deaf", "--", "sh", "-c", DEAF)
+        await plugbay.until_running("deaf")
         async with plugbay.start("pod", "logs", "-f", "deaf") as logs:
-            await plugbay.until_running("deaf")
             await plugbay.line_with(logs, "deaf")
         async with plugbay.start("pod", "delete", "deaf", stderr=asyncio.subprocess.PIPE) as delete:
             await plugbay.line_with(delete, 'pod "deaf" deleted')
