@@ -208,9 +208,7 @@ class Connection:
     async def _send_stream(self, response: StreamResponse) -> None:
         self._closing = True
         try:
-            await self._write(
-                self._start(response.status, [*response.headers, ("Content-Type", response.content_type)])
-            )
+            await self._write(self._start(200, [("Content-Type", response.content_type)]))
             if self._method == b"HEAD":
                 return
             async with asyncio.TaskGroup() as tasks:

@@ -73,16 +73,14 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class StreamResponse:
-    """A response sent as it is made; its connection serves no further request.
+    """A response with status 200, sent as it is made; its connection serves no further request.
 
     Attributes:
         chunks: each is sent at once. Closed (``aclose``) when all is sent, when the client goes, when the server stops.
     """
 
     chunks: AsyncIterator[bytes]
-    status: int = 200
     content_type: str = "text/plain; charset=utf-8"
-    headers: _Headers = ()
 
 
 class UpgradedStream(Protocol):
@@ -195,18 +193,6 @@ class Router:
             raise ValueError(f"{method} {template} has a handler already")
         methods[method] = handler
 
-    def get(self, template: str) -> Callable[[Handler], Handler]:
-        """Decorator: ``add`` for GET."""
-        return self._decorator("GET", template)
-
-    def post(self, template: str) -> Callable[[Handler], Handler]:
-        """Decorator: ``add`` for POST."""
-        return self._decorator("POST", template)
-
-    def delete(self, template: str) -> Callable[[Handler], Handler]:
-        """Decorator: ``add`` for DELETE."""
-        return self._decorator("DELETE", template)
-
     def find(self, method: str, path: str) -> tuple[Handler, dict[str, str]]:
         """The handler for a path (percent-encoded) and what its template's names stand for.
 
@@ -229,13 +215,6 @@ class Router:
             allowed.add("HEAD")
         allow = (("Allow", ", ".join(sorted(allowed))),)
         raise HttpError(405, "MethodNotAllowed", f"{path} does not support {method}", headers=allow)
-
-    def _decorator(self, method: str, template: str) -> Callable[[Handler], Handler]:
-        def register(handler: Handler) -> Handler:
-            self.add(method, template, handler)
-            return handler
-
-        return register
 
 
 def phrase(status: int) -> str:
