@@ -38,8 +38,8 @@ def is_at_least(version: str, minimum: str) -> bool:
     return version_key(version) >= version_key(minimum)
 
 
-def choose(version: str, offered: Iterable[str], *, newest: str = NEWEST) -> str:
-    """The version to use of a list that offers several: the highest that is not above ``newest``.
+def choose(version: str, offered: Iterable[str]) -> str:
+    """The version to use of a list that offers several: the highest that we know.
 
     Args:
         version: the list's ``cniVersion``; it counts as offered, and stays when nothing offered is usable.
@@ -48,7 +48,7 @@ def choose(version: str, offered: Iterable[str], *, newest: str = NEWEST) -> str
     Raises:
         ValueError: one of them is no version.
     """
-    usable = [each for each in (*offered, version) if not version_key(each) > version_key(newest)]
+    usable = [each for each in (*offered, version) if not version_key(each) > version_key(NEWEST)]
     return max(usable, key=version_key) if usable else version
 
 

@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 _PID_BYTES: Final = 32
 
 
-def write_durably(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+def write_durably(path: Path, content: bytes) -> None:
     """Replace ``path`` so that after a crash it holds either the old or the new content, whole.
 
-    On return the content is on the disk. A crash may leave a file behind whose name begins with ``.`` and ends with
-    ``.tmp``. Blocks for as long as the disk takes: from an event loop, call it through ``asyncio.to_thread``.
-
-    Args:
-        mode: permissions of the file, whatever the umask.
+    Only its owner may read it, whatever the umask. On return the content is on the disk. A crash may leave a file
+    behind whose name begins with ``.`` and ends with ``.tmp``. Blocks for as long as the disk takes: from an event
+    loop, call it through ``asyncio.to_thread``.
 
     Raises:
         OSError: nothing was changed.
@@ -34,7 +32,7 @@ def write_durably(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with open(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)
+            os.fchmod(descriptor, 0o600)
             file.write(content)
             file.flush()
             os.fsync(descriptor)

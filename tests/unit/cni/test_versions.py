@@ -29,19 +29,19 @@ def test_other_texts_are_no_versions(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "offered", "newest", "chosen"),
+    ("version", "offered", "chosen"),
     [
-        ("1.0.0", [], "1.1.0", "1.0.0"),
-        ("0.4.0", ["0.4.0", "1.0.0", "1.1.0"], "1.1.0", "1.1.0"),
-        ("0.4.0", ["0.4.0", "1.0.0", "1.1.0"], "1.0.0", "1.0.0"),
-        ("1.0.0", ["0.4.0"], "1.1.0", "1.0.0"),
-        ("1.2.0", ["9.0.0"], "1.1.0", "1.2.0"),
-        ("9.0.0", ["0.3.1"], "1.1.0", "0.3.1"),
-        ("", ["0.4.0"], "1.1.0", "0.4.0"),
+        ("1.0.0", [], "1.0.0"),
+        ("0.4.0", ["0.4.0", "1.0.0", "1.1.0"], "1.1.0"),
+        ("0.4.0", ["0.4.0", "1.0.0", "2.0.0"], "1.0.0"),
+        ("1.0.0", ["0.4.0"], "1.0.0"),
+        ("1.2.0", ["9.0.0"], "1.2.0"),
+        ("9.0.0", ["0.3.1"], "0.3.1"),
+        ("", ["0.4.0"], "0.4.0"),
     ],
 )
-def test_highest_that_is_known_is_chosen(version: str, offered: list[str], newest: str, chosen: str) -> None:
-    assert choose(version, offered, newest=newest) == chosen
+def test_highest_that_is_known_is_chosen(version: str, offered: list[str], chosen: str) -> None:
+    assert choose(version, offered) == chosen
 
 
 @given(st.lists(st.sampled_from(SUPPORTED)), st.sampled_from(SUPPORTED))
