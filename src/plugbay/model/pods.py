@@ -200,11 +200,6 @@ class Pod:
     generate_name: str = ""
     unused: Mapping[FieldPath, object] = field(default_factory=dict)
 
-    @property
-    def unused_fields(self) -> tuple[str, ...]:
-        """``unused`` for display: ``spec.tolerations``, ``spec.containers[0].ports``."""
-        return tuple(field_text(path) for path in self.unused)
-
 
 def field_text(path: FieldPath) -> str:
     """``path`` as the API server writes it: ``spec.containers[0].resources.limits[example.com/gopher]``."""

@@ -22,7 +22,7 @@ class Support(Enum):
 
     USED = "used"
     UNUSED = "unused"
-    """It changes nothing here: accepted, kept, shown as not used."""
+    """It changes nothing here: accepted, and shown again as it came."""
     IGNORED = "ignored"
     """The API server fills it in: accepted and forgotten, so that ``kubectl get -o yaml`` can be fed back."""
     UNSUPPORTED = "unsupported"
