@@ -18,6 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from plugbay.errors import ContainerStartError, InstanceNotFound, PathUnusable
+from plugbay.kernel.files import sync_directory
 from plugbay.kernel.processes import ProcessIdentity
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
 from plugbay.node.runtimes.process.confinement import Launch
@@ -176,11 +177,7 @@ def _rename(source: Path, target: Path) -> None:
         if target.exists():
             raise FileExistsError(error.errno, "exists", str(target)) from error
         raise
-    directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(target.parent)
 
 
 def _read_record(path: Path, kind: type[_Record]) -> _Record | None:
