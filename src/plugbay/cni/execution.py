@@ -86,7 +86,8 @@ class _Running(asyncio.SubprocessProtocol):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._transport.get_pid(), signal.SIGKILL)
             with contextlib.suppress(TimeoutError):  # it is in the kernel, and will not come back
-                await asyncio.wait_for(self._exited.wait(), _REAP_S)
+                async with asyncio.timeout(_REAP_S):
+                    await self._exited.wait()
         self.done.cancel()
         self._transport.close()
 

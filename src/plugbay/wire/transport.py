@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import grpc
@@ -94,13 +94,27 @@ async def serve_grpc(
     except RuntimeError as error:
         problem = await asyncio.to_thread(_why_not_bound, path)
         raise PathUnusable(str(path.parent), f"cannot make a socket here: {problem}") from error
-    await server.start()
     try:
+        await _to_the_end(server.start())
         yield
     finally:
-        await server.stop(grace_s)
+        await _to_the_end(server.stop(grace_s))
         with contextlib.suppress(OSError):
             os.unlink(path)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await ``work``, also when cancelled meanwhile.
+
+    A server whose start is cancelled is never stopped, and before Python 3.12 the end of one could swallow a
+    cancellation, with which `asyncio.wait_for` does so.
+    """
+    working = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise
 
 
 def _is_in_the_way(path: Path) -> bool:
