@@ -28,6 +28,7 @@ _INFO64: Final = struct.Struct("=5Q4I64s64s32s2Q")
 _CONFIG_HEAD: Final = struct.Struct("=2I")
 _RESERVED: Final = bytes(64)
 _NAME_BYTES: Final = 63
+_HOLDS_NONE: Final = (errno.ENXIO, errno.ENOENT)
 _ATTEMPTS: Final = 32
 """Others may take the device that was free a moment ago."""
 CLEAR_S: Final = 2.0
@@ -58,12 +59,14 @@ class LoopDevice:
         numbers: major and minor.
         name: what it was called when it was attached.
         part: of which file; its size is 0 when it has no limit but the file's end.
+        backing: that file, by device and inode: the number may be another file's device by and by.
     """
 
     node: Path
     numbers: tuple[int, int]
     name: str
     part: Slice
+    backing: tuple[int, int, int]
 
 
 class LoopDevices:
@@ -102,7 +105,7 @@ class LoopDevices:
         else:
             identity = (os.major(status.st_dev), os.minor(status.st_dev), status.st_ino)
         found = self._attached(file)
-        return [each for each, backing, path in found if backing == identity or path == f"{file}{_DELETED}"]
+        return [each for each, path in found if each.backing == identity or path == f"{file}{_DELETED}"]
 
     def attach(self, part: Slice, *, name: str) -> LoopDevice:
         """A new device on ``part``, with 512-byte blocks.
@@ -120,12 +123,10 @@ class LoopDevices:
                 try:
                     with _opened(node, os.O_RDWR) as loop:
                         fcntl.ioctl(loop, LOOP_CONFIGURE, _config(file, part, name))
-                        numbers = os.fstat(loop).st_rdev
+                        return _look_at(loop, node, part.file)
                 except OSError as error:
                     if error.errno != errno.EBUSY:
                         raise OSError(error.errno, os.strerror(error.errno or 0), str(node)) from error
-                else:
-                    return LoopDevice(node, (os.major(numbers), os.minor(numbers)), name, part)
         raise OSError(errno.EBUSY, "others take every free loop device", str(self.control))
 
     def detach(self, device: LoopDevice) -> None:
@@ -136,46 +137,55 @@ class LoopDevices:
         Raises:
             OSError: somebody has it open still. It goes when they close it.
         """
-        attached = self._sys / "block" / device.node.name / "loop"
         latest = time.monotonic() + CLEAR_S
-        while True:
-            with contextlib.suppress(FileNotFoundError), _opened(device.node, os.O_RDONLY) as loop:
-                try:
-                    fcntl.ioctl(loop, LOOP_CLR_FD)
-                except OSError as error:
-                    if error.errno != errno.ENXIO:  # it holds none
-                        raise OSError(error.errno, os.strerror(error.errno or 0), str(device.node)) from error
-            if not attached.exists():
-                return
+        while not self._cleared(device):
             if time.monotonic() > latest:
                 raise OSError(errno.EBUSY, "somebody has it open", str(device.node))
             time.sleep(_LOOK_EVERY_S)  # no file tells when the last one has closed it
 
-    def _attached(self, file: Path) -> Iterator[tuple[LoopDevice, tuple[int, int, int], str]]:
-        """Each as if of ``file``, with device and inode of its own file, and that one's path as the kernel tells it."""
+    def _cleared(self, device: LoopDevice) -> bool:
+        """Tell ``device`` to let its file go; returns whether it has, or is another file's device by now."""
+        try:
+            with _opened(device.node, os.O_RDONLY) as loop:
+                if _look_at(loop, device.node, device.part.file) != device:
+                    return True
+                fcntl.ioctl(loop, LOOP_CLR_FD)
+        except OSError as error:
+            if error.errno not in _HOLDS_NONE:
+                raise OSError(error.errno, os.strerror(error.errno or 0), str(device.node)) from error
+        return not (self._sys / "block" / device.node.name / "loop").exists()
+
+    def _attached(self, file: Path) -> Iterator[tuple[LoopDevice, str]]:
+        """Each as if of ``file``, and the path of its own file as the kernel tells it."""
         for entry in sorted((self._sys / "block").glob("loop*/loop/backing_file")):
             node = self._dev / entry.parents[1].name
-            try:
-                path = entry.read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
-                with _opened(node, os.O_RDONLY) as loop:
-                    status = fcntl.ioctl(loop, LOOP_GET_STATUS64, bytes(_INFO64.size))
-                    numbers = os.fstat(loop).st_rdev
-            except OSError:
-                if entry.exists():
-                    raise
-                continue  # it has just been detached
-            on, inode, _, offset, size, _, _, _, _, name, *_ = _INFO64.unpack(status)
-            called = os.fsdecode(name.rstrip(b"\0"))
-            part = Slice(file, offset, size)
-            yield (
-                LoopDevice(node, (os.major(numbers), os.minor(numbers)), called, part),
-                (*_numbers_of(on), inode),
-                path,
-            )
+            for _ in range(_ATTEMPTS):
+                try:
+                    path = entry.read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
+                    with _opened(node, os.O_RDONLY) as loop:
+                        found = _look_at(loop, node, file)
+                except OSError as error:
+                    if not entry.exists():
+                        break  # it has just been detached
+                    problem = error  # unless it was detached, and there is another one in its place by now
+                else:
+                    yield found, path
+                    break
+            else:
+                raise problem
 
     def _free_number(self) -> int:
         with _opened(self.control, os.O_RDWR) as control:
             return fcntl.ioctl(control, LOOP_CTL_GET_FREE)
+
+
+def _look_at(loop: int, node: Path, file: Path) -> LoopDevice:
+    """An open loop device, as if of ``file``; raises OSError when it holds none."""
+    status = fcntl.ioctl(loop, LOOP_GET_STATUS64, bytes(_INFO64.size))
+    numbers = os.fstat(loop).st_rdev
+    on, inode, _, offset, size, _, _, _, _, name, *_ = _INFO64.unpack(status)
+    called, part = os.fsdecode(name.rstrip(b"\0")), Slice(file, offset, size)
+    return LoopDevice(node, (os.major(numbers), os.minor(numbers)), called, part, (*_numbers_of(on), inode))
 
 
 def _config(file: int, part: Slice, name: str) -> bytes:

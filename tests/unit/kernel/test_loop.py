@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from plugbay.kernel import loop as loop_module
-from plugbay.kernel.loop import LoopDevices, Slice
+from plugbay.kernel.loop import LoopDevice, LoopDevices, Slice
 
 LOOPS = LoopDevices(Path("/dev"), Path("/sys"))
 SIZE = 1 << 20
@@ -95,6 +97,41 @@ def test_device_in_use_is_not_detached_under_its_user(file: Path, monkeypatch: p
     LOOPS.detach(device)
     LOOPS.detach(device)
     assert LOOPS.of(file) == []
+
+
+@pytest.mark.root
+@needs_loop
+def test_number_that_has_gone_to_another_file_is_left_alone(file: Path, tmp_path: Path) -> None:
+    """As between the end of one device and our next look at its number."""
+    ours = LOOPS.attach(Slice(file, 0, SIZE), name="d")
+    LOOPS.detach(ours)
+    other = tmp_path / "other"
+    other.write_bytes(bytes(SIZE))
+    theirs = LOOPS.attach(Slice(other, 0, SIZE), name="d")
+    try:
+        LOOPS.detach(dataclasses.replace(ours, node=theirs.node, numbers=theirs.numbers))
+        assert LOOPS.of(other) == [theirs]
+    finally:
+        LOOPS.detach(theirs)
+
+
+@pytest.mark.root
+@needs_loop
+def test_device_that_goes_and_comes_while_it_is_looked_at_is_looked_at_again(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As others do with theirs: what was attached when its number was read holds nothing a moment later."""
+    device = LOOPS.attach(Slice(file, 0, SIZE), name="d")
+    look_at, looks = loop_module._look_at, []
+
+    def vanished_once(*place: Any) -> LoopDevice:
+        looks.append(place)
+        if len(looks) == 1:
+            raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
+        return look_at(*place)
+
+    monkeypatch.setattr(loop_module, "_look_at", vanished_once)
+    assert LOOPS.of(file) == [device]
 
 
 @pytest.mark.root
