@@ -9,7 +9,8 @@ import select
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from plugbay.model.health import HEALTHY, unhealthy
 from plugbay.model.ids import DeviceId
 from plugbay.node.config import NodeConfig
 from plugbay.node.runner import run_node
-from plugbay.ops.clock import SystemClock
+from plugbay.ops.changes import Changes
+from plugbay.ops.clock import Clock, SystemClock
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
 
 RESOURCE = "example.com/gopher"
@@ -85,6 +87,16 @@ class Node:
         async with asyncio.timeout(DEADLINE_S):
             return await asyncio.to_thread(read)
 
+    async def first_words(self, name: str) -> bytes:
+        """What a running container writes first, in one piece."""
+
+        def read() -> bytes:
+            with self.client.read(f"{PODS}/{name}/log", {"follow": "true"}) as chunks:
+                return next(iter(chunks))
+
+        async with asyncio.timeout(DEADLINE_S):
+            return await asyncio.to_thread(read)
+
     async def exec(self, name: str, *argv: str) -> list[tuple[Channel, bytes]]:
         def run() -> list[tuple[Channel, bytes]]:
             with self.client.exec(f"{PODS}/{name}/exec", {}, list(argv)) as frames:
@@ -98,12 +110,37 @@ def _name(value: Any) -> Any:
     return value["metadata"]["name"]
 
 
+class LeapingClock(SystemClock):
+    """The machine's, until a test has it leap; who was to sleep until then wakes."""
+
+    def __init__(self) -> None:
+        self._ahead_s = 0.0
+        self._leaps = Changes()
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self._ahead_s)
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._ahead_s
+
+    async def sleep(self, seconds: float) -> None:
+        end, loop = self.monotonic() + seconds, asyncio.get_running_loop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None) as limit:
+                async for _ in self._leaps:
+                    limit.reschedule(loop.time() + end - self.monotonic())
+
+    def leap(self, seconds: float) -> None:
+        self._ahead_s += seconds
+        self._leaps.notify()
+
+
 @asynccontextmanager
-async def running_node(root: Path) -> AsyncIterator[Node]:
-    config = NodeConfig(root, name="n1")
+async def running_node(root: Path, clock: Clock | None = None) -> AsyncIterator[Node]:
+    config, clock = NodeConfig(root, name="n1"), clock or SystemClock()
     stop, ready = asyncio.Event(), asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(run_node(config, environ=os.environ, clock=SystemClock(), stop=stop, ready=ready.set))
+        tasks.create_task(run_node(config, environ=os.environ, clock=clock, stop=stop, ready=ready.set))
         await ready.wait()
         try:
             yield Node(config)
@@ -377,7 +414,7 @@ async def test_the_status_tells_the_health_of_devices(root: Path) -> None:
 
 async def test_hooks_and_deadline_with_real_processes(root: Path, tmp_path: Path) -> None:
     touched, left = tmp_path / "started", tmp_path / "left"
-    manifest = pod("hooked", activeDeadlineSeconds=1)
+    manifest = pod("hooked", activeDeadlineSeconds=600)
     manifest["spec"]["containers"][0] |= {
         "env": [{"name": "UID_OF_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
         "lifecycle": {
@@ -385,10 +422,12 @@ async def test_hooks_and_deadline_with_real_processes(root: Path, tmp_path: Path
             "preStop": {"exec": {"command": ["touch", str(left)]}},
         },
     }
-    async with running_node(root) as node:
+    clock = LeapingClock()
+    async with running_node(root, clock) as node:
         await node.create(manifest)
         running = await node.pod_in("hooked", "Running")
         assert touched.read_text().strip() == running["metadata"]["uid"]
+        clock.leap(600)
         failed = await node.pod_in("hooked", "Failed")
         assert (failed["status"]["reason"], failed["status"]["message"]) == (
             "DeadlineExceeded",
@@ -456,8 +495,9 @@ async def test_after_a_reboot_pods_are_started_again_or_over_as_they_say(root: P
 
 async def test_a_name_is_free_again_when_its_pod_is_gone(root: Path) -> None:
     async with running_node(root) as node:
-        first = await node.create(pod("p", "sh", "-c", "trap '' TERM; sleep 1000 & wait; sleep 1000"))
+        first = await node.create(pod("p", "sh", "-c", "trap '' TERM; echo deaf; sleep 1000 & wait; sleep 1000"))
         await node.pod_in("p", "Running")
+        assert await node.first_words("p") == b"deaf\n"
         with pytest.raises(RequestRefused, match='pods "p" already exists'):
             await node.create(pod("p"))
         await node.delete("p", gracePeriodSeconds="30")
