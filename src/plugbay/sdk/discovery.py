@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -66,7 +67,7 @@ class Discovery:
         self._last_problem = ""
         self._recheck: asyncio.TimerHandle | None = None
         self._recheck_s = 0.0
-        self._failed_at = -LAST_RECHECK_S
+        self._failed_at = -math.inf  # the loop's time may have begun with the machine's, a moment ago
         listing.follow(resource_of(plugin), self._allocation_failed)
 
     def refresh(self, why: str = "refresh()") -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from plugbay import Device, DevicePlugin
-from plugbay.sdk.discovery import Discovery
+from plugbay import Device, DevicePlugin, unhealthy
+from plugbay.model.ids import DeviceId
+from plugbay.sdk.discovery import FIRST_RECHECK_S, Discovery
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.watching import watching
 
@@ -63,6 +64,31 @@ async def test_a_missing_path_means_no_devices(tmp_path: Path) -> None:
     plugin = Scripted(FileNotFoundError("the author's"))
     plugin.watch = tmp_path / "absent"
     assert await until_found(plugin) == []
+
+
+def test_devices_that_could_not_be_given_wait_for_a_look_on_a_fresh_machine_too() -> None:
+    """The loop's time counts from the start of the machine."""
+    loop = YoungLoop()
+    try:
+        loop.run_until_complete(fail_to_give())
+    finally:
+        loop.close()
+
+
+class YoungLoop(asyncio.SelectorEventLoop):
+    """Of a machine that has run for a second, and goes on doing so."""
+
+    def time(self) -> float:
+        return 1.0
+
+
+async def fail_to_give() -> None:
+    listing = Listing(lambda _: None)
+    discovery = Discovery(Scripted(), listing)
+    for expected_s in (FIRST_RECHECK_S, 2 * FIRST_RECHECK_S):
+        listing.allocation_failed({DeviceId("a"): unhealthy("Stuck")})
+        assert discovery._recheck is not None
+        assert discovery._recheck.when() == 1.0 + expected_s
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
