@@ -57,5 +57,10 @@ async def test_cancelled_while_it_ends(sockets: Path, steps: int) -> None:
         await serving.ends.wait()
         for _ in range(4):
             await asyncio.sleep(0)
-        time.sleep(0.01)  # gRPC's thread is done meanwhile, so that only our loop's steps are left
+        _let_threads_finish()
         await serving.cancelled_after(steps)
+
+
+def _let_threads_finish() -> None:
+    """So that only steps of our loop are left, of which none is taken meanwhile."""
+    time.sleep(0.01)

@@ -151,13 +151,13 @@ class PluginService:
     async def lists(self) -> AsyncIterator[bytes]:
         if self._is_draining:
             return
-        if self.custody is not None:
-            await self.custody.stream_opened(has_promise=self._has_promise)
         stream = _Stream()
         self._streams.add(stream)
         self._idle.clear()
         self._streams_changed()
         try:
+            if self.custody is not None:
+                await self.custody.stream_opened(has_promise=self._has_promise)
             while True:
                 await stream.news.wait()
                 stream.news.clear()
