@@ -46,7 +46,6 @@ POLICIES = pytest.mark.parametrize("policy", ReleasePolicy)
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.mark.soak  # about one run in ten waits in vain for a plugin to register with a kubelet that was restarted
 @pytest.mark.timeout(120 + settings().max_examples)  # shrinking what fails takes longer than finding it
 @POLICIES
 @settings(max_examples=settings().max_examples // 6)
