@@ -17,7 +17,7 @@ class UsageError(OperatorError):
 
 
 class PathTooLong(OperatorError):
-    def __init__(self, path: str, limit: int = 107) -> None:
+    def __init__(self, path: str, limit: int) -> None:
         super().__init__(path, limit)
         self.path = path
         self.limit = limit

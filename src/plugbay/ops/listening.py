@@ -95,7 +95,7 @@ def bound_address(listener: socket.socket, asked: Address) -> Address:
 @contextmanager
 def _listen_unix(path: Path) -> Iterator[socket.socket]:
     if len(bytes(path)) > _MAX_PATH_BYTES:
-        raise PathTooLong(str(path))
+        raise PathTooLong(str(path), _MAX_PATH_BYTES)
     _remove_leftover(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         # Linux gives the file the mode the socket has when it is bound: no window, and no umask for other threads.

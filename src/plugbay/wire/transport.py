@@ -44,7 +44,7 @@ def check_socket_path(path: Path) -> Path:
         PathTooLong: more than 107 bytes.
     """
     if len(bytes(path)) > MAX_SOCKET_PATH_BYTES:
-        raise PathTooLong(str(path))
+        raise PathTooLong(str(path), MAX_SOCKET_PATH_BYTES)
     return path
 
 
