@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -222,7 +222,8 @@ class Custody:
             PathUnusable: nothing can be kept, and the plugin insists.
         """
         with self.shared.quiet.allocating([(self.resource, unit) for unit in units]):
-            async with self._alone_with(units):
+            await self._wait_for_other_calls(units)
+            with self._asking_for(units):
                 use = self._begin(await self._clearance.clear(units))
                 try:
                     yield
@@ -237,11 +238,21 @@ class Custody:
                 if use is not None and not self.book.answered(use.key):
                     raise DevicesNotReleased([*use.units], self.resource, OTHER_RELEASES)
 
-    @asynccontextmanager
-    async def _alone_with(self, units: Collection[DeviceId]) -> AsyncIterator[None]:
-        """No other call for ``units`` runs in the block: a kubelet restarted in the middle of one asks again."""
-        if not self._asked_for.keys().isdisjoint(units):  # else without a timer: it costs as much as a line written
-            await self._wait_for_other_calls(units)
+    async def _wait_for_other_calls(self, units: Collection[DeviceId]) -> None:
+        """A kubelet restarted in the middle of a call asks again."""
+        if self._asked_for.keys().isdisjoint(units):  # without a timer: it costs as much as a line written
+            return
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while running := [self._asked_for[unit] for unit in units if unit in self._asked_for]:
+                    await running[0].wait()
+        except TimeoutError:
+            problem = f"an earlier allocate() takes longer than {PATIENCE_S:g} s"
+            raise DevicesNotReleased(list(units), self.resource, problem) from None
+
+    @contextmanager
+    def _asking_for(self, units: Collection[DeviceId]) -> Iterator[None]:
+        """No other call for ``units`` runs in the block."""
         is_over = asyncio.Event()
         self._asked_for.update(dict.fromkeys(units, is_over))
         try:
@@ -251,15 +262,6 @@ class Custody:
                 del self._asked_for[unit]
             is_over.set()
             self.stirred.set()  # refused or not: something is in use, or is to be released
-
-    async def _wait_for_other_calls(self, units: Collection[DeviceId]) -> None:
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while running := [self._asked_for[unit] for unit in units if unit in self._asked_for]:
-                    await running[0].wait()
-        except TimeoutError:
-            problem = f"an earlier allocate() takes longer than {PATIENCE_S:g} s"
-            raise DevicesNotReleased(list(units), self.resource, problem) from None
 
     def _begin(self, fresh: Mapping[DeviceId, DeviceId]) -> Use | None:
         if not fresh:

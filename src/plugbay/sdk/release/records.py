@@ -18,6 +18,7 @@ from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.sdk.release.uses import Life, Phase, Use
 
 FORMAT: Final = 1
+_COMPACT: Final = json.JSONEncoder(separators=(",", ":"))
 _LINE: Final = re.compile(rb"([0-9a-f]{8}) (\{.*\})")
 
 
@@ -67,7 +68,7 @@ def encode(record: Record) -> bytes:
     if isinstance(record, Answered):  # written while a kubelet waits: setting up an encoder takes longer
         text = f'{{"answered":{json.dumps(record.key)}}}'.encode()
     else:
-        text = json.dumps(_as_json(record), separators=(",", ":")).encode()
+        text = _COMPACT.encode(_as_json(record)).encode()
     return b"%08x %b\n" % (zlib.crc32(text), text)
 
 
