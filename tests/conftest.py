@@ -23,7 +23,7 @@ settings.register_profile(
 )
 settings.load_profile("fixed")
 
-ENDING_S = 5
+ENDING_S = 20
 
 
 def pytest_configure() -> None:

@@ -17,8 +17,10 @@ from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.registration import Registration, registration_handler
 from plugbay.wire.transport import serve_grpc
 
-PATIENCE_S: Final = 10.0
+PATIENCE_S: Final = 30.0
 """How long every wait of a test may take."""
+DIAL_S: Final = 10.0
+"""How long a kubelet dials a plugin."""
 
 
 class RegisteredPlugin:
@@ -60,10 +62,10 @@ class RegisteredPlugin:
     async def dial(self) -> None:
         """What a kubelet does before it answers Register."""
         try:
-            await self.client.connect(PATIENCE_S)
+            await self.client.connect(DIAL_S)
         except TimeoutError:
             raise RegistrationRefused("failed to dial device plugin: context deadline exceeded") from None
-        self.options = await self.client.options(timeout_s=PATIENCE_S)
+        self.options = await self.client.options(timeout_s=DIAL_S)
 
     async def follow(self) -> None:
         """Read lists until the stream ends, then hang up, as a kubelet does."""

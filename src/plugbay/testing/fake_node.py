@@ -35,7 +35,7 @@ GOPHER: Final = ResourceName("example.com/gopher")
 MACHINE: Final = Machine(
     {"cpu": 2000, "memory": 2**30, "ephemeral-storage": 2**30, "pods": 110}, "n1", "6", "amd64", "Linux"
 )
-DEADLINE_S: Final = 5
+DEADLINE_S: Final = 30
 """Of waiting for something that only our own code is to do."""
 
 

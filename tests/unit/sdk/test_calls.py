@@ -28,14 +28,14 @@ async def test_thread_is_used_again_but_not_while_its_hook_runs() -> None:
 
     def hook() -> threading.Thread:
         begun.set()
-        assert may_end.wait(10)
+        assert may_end.wait(30)
         return threading.current_thread()
 
     first = await in_thread(threading.current_thread)
     assert await in_thread(threading.current_thread) is first
     async with asyncio.TaskGroup() as tasks:
         calling = tasks.create_task(in_thread(hook))
-        assert await in_thread(begun.wait, 10)
+        assert await in_thread(begun.wait, 30)
         other = await in_thread(threading.current_thread)
         may_end.set()
         assert await calling is not other
@@ -46,12 +46,12 @@ async def test_call_that_is_cancelled_ends_after_its_hook() -> None:
 
     def hook() -> None:
         begun.set()
-        assert may_end.wait(10)
+        assert may_end.wait(30)
         ended.set()
 
     async with asyncio.TaskGroup() as tasks:
         calling = tasks.create_task(call_to_the_end(hook))
-        assert await in_thread(begun.wait, 10)
+        assert await in_thread(begun.wait, 30)
         calling.cancel()
         assert not (await asyncio.wait([calling], timeout=0.05))[0]
         may_end.set()
@@ -99,7 +99,7 @@ async def test_hanging_hook_is_given_up_when_cancelled() -> None:
         async with asyncio.timeout(0.01):
             await in_thread(hang)
     release.set()
-    assert await in_thread(done.wait, 10)
+    assert await in_thread(done.wait, 30)
 
 
 class Odd(DevicePlugin):

@@ -92,7 +92,7 @@ async def test_verdicts_close_together_make_one_list() -> None:
     published.came.clear()
     for _ in range(10):
         listing.judged((), moment=0, why="test")
-    await asyncio.wait_for(published.came.wait(), 5)
+    await asyncio.wait_for(published.came.wait(), 30)
     assert len(published.lists) == 2
 
 
@@ -115,5 +115,5 @@ async def test_healthy_verdict_ends_a_failure() -> None:
     listing.allocation_failed({A: FAILED, B: FAILED})
     published.came.clear()
     listing.judged([A], moment=listing.moment(), why="test")
-    await asyncio.wait_for(published.came.wait(), 5)
+    await asyncio.wait_for(published.came.wait(), 30)
     assert published.lists[-1] == {"a": HEALTHY, "b": FAILED}

@@ -53,7 +53,7 @@ async def test_a_log_is_followed_until_its_container_has_ended(tmp_path: Path) -
     path.write_bytes(b"t stdout F 1\nt stdout F 2\n")
     ended = asyncio.Event()
     seen = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         with path.open("ab", buffering=0) as log:
             async for chunk in follow_log(path, tail=1, ended=ended.wait()):
                 seen.append(chunk)
