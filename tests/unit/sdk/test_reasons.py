@@ -3,12 +3,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import pytest
+
+from plugbay.sdk import reasons as reasons_module
 from plugbay.sdk.reasons import Reasons
 
 DEADLINE_S = 30
 
 
-async def test_reasons_that_come_together_are_one() -> None:
+async def test_reasons_that_come_together_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasons_module, "LATEST_S", DEADLINE_S)
     reasons = Reasons()
 
     async def give() -> None:

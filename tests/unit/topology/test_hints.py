@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from math import comb
 from types import MappingProxyType
@@ -55,10 +54,9 @@ def test_request_of_nothing_is_met_everywhere() -> None:
 
 
 def test_s106_only_nodes_with_devices_are_gone_through() -> None:
-    began = time.monotonic()
-    found = generate_hints(ONE_EACH, range(34), required=1, available=0b11)
+    """All sets of so many nodes nobody would live to see."""
+    found = generate_hints(ONE_EACH, range(64), required=1, available=0b11)
     assert found == hints((0,), (1,), (0, 1), preferred=2)
-    assert time.monotonic() - began < 1
 
 
 def test_s107_nodes_the_machine_does_not_have_are_ignored() -> None:
