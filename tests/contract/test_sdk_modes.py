@@ -219,6 +219,7 @@ async def test_device_that_comes_back_is_checked_before_it_is_given(paths: Kubel
     machine = Machine()
     machine.partitions = Checked(PART, machine.modes, *ALL[1])
     async with served(machine, paths):
+        await machine.until_listed(*ALL)
         while not all(device.is_healthy for device in machine.kubelet[PART].devices.values()):
             await machine.kubelet[PART].next_list()
         while not checked.empty():

@@ -186,8 +186,10 @@ async def test_status_from_allocate_to_release(plugbay: Plugbay, cleaner: Path) 
         assert use["owners"] == [owner]
         put_a_directory(served.manager.paths.checkpoint)
         await served.manager.clock.until_asleep(RETRY_S)  # after the first that failed
-        waiting = await served.release_once(lambda said: bool(said["lastReading"]["problem"]))
-        assert waiting["open"][0]["waitsFor"].startswith("a checkpoint of the kubelet: ")
+        waiting = await served.release_once(
+            lambda said: said["open"][0]["waitsFor"].startswith("a checkpoint of the kubelet: ")
+        )
+        assert waiting["lastReading"]["problem"]
         served.manager.paths.checkpoint.rmdir()
         await served.manager.clock.sleep_through(RETRY_S)
         await served.manager.release("p")
