@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -49,7 +50,9 @@ class Place:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.machine = Machine(root)
-        self.places = SandboxPlaces(root / "sandboxes", root / "netns", root / "shared", f"plugbay-test-{root.name}")
+        # Of the whole path: tests beside this one may be called the same in a directory of their own.
+        own = hashlib.sha256(bytes(root)).hexdigest()[:8]
+        self.places = SandboxPlaces(root / "sandboxes", root / "netns", root / "shared", f"plugbay-test-{own}")
 
     def install(self) -> None:
         self.machine.install("first", MAKES)
