@@ -11,7 +11,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -86,13 +87,20 @@ class Places:
 def places(tmp_path: Path) -> Iterator[Places]:
     made = Places(tmp_path)
     yield made
-    assert remove_cgroup(pod_cgroup(made.cgroup_parent, POD), proc_root=PROC) == []
+    until_nothing(lambda: remove_cgroup(pod_cgroup(made.cgroup_parent, POD), proc_root=PROC))
     assert not list(made.engine.state_dir.glob("*")), "the engine knows no container any more"
-    cgroups = [each for root in hierarchies(proc_root=PROC) for each in root.glob(f"{made.cgroup_parent}*")]
+    cgroups = [each for root in hierarchies(proc_root=PROC) for each in root.glob(f"{made.cgroup_parent}-*")]
     assert cgroups == []
     assert str(tmp_path) not in (PROC / "self/mountinfo").read_text()
-    left = [each for each in PROC.glob("[0-9]*/cmdline") if _mentions(each, tmp_path)]
-    assert left == [], "processes were left behind"
+    until_nothing(lambda: [each for each in PROC.glob("[0-9]*/cmdline") if _mentions(each, tmp_path)])
+
+
+def until_nothing(left: Callable[[], Sequence[Path]]) -> None:
+    """What was killed is gone a little later, and leaves its cgroup later still, of which nothing tells."""
+    deadline = time.monotonic() + DEADLINE_S
+    while there := left():
+        assert time.monotonic() < deadline, f"left behind: {there}"
+        time.sleep(0.02)
 
 
 def _mentions(cmdline: Path, path: Path) -> bool:
@@ -172,6 +180,13 @@ def processes_of(places: Places, container: ContainerId) -> dict[str, int]:
     record = json.loads((places.instances / container / "process.json").read_bytes())
     inner = int((places.instances / container / "pid").read_text())
     return {role: record[role]["pid"] for role in ("wrapper", "process")} | {"inner": inner}
+
+
+def processes_in(places: Places) -> set[int]:
+    """All in the containers of `POD`."""
+    pod = pod_cgroup(places.cgroup_parent, POD)
+    listings = [each for root in hierarchies(proc_root=PROC) for each in root.glob(f"{pod}/*/cgroup.procs")]
+    return {int(pid) for each in listings for pid in each.read_text().split()}
 
 
 async def until_ended(pid: int) -> None:
@@ -266,7 +281,7 @@ async def test_odd_pod_uids_and_names_make_no_odd_engine_ids(places: Places, spe
         state = await runtime.start(odd)
         assert (await run(runtime, state.id, "echo", "x"))[0] == "x\n"
         await runtime.remove(state.id)
-    assert remove_cgroup(pod_cgroup(places.cgroup_parent, odd.pod_uid), proc_root=PROC) == []
+    until_nothing(lambda: remove_cgroup(pod_cgroup(places.cgroup_parent, odd.pod_uid), proc_root=PROC))
 
 
 # --- what the container gets ---------------------------------------------------------------------------------------
@@ -715,8 +730,13 @@ RUNNING = 'for each in /proc/[0-9]*; do grep -q "^State:.Z" $each/status || cat 
 async def test_leaving_a_command_kills_it_in_the_container(places: Places, spec: ContainerSpec, script: str) -> None:
     async with runtime_on(places) as runtime:
         state = await runtime.start(spec)
+        own = processes_in(places)
         async with aclosing(runtime.exec(state.id, ("sh", "-c", script))) as items:
             assert isinstance(await anext(items), ExecOutput)
+            command = processes_in(places) - own
+            assert command
+        for pid in command:  # what is killed ends a little later
+            await until_ended(pid)
         out, _, _ = await run(runtime, state.id, "sh", "-c", RUNNING)
         assert sorted(out.split()) == ["sh", "sleep"], "the container's own sleep is the only one"
 
@@ -795,7 +815,9 @@ async def test_a_container_whose_keepers_were_killed_is_ended(
         await until_ended(processes["inner"])
 
 
-async def test_an_engine_that_fails_is_told_apart(tmp_path: Path) -> None:
+async def test_an_engine_that_fails_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = f"by-{os.getpid()}"  # tests beside this one try engines, too
+    monkeypatch.setattr("plugbay.node.runtimes.oci.engines.secrets.token_hex", lambda _: own)
     bad = tmp_path / "badrun"
     bad.write_text("#!/bin/sh\necho no luck today >&2\nexit 1\n")
     bad.chmod(0o755)
@@ -807,4 +829,4 @@ async def test_an_engine_that_fails_is_told_apart(tmp_path: Path) -> None:
     engine = choose_engine(None, search_path=os.environ["PATH"], state_dir=tmp_path)
     assert isinstance(engine, Engine)
     assert engine.version.split()[0] in ("crun", "runc")
-    assert not [each for root in hierarchies(proc_root=PROC) for each in root.glob("plugbay-probe*")]
+    assert not [each for root in hierarchies(proc_root=PROC) for each in root.glob(f"plugbay-probe-{own}")]
