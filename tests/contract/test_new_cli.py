@@ -14,8 +14,9 @@ from plugbay.sdk.config import parse_config
 from tests.contract.conftest import Plugbay
 
 FILES = ["README.md", "daemonset.yaml", "my_card_plugin.py", "plugins.yaml", "pytest.ini", "test_my_card_plugin.py"]
-PROGRAM_S = 50
+PROGRAM_S = 200
 """pytest and mypy have much to import, on a machine that has much to do."""
+pytestmark = pytest.mark.timeout(PROGRAM_S + 60)
 PARTS = [(), ("--release",), ("--cdi",), ("--release", "--cdi")]
 with_no_part_or_all = pytest.mark.parametrize("parts", [PARTS[0], PARTS[-1]], ids=["plain", "all"])
 with_any_parts = pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "".join(parts).strip("-") or "plain")

@@ -299,7 +299,7 @@ async def test_admitted_pod_is_told_until_it_is_released(sockets: Path) -> None:
     ):
         assert await client.list() == ()
         await plugin.register(paths.registration_socket)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             async for _ in manager.changes():
                 if manager.resources().get(name) and manager.resources()[name].capacity:
                     break

@@ -37,7 +37,7 @@ from plugbay.node.runtimes.process.launch import spawn_wrapper
 from plugbay.node.runtimes.process.records import SpecRecord
 from plugbay.node.runtimes.process.runtime import ProcessRuntime
 
-DEADLINE_S = 20
+DEADLINE_S = 30
 PROC = Path("/proc")
 SLEEP = ("sleep", "600")
 TWO_GROUPS = (
@@ -774,6 +774,6 @@ def _ends_soon(pid: int) -> bool:
     try:
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
-        return bool(poll.poll(2000))
+        return bool(poll.poll(DEADLINE_S * 1000))
     finally:
         os.close(pidfd)

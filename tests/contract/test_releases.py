@@ -29,6 +29,7 @@ from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import ContainerKind, PodRequest
 from plugbay.testing.fake_plugin import FakePlugin, refusing
 from tests.contract.bench_manager import (
+    DEADLINE_S,
     GOPHER,
     OTHER,
     Bench,
@@ -51,7 +52,7 @@ async def ended(b: Bench, uid: str = "p", name: str = "app", instance: str = "i1
 
 
 async def first_notice(b: Bench) -> ReleaseNotice:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         return await anext(b.manager.release_notices())
 
 
