@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from plugbay.model.ids import DeviceId
+from plugbay.sdk.cdi.entries import entry_name
 from tests.contract.conftest import Plugbay
 
 SPEC = """
@@ -27,6 +29,23 @@ from plugbay import Device, DeviceNode, Mount, plugin
 def gophers():
     yield Device("g0", env={"A": "1"}, device_nodes=[DeviceNode("/dev/g0", "/dev/null")])
     yield Device("1", mounts=[Mount("/opt/g", "/usr/lib", read_only=True)])
+"""
+ODD_PLUGIN = """
+from plugbay import Device, plugin
+
+@plugin("vendor.example/gopher")
+def gophers():
+    yield Device("usb 1/2", env={"A": "1"})
+    yield Device("bare")
+    yield Device("noted", env={"A": "1"}, annotations={"a": "b"})
+    yield Device("g0", env={"A": "1"})
+"""
+BARE_PLUGIN = """
+from plugbay import Device, plugin
+
+@plugin("vendor.example/gopher")
+def gophers():
+    yield Device("bare")
 """
 
 
@@ -155,6 +174,34 @@ async def test_a_spec_is_generated_from_what_a_plugin_finds(plugbay: Plugbay, so
     assert done.out == f"{sockets / 'cdi' / 'vendor.example-gopher.json'}\n"
     done = await plugbay("cdi", "list", "--spec-dir", str(sockets / "cdi"), "-o", "name")
     assert done.out == "vendor.example/gopher=1\nvendor.example/gopher=g0\n"
+
+
+async def test_devices_are_generated_under_the_names_of_the_plugins_own_spec(plugbay: Plugbay, sockets: Path) -> None:
+    """Those that CDI cannot express are named, and are no reason to have none of the others."""
+    plugin = sockets / "gophers.py"
+    plugin.write_text(ODD_PLUGIN)
+    done = await plugbay("cdi", "generate", "--kind", "vendor.example/gopher", str(plugin))
+    assert done.code == 1
+    assert [each["name"] for each in yaml.safe_load(done.out)["devices"]] == ["g0", entry_name(DeviceId("usb 1/2"))]
+    assert done.err.splitlines() == [
+        "plugbay: error: device bare: a CDI device needs variables, mounts or device nodes, and it has none",
+        "plugbay: error: device noted: a CDI spec cannot hold the annotation a",
+    ]
+    arguments = ("--kind", "vendor.example/gopher", str(plugin), "--write", str(sockets / "cdi"))
+    done = await plugbay("cdi", "generate", *arguments)
+    assert (done.code, done.out) == (1, f"{sockets / 'cdi' / 'vendor.example-gopher.yaml'}\n")
+    assert (await plugbay("cdi", "validate", "--spec-dir", str(sockets / "cdi"))).code == 0
+
+
+async def test_no_spec_is_generated_where_no_device_can_be_expressed(plugbay: Plugbay, sockets: Path) -> None:
+    (sockets / "gophers.py").write_text(BARE_PLUGIN)
+    arguments = ("--kind", "vendor.example/gopher", str(sockets / "gophers.py"), "--write", str(sockets / "cdi"))
+    done = await plugbay("cdi", "generate", *arguments)
+    assert (done.code, done.out) == (1, "")
+    assert done.err == (
+        "plugbay: error: device bare: a CDI device needs variables, mounts or device nodes, and it has none\n"
+    )
+    assert not (sockets / "cdi").exists()
 
 
 async def test_a_bad_kind_is_refused(plugbay: Plugbay, sockets: Path) -> None:

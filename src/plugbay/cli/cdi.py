@@ -96,8 +96,8 @@ def _add_generate(commands: Subparsers) -> None:
         "generate",
         takes_more="targets",
         help="make a spec of the devices that a plugin finds",
-        description=f"Set a plugin up, look for its devices once, and print a spec that gives what they give. "
-        f"{DESCRIPTION}",
+        description=f"Set a plugin up, look for its devices once, and print a spec that gives what they give. A device "
+        f"that CDI cannot express is left out, and named on standard error; then the exit code is 1. {DESCRIPTION}",
         examples=(
             "plugbay cdi generate --kind vendor.example/gopher gophers.py",
             "plugbay cdi generate --kind vendor.example/gopher gophers.py --write /etc/cdi",

@@ -5,24 +5,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from plugbay.cdi.convert import to_cdi
 from plugbay.cdi.directories import default_directories, read_file, save, scan, spec_name
 from plugbay.cdi.host import host_node
 from plugbay.cdi.inject import OciSpec, inject
 from plugbay.cdi.names import Kind, QualifiedName, parse_kind, parse_qualified_name
 from plugbay.cdi.registry import Registry
 from plugbay.cdi.rules import check_spec
-from plugbay.cdi.spec import Device, Spec
+from plugbay.cdi.spec import Device as Entry
+from plugbay.cdi.spec import Spec
 from plugbay.cdi.text import Format, plain, read_spec, write_spec
 from plugbay.cdi.versions import minimum_version
 from plugbay.cli.output import Form, list_of, object_text, show, show_error, show_note
 from plugbay.cli.table import Columns
 from plugbay.cli.targets import load_targets
-from plugbay.errors import InvalidCdiSpec, PathUnusable, PlugbayError, UsageError
+from plugbay.errors import InvalidCdiSpec, InvalidDevice, PathUnusable, PlugbayError, UsageError
+from plugbay.model.devices import Device
 
 _ROOT: Final = Path("/")
 _STDIN: Final = "-"
@@ -75,6 +77,7 @@ def inject_devices(args: argparse.Namespace) -> int:
 
 
 def generate(args: argparse.Namespace) -> int:
+    """Returns 1 when there is a device that CDI cannot express; the spec is of the others."""
     import asyncio
 
     from plugbay.cli.logs import configure_logs
@@ -84,17 +87,36 @@ def generate(args: argparse.Namespace) -> int:
     kind = parse_kind(args.kind)
     members = [member for _, members in load_targets(args) for member in members]
     found = [device for plugin in asyncio.run(plugins_now(members)) for device in asyncio.run(survey(plugin))]
-    spec = _spec(kind, tuple(Device(device.id, edits=to_cdi(device.edits)) for device in found))
+    entries, problems = _entries(found)
+    for problem in problems:
+        show_error(problem)
+    if problems and not entries:
+        return 1
+    spec = _spec(kind, entries)
     form = Format(f".{args.output}")
     if args.write is None:
         show(write_spec(spec, form).removesuffix("\n") + "\n")
     else:
         path = save(spec, Path(args.write), spec_name(kind.vendor, kind.device_class), form=form)
         show(f"{path}\n")
-    return 0
+    return 1 if problems else 0
 
 
-def _spec(kind: Kind, devices: tuple[Device, ...]) -> Spec:
+def _entries(devices: Iterable[Device]) -> tuple[tuple[Entry, ...], list[InvalidDevice]]:
+    """What a spec says of each device, called as a plugin with a CDI kind calls it; and what it cannot say."""
+    from plugbay.sdk.cdi.entries import entries_of
+
+    entries: list[Entry] = []
+    problems: list[InvalidDevice] = []
+    for device in devices:
+        try:
+            entries.append(entries_of(device)[0])  # a second one is for the answers of the plugin itself
+        except InvalidDevice as error:
+            problems.append(error)
+    return tuple(entries), problems
+
+
+def _spec(kind: Kind, devices: tuple[Entry, ...]) -> Spec:
     version = minimum_version(Spec(kind=str(kind), devices=devices))
     spec = Spec(version, str(kind), devices=devices)
     check_spec(spec, source=str(kind))
