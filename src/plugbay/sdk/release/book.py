@@ -228,10 +228,17 @@ class Book:
             self._journal.append(changed)
             self._ledger.put(changed)
 
-    def end(self, key: AssignmentKey, origin: Origin) -> Use | None:
-        """The use is over, for good; None when there is no such use any more."""
+    def end(self, key: AssignmentKey, origin: Origin, *, seen: Phase | None = None) -> Use | None:
+        """The use is over, for good; None when there is no such use any more.
+
+        Args:
+            seen: the phase from which that follows; if it is in another one by now, another process has just answered
+                its Allocate, and it is not over.
+        """
         with self._writing():
             use = self._ledger.get(key)
+            if use is not None and seen not in (None, use.phase):
+                return None
             if use is not None and use.phase is not Phase.RELEASING:
                 use = replace(use, phase=Phase.RELEASING, origin=origin)
                 self._journal.append(use)

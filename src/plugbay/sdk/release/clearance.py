@@ -91,7 +91,7 @@ class Clearance:
         for use in stale:
             if use.phase is not Phase.OPEN:  # over, or an Allocate that nobody answers any more
                 self._end(use, units)
-        is_open = [use for use in stale if use.phase is Phase.OPEN]
+        is_open = [use for use in (self._book.get(use.key) for use in stale) if use and use.phase is Phase.OPEN]
         if not self._cleans:
             for use in filter(lambda use: not use.is_overtaken, is_open):
                 with self._book.keeping():
@@ -164,7 +164,7 @@ class Clearance:
         """It is over; `_wait_for_releases` has it released."""
         if self._book.is_ours:
             with self._book.keeping():
-                self._book.end(use.key, Origin.SYNTHESISED)
+                self._book.end(use.key, Origin.SYNTHESISED, seen=use.phase)
         else:
             self._cannot_clear(use, units, _NOT_OURS)
 

@@ -113,11 +113,13 @@ class Sweep:
             await self._read_until_clear()
         now = asyncio.get_running_loop().time()
         for use in custody.book.uses():
+            over = None
             if self._is_to_end(use, now):
-                with custody.book.keeping():
-                    custody.book.end(use.key, Origin.SYNTHESISED)  # at once: no Allocate comes in between
-                self._ending.add(use.key)
-                tasks.create_task(self._end(use), name=f"release {use.key}")  # it may take long
+                with custody.book.keeping():  # at once: no Allocate comes in between
+                    over = custody.book.end(use.key, Origin.SYNTHESISED, seen=use.phase)
+            if over is not None:
+                self._ending.add(over.key)
+                tasks.create_task(self._end(over), name=f"release {over.key}")  # it may take long
         await custody.book.compact()
 
     async def _read_until_clear(self) -> None:
