@@ -60,7 +60,7 @@ class FakeDevices:
         held: pod to the containers it was last admitted with as running.
         refusal: of every admission, while it is set.
         answers: while it is not set, admissions wait.
-        health: what `health_of` answers; `fall_ill` changes it.
+        health: what `health_of` answers; `set_health` changes it.
         told: what was said about containers and pods, as ``NAME INSTANCE ended``, ``NAME not started``, ``POD REASON``.
         deallocates: while it is not set, `until_deallocated` waits.
         notices: what `release_notices` tells.
