@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,15 @@ async def test_a_name_that_the_engine_still_keeps_is_gone_round(
     engine.failures["RunPodSandbox"] = [RpcFailed("Unknown", 'name "web_ns_0c1-2_0" is reserved for "x"')]
     await sandboxes.run(SPEC)
     assert [each.config.metadata.attempt for each in engine.asked("RunPodSandbox")] == [0, 1]
+
+
+async def test_runtime_class_is_the_engines_handler_also_when_a_name_is_gone_round(
+    engine: ScriptedEngine, sandboxes: CriSandboxes
+) -> None:
+    engine.failures["RunPodSandbox"] = [RpcFailed("Unknown", 'name "web_ns_0c1-2_0" is reserved for "x"')]
+    await sandboxes.run(replace(SPEC, runtime_class="kata"))
+    await sandboxes.run(replace(SPEC, pod_uid=PodUid("plain")))
+    assert [each.runtime_handler for each in engine.asked("RunPodSandbox")] == ["kata", "kata", ""]
 
 
 async def test_what_the_engine_refuses_is_said(engine: ScriptedEngine, sandboxes: CriSandboxes) -> None:
