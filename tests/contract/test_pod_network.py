@@ -76,7 +76,7 @@ async def test_pod_gets_loopback_and_addresses_of_both_families(sandbox: Sandbox
         "K8S_POD_INFRA_CONTAINER_ID": "c1",
         "K8S_POD_UID": "u1",
     }
-    await sandbox.network.check(sandbox.pod)
+    await sandbox.machine.runtime.check(await sandbox.network.load(), sandbox.pod)
 
 
 async def test_installed_loopback_plugin_is_used(sandbox: Sandbox) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from plugbay.errors import CorruptCheckpoint, RpcFailed
 from plugbay.kernel.watch import watch_paths
 from plugbay.kubelet.checkpoint import parse
+from plugbay.kubelet.checkpoint_data import checksum
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.podresources import ContainerDevices, PodResources
 from plugbay.node.parts import NodeParts
@@ -83,7 +84,7 @@ class Looker:
         entries = checkpoint.data.pod_device_entries
         return {
             "mode": f"{path.stat().st_mode & 0o7777:04o}",
-            "sum_valid": checkpoint.is_valid,
+            "sum_valid": checkpoint.checksum == checksum(checkpoint.data),
             "entries": [
                 {
                     "pod": f"<uid {self._notebook.uids.get(entry.pod_uid, entry.pod_uid)}>",

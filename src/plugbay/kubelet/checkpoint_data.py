@@ -64,10 +64,6 @@ class Checkpoint:
     data: CheckpointData
     checksum: int
 
-    @property
-    def is_valid(self) -> bool:
-        return self.checksum == checksum(self.data)
-
 
 def checksum(data: CheckpointData) -> int:
     return fnv1a(dump(data))

@@ -128,15 +128,6 @@ class PodNetwork:
             # Neither could the pod have been added then; what was begun would have been remembered.
             _logger.info("container %s was on no network: %s", pod.container_id, error)
 
-    async def check(self, pod: Attachment) -> None:
-        """Whether the pod still has what it was given.
-
-        Raises:
-            NetworkPluginFailed: it has not.
-            InvalidNetworkConfig: the network's version cannot tell.
-        """
-        await self._runtime.check(await self.load(), pod)
-
     async def _roll_back(self, pod: Attachment) -> None:
         try:
             await self._runtime.detach_cached(pod.container_id)

@@ -77,11 +77,6 @@ def edits_to_pb(edits: ContainerEdits) -> pb.ContainerAllocateResponse:
     )
 
 
-def encode_edits(edits: ContainerEdits) -> bytes:
-    """``edits`` as an encoded ContainerAllocateResponse; equal edits give equal bytes."""
-    return edits_to_pb(edits).SerializeToString(deterministic=True)
-
-
 def decode_edits(response: bytes) -> ContainerEdits:
     """What an encoded ContainerAllocateResponse gives a container. Nothing in it is checked, as in kubelets.
 

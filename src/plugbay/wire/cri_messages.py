@@ -33,7 +33,6 @@ _MODES: Final = {
     NamespaceMode.CONTAINER: v1.CONTAINER,
     NamespaceMode.NODE: v1.NODE,
 }
-_MODES_BACK: Final = {number: mode for mode, number in _MODES.items()}
 _SANDBOX_STATES: Final = {
     v1.SANDBOX_READY: SandboxState.READY,
     v1.SANDBOX_NOTREADY: SandboxState.NOT_READY,
