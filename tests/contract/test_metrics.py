@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ from plugbay.ops.metrics import Kind, exposition
 from plugbay.testing.fake_plugin import refusing
 from plugbay.testing.fake_watched_plugin import fake_watched_plugin
 from plugbay.wire.registration import Registration, register
-from tests.contract.bench_manager import APP, GOPHER, OTHER, Bench, bench, listed, pod, registered
+from tests.contract.bench_manager import APP, DEADLINE_S, GOPHER, OTHER, Bench, bench, listed, pod, registered
 from tests.contract.bench_release import BOTH, gated
 from tests.contract.conftest import Plugbay
 from tests.contract.http_pages import Page
@@ -54,18 +56,38 @@ async def test_every_register_call_is_counted_before_it_is_looked_at(sockets: Pa
         assert metrics(b).value(REGISTRATIONS, resource_name="no name") == 1
 
 
+@contextmanager
+def watcher_says(text: str) -> Iterator[asyncio.Event]:
+    """Set once the watcher has logged ``text``; nobody else is told of a plugin that had hung up before."""
+    said = asyncio.Event()
+    handler = logging.Handler()
+    handler.emit = lambda record: said.set() if record.getMessage() == text else None  # type: ignore[method-assign]
+    logger = logging.getLogger("plugbay.manager.watcher")
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield said
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
 async def test_watched_plugin_is_a_gauge_and_no_registration(sockets: Path) -> None:
     async with bench(sockets) as b:
         path = b.registry / "p.sock"
-        async with fake_watched_plugin(GOPHER, path, listed("a")) as plugin:
-            await registered(plugin)
-            after = metrics(b)
-            assert after.samples(WATCHED) == {
-                (("socket_path", str(path)), ("state", state)): 1
-                for state in ("actual_state_of_world", "desired_state_of_world")
-            }
-            assert REGISTRATIONS not in after.text
-        await b.until(lambda: not metrics(b).samples(WATCHED))
+        with watcher_says(f"plugin at {path} is no longer registered") as dropped:
+            async with fake_watched_plugin(GOPHER, path, listed("a")) as plugin:
+                await registered(plugin)
+                after = metrics(b)
+                assert after.samples(WATCHED) == {
+                    (("socket_path", str(path)), ("state", state)): 1
+                    for state in ("actual_state_of_world", "desired_state_of_world")
+                }
+                assert REGISTRATIONS not in after.text
+            async with asyncio.timeout(DEADLINE_S):
+                await dropped.wait()
+        assert not metrics(b).samples(WATCHED)
 
 
 async def test_every_allocate_call_is_timed_also_one_that_fails(sockets: Path) -> None:
