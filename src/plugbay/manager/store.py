@@ -123,7 +123,15 @@ async def open_store(path: Path) -> AsyncIterator[Store]:
     Raises:
         StoreUnusable: not ours, from a newer version, damaged, in use by another process, or closed to us.
     """
-    store = await asyncio.to_thread(Store, path)
+    loop = asyncio.get_running_loop()
+    opening = loop.run_in_executor(None, Store, path)
+    try:
+        store = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        await asyncio.wait([opening])  # nothing stops the thread, and what it opens is locked for as long as we live
+        if opening.exception() is None:
+            await loop.run_in_executor(None, opening.result().close)
+        raise
     try:
         yield store
     finally:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,17 @@ async def test_commit_that_cannot_be_written_fails_alone(tmp_path: Path) -> None
     async with open_store(tmp_path / "s.db") as store:
         assert store.load().assignments == (assignment("p"),)
         assert store.load().resources == (NAME,)
+
+
+async def test_store_whose_opening_is_cancelled_is_free_again(tmp_path: Path) -> None:
+    """Some times, as a thread that has not begun yet is cancelled as well."""
+    for _ in range(5):
+        opening = asyncio.create_task(open_store(tmp_path / "s.db").__aenter__())
+        await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait([opening])
+        async with open_store(tmp_path / "s.db") as store:
+            store.load()
 
 
 async def test_newer_file_is_refused_and_not_touched(tmp_path: Path) -> None:
