@@ -106,8 +106,14 @@ class Bench:
         path = self.at(socket or f"{resource.split('/')[1]}.sock")
         plugin = await self.stack.enter_async_context(fake_plugin(resource, path, listed(devices), options=options))
         await plugin.register(self.paths.registration_socket)
+        await self.until(lambda: self._has_list_of(path, ResourceName(resource)))
         await self.counts(len(devices), len(devices), resource=resource)
         return plugin
+
+    def _has_list_of(self, socket: Path, resource: ResourceName) -> bool:
+        """Whether it is the active plugin, and not an older one with as many devices, that has sent its list."""
+        active = self.manager.endpoints.active(resource)
+        return active is not None and active.socket == socket and active.table is not None
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(DEADLINE_S):
