@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from plugbay.kernel.watch import watch_paths
-from tests.contract.scenarios.bench_node import DEADLINE_S, Node, container_status, node, plugin, pod
+from plugbay.model.devices import Device
+from plugbay.node import runner
+from plugbay.testing.fake_plugin import fake_plugin
+from tests.contract.scenarios.bench_node import DEADLINE_S, RESOURCE, Node, container_status, node, plugin, pod
 
 
 @pytest.fixture
@@ -89,13 +92,14 @@ async def test_s144_pod_that_ended_meanwhile_leaves_its_device(root: Path) -> No
 
 
 async def crash_while_down(at: Node) -> None:
+    """Returns when the end is recorded too: the wrapper has written it before it ends itself."""
     [record] = at.config.containers.glob("*/process.json")
-    pid = json.loads(record.read_text())["process"]["pid"]
+    processes = json.loads(record.read_text())
     ended = asyncio.Event()
-    descriptor = os.pidfd_open(pid)
+    descriptor = os.pidfd_open(processes["wrapper"]["pid"])
     try:
         asyncio.get_running_loop().add_reader(descriptor, ended.set)
-        os.kill(pid, signal.SIGKILL)
+        os.kill(processes["process"]["pid"], signal.SIGKILL)
         async with asyncio.timeout(DEADLINE_S):
             await ended.wait()
     finally:
@@ -182,19 +186,24 @@ def reboot(root: Path) -> None:
     assert changed
 
 
-async def test_crashed_container_outlives_a_restart_if_its_plugin_returns(root: Path) -> None:
+async def test_crashed_container_outlives_a_restart_if_its_plugin_returns(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Spec 4.7: a kubelet takes about a second before it admits its pods again, and plugins are back by then."""
+    monkeypatch.setattr(runner, "PLUGINS_RETURN_S", float(DEADLINE_S))  # beside other tests it may take one longer
     async with node(root) as n, plugin(n, "a"):
         await n.create(pod("p"))
         await n.in_phase("p", "Running")
     await crash_while_down(n)
-    socket = n.config.kubelet_paths.registration_socket
+    paths = n.config.kubelet_paths
+    socket = paths.registration_socket
 
     async def return_with_the_node() -> None:
         async with watch_paths([socket]) as changes:
             while not socket.is_socket():
                 await anext(changes)
-        async with plugin(n, "a", socket="again"):
+        async with fake_plugin(RESOURCE, paths.device_plugins / "again.sock", [Device("a")]) as again:
+            await again.register(socket)
             await asyncio.Event().wait()
 
     returning = asyncio.ensure_future(return_with_the_node())

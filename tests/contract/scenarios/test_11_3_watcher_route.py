@@ -173,4 +173,5 @@ async def test_s036_a_restarted_manager_finds_the_socket_again(sockets: Path) ->
             await b.counts(2, 2)
         async with bench(sockets) as b:
             await b.counts(2, 2)
+            await plugin.until(lambda p: len(p.statuses) == 2)
         assert plugin.statuses == [REGISTERED, REGISTERED]

@@ -79,6 +79,7 @@ async def test_s090_container_waits_for_the_plugin_that_has_to_prepare_it(socket
         await plugin.until_unwatched()
         await n.kill_container("p")
         await waits_with(n, "p", "device plugin PreStartContainer rpc failed with err: endpoint ")
+        await clock.until_asleep(10)  # after the second attempt, which comes at once
         await plugin.register(n.config.kubelet_paths.registration_socket)
         await clock.sleep_through(10)
         await n.restarted("p", 1)
@@ -151,6 +152,7 @@ async def test_s096_container_without_its_devices_gets_them_when_it_is_made(sock
         await n.in_phase("p", "Running")
         await n.kill_container("p")
         await waits_with(n, "p", f"cannot allocate unregistered device {GOPHER}")
+        await clock.until_asleep(10)  # after the second attempt, which comes at once
         async with bench_node.plugin(n, "a", "b", options=ASKS) as plugin:
             await n.create(bench_node.pod("q"))
             await n.in_phase("q", "Running")
