@@ -23,15 +23,17 @@ from plugbay.manager.config import ForeignCheckpoint, ManagerConfig
 from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.state import Assignment
 from plugbay.manager.store import open_store
+from plugbay.manager.view import DEBOUNCE_S, RETRY_S
 from plugbay.model.devices import Device
 from plugbay.model.edits import NO_EDITS, ContainerEdits
 from plugbay.model.health import unhealthy
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
-from plugbay.ops.clock import SystemClock
+from plugbay.ops.clock import Clock, SystemClock
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
 from plugbay.wire.convert import decode_edits
+from tests.contract.bench_manager import SleepersClock
 
 GOPHER = ResourceName("example.com/gopher")
 DEVICES = [Device("g1"), Device("g2", numa_nodes=[1])]
@@ -57,10 +59,10 @@ async def until_view(config: ManagerConfig, condition: Condition) -> CheckpointD
 
 
 @asynccontextmanager
-async def managed(config: ManagerConfig) -> AsyncIterator[tuple[DeviceManager, FakePlugin]]:
+async def managed(config: ManagerConfig, clock: Clock | None = None) -> AsyncIterator[tuple[DeviceManager, FakePlugin]]:
     """A manager with a plugin whose devices it has seen."""
     async with (
-        run_manager(config, clock=SystemClock()) as manager,
+        run_manager(config, clock=clock or SystemClock()) as manager,
         fake_plugin(GOPHER, config.paths.device_plugins / "g.sock", DEVICES) as plugin,
     ):
         await plugin.register(config.paths.registration_socket)
@@ -139,9 +141,15 @@ async def test_s121_view_is_a_file_by_the_kubelets_rules(config: ManagerConfig) 
 async def test_s123_list_that_changes_nothing_writes_the_file_again(config: ManagerConfig) -> None:
     async with managed(config) as (_, plugin):
         await until_view(config, lambda data: data.registered_devices == {GOPHER: ("g1", "g2")})
-        before = config.paths.checkpoint.stat().st_ino
+        before = identity(config.paths.checkpoint)
         plugin.send(DEVICES)
-        await until_view(config, lambda _: config.paths.checkpoint.stat().st_ino != before)
+        await until_view(config, lambda _: identity(config.paths.checkpoint) != before)
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """Of one writing of a file; the number alone may be that of an earlier one again."""
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns
 
 
 async def test_last_view_is_written_at_stop(config: ManagerConfig) -> None:
@@ -170,15 +178,21 @@ async def test_manager_that_cannot_start_leaves_the_file(config: ManagerConfig) 
 async def test_s122_view_that_cannot_be_written_is_told_once_and_holds_nobody_up(
     config: ManagerConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with managed(config) as (manager, _):
+    clock = SleepersClock()  # no view is written but when the test lets time pass
+    async with managed(config, clock) as (manager, _):
+        await clock.sleep_through(DEBOUNCE_S)
         await until_view(config, lambda data: data.registered_devices == {GOPHER: ("g1", "g2")})
         config.paths.checkpoint.unlink()
         config.paths.checkpoint.mkdir()  # a rename over it fails, whoever we are
         with caplog.at_level(logging.DEBUG, "plugbay.manager.view"), watching_logs("plugbay.manager.view") as logged:
             await manager.admit(pod("p"))
             await manager.admit(pod("q"))
+            await clock.sleep_through(DEBOUNCE_S)
             await logged("cannot write")
+            await clock.sleep_through(RETRY_S)
+            await clock.until_asleep(RETRY_S)  # it failed once more
             config.paths.checkpoint.rmdir()
+            await clock.sleep_through(RETRY_S)
             await logged("is written again")
         assert pods(read(config)) == ["p", "q"]
     assert caplog.text.count("cannot write") == 1
