@@ -39,7 +39,8 @@ APP: Final = ContainerName("app")
 ALL_OPTIONS: Final = PluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
 GARBAGE: Final = b"\x0a\xff\xff"
 """A field that is longer than the message."""
-TIMEOUT_S: Final = 0.5
+HASTE_S: Final = 1.0
+"""A deadline that a test waits for; those that should never pass are a manager's own."""
 HERE: Final = Path(__file__).parent
 CALLS: Final = ("GetDevicePluginOptions", "ListAndWatch", "GetPreferredAllocation", "Allocate", "PreStartContainer")
 UNREADABLE: Final = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message: "
@@ -53,15 +54,8 @@ def pod(uid: str, count: int = 1) -> PodRequest:
 
 
 @asynccontextmanager
-async def running_manager(root: Path) -> AsyncIterator[DeviceManager]:
-    store = root / "state" / "manager.db"
-    config = ManagerConfig(
-        KubeletPaths(root),
-        store,
-        call_timeout_s=TIMEOUT_S,
-        dial_timeout_s=TIMEOUT_S,
-        pre_start_timeout_s=TIMEOUT_S,
-    )
+async def running_manager(root: Path, **deadlines: Any) -> AsyncIterator[DeviceManager]:
+    config = ManagerConfig(KubeletPaths(root), root / "state" / "manager.db", **deadlines)
     async with run_manager(config, clock=ManualClock()) as manager:
         yield manager
 
@@ -138,7 +132,8 @@ async def test_plugin_that_cannot_be_understood(sockets: Path, method: str, answ
     paths = KubeletPaths(sockets)
     socket = paths.device_plugins / "broken.sock"
     plugin = FakePlugin(GOPHER, socket, [Device("a"), Device("b")], ALL_OPTIONS)
-    async with running_manager(sockets) as manager:
+    hurried = "pre_start_timeout_s" if method == "PreStartContainer" else "call_timeout_s"
+    async with running_manager(sockets, **({hurried: HASTE_S} if answer is None else {})) as manager:
         async with serve_grpc(socket, [Breaking(plugin, method, answer)]):
             if method == "GetDevicePluginOptions":
                 with pytest.raises(RpcFailed) as caught:
@@ -230,7 +225,7 @@ async def test_malformed_registration_is_refused_and_forgotten(sockets: Path) ->
 @pytest.mark.parametrize("name", ["a\0b", "x" * 300, "%00", "missing/x", "kubelet_internal_checkpoint", "kubelet.sock"])
 async def test_endpoint_where_no_plugin_is_cannot_be_registered(sockets: Path, name: str) -> None:
     paths = KubeletPaths(sockets)
-    async with running_manager(sockets) as manager:
+    async with running_manager(sockets, dial_timeout_s=HASTE_S) as manager:
         with pytest.raises(RpcFailed) as caught:
             await FakePlugin(GOPHER, paths.device_plugins / "none", (), ALL_OPTIONS).register(
                 paths.registration_socket, endpoint=name
