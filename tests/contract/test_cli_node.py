@@ -218,8 +218,8 @@ async def test_a_drain_that_takes_too_long_says_which_pod_is_left(plugbay: Plugb
     async with plugbay.node_up():
         stubborn = "trap '' TERM; echo deaf; while true; do sleep 1; done"
         await plugbay("pod", "run", "a", "--", "sh", "-c", stubborn)
+        await plugbay.until_running("a")
         async with plugbay.start("pod", "logs", "-f", "a") as logs:
-            await plugbay.until_running("a")
             await plugbay.line_with(logs, "deaf")
         done = await plugbay("node", "drain", "n1", "--timeout=200ms")
         assert (done.code, done.out) == (1, "node/n1 cordoned\nevicting pod default/a\n")

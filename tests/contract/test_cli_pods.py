@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from plugbay.cli import v1
+from plugbay.cli.client import NodeClient, pods_path
 from plugbay.node.config import control_socket
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 DEADLINE_S = 30
 
 SLEEPER = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, command: [sleep, '3600']}]}\n"
+LINGERER = (
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  terminationGracePeriodSeconds: 3600\n"
+    "  containers: [{name: c, command: [sleep, '3600'], lifecycle: {preStop: {sleep: {seconds: 3600}}}}]\n"
+)
+"""A pod that is still there when a watch begins after its deletion."""
 
 
 async def test_applying_twice_changes_nothing_and_labels_may_change(plugbay: Plugbay, tmp_path: Path) -> None:
@@ -149,11 +156,11 @@ async def test_pods_are_deleted_as_their_manifests_name_them(plugbay: Plugbay, t
 
 async def test_watched_yaml_is_one_document_after_the_other(plugbay: Plugbay) -> None:
     async with plugbay.node_up():
-        await plugbay("pod", "run", "-f", "-", given=SLEEPER % "a" + "---\n" + SLEEPER % "b")
+        await plugbay("pod", "run", "-f", "-", given=SLEEPER % "a" + "---\n" + LINGERER % "b")
         await plugbay("pod", "wait", "--for=condition=Ready", "--all")
         async with plugbay.start("pod", "get", "-w", "-o", "yaml") as watch:
             first = await _lines_until(watch, "name: b")
-            await plugbay("pod", "delete", "b", "--force")
+            await plugbay("pod", "delete", "b", "--wait=false")
             more = await _lines_until(watch, "deletionTimestamp")
         documents = list(yaml.safe_load_all((first + more).rpartition("---\n")[0]))
         assert [(each["kind"], each["metadata"]["name"]) for each in documents] == [("Pod", "a"), ("Pod", "b")]
@@ -203,19 +210,23 @@ async def test_delete_without_grace_or_force_gives_a_second(plugbay: Plugbay) ->
     async with plugbay.node_up():
         await plugbay("pod", "run", "web", "--", "sh", "-c", STUBBORN)
         await plugbay.until_running("web")
-        assert await plugbay("pod", "delete", "web", "--grace-period=0", "--wait=false") == (
-            0,
-            'pod "web" deleted\n',
-            "",
-        )
-        shown = await plugbay("pod", "get", "web", "-o", "json")
-        assert json.loads(shown.out)["metadata"]["deletionGracePeriodSeconds"] == 1
+        with NodeClient(plugbay.root).watch(pods_path("default")) as events:  # a second may pass before a look
+            assert await plugbay("pod", "delete", "web", "--grace-period=0", "--wait=false") == (
+                0,
+                'pod "web" deleted\n',
+                "",
+            )
+            graces = (v1.at(event.object, "metadata", "deletionGracePeriodSeconds") for event in events)
+            async with asyncio.timeout(DEADLINE_S):
+                assert await asyncio.to_thread(next, filter(None, graces)) == 1
 
 
 async def test_delete_passes_the_grace_period_on(plugbay: Plugbay) -> None:
     async with plugbay.node_up():
         await plugbay("pod", "run", "web", "--", "sh", "-c", STUBBORN)
         await plugbay.until_running("web")
+        async with plugbay.start("pod", "logs", "-f", "web") as logs:
+            await plugbay.line_with(logs, "up")
         assert (await plugbay("pod", "delete", "web", "--grace-period=77", "--wait=false")).code == 0
         shown = await plugbay("pod", "get", "web", "-o", "json")
         assert json.loads(shown.out)["metadata"]["deletionGracePeriodSeconds"] == 77
