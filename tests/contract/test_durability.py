@@ -27,6 +27,7 @@ from plugbay.manager.manager import run_manager
 from plugbay.manager.state import Assignment
 from plugbay.manager.store import open_store
 from plugbay.model.devices import Device, PluginOptions
+from plugbay.ops.changes import Changes
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
 
@@ -132,6 +133,8 @@ class Ledger:
         self.confirmed: dict[str, Held] = {}
         self.unanswered: set[str] = set()
         self.releasing: dict[str, Held] = {}
+        self._confirmations = 0
+        self._news = Changes()
 
     async def admit(self, manager: ManagerProcess, pod: str, count: int) -> None:
         self.unanswered.add(pod)
@@ -139,6 +142,16 @@ class Ledger:
         self.unanswered.discard(pod)
         if "held" in answer:
             self.confirmed[pod] = answer["held"]
+            self._confirmations += 1
+            self._news.notify()
+
+    async def until_confirmed_more(self, count: int) -> None:
+        """Wait for so many more admissions."""
+        wanted = self._confirmations + count
+        async with asyncio.timeout(DEADLINE_S):
+            async for _ in self._news:
+                if self._confirmations >= wanted:
+                    return
 
     async def release(self, manager: ManagerProcess, pod: str) -> None:
         self.releasing[pod] = self.confirmed.pop(pod, {})
@@ -311,7 +324,8 @@ async def kill_at_random(root: Path, chance: random.Random, *, admissions: int) 
                 await ledger.release(manager, pod)
             async with asyncio.TaskGroup() as tasks:
                 clients = [tasks.create_task(be_a_client(manager, ledger, chance, numbers)) for _ in range(4)]
-                await asyncio.sleep(chance.uniform(0, 0.05))  # not to wait for anything: the moment is what varies
+                await ledger.until_confirmed_more(chance.randrange(4))  # or a slow machine would never come to an end
+                await asyncio.sleep(chance.uniform(0, 0.02))  # not to wait for anything: the moment is what varies
                 manager.process.kill()
         confirmed += sum(client.result() for client in clients)
         await check_after_crash(root, ledger)
