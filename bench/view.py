@@ -25,7 +25,7 @@ from plugbay.model.devices import ListedDevice, PluginOptions
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.ops.clock import SystemClock
-from plugbay.wire.convert import encode_edits
+from plugbay.wire.convert import edits_to_pb
 
 _PODS: Final = 1_000
 _DEVICES: Final = 10_000
@@ -80,7 +80,8 @@ def _assignment(number: int) -> Assignment:
         mounts=(Mount("/run/gophers", f"/run/gophers/{device}", read_only=True),),
         device_nodes=(DeviceNode(f"/dev/{device}", f"/dev/{device}"),),
     )
-    return Assignment(pod, ContainerName("app"), _RESOURCE, {number % 2: (device,)}, encode_edits(edits))
+    answer = edits_to_pb(edits).SerializeToString()
+    return Assignment(pod, ContainerName("app"), _RESOURCE, {number % 2: (device,)}, answer)
 
 
 def _id(number: int) -> DeviceId:
