@@ -102,6 +102,9 @@ class Ends:
             raise
         self.counts["ok"] += 1
         self._close(use)
+        if not devices:
+            logger.info("others have the same devices, so nothing is released: %s", assignment)
+            return
         logger.info("released %s: %s", assignment, "the kubelet says so" if use.origin is Origin.KUBELET else "gone")
 
     def _nobody_elses(self, use: Use) -> frozenset[DeviceId]:
