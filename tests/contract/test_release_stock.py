@@ -29,7 +29,7 @@ from plugbay.sdk.watching import watching
 from tests.contract.bench_manager import DEADLINE_S, GOPHER, Bench, bench, container, pod
 
 OTHERS = PodRequest(pod("others").uid, "default", "others", (container("app"),))
-"""A pod without devices, which shows that the kubelet knows its pods."""
+"""A pod without devices: PodResources tells of it as well."""
 
 
 class Gophers(DevicePlugin):
@@ -246,15 +246,27 @@ class Slow(Gophers):
         return ContainerEdits()
 
 
+async def give_up(admission: asyncio.Task[None]) -> None:
+    """Break off the Allocate that is under way for it."""
+    admission.cancel()
+    await asyncio.wait([admission])
+    assert admission.cancelled()
+
+
 async def test_device_of_a_call_that_was_given_up_is_released_after_its_hook(sockets: Path) -> None:
     gophers = Slow("a")
-    async with bench(sockets, call_timeout_s=1.5) as b, served(gophers, sockets, interval_s=1000):
+    async with bench(sockets) as b, served(gophers, sockets, interval_s=1000) as server:
         await b.counts(1, 1)
-        with pytest.raises(AdmissionError):
-            await b.admit(pod("p"))
-        assert gophers.begun.is_set()
-        with pytest.raises(AdmissionError):  # while allocate() of the first still runs
-            await b.admit(pod("q"))
+        assert server.custody is not None
+        quiet = server.custody.shared.quiet
+        first = asyncio.create_task(b.admit(pod("p")))
+        assert await asyncio.to_thread(gophers.begun.wait, DEADLINE_S)
+        await give_up(first)
+        second = asyncio.create_task(b.admit(pod("q")))
+        async with asyncio.timeout(DEADLINE_S):
+            while quiet.begun < 2:  # noqa: ASYNC110  # it waits for the first's allocate(), and nobody is told
+                await asyncio.sleep(0.01)
+        await give_up(second)
         assert gophers.told == []
         gophers.may_end.set()
         await b.admit(pod("r"))
