@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,8 +74,9 @@ class ByHand:
 
     async def run(self) -> None:
         while True:
-            await self.plugin.next_list()
-            self.writes()
+            with suppress(TimeoutError):  # it may be long until one comes
+                await self.plugin.next_list()
+                self.writes()
 
     def put(self, content: bytes) -> None:
         fresh = self.paths.checkpoint.with_name(".fresh")
