@@ -13,6 +13,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay
 
+pytestmark = pytest.mark.timeout(180)  # they start some ten interpreters each, and dozens of pods
+
 DEADLINE_S = 30
 PODS = 30
 SLEEPER = (
