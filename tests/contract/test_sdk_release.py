@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 import pytest
 
@@ -18,11 +19,12 @@ from plugbay import Assignment, CannotRelease, Device, DevicePlugin, Origin, Rep
 from plugbay.errors import RpcFailed
 from plugbay.manager.effects import Effect
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
-from plugbay.manager.release_rules import ReleaseLimits
+from plugbay.manager.release_rules import ReleaseLimits, back_off_s
 from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import PodUid
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.model.requests import ContainerKind
+from plugbay.ops.tasks import background
 from plugbay.sdk.plugin import options_of
 from plugbay.sdk.release import readings
 from plugbay.sdk.release.hooks import ReleaseHooks, assignment_of
@@ -203,17 +205,29 @@ async def test_hook_that_can_never_succeed_is_not_called_again(sockets: Path) ->
 
 async def test_repeat_of_a_slow_release_waits_for_it_instead_of_starting_another(sockets: Path) -> None:
     gopher = Blocked("a")
+    failed = asyncio.Semaphore(0)
     async with gated(sockets, release=ReleaseLimits(attempt_timeout_s=0.2)) as b, serving(gopher, sockets):
         await b.counts(1, 1)
         await b.manager.admit(pod("p"))
-        await b.release("p")
-        await gopher.until_entered()
-        await b.clock.sleep_through(0.5)
-        await b.clock.until_asleep(1.0)  # the second attempt has joined, and was in vain as well
-        gopher.open.set()
-        await b.clock.sleep_through(1.0)
-        await b.counts(1, 1)
+        async with background(pass_delays(b, failed.release), name="time passes"):
+            await b.release("p")
+            await gopher.until_entered()
+            while not failed.locked():  # attempts that had not come so far, on a busy machine
+                await failed.acquire()
+            async with asyncio.timeout(DEADLINE_S):
+                for _ in range(2):  # the second one has joined, and was in vain as well
+                    await failed.acquire()
+            gopher.open.set()
+            await b.counts(1, 1)
     assert len(gopher.told) == 1
+
+
+async def pass_delays(b: Bench, failed: Callable[[], None]) -> NoReturn:
+    """Let the time after each failed attempt pass."""
+    for attempts in itertools.count(1):
+        await b.clock.sleep_through(back_off_s(attempts))
+        failed()
+    raise AssertionError("there is always one more")
 
 
 async def test_devices_behind_replicas_and_devices_that_are_gone(sockets: Path) -> None:

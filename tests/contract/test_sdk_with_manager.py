@@ -9,7 +9,7 @@ from plugbay import Device, DevicePlugin, health
 from plugbay.sdk.runner import serving
 from plugbay.sdk.targets import load_plugins
 from tests.contract.bench_manager import GOPHER, bench, pod
-from tests.contract.test_sdk_health import ISOLATED, Log, log
+from tests.contract.test_sdk_health import HANGING, Log, log
 
 __all__ = ["log"]
 
@@ -57,7 +57,7 @@ async def test_flapping_health_reaches_the_manager_only_when_it_lasts(sockets: P
 
 async def test_isolated_checks_that_abort_or_hang_cost_our_manager_one_device(sockets: Path, log: Log) -> None:
     target = sockets / "isolated.py"
-    target.write_text(ISOLATED)
+    target.write_text(HANGING)
     [isolated] = load_plugins(str(target))
     assert isinstance(isolated, DevicePlugin)
     resource = isolated.resource_name
