@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -23,6 +24,9 @@ _TOOLS: Final = ("unshare", "nsenter", "ip", "tc", "iptables", "iptables-save", 
 _SETTLE: Final = (
     "mount -t tmpfs none /run && mount -t tmpfs none /var/lib && ip link set lo up && echo settled && exec cat"
 )
+
+_SUBNETS: Final = re.compile(r"10\.213\.|fd00:10:213:")
+"""Of the networks that tests and the example configure."""
 
 
 def _lacking() -> list[str]:
@@ -102,7 +106,7 @@ class PrivateMachine:
     async def leavings(self) -> tuple[str, ...]:
         """What a pod may not leave behind: links, rules, namespaces, remembered results and addresses."""
         rules = await self.text("sh", "-c", "iptables-save -t nat; ip6tables-save -t nat")
-        own = [line for line in rules.splitlines() if line.startswith("-A CNI-DN-") or "10.213." in line]
+        own = [line for line in rules.splitlines() if line.startswith("-A CNI-DN-") or _SUBNETS.search(line)]
         links = json.loads(await self.text("ip", "-j", "link"))
         extra = [each["ifname"] for each in links if each["ifname"].startswith(("veth", "bwp"))]
         files = await self.text("find", "/run/netns", "/var/lib/cni/results", "/var/lib/cni/networks", "-type", "f")

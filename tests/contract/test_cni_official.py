@@ -74,6 +74,9 @@ async def test_pods_are_on_the_network_and_leave_nothing() -> None:
         shown = {each["options"]["rate"]: each["options"]["burst"] for each in await machine.shapers()}
         assert shown == {1_250_000: 193_273_526, 1_000_000: 261_993_004}
 
+        found = "\n".join(await machine.leavings())
+        assert all(f"-A POSTROUTING -s {each}/" in found for each in own), "what is looked for below can be seen"
+
         for name in ("web", "other"):
             assert await machine.cni("del", name, "--remove-netns") == (0, "", "")
             assert await machine.cni("del", name, "--remove-netns", "--conf-dir", str(EXAMPLES)) == (0, "", "")
