@@ -267,17 +267,6 @@ on_any_kubelet = pytest.mark.parametrize(
 OFTEN = ("--release-interval", "500ms")
 
 
-BYSTANDER = """
-apiVersion: v1
-kind: Pod
-metadata: {name: bystander}
-spec:
-  containers:
-  - {name: main, image: busybox, command: [sleep, "3600"]}
----"""
-"""As long as a node that has just started tells of no pod at all, it may not know yet which there are."""
-
-
 def one_device(name: str, resource: str, script: str) -> str:
     return f"""
 apiVersion: v1
@@ -335,7 +324,7 @@ async def test_vfio_rebind_gives_devices_back_to_their_driver(
         plugbay.start("serve", str(EXAMPLES / "vfio_rebind.py"), *OFTEN, **streams),
     ):
         for _ in range(2):
-            assert (await plugbay("pod", "apply", "-f", "-", given=BYSTANDER + manifest)).code == 0
+            assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
             done = await plugbay("pod", "wait", SUCCEEDED, "guest")
             assert done.code == 0, await plugbay("pod", "describe", "guest")
             assert await logs(plugbay, "guest") == ["0000:3b:00.0", str(fake.pci / "drivers" / VFIO)]
@@ -363,7 +352,7 @@ async def test_fpga_designs_are_gone_with_their_container(
     manifest += f"  initContainers:\n{container.replace('main', 'prepare')}"
     serve = ("serve", str(EXAMPLES / "fpga_designs.py"), *OFTEN)
     async with plugbay.node_up(*gate), plugbay.start(*serve, **streams):
-        assert (await plugbay("pod", "apply", "-f", "-", given=BYSTANDER + manifest)).code == 0
+        assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
         done = await plugbay("pod", "wait", SUCCEEDED, "blink")
         assert done.code == 0, await plugbay("pod", "describe", "blink")
         assert await logs(plugbay, "blink", "-c", "prepare") == ["blinkon"]

@@ -110,8 +110,6 @@ OPEN = (
 )
 WRITE = OPEN + "disk.write(b'secret'.ljust(4096)); print('written', flush=True)"
 READ = OPEN + "print('dirty' if disk.read().strip(b'\\0') else 'clean')"
-OTHER = pod("other", "import time; time.sleep(1000)", count=0)
-"""As long as a node that has just started tells of no pod at all, it may not know yet which there are."""
 
 
 async def run(plugbay: Plugbay, manifest: str, name: str) -> list[str]:
@@ -140,7 +138,7 @@ async def test_nor_without_the_calls_that_kubelets_lack(plugbay: Plugbay, scratc
 
 async def test_disk_is_wiped_soon_though_nobody_wants_it(plugbay: Plugbay, scratch: Scratch) -> None:
     async with plugbay.node_up(), serving(plugbay, *scratch.options(), "--release-interval", "500ms"):
-        assert await run(plugbay, f"{OTHER}---{pod('one', WRITE)}", "one") == ["written"]
+        assert await run(plugbay, pod("one", WRITE), "one") == ["written"]
         node = scratch.directory / "nodes" / "disk0"
         await until([node], lambda: not node.exists())
         assert scratch.content() == bytes(SIZE)
@@ -154,7 +152,7 @@ async def test_partitions_and_the_whole_disk_exclude_each_other(
     write = WRITE.replace("SCRATCH", "SCRATCH_PARTITION") + "; import time; time.sleep(1000)"
     options = (*scratch.options(partitions=2), "--release-interval", "500ms")
     async with plugbay.node_up(*gate), serving(plugbay, *options):
-        held = f"{OTHER}---{pod('part', write, resource='scratch-partition')}"
+        held = pod("part", write, resource="scratch-partition")
         assert (await plugbay("pod", "apply", "-f", "-", given=held)).code == 0
         assert (await plugbay("pod", "wait", READY, "part")).code == 0
         assert scratch.attached() == ["disk0-p0"]
