@@ -98,6 +98,8 @@ async def test_pods_have_networks_ports_and_limits_and_survive_the_node(plugbay:
             await node.run("host", "sleep", "600", hostNetwork=True)
             for name in ("web", "client", "host"):
                 await plugbay.until_running(name)
+            async with plugbay.start("pod", "logs", "-f", "web") as log:
+                await plugbay.line_with(log, "ready")
             status = (await node.pod("web"))["status"]
             ip, other = (each["ip"] for each in status["podIPs"])
             assert (status["podIP"], ip.split(".")[0], other.split(":")[0]) == (ip, "10", "fd00")
