@@ -7,6 +7,24 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+MASKED_PATHS: Final = (
+    "/proc/asound",
+    "/proc/acpi",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+)
+"""What a container that is not privileged cannot see of the host, in the order in which a kubelet says it."""
+READ_ONLY_PATHS: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+"""What it can see, and not change."""
+
 
 class Seccomp(Enum):
     """Which system calls a container may make."""

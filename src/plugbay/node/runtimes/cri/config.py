@@ -7,7 +7,7 @@ Source: kubelet 1.36 ``kuberuntime_sandbox.go``, ``kuberuntime_container.go``, `
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -25,8 +25,9 @@ from plugbay.model.cri import (
 from plugbay.model.edits import DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.limits import PERIOD_US
-from plugbay.model.resolution import DnsConfig, HostAlias, alias_lines, pod_dns
-from plugbay.model.security import Seccomp, all_groups
+from plugbay.model.resolution import DnsConfig, pod_dns
+from plugbay.model.security import MASKED_PATHS, READ_ONLY_PATHS, Seccomp, all_groups
+from plugbay.node.runtimes.hosts import hostname
 from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
 
@@ -38,36 +39,10 @@ MESSAGE_PATH: Final = "io.kubernetes.container.terminationMessagePath"
 MESSAGE_POLICY: Final = "io.kubernetes.container.terminationMessagePolicy"
 NODE: Final = "io.plugbay.node"
 """Our label: which node's it is. One engine may serve several nodes, and must not be cleared of others' pods."""
-MAX_HOSTNAME: Final = 63
 
 _ETC_HOSTS: Final = "/etc/hosts"
-_HOSTS: Final = (
-    "# Made by plugbay for this pod.\n"
-    "127.0.0.1\tlocalhost\n"
-    "::1\tlocalhost ip6-localhost ip6-loopback\n"
-    "fe00::0\tip6-localnet\n"
-    "fe00::0\tip6-mcastprefix\n"
-    "fe00::1\tip6-allnodes\n"
-    "fe00::2\tip6-allrouters\n"
-)
 
 _Placed = TypeVar("_Placed", Mount, DeviceNode)
-
-_MASKED_PATHS: Final = (
-    "/proc/asound",
-    "/proc/acpi",
-    "/proc/interrupts",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/sys/firmware",
-    "/sys/devices/virtual/powercap",
-)
-_READ_ONLY_PATHS: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +150,8 @@ def container_config(
             read_only_root=bool(spec.security.read_only_root),
             no_new_privileges=spec.security.forbids_escalation,
             seccomp=spec.security.seccomp or Seccomp.UNCONFINED,
-            masked_paths=_MASKED_PATHS,
-            read_only_paths=_READ_ONLY_PATHS,
+            masked_paths=MASKED_PATHS,
+            read_only_paths=READ_ONLY_PATHS,
         ),
     )
 
@@ -184,11 +159,6 @@ def container_config(
 def container_labels(pod: PodUid, container: ContainerName) -> dict[str, str]:
     """By which a container's instances are found."""
     return {POD_UID: pod, CONTAINER_NAME: container}
-
-
-def hosts_text(ips: Iterable[str], name: str, aliases: Iterable[HostAlias] = ()) -> str:
-    """What ``/etc/hosts`` says in a pod with a network of its own."""
-    return _HOSTS + "".join(f"{ip}\t{name}\n" for ip in ips) + alias_lines(aliases)
 
 
 def cgroup_name(conventions: Conventions, pod: PodUid) -> str:
@@ -206,11 +176,6 @@ def cgroup_parent(conventions: Conventions, pod: PodUid) -> str:
 
 def log_directory_name(namespace: str, pod: str, uid: str) -> str:
     return f"{namespace}_{pod}_{uid}"
-
-
-def hostname(name: str) -> str:
-    """A host name has 63 characters at most, and ends with none of those that join words."""
-    return name[:MAX_HOSTNAME].rstrip("-.")
 
 
 def oom_score_adj(qos: str, memory_request: int, memory_bytes: int) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from plugbay.model.resolution import alias_lines
-from plugbay.node.runtimes.cri.config import hosts_text
 from plugbay.node.runtimes.cri.sandboxes import RunningSandbox
-from plugbay.node.runtimes.oci.devices import find_devices
-from plugbay.node.runtimes.oci.placing import check_mounts
+from plugbay.node.runtimes.devices import find_devices
+from plugbay.node.runtimes.hosts import hosts_text
+from plugbay.node.runtimes.mounts import check_mounts
 from plugbay.node.runtimes.port import ContainerSpec
 
 

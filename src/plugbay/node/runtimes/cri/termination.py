@@ -5,21 +5,15 @@ Source: kubelet 1.36 ``kuberuntime_container.go`` (``getTerminationMessage``, ``
 
 from __future__ import annotations
 
-import os
 import secrets
-import stat
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from plugbay.model.cri import ContainerPhase, ContainerStatus
 from plugbay.model.termination import MessagePolicy
 from plugbay.node.runtimes.cri.config import MESSAGE_PATH, MESSAGE_POLICY
 from plugbay.node.runtimes.cri.logs import log_end
-
-MAX_MESSAGE_BYTES: Final = 4096
-MAX_LOG_BYTES: Final = 2048
-MAX_LOG_LINES: Final = 80
+from plugbay.node.runtimes.messages import MAX_LOG_BYTES, MAX_LOG_LINES, message_in
 
 
 def make_message_file(pod: Path, container: str) -> str:
@@ -59,20 +53,3 @@ def _message(status: ContainerStatus) -> str:
         return ""
     text = log_end(Path(status.log_path), lines=MAX_LOG_LINES)
     return text[-MAX_LOG_BYTES:].decode(errors="replace")
-
-
-def message_in(path: Path, limit: int = MAX_MESSAGE_BYTES) -> str:
-    """The end of a file, or why it cannot be read; empty when there is none. Waits for the disk.
-
-    A pod that mounts a volume there can put anything in its place: links are not followed, nor pipes waited for.
-    """
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return ""
-            file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
-            return file.read(limit).decode(errors="replace")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        return f"Error on reading termination log {path}: {(error.strerror or '').lower()}"

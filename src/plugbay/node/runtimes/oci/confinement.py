@@ -23,13 +23,14 @@ from plugbay.kernel.processes import ProcessIdentity, signal_group, watch_end
 from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
 from plugbay.model.termination import DEFAULT_MESSAGE, MessagePolicy
-from plugbay.node.runtimes.cri.termination import MAX_LOG_BYTES, MAX_LOG_LINES, message_in
+from plugbay.node.runtimes.devices import find_devices, host_devices
 from plugbay.node.runtimes.exec_input import Console
-from plugbay.node.runtimes.oci.devices import find_devices, host_devices
+from plugbay.node.runtimes.messages import MAX_LOG_BYTES, MAX_LOG_LINES, message_in
+from plugbay.node.runtimes.mounts import check_mounts
 from plugbay.node.runtimes.oci.engines import Engine, last_line
 from plugbay.node.runtimes.oci.handlers import handler_of
 from plugbay.node.runtimes.oci.injection import inject_cdi
-from plugbay.node.runtimes.oci.placing import check_mounts, has_place
+from plugbay.node.runtimes.oci.placing import has_place
 from plugbay.node.runtimes.oci.rootfs import RootFs, read_root
 from plugbay.node.runtimes.oci.rootless import Owner, check_rootless, made_rootless
 from plugbay.node.runtimes.oci.shares import PodFile, PodShares

@@ -1,4 +1,4 @@
-"""Whether what should be mounted is there, and whether there is a place for it in a container."""
+"""Whether there is a place in a container for a file of its pod."""
 
 from __future__ import annotations
 
@@ -12,20 +12,6 @@ from plugbay.node.runtimes.port import ContainerSpec
 
 _WRITABLE: Final = ("/dev", "/run", "/tmp")
 """Of every container's own."""
-
-
-def check_mounts(spec: ContainerSpec) -> None:
-    """Unlike containerd, which makes a directory of it, a missing mount is refused: on the host that would stay.
-
-    Raises:
-        ContainerStartError: a mount is not there.
-    """
-    for mount in (*spec.edits.mounts, *spec.mounts):
-        try:
-            Path(mount.host_path).stat()
-        except OSError as error:
-            problem = f"failed to generate container spec: lstat {mount.host_path}: {(error.strerror or '').lower()}"
-            raise ContainerStartError("CreateContainerError", problem) from error
 
 
 def has_place(file: PodFile, rootfs: Path, spec: ContainerSpec) -> bool:

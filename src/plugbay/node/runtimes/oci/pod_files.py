@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from plugbay.model.resolution import NO_DNS, DnsConfig, DnsPolicy, alias_lines, pod_dns
-from plugbay.node.runtimes.cri.config import hosts_text
+from plugbay.node.runtimes.hosts import hosts_text
 from plugbay.node.runtimes.sandboxes import SandboxSpec
 
 HOSTS: Final = "hosts"

@@ -1,8 +1,7 @@
-"""What a pod's sandbox is to be, and what is to be made for it: pure, but for the host's own name."""
+"""What a pod's sandbox is to be, and what is to be made for it: decisions alone."""
 
 from __future__ import annotations
 
-import socket
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -11,7 +10,7 @@ from plugbay.cni.chain import Attachment
 from plugbay.errors import SandboxFailed
 from plugbay.kernel.namespaces import NamespaceKind
 from plugbay.model.edits import Mount
-from plugbay.node.runtimes.cri.config import hostname
+from plugbay.node.runtimes.hosts import hostname
 from plugbay.node.runtimes.oci.sandbox_records import SandboxRecord, sandbox_id
 from plugbay.node.runtimes.oci.shared_directory import IPC, KINDS, SHM, UTS
 from plugbay.node.runtimes.oci.shares import HOST, PodFile, PodShares
@@ -66,11 +65,14 @@ def host_kinds(spec: SandboxSpec) -> tuple[str, ...]:
     return (*kinds, UTS) if spec.network is Network.HOST else kinds
 
 
-def planned_record(spec: SandboxSpec, *, boot_id: str, shared: Path, rights: Rights) -> SandboxRecord:
+def planned_record(
+    spec: SandboxSpec, *, boot_id: str, shared: Path, rights: Rights, machine_name: str
+) -> SandboxRecord:
     """What will be made, but for the network.
 
     Args:
         shared: the directory of all that pods' containers share.
+        machine_name: what pods are called that have the host's UTS namespace.
     """
     name = sandbox_id(spec.pod_uid)
     kinds = host_kinds(spec)
@@ -79,7 +81,7 @@ def planned_record(spec: SandboxSpec, *, boot_id: str, shared: Path, rights: Rig
         boot_id,
         name,
         shared=str(shared / name),
-        hostname=socket.gethostname() if UTS in kinds else hostname(spec.hostname or spec.pod),
+        hostname=machine_name if UTS in kinds else hostname(spec.hostname or spec.pod),
         own_kinds=own_kinds(spec, rights),
         host_kinds=kinds,
     )

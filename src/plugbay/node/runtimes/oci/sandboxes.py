@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -240,7 +241,13 @@ class OciSandboxes:
         return ips
 
     def _planned(self, spec: SandboxSpec) -> SandboxRecord:
-        return planned_record(spec, boot_id=self._boot_id, shared=self._places.shared, rights=self._rights)
+        return planned_record(
+            spec,
+            boot_id=self._boot_id,
+            shared=self._places.shared,
+            rights=self._rights,
+            machine_name=socket.gethostname(),
+        )
 
     def _make_beside(self, spec: SandboxSpec, record: SandboxRecord) -> None:
         """All but the network; the record is written once, as every start of a pod waits for the disk.

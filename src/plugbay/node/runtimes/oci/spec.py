@@ -12,8 +12,9 @@ from typing import Final
 
 from plugbay.cdi.inject import OciSpec
 from plugbay.model.edits import Mount
-from plugbay.model.security import Seccomp, Security
-from plugbay.node.runtimes.oci.devices import FoundDevice
+from plugbay.model.security import MASKED_PATHS, READ_ONLY_PATHS, Seccomp, Security
+from plugbay.node.runtimes.devices import FoundDevice
+from plugbay.node.runtimes.hosts import hostname
 from plugbay.node.runtimes.oci.seccomp import default_profile
 from plugbay.node.runtimes.oci.shares import HOST, UNSHARED, PodShares
 from plugbay.node.runtimes.port import ContainerSpec
@@ -29,18 +30,11 @@ _DEFAULT_CAPABILITIES: Final = (
 _ALL: Final = "ALL"
 _PREFIX: Final = "CAP_"
 
-_MASKED: Final = (
-    *("/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
-    *("/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats"),
-    *("/sys/devices/virtual/powercap", "/sys/firmware"),
-)
-_READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _ANY_MKNOD: Final[tuple[OciSpec, ...]] = tuple({"allow": True, "type": kind, "access": "m"} for kind in ("c", "b"))
 _STANDARD_NODES: Final = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2), (10, 200))
 """null, zero, full, random, urandom, tty, ptmx and tun: what runc lets every container open."""
 _PTS_MAJOR: Final = 136
 _NAMESPACES: Final = ("pid", "ipc", "uts", "mount")
-_MAX_HOSTNAME: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +76,7 @@ def oci_spec(
         "resources": {"devices": _device_rules(devices, security), **spec.limits.linux_resources()},
     }
     if not security.privileged:
-        linux |= {"maskedPaths": list(_MASKED), "readonlyPaths": list(_READ_ONLY)}
+        linux |= {"maskedPaths": list(MASKED_PATHS), "readonlyPaths": list(READ_ONLY_PATHS)}
     if around.cgroup is not None:
         linux["cgroupsPath"] = around.cgroup
     capabilities = _capabilities(security, around.capabilities)
@@ -110,7 +104,7 @@ def oci_spec(
 
 def host_name(spec: ContainerSpec, shares: PodShares) -> str:
     """What the container is told that it is called; a name that is too long is cut as a kubelet cuts it."""
-    return shares.hostname or spec.hostname or spec.pod[:_MAX_HOSTNAME].rstrip("-.")
+    return shares.hostname or hostname(spec.hostname or spec.pod)
 
 
 def _user(security: Security) -> OciSpec:

@@ -10,7 +10,7 @@ import pytest
 
 from plugbay.cdi.inject import OciSpec
 from plugbay.model.ids import ContainerName, PodUid
-from plugbay.node.runtimes.oci.devices import find_devices
+from plugbay.node.runtimes.devices import find_devices
 from plugbay.node.runtimes.oci.engines import Engine
 from plugbay.node.runtimes.oci.handlers import Handler
 from plugbay.node.runtimes.oci.injection import inject_cdi

@@ -10,7 +10,7 @@ import pytest
 from plugbay.errors import ContainerStartError
 from plugbay.model.edits import ContainerEdits, Mount
 from plugbay.model.ids import ContainerName, PodUid
-from plugbay.node.runtimes.oci.placing import check_mounts, has_place
+from plugbay.node.runtimes.oci.placing import has_place
 from plugbay.node.runtimes.oci.shares import PodFile
 from plugbay.node.runtimes.port import ContainerSpec
 
@@ -56,9 +56,3 @@ def test_place_is_in_stead_of_a_file_or_where_one_can_be_made(rootfs: Path, path
     with pytest.raises(ContainerStartError, match=r"^spec\.hostAliases: /etc/.* is not there") as caught:
         has_place(wanted, rootfs, spec)
     assert caught.value.reason == "CreateContainerError"
-
-
-def test_mount_of_what_is_not_there_is_refused(rootfs: Path) -> None:
-    check_mounts(replace(SPEC, mounts=(Mount("/x", str(rootfs)),)))
-    with pytest.raises(ContainerStartError, match=r"lstat .*nope: no such file or directory"):
-        check_mounts(replace(SPEC, edits=ContainerEdits(mounts=(Mount("/x", str(rootfs / "nope")),))))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from plugbay.model.edits import ContainerEdits, Mount
 from plugbay.model.ids import ContainerName, PodUid
-from plugbay.model.security import Seccomp, Security
-from plugbay.node.runtimes.oci.devices import FoundDevice
+from plugbay.model.security import MASKED_PATHS, READ_ONLY_PATHS, Seccomp, Security
+from plugbay.node.runtimes.devices import FoundDevice
 from plugbay.node.runtimes.oci.handlers import Handler, handler_of
 from plugbay.node.runtimes.oci.shares import PodShares
 from plugbay.node.runtimes.oci.spec import Surroundings, oci_spec
@@ -45,6 +45,11 @@ def test_pod_network_is_joined_and_the_hosts_is_kept() -> None:
     assert kinds == ["pid", "ipc", "uts", "mount"]
     joined = made(around=replace(AROUND, shares=PodShares({"network": "/ns"})))["linux"]["namespaces"]
     assert {"type": "network", "path": "/ns"} in joined
+
+
+def test_container_sees_no_more_of_the_kernel_than_with_a_kubelet() -> None:
+    linux = made()["linux"]
+    assert (linux["maskedPaths"], linux["readonlyPaths"]) == ([*MASKED_PATHS], [*READ_ONLY_PATHS])
 
 
 def test_privileged_container_gets_all_there_is_to_give() -> None:
