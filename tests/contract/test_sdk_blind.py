@@ -31,7 +31,7 @@ async def test_plugin_without_inotify_lives_with_kubelets_and_devices_that_come_
     )
     log = asyncio.ensure_future(process.communicate())
     try:
-        async with fake_kubelet(KubeletPaths(sockets)) as kubelet, asyncio.timeout(DEADLINE_S):
+        async with fake_kubelet(KubeletPaths(sockets)) as kubelet:
             plugin = await kubelet.next_registration()
             await plugin.until_devices("a")
             (things / "b").touch()

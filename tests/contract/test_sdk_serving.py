@@ -28,6 +28,7 @@ from plugbay.sdk.watching import watching
 from plugbay.testing.fake_kubelet import fake_kubelet
 
 NAME = "example.com/thing"
+DEADLINE_S = 30
 
 
 class Things(DevicePlugin):
@@ -56,7 +57,7 @@ async def serving(plugin: DevicePlugin, root: Path) -> AsyncIterator[PluginServe
             yield server
         finally:
             server.stop()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(DEADLINE_S):
                 await running
     assert server.state is State.STOPPED
     assert not list((root / "device-plugins").glob("example*.sock"))
@@ -75,7 +76,7 @@ class LogWatch(logging.Handler):
         self._grown.set()
 
     async def seen(self, text: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             while not any(text in line for line in self.lines):
                 self._grown.clear()
                 await self._grown.wait()
@@ -434,7 +435,7 @@ async def test_failing_plugin_disturbs_no_other(paths: KubeletPaths, log: LogWat
         await connection.until_devices("a")
         await log.seen("example.com/broken: failed; starting it again")
         os.kill(os.getpid(), signal.SIGTERM)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             await running
 
 
@@ -475,7 +476,7 @@ async def test_served_directory_stops_on_sigterm_and_reloads_on_sighup(paths: Ku
             connection = await kubelet.next_registration()
             await connection.until_devices("g1")
             process.send_signal(signal.SIGTERM)
-            _, log = await asyncio.wait_for(process.communicate(), 10)
+            _, log = await asyncio.wait_for(process.communicate(), DEADLINE_S)
         finally:
             if process.returncode is None:
                 process.kill()

@@ -22,7 +22,7 @@ from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
 from plugbay.testing.fake_watched_plugin import FakeWatchedPlugin, fake_watched_plugin
 from plugbay.wire.pluginregistration import PluginInfo, RegistrationStatus, plugin_registration_handler
 from plugbay.wire.transport import serve_grpc
-from tests.contract.bench_manager import GOPHER, bench, never, registered
+from tests.contract.bench_manager import DEADLINE_S, GOPHER, bench, never, registered
 
 TWO = (Device("d0"), Device("d1"))
 THREE = (*TWO, Device("d2"))
@@ -156,7 +156,7 @@ async def test_the_directory_is_made_and_when_it_vanishes_made_again(sockets: Pa
         assert stat.S_IMODE(b.registry.stat().st_mode) == 0o750
         async with fake_watched_plugin(GOPHER, b.registry / "p.sock", TWO):
             await b.counts(2, 2)
-            async with watch_paths([b.registry]) as changes, asyncio.timeout(10):
+            async with watch_paths([b.registry]) as changes, asyncio.timeout(DEADLINE_S):
                 inode = b.registry.stat().st_ino
                 b.registry.rename(sockets / "moved")
                 async for _ in changes:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from plugbay.errors import CannotIsolate
+from plugbay.ops import workers
 from plugbay.ops.workers import Died, Raised, Returned, TimedOut, Worker
 from plugbay.sdk.targets import load_plugins
 
@@ -86,6 +87,12 @@ def parent():
 def oom_score():
     return int(open("/proc/self/oom_score_adj").read())
 '''
+
+
+@pytest.fixture(autouse=True)
+def _patient_with_the_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine it may take a while until somebody sees how a process has ended."""
+    monkeypatch.setattr(workers, "DIE_S", float(LONG_S))
 
 
 @pytest.fixture(scope="module")
