@@ -162,8 +162,9 @@ class Demo:
         for process in (self.plugin, self.node):
             if process is not None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=5)
+                    process.wait(timeout=PATIENCE_S)
                 process.kill()
+                process.wait()  # or it might write where everything is about to be removed
         self.plugin = self.node = None
 
     def is_cleared(self) -> bool:

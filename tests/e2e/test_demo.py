@@ -21,13 +21,13 @@ LEFT_OUT = "A real container is left out: "
 DEMO = Path(__file__).parents[2] / "tools/demo.py"
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_every_step_of_the_demo_holds(sockets: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(DEMO)],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         check=False,
         env={**os.environ, "TMPDIR": str(sockets)},
     )
@@ -49,25 +49,28 @@ def test_demo_has_room_for_its_sockets_wherever_temporary_files_go(
     assert room_for_sockets() == Path("/tmp")
 
 
+@pytest.mark.timeout(120)
 def test_demo_fails_when_a_step_does_not_hold(sockets: Path) -> None:
     """A demo that cannot fail shows nothing: here the plugin is told of another resource."""
     broken = sockets / "tools" / "demo.py"
     broken.parent.mkdir()
+    claim = "node and plugin run; no gopher yet"
     text = DEMO.read_text()
-    assert "PATIENCE_S = 15.0" in text
-    text = text.replace("PATIENCE_S = 15.0", "PATIENCE_S = 3.0").replace(
-        '"--resource", RESOURCE', '"--resource", "a/b"'
-    )
+    for part, instead in (
+        ('"--resource", RESOURCE', '"--resource", "a/b"'),
+        ("+ PATIENCE_S\n", f"+ (PATIENCE_S if claim != {claim!r} else 3.0)\n"),
+    ):
+        assert text.count(part) == 1
+        text = text.replace(part, instead)
     broken.write_text(text)
     done = subprocess.run(
-        [sys.executable, str(broken)], capture_output=True, text=True, timeout=50, check=False, cwd=sockets
+        [sys.executable, str(broken)], capture_output=True, text=True, timeout=100, check=False, cwd=sockets
     )
     assert done.returncode == 1
-    claim = "node and plugin run; no gopher yet"
     assert f"demo failed: {claim}: wanted capacity 0, allocatable 0, saw KeyError" in done.stderr
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_demo_that_is_stopped_while_the_node_is_away_leaves_nothing(sockets: Path) -> None:
     environ = {**os.environ, "TMPDIR": str(sockets)}
     with subprocess.Popen([sys.executable, str(DEMO)], stdout=subprocess.PIPE, text=True, env=environ) as running:
