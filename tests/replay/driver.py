@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import json
 import os
 import re
+import signal
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -38,11 +40,9 @@ PATIENCE_S: Final = 2.0
 LEAST_TIMEOUT_S: Final = 1.0
 """Of calls to plugins, however fast the clock runs: what they need to answer does not shrink."""
 NODE: Final = "n1"
-CLEARING_S: Final = 10
+CLEARING_S: Final = 60
 BURST_S: Final = 0.005
 """Changes come in bursts, and looking at all that was seen takes time."""
-TRAP_S: Final = 0.05
-"""Of a container's, to set its traps: the recorder never was so fast that it had to wait for that."""
 PODS: Final = "/api/v1/namespaces/default/pods"
 
 
@@ -149,7 +149,7 @@ class _Driver:
                 manifest = manifest_of(step.subject, self._recording.pods[step.subject], speed=self._speed)
                 await asyncio.to_thread(self._client.create, PODS, manifest)
             case Who.POD:
-                await asyncio.sleep(TRAP_S)
+                await self._until_trapped(step.subject)
                 await self._delete(step.subject, step.args.get("gracePeriodSeconds"))
             case Who.NODE:
                 await self._do_node(step, tasks)
@@ -208,6 +208,20 @@ class _Driver:
                 pass  # with which the kubelet was started before
             case unknown:
                 raise NotReplayable(unknown)
+
+    async def _until_trapped(self, name: str) -> None:
+        """Until a pod's containers have set their traps; the recorder never was so fast that it had to wait."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                while any(map(_lacks_trap, self._processes(name))):  # noqa: ASYNC110  # of which nobody tells
+                    await asyncio.sleep(BURST_S)
+
+    def _processes(self, pod: str) -> list[Path]:
+        """The first ones of a pod's containers that have not ended, in the proc file system."""
+        uids = [uid for uid, name in self._notebook.uids.items() if name == pod]
+        instances = [each for uid in uids for each in self._config.containers.glob(f"{uid}_*")]
+        records = [each / "process.json" for each in instances if not (each / "exit.json").exists()]
+        return [Path(f"/proc/{json.loads(each.read_bytes())['process']['pid']}") for each in records if each.exists()]
 
     async def _delete(self, name: str, grace_s: int | None) -> None:
         query = {} if grace_s is None else {"gracePeriodSeconds": str(grace_s)}
@@ -273,6 +287,15 @@ def _topology(configuration: Json) -> TopologySettings:
     return TopologySettings(
         configuration.get("topologyManagerPolicy", "none"), configuration.get("topologyManagerScope", "container")
     )
+
+
+def _lacks_trap(process: Path) -> bool:
+    """Whether SIGTERM would end a process that runs."""
+    try:
+        status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines())
+    except OSError:
+        return False  # it has ended
+    return not status["State"].startswith("Z") and not int(status["SigCgt"], 16) >> signal.SIGTERM - 1 & 1
 
 
 def _happenings(observations: Json) -> Iterator[Json]:
