@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import configparser
+import re
 import tomllib
 from pathlib import Path
 from typing import Final
@@ -21,6 +23,8 @@ LONGEST: Final = 400
 SAYS_NOTHING: Final = frozenset({"utils", "util", "helpers", "common", "misc"})
 # Everything below is handed its clock and its environment.
 READS_THE_WORLD: Final = ("node/", "cli/", "ops/clock.py")
+PURE: Final = re.compile(r"\b[Pp]ure\.")
+"""How the first paragraph of a module's docstring says that it is."""
 WORLD: Final = frozenset({"datetime.now", "datetime.utcnow", "date.today", "time.time", "os.environ", "os.getenv"})
 
 
@@ -62,6 +66,24 @@ def test_package_says_what_may_live_there(path: Path) -> None:
 def test_clock_and_environment_are_handed_in(path: Path) -> None:
     read = {ast.unparse(node) for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Attribute)}
     assert not read & WORLD
+
+
+def test_what_is_marked_pure_is_held_to_it() -> None:
+    contracts = configparser.ConfigParser()
+    contracts.read(REPOSITORY / ".importlinter", encoding="utf-8")
+    pure = [contracts[name] for name in contracts.sections() if name.startswith("importlinter:contract:pure")]
+    held = {SOURCE.parent.joinpath(*name.split(".")) for each in pure for name in each["source_modules"].split()}
+    assert [name_of(path) for path in MODULES if is_marked_pure(path) and held.isdisjoint(beneath(path))] == []
+
+
+def is_marked_pure(path: Path) -> bool:
+    first, _, _ = (ast.get_docstring(ast.parse(path.read_bytes())) or "").partition("\n\n")
+    return PURE.search(first) is not None
+
+
+def beneath(path: Path) -> list[Path]:
+    """The module and its packages, as import contracts know them."""
+    return [path.with_suffix(""), *path.parents]
 
 
 def test_unit_tests_mirror_the_source() -> None:
