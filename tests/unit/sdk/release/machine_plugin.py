@@ -262,7 +262,7 @@ class Process:
         self.fate.effect("send the list again")
         if self._kubelet.plugin is not self:
             return 0
-        self._kubelet.spawn(self._kubelet.list_arrives())
+        self._kubelet.spawn(self._kubelet.list_arrives(self))
         return 1
 
     async def _pods(self) -> tuple[PodResources, ...]:

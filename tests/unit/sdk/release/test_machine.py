@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.unit.sdk.release.machine_kubelet import Spoiled
+from tests.unit.sdk.release.machine_kubelet import OTHER, Spoiled
 from tests.unit.sdk.release.machine_node import Node
 from tests.unit.sdk.release.machine_pods import Container, Kind, Pod
 
@@ -127,7 +127,7 @@ class ReleaseMachine(RuleBasedStateMachine):
     @rule()
     def another_writer(self) -> None:
         """Another plugin sends its list."""
-        self.node.kubelet.spawn(self.node.kubelet.list_arrives())
+        self.node.kubelet.spawn(self.node.kubelet.list_arrives(OTHER))
 
     @precondition(lambda self: bool(self._running()))
     @rule(

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.unit.sdk.release.machine_kubelet import Spoiled
+from tests.unit.sdk.release.machine_kubelet import OTHER, Spoiled
 from tests.unit.sdk.release.machine_node import Node
 from tests.unit.sdk.release.machine_pods import Container, Kind
 
@@ -31,7 +31,7 @@ def test_user_that_ended_before_the_first_look_after_a_lost_journal(node: Node) 
     node.loop.run_for(0.0005)  # it has started, and was not asked for its list yet
     node.end_pod(pod)
     node.kubelet.clean()
-    node.kubelet.spawn(node.kubelet.list_arrives())
+    node.kubelet.spawn(node.kubelet.list_arrives(OTHER))
     node.loop.run_for(100)
     node.check()
     assert not node.process.custody.book.uses()

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from tests.unit.sdk.release.machine_kubelet import OTHER
 from tests.unit.sdk.release.machine_node import Node
 from tests.unit.sdk.release.machine_pods import Container, Kind, Pod
 
@@ -81,7 +82,7 @@ def test_overtaken_writer_of_a_checkpoint_ends_nothing() -> None:
     with closing(Node(sees_pods=False)) as node:
         node.loop.run_for(0.1)
         node.paces.extend([0.0, 1.2])
-        node.kubelet.spawn(node.kubelet.list_arrives())
+        node.kubelet.spawn(node.kubelet.list_arrives(OTHER))
         node.loop.run_for(0.01)
         node.admit(app(1))
         node.loop.run_for(0.04)
