@@ -218,8 +218,9 @@ class Custody:
             units: as the kubelet names them, each with the device behind it.
 
         Raises:
-            DevicesNotReleased: they are not, or that is not known, and the plugin insists on it.
-            PathUnusable: nothing can be kept, and the plugin insists.
+            DevicesNotReleased: they are not, or that is not known, and the plugin insists on it; or a release is still
+                to come, which would not know that they are in use again.
+            PathUnusable: nothing can be kept, and the plugin insists; or the journal has the call as unanswered.
         """
         with self.shared.quiet.allocating([(self.resource, unit) for unit in units]):
             await self._wait_for_other_calls(units)
@@ -271,7 +272,7 @@ class Custody:
             use = self.book.begin(fresh, life)
             self._allocating.add(use.key)
             return use
-        if self.book.sharing([*fresh.values()], *Phase):
+        if self.book.sharing([*fresh.values()], *Phase):  # it could not be written down, and these will be released
             raise DevicesNotReleased([*fresh], self.resource, "their release could come while they are in use again")
         return None
 
