@@ -13,6 +13,7 @@ import pytest
 
 from plugbay.errors import AdmissionError
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.manager import watcher
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.snapshot import ResourceCount
@@ -154,13 +155,21 @@ async def bench(
     *,
     clock: SleepersClock | None = None,
     hint_providers: Sequence[HintProvider] = (),
+    info_timeout_s: float = DEADLINE_S,
     **settings: Any,
 ) -> AsyncIterator[Bench]:
-    """A manager until the block ends; ``settings`` are fields of `ManagerConfig`."""
+    """A manager until the block ends; ``settings`` are fields of `ManagerConfig`.
+
+    Args:
+        info_timeout_s: deadline of GetInfo. A plugin that a busy machine keeps from answering within a kubelet's second
+            would be asked again when the clock has moved, and nobody moves it.
+    """
     config = ManagerConfig(KubeletPaths(root), root / "state" / "manager.db", **settings)
     clock = clock or SleepersClock()
-    async with run_manager(config, clock=clock, hint_providers=hint_providers) as manager, AsyncExitStack() as stack:
-        yield Bench(config, clock, manager, stack)
+    async with AsyncExitStack() as around:
+        around.enter_context(pytest.MonkeyPatch.context()).setattr(watcher, "INFO_TIMEOUT_S", info_timeout_s)
+        manager = await around.enter_async_context(run_manager(config, clock=clock, hint_providers=hint_providers))
+        yield Bench(config, clock, manager, await around.enter_async_context(AsyncExitStack()))
 
 
 def listed(devices: Iterable[str | Device]) -> list[Device]:

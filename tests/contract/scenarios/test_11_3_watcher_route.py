@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from plugbay.manager import watcher
 from plugbay.model.devices import Device
 from plugbay.testing.fake_plugin import refusing
 from plugbay.testing.fake_watched_plugin import fake_watched_plugin
@@ -100,7 +101,7 @@ async def test_s030_attempts_come_with_growing_gaps(sockets: Path) -> None:
 
 
 async def test_s031_a_plugin_that_hangs_is_not_notified_and_disturbs_nobody(sockets: Path) -> None:
-    async with bench(sockets) as b, AsyncExitStack() as stack:
+    async with bench(sockets, info_timeout_s=watcher.INFO_TIMEOUT_S) as b, AsyncExitStack() as stack:
         hanging = await stack.enter_async_context(fake_watched_plugin("example.com/hangs", b.hidden))
         hanging.info_answer = never
         b.show()
