@@ -34,7 +34,7 @@ from plugbay.wire.registration import Registration, registration_handler
 from plugbay.wire.transport import open_channel, serve_grpc
 from tests.contract.bench_manager import GOPHER, bench
 
-DEADLINE_S = 20
+DEADLINE_S = 30
 FOUND = pytest.mark.parametrize("route", [Route.WATCHER, Route.BOTH], ids=lambda route: route.value)
 EACH = pytest.mark.parametrize("route", Route, ids=lambda route: route.value)
 
@@ -74,6 +74,13 @@ async def until_socket(directory: Path, is_it: Callable[[Path], bool] = lambda _
                 if is_it(path):
                     return path
             await anext(aiter(changes))
+
+
+async def until_kept(server: PluginServer, moves: Moves) -> Path:
+    """The plugin's socket in the registry, served and watched over: it is there a moment before that."""
+    await moves.until(lambda: server.state is State.SERVING)
+    [path] = gophers_in(server.paths.plugins_registry)
+    return path
 
 
 class Moves(logging.Handler):
@@ -275,11 +282,13 @@ async def test_plugin_waits_for_the_registry(sockets: Path, moves: Moves) -> Non
         await until_socket(registry)
 
 
-async def test_refusal_is_told_once_and_forgotten_when_it_ends(sockets: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_refusal_is_told_once_and_forgotten_when_it_ends(
+    sockets: Path, moves: Moves, caplog: pytest.LogCaptureFixture
+) -> None:
     registry = KubeletPaths(sockets).plugins_registry
     registry.mkdir()
     async with serving(sockets, Route.WATCHER) as server:
-        path = await until_socket(registry)
+        path = await until_kept(server, moves)
         client = PluginClient(path)
         lists = client.lists()
         async with watcher_at(path) as watcher:
@@ -304,25 +313,25 @@ def report_of(server: PluginServer) -> tuple[State, int, str]:
 
 
 async def test_watcher_that_never_asks_for_the_list_sees_a_new_socket(
-    sockets: Path, monkeypatch: pytest.MonkeyPatch
+    sockets: Path, moves: Moves, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeper, "STREAM_PATIENCE_S", 0.05)
     registry = KubeletPaths(sockets).plugins_registry
     registry.mkdir()
-    async with serving(sockets, Route.WATCHER):
-        first = await until_socket(registry)
+    async with serving(sockets, Route.WATCHER) as server:
+        first = await until_kept(server, moves)
         async with watcher_at(first) as watcher:
             await watcher.notify(RegistrationStatus(True), timeout_s=DEADLINE_S)
         await until_socket(registry, lambda path: path != first)
         assert len(gophers_in(registry)) == 1
 
 
-async def test_watcher_that_hangs_up_sees_one_new_socket(sockets: Path) -> None:
+async def test_watcher_that_hangs_up_sees_one_new_socket(sockets: Path, moves: Moves) -> None:
     """A kubelet that lives on takes us for registered; one that died asks on its own, so that one is enough."""
     registry = KubeletPaths(sockets).plugins_registry
     registry.mkdir()
     async with serving(sockets, Route.WATCHER) as server:
-        first = await until_socket(registry)
+        first = await until_kept(server, moves)
         async with watcher_at(first) as watcher:
             client = PluginClient(first)
             lists = client.lists()
@@ -337,11 +346,11 @@ async def test_watcher_that_hangs_up_sees_one_new_socket(sockets: Path) -> None:
         assert (gophers_in(registry), server.state) == ([second], State.SERVING)
 
 
-async def test_reload_makes_a_new_socket(sockets: Path) -> None:
+async def test_reload_makes_a_new_socket(sockets: Path, moves: Moves) -> None:
     registry = KubeletPaths(sockets).plugins_registry
     registry.mkdir()
     async with serving(sockets, Route.WATCHER) as server:
-        first = await until_socket(registry)
+        first = await until_kept(server, moves)
         server.reload()
         await until_socket(registry, lambda path: path != first)
 
