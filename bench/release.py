@@ -24,6 +24,7 @@ from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.ops.clock import SystemClock
 from plugbay.sdk.release.quiet import Shared
 from plugbay.sdk.release.settings import ReleaseSettings, ReleaseSource
+from plugbay.sdk.release.uses import GRACE_S
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.watching import watching
 
@@ -54,8 +55,8 @@ class Known(Enum):
     """What is known of the use that an Allocate finds."""
 
     SEEN = auto()
-    """A look at the checkpoint has found it meanwhile, as of most pods: one that lacks it shows that it is over. The
-    target is for this."""
+    """A look at the checkpoint has found it meanwhile, as of most pods, which live for longer than some seconds: one
+    that lacks it shows that it is over. The target is for this."""
     UNSEEN = auto()
     """None has yet, as of pods that live for less than an interval: it takes two."""
 
@@ -158,7 +159,7 @@ async def _allocate_open_ms(server: PluginServer, many: int, known: Known) -> fl
         taken.append((time.perf_counter() - began) * 1000)
         if known is Known.SEEN:
             for use in custody.book.uses():
-                custody.book.change(replace(use, seen_in=use.life))
+                custody.book.change(replace(use, seen_in=use.life, since=use.since - GRACE_S))
         await asyncio.sleep(0.02)
     for use in custody.book.uses():
         custody.book.close_use(use.key)

@@ -197,8 +197,9 @@ class Clearance:
     async def _findings(
         self, uses: list[Use], wanted: Collection[DeviceId] | None = None
     ) -> tuple[Mapping[AssignmentKey, Finding], Reading]:
-        """What the checkpoint says of ``uses``. It takes two readings that agree, but one is enough to show that a use
-        is over which an earlier one has listed.
+        """What the checkpoint says of ``uses``. It takes two readings that agree, as one of them may be older than it
+        looks (spec 7.1). One is enough to show that a use is over which an earlier one has listed, and which has lasted
+        so long that nobody is late with what was before it.
 
         Raises:
             CheckpointUnread: nothing that can be relied on.
@@ -213,7 +214,8 @@ class Clearance:
                     with self._book.keeping():
                         self._book.change(after(now, reading))
             if all(
-                before.get(use.key) is findings[use.key] or (findings[use.key] is Finding.ABSENT and use.seen_in)
+                before.get(use.key) is findings[use.key]
+                or (findings[use.key] is Finding.ABSENT and use.seen_in and reading.at - use.since >= GRACE_S)
                 for use in uses
             ):
                 return findings, reading

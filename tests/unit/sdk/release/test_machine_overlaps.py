@@ -98,6 +98,20 @@ def test_overtaken_writer_of_a_checkpoint_ends_nothing() -> None:
         node.finish()
 
 
+@pytest.mark.parametrize("late_ms", range(1196, 1204))
+def test_overtaken_writer_of_a_checkpoint_ends_nothing_in_an_admission(late_ms: int) -> None:
+    """Between the Allocates of one pod its snapshot comes, which is from before the pod."""
+    with closing(Node(sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        node.paces.extend([0.0, 1.2])
+        node.kubelet.spawn(node.kubelet.list_arrives(OTHER))
+        node.loop.run_for(0.001)
+        node.paces.extend([0.001] * 6 + [late_ms / 1000 - 0.01])
+        node.admit(Container("init", Kind.INIT, 1), Container("sidecar", Kind.SIDECAR, 1), app(1))
+        node.loop.run_for(5)
+        node.finish()
+
+
 def test_kubelet_that_stores_an_allocate_late() -> None:
     """Nothing lists it yet when it is looked for."""
     with closing(Node(sees_pods=False)) as node:
