@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from plugbay.cdi.registry import Registry, SpecFile, registry_of
 from plugbay.cdi.spec import Spec
@@ -16,6 +17,9 @@ from plugbay.errors import InvalidCdiSpec, PathUnusable
 
 SPEC_DIRECTORIES: Final = ("etc/cdi", "var/run/cdi")
 """Below ``/``: for static specs, and for generated ones, which are stronger."""
+
+UNFINISHED_END: Final = ".tmp"
+"""Engines read no file whose name ends so."""
 
 _ENDINGS: Final = frozenset(each.value for each in Format)
 
@@ -73,7 +77,7 @@ def read_file(path: Path) -> Spec:
 
 
 def save(spec: Spec, directory: Path, name: str, *, form: Format = Format.JSON) -> Path:
-    """Write ``spec`` as the file ``name`` without its ending; whoever reads sees the old file or the new one, whole.
+    """Write ``spec`` as the file ``name`` without its ending, as `replacing` does it.
 
     Raises:
         PathUnusable: it cannot be written; nothing was changed.
@@ -81,19 +85,42 @@ def save(spec: Spec, directory: Path, name: str, *, form: Format = Format.JSON) 
     path = directory / f"{name}{form.value}"
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix="spec.", suffix=".tmp", dir=directory)
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                os.fchmod(descriptor, 0o644)
-                file.write(write_spec(spec, form))
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
+        with replacing(path) as file:
+            file.write(write_spec(spec, form))
     except OSError as error:
         raise PathUnusable(str(path), f"cannot be written: {error.strerror}") from error
     return path
+
+
+@contextmanager
+def replacing(path: Path, *, beginning: str = "spec.") -> Iterator[TextIO]:
+    """A file that takes the place of ``path``, and is on the disk, when the block ends well.
+
+    Whoever reads, also after a crash, sees the old file or the new one, whole.
+
+    Args:
+        beginning: of the name it has until then, in the same directory; `UNFINISHED_END` ends it.
+
+    Raises:
+        OSError: nothing was changed.
+    """
+    descriptor, temporary = tempfile.mkstemp(prefix=beginning, suffix=UNFINISHED_END, dir=path.parent)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o644)
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+            os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def spec_name(vendor: str, device_class: str, *, transient_id: str | None = None) -> str:

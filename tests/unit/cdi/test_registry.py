@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
-from plugbay.cdi.directories import default_directories, save, scan, spec_name
+from plugbay.cdi.directories import default_directories, replacing, save, scan, spec_name
 from plugbay.cdi.names import parse_qualified_name
 from plugbay.cdi.registry import Registry
 from plugbay.cdi.spec import Device, Edits, Spec
@@ -110,6 +112,35 @@ def test_a_saved_spec_is_found(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o644
     assert [each.name for each in path.parent.iterdir()] == [path.name], "no temporary file stays"
     assert scan([path.parent]).devices[parse_qualified_name("v/c=a")].file.spec == spec
+
+
+def test_content_and_name_are_synced_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def recorded_fsync(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        steps.append("directory" if stat.S_ISDIR(found.st_mode) else f"content of {found.st_size} bytes")
+        fsync(descriptor)
+
+    def recorded_replace(source: str, target: Path) -> None:
+        steps.append("rename")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "replace", recorded_replace)
+    with replacing(tmp_path / "v-c.json") as file:
+        file.write("whole")
+    assert steps == ["content of 5 bytes", "rename", "directory"]
+
+
+def test_what_is_given_up_leaves_the_old_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "v-c.json"
+    path.write_text("old")
+    with pytest.raises(UnicodeEncodeError), replacing(path) as file:
+        file.write("new, and no text: \ud800")
+    assert path.read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -9,12 +9,11 @@ import contextlib
 import fcntl
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from plugbay.cdi.directories import read_file, spec_name, spec_paths
+from plugbay.cdi.directories import UNFINISHED_END, read_file, replacing, spec_name, spec_paths
 from plugbay.cdi.names import Kind
 from plugbay.cdi.spec import Spec
 from plugbay.cdi.text import Format, write_spec
@@ -22,8 +21,8 @@ from plugbay.errors import InvalidCdiSpec, PathUnusable
 from plugbay.model.ids import ResourceName, is_extended_resource
 
 _OURS: Final = re.compile(r".+_plugbay\.(?P<domain>[^_]+)_(?P<type>.+)\.json")
-_UNFINISHED: Final = ("spec.plugbay.", ".tmp")
-"""How the name of a file begins and ends that gets its own once it is whole. Engines read none of that ending."""
+_UNFINISHED: Final = "spec.plugbay."
+"""How the name of a file of ours begins until it is whole."""
 
 
 class SpecFile:
@@ -102,21 +101,18 @@ class SpecFile:
         self._has_written = False
 
     def _replace(self, text: str) -> None:
-        prefix, suffix = _UNFINISHED
-        descriptor, temporary = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=self.path.parent)
+        held = -1
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # before it has its name: nobody ever finds ours unheld
-            os.fchmod(descriptor, 0o644)
-            with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
+            with replacing(self.path, beginning=_UNFINISHED) as file:
+                held = os.dup(file.fileno())
+                fcntl.flock(held, fcntl.LOCK_EX)  # before it has its name: nobody ever finds ours unheld
                 file.write(text)
-            os.replace(temporary, self.path)
         except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            os.close(descriptor)
+            if held >= 0:
+                os.close(held)
             raise
         self._let_go()
-        self._held = descriptor
+        self._held = held
 
     def _let_go(self) -> None:
         if self._held >= 0:
@@ -162,10 +158,9 @@ def remove_unfinished(directory: Path) -> None:
     Raises:
         PathUnusable: the directory cannot be changed.
     """
-    prefix, suffix = _UNFINISHED
     try:
         with _turn(directory):  # nobody is writing
-            for path in directory.glob(f"{prefix}*{suffix}"):
+            for path in directory.glob(f"{_UNFINISHED}*{UNFINISHED_END}"):
                 path.unlink(missing_ok=True)
     except FileNotFoundError:
         return
