@@ -149,13 +149,17 @@ class Node(Plugbay):
         return done.out
 
 
+def cgroups(root: Path) -> str:
+    """The pattern of the names of pods' cgroups, on the node that lives in ``root``."""
+    return f"plugbay-{hashlib.sha256(os.fsencode(root)).hexdigest()[:8]}-*"
+
+
 @pytest.fixture
 def node(sockets: Path, engine: Containerd) -> Iterator[Node]:
     made = Node(sockets, engine)
     yield made
     engine.until_no_more_than(0)  # what was broken off is cleared away by and by
-    ours = f"plugbay-{hashlib.sha256(os.fsencode(sockets)).hexdigest()[:8]}-*"
-    assert [each for root in hierarchies(proc_root=PROC) for each in root.glob(ours)] == []
+    assert [each for root in hierarchies(proc_root=PROC) for each in root.glob(cgroups(sockets))] == []
     engine.until_nothing_runs()
     assert engine.leavings() == []
     assert list((sockets / "logs/pods").glob("*")) == []

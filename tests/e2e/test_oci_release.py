@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from glob import glob
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,10 +25,11 @@ pytestmark = [
 
 PLUGIN: Final = """
 import fcntl
+from glob import glob
 from pathlib import Path
 from plugbay import Assignment, Device, DevicePlugin, Mount
 
-BASE, SANDBOXES = Path(%r), Path(%r)
+BASE, SANDBOXES = Path(%r), %r
 
 class Gophers(DevicePlugin):
     resource_name = "example.com/gopher"
@@ -37,7 +41,7 @@ class Gophers(DevicePlugin):
         tell("post_stop")
 
     def release(self, assignment: Assignment) -> None:
-        beside = " beside a sandbox" if list(SANDBOXES.glob("*.json")) else ""
+        beside = " beside a sandbox" if any(map(glob, SANDBOXES)) else ""
         tell(f"release as the {assignment.origin.value} says{beside}")
 
 def tell(hook: str) -> None:
@@ -58,9 +62,20 @@ read word < /gopher/go
 """
 
 
-def pod(name: str) -> str:
+TOLD: Final = [
+    "first starts",
+    "post_stop: container ended",
+    "first starts",
+    "post_stop: container ended",
+    "release as the kubelet says: container ended",
+    "next starts",
+]
+"""After the end and before the next start: of a container, and of a pod, for whose device the next pod waits."""
+
+
+def pod(name: str, **fields: Any) -> str:
     limits = {"limits": {"example.com/gopher": "1"}}
-    main = {"name": "main", "command": ["sh", "-c", SCRIPT], "resources": limits}
+    main = {"name": "main", "command": ["sh", "-c", SCRIPT], "resources": limits, **fields}
     metadata, spec = {"name": name}, {"containers": [main]}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
@@ -76,31 +91,42 @@ async def until_started(plugbay: Plugbay, name: str) -> None:
         await plugbay.line_with(log, "starts")
 
 
-async def test_plugin_is_told_after_the_end_and_before_the_next_start(plugbay: Plugbay, tmp_path: Path) -> None:
-    """Of a container, of a pod, and of the next pod with the device, which waits for it."""
-    (tmp_path / "plugin.py").write_text(PLUGIN % (str(tmp_path), str(plugbay.root / "oci/sandboxes")))
-    os.mkfifo(tmp_path / "go")
-    options = ("--runtime", "oci", "--feature-gates", "DeviceManagerDeallocate=true")
+async def told(
+    plugbay: Plugbay,
+    node_up: AbstractAsyncContextManager[object],
+    base: Path,
+    *,
+    sandboxes: Sequence[str],
+    **fields: Any,
+) -> list[str]:
+    """What containers and hooks tell of a pod whose container is restarted once, and of the next pod with its device.
+
+    Args:
+        base: an empty directory.
+        sandboxes: patterns of what is there as long as a pod has a sandbox.
+        fields: of the container.
+    """
+    (base / "plugin.py").write_text(PLUGIN % (str(base), list(sandboxes)))
+    os.mkfifo(base / "go")
     # Both ends, so that nobody waits for the other; one word is there, of which the first container ends.
-    with (tmp_path / "go").open("r+b", buffering=0) as words:
+    with (base / "go").open("r+b", buffering=0) as words:
         words.write(b"go\n")
-        async with plugbay.node_up(*options), plugbay.start("serve", str(tmp_path / "plugin.py")) as serving:
-            await done(plugbay, "pod", "apply", "-f", "-", given=pod("first"))
+        async with node_up, plugbay.start("serve", str(base / "plugin.py")) as serving:
+            await done(plugbay, "pod", "apply", "-f", "-", given=pod("first", **fields))
             again = "jsonpath={.status.containerStatuses[0].restartCount}=1"
             await done(plugbay, "pod", "wait", f"--for={again}", "first", "--timeout=28s")
             await until_started(plugbay, "first")
-            await done(plugbay, "pod", "apply", "-f", "-", given=pod("next"))
+            assert any(map(glob, sandboxes)), "what shows a sandbox shows this one"
+            await done(plugbay, "pod", "apply", "-f", "-", given=pod("next", **fields))
             await done(plugbay, "pod", "delete", "first", "--now")
             await until_started(plugbay, "next")
-            told = (tmp_path / "told").read_text().splitlines()
+            lines = (base / "told").read_text().splitlines()
             await done(plugbay, "pod", "delete", "next", "--now")
             serving.terminate()
             await serving.wait()
-    assert told == [
-        "first starts",
-        "post_stop: container ended",
-        "first starts",
-        "post_stop: container ended",
-        "release as the kubelet says: container ended",
-        "next starts",
-    ]
+    return lines
+
+
+async def test_plugin_is_told_after_the_end_and_before_the_next_start(plugbay: Plugbay, tmp_path: Path) -> None:
+    up = plugbay.node_up("--runtime", "oci", "--feature-gates", "DeviceManagerDeallocate=true")
+    assert await told(plugbay, up, tmp_path, sandboxes=[str(plugbay.root / "oci/sandboxes/*.json")]) == TOLD
