@@ -27,7 +27,8 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
-    """
+    """Run a node until it is told to stop.
+
     Args:
         started: called once the node answers.
     """

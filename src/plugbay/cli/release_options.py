@@ -53,7 +53,8 @@ def add_release_options(parser: CommandParser) -> None:
 
 
 def release_limits(args: argparse.Namespace) -> ReleaseLimits:
-    """
+    """What the command line says of calls that end a use.
+
     Raises:
         UsageError: a time is below zero, or nothing would ever be tried.
     """

@@ -51,7 +51,8 @@ WaitCondition: TypeAlias = ConditionIs | ValueIs | Deleted
 
 
 def parse_condition(text: str) -> WaitCondition:
-    """
+    """What ``--for`` says.
+
     Raises:
         UsageError: ``text`` is nothing that can be waited for.
     """

@@ -17,7 +17,8 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """
+    """One thing that is wrong with a configuration, or may be.
+
     Attributes:
         source: the file.
         place: None when it is about the file as a whole.

@@ -42,7 +42,8 @@ class Ip:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """
+    """A route that a plugin has added.
+
     Attributes:
         dst: may have host bits set.
         mtu: 0 when it is not told, as ``advmss`` and ``priority`` are.

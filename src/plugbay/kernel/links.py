@@ -29,7 +29,8 @@ class LinkState(Enum):
 
 
 def link_state(name: str) -> LinkState:
-    """
+    """Whether the link ``name`` of this thread's network namespace is up.
+
     Raises:
         OSError: there is no such link.
     """
@@ -37,7 +38,8 @@ def link_state(name: str) -> LinkState:
 
 
 def set_link_state(name: str, state: LinkState) -> None:
-    """
+    """Bring the link ``name`` of this thread's network namespace up, or take it down.
+
     Raises:
         OSError: there is no such link, or we may not.
     """

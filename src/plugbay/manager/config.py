@@ -24,7 +24,8 @@ class ForeignCheckpoint(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ManagerConfig:
-    """
+    """Where a device manager serves, what it keeps, and how long it waits for plugins.
+
     Attributes:
         paths: the root to serve; its device-plugins directory is made if missing and cleared of sockets.
         store: the SQLite file of record, outside ``paths.device_plugins``.

@@ -16,7 +16,8 @@ BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.
 
 @dataclass(slots=True)
 class ReleaseCounts:
-    """
+    """What has come of the calls that end a use, for metrics.
+
     Attributes:
         durations: by call, resource and status code in the words of Go: ``OK``, ``DeadlineExceeded``.
         exhausted: calls that were given up.

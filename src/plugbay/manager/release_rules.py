@@ -39,7 +39,8 @@ class Unconfirmed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseLimits:
-    """
+    """How long and how often plugins are told that a use has ended, and what if they do not confirm.
+
     Attributes:
         attempt_timeout_s: deadline of one call; that of PreStartContainer.
         wait_s: how long the next start of a container, or the end of a pod, waits for its calls, all together. 0 does

@@ -19,7 +19,8 @@ class ResourceCount:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSnapshot:
-    """
+    """One device as onlookers see it.
+
     Attributes:
         health: the plugin's text, or ``Unknown`` for a device that is held or being released but not listed.
         numa_nodes: None when the plugin gave no topology.

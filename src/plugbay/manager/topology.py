@@ -67,7 +67,8 @@ class HintProvider(Protocol):
 
 
 def topology_manager(settings: TopologySettings, machine: NumaTopology, *, clock: Clock) -> TopologyManager:
-    """
+    """The topology manager of ``machine``; warns where its hints get expensive.
+
     Raises:
         UnusableTopology: with the kubelet's text.
     """

@@ -167,7 +167,8 @@ class ListedContainer:
 
 @dataclass(frozen=True, slots=True)
 class ContainerStatus:
-    """
+    """What an engine tells of a container.
+
     Attributes:
         started_at, finished_at: None when it has not.
         log_path: where its log is, absolute.
@@ -212,7 +213,8 @@ class EngineVersion:
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """
+    """What an engine tells of itself.
+
     Attributes:
         problems: why it is not ready to run pods, or has no pod network; by condition.
         config: the engine's own settings as JSON, where it tells them.

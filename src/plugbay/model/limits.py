@@ -20,7 +20,8 @@ MIN_QUOTA_US: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class CgroupLimits:
-    """
+    """What a container may take of processor and memory, in the words of cgroups.
+
     Attributes:
         cpu_shares: weight among all that want the processor.
         cpu_quota_us: time in each period of 100 ms; 0 is without limit.

@@ -50,7 +50,8 @@ def derive_name(device_id: str) -> DeviceName:
 
 
 def check_names(devices: Iterable[Device]) -> None:
-    """
+    """Refuse names that are not of one device each.
+
     Raises:
         DuplicateDeviceName: two devices would have the same name, of which an author gave at least one.
     """

@@ -55,7 +55,8 @@ class DynamicResource:
 
 @dataclass(frozen=True, slots=True)
 class ContainerResources:
-    """
+    """What one container holds.
+
     Attributes:
         cpu_ids: exclusive CPUs; empty unless the CPU manager gave the container some.
     """

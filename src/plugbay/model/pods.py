@@ -77,7 +77,8 @@ class VolumeMount:
 
 @dataclass(frozen=True, slots=True)
 class EnvVar:
-    """
+    """One variable of a container's environment.
+
     Attributes:
         value: may hold ``$(NAME)`` references; see `expand`.
         field_path: the field of the pod that gives the value instead; see `plugbay.model.downward`.

@@ -9,7 +9,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class NumaTopology:
-    """
+    """The NUMA nodes of a machine.
+
     Attributes:
         nodes: their numbers, ascending.
         distances: node to node to distance, 10 being the node itself; empty where the machine does not tell.

@@ -58,7 +58,8 @@ class CriConfig:
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """
+    """What a node is told when it starts.
+
     Attributes:
         root: everything the node keeps and serves lies below it. Absolute; unix sockets below it must not pass 107
             bytes.

@@ -20,7 +20,8 @@ MAX_PODS: Final = 110
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """
+    """What a node says of the machine it runs on.
+
     Attributes:
         capacity: cpu in thousandths, memory and ephemeral-storage in bytes, pods.
     """

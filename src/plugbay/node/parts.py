@@ -60,7 +60,8 @@ class DeviceSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodeParts:
-    """
+    """What the workers of pods and containers share.
+
     Attributes:
         tasks: lives as long as the engine.
         rejections: pods that were not admitted, by reason.

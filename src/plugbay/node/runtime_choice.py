@@ -52,7 +52,8 @@ _NO_NETWORKS: Final = "no-networks"
 
 @dataclass(frozen=True, slots=True)
 class ChosenRuntime:
-    """
+    """The runtime that a node uses, and what comes with it.
+
     Attributes:
         about: who runs the containers, and who was passed over.
         absences: tells when it cannot be asked, as `follow_absences` takes it; None if it always can.

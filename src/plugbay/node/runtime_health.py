@@ -18,7 +18,8 @@ logger = logging.getLogger(__name__)
 
 
 class RuntimeHealth:
-    """
+    """Whether the node's runtime can be asked.
+
     Attributes:
         problem: why the runtime cannot be asked; empty while it can.
         since: when that last changed; None when it never did.

@@ -131,7 +131,8 @@ class Mode:
         return frozenset(withdrawn)
 
     def check(self, devices: Iterable[DeviceId]) -> None:
-        """
+        """Refuse devices whose hardware is in use in another mode.
+
         Raises:
             HardwareInUse: one of ``devices`` is part of hardware that is in use in another mode.
         """

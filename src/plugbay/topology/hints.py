@@ -20,7 +20,8 @@ A kubelet looks at all, and has no time for anything else."""
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """
+    """A set of NUMA nodes on which a request can be met.
+
     Attributes:
         mask: nodes on which the request can be met together; None for wherever.
         preferred: there are no fewer nodes on which a request of its size can be met, if nobody else were there.

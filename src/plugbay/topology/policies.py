@@ -39,7 +39,8 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """
+    """What a policy makes of the hints of all resources.
+
     Attributes:
         affinity: what the resources are to be aligned with, if they are given at all.
     """
@@ -50,7 +51,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class TopologyPolicy:
-    """
+    """A policy with its scope and options, for one machine.
+
     Attributes:
         default: all nodes of the machine.
         fitness: which of two masks is the better one; `narrowness` unless close nodes are preferred.

@@ -48,7 +48,8 @@ DEFAULT_SETTINGS: Final = TopologySettings()
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
-    """
+    """The options of a policy.
+
     Attributes:
         prefers_closest: of sets of as many nodes the one with the smallest distances is the best.
         max_nodes: a machine with more is refused.
@@ -84,7 +85,8 @@ def make_policy(settings: TopologySettings, machine: NumaTopology) -> TopologyPo
 
 
 def parse_options(options: Mapping[str, str]) -> PolicyOptions:
-    """
+    """The options that a kubelet's ``topologyManagerPolicyOptions`` gives.
+
     Raises:
         UnusableTopology: an option has another name or no such value.
     """

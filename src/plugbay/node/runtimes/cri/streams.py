@@ -123,7 +123,8 @@ class _Session(asyncio.Protocol):
         return items
 
     def exit_code(self) -> int:
-        """
+        """The exit code of the command, once its streams have ended.
+
         Raises:
             ValueError: the command did not run, or nobody knows how it ended.
         """

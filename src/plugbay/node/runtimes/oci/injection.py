@@ -38,7 +38,8 @@ _NET_DEVICES_SINCE: Final = (1, 3)
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """
+    """A container's OCI spec with its CDI devices.
+
     Attributes:
         config: the OCI spec with all of it.
         host_paths: where on the host the device nodes of it are, by their paths in the container.

@@ -66,7 +66,8 @@ _ENDING_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SandboxPlaces:
-    """
+    """Where sandboxes are kept: three directories and a name.
+
     Attributes:
         records: holds the files.
         namespaces: holds the network namespaces.

@@ -26,7 +26,8 @@ class PodFile:
 
 @dataclass(frozen=True, slots=True)
 class PodShares:
-    """
+    """What the containers of a pod have together.
+
     Attributes:
         namespaces: by the OCI's names of their kinds, where they are. Of those that are not in here a container has its
             own, but for the network, which is the host's.

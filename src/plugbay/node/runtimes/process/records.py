@@ -83,7 +83,8 @@ class Instance:
     def exited(
         self, ended: ExitRecord, *, start_failure: str = "", reason: str = "", message: str = ""
     ) -> ContainerState:
-        """
+        """The state of an instance that has ended.
+
         Args:
             start_failure: why its command never ran.
             reason: empty where the exit code tells.
