@@ -234,6 +234,15 @@ async def test_a_list_that_is_none_ends_the_iteration(path: Path) -> None:
             await anext(lists)
 
 
+@pytest.mark.parametrize("size", [12_000, 200_000])
+async def test_a_long_text_of_an_error_arrives(path: Path, size: int) -> None:
+    text = "x" * size
+    async with pair(path, allocate_answer=refusing("Unknown", text)) as (_, client):
+        for _ in range(10):  # by default, texts of some lengths arrive sometimes
+            failure = await failure_of(client.allocate((G1,)))
+            assert (failure.code, failure.detail) == ("Unknown", text)
+
+
 async def test_a_method_the_plugin_does_not_have(path: Path) -> None:
     async with serve_grpc(path, []), connected(path) as client:
         with pytest.raises(RpcFailed) as failure:

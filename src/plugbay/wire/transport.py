@@ -21,9 +21,17 @@ from plugbay.errors import PathTooLong, PathUnusable
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """What Go's gRPC, and so a kubelet, receives at most; we take no more either."""
+_MAX_METADATA_BYTES: Final = 16 * 1024 * 1024
+"""What Go's gRPC takes of headers, and of trailers, where the text of an error is. We would announce 16 KiB, and a Go
+plugin resets the stream instead of sending a longer text."""
 MAX_SOCKET_PATH_BYTES: Final = 107
 """``sun_path`` holds 108 bytes, the last one is NUL."""
+_METADATA_OPTIONS: Final = (
+    ("grpc.max_metadata_size", _MAX_METADATA_BYTES),  # beyond this one, calls are refused at random
+    ("grpc.absolute_max_metadata_size", _MAX_METADATA_BYTES),
+)
 _CHANNEL_OPTIONS: Final = (
+    *_METADATA_OPTIONS,
     ("grpc.default_authority", "localhost"),
     ("grpc.enable_http_proxy", 0),
     # Without it every channel to one path shares a connection, and closing one says nothing about the other.
@@ -32,6 +40,7 @@ _CHANNEL_OPTIONS: Final = (
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 _SERVER_OPTIONS: Final = (
+    *_METADATA_OPTIONS,
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),
 )
