@@ -327,6 +327,18 @@ async def test_no_hook_no_option(paths: KubeletPaths) -> None:
         assert await (await kubelet.next_registration()).client.options() == PluginOptions()
 
 
+async def test_hooks_that_are_not_offered_and_called_nevertheless(
+    paths: KubeletPaths, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with fake_kubelet(paths) as kubelet, serving(Things("a"), paths.root):
+        client = (await kubelet.next_registration()).client
+        with pytest.raises(RpcFailed, match="Unimplemented desc = method GetPreferredAllocation not implemented"):
+            await client.preferred_allocation(ids("a"), [], 1)
+        with pytest.raises(RpcFailed, match="Unimplemented desc = method PreStartContainer not implemented"):
+            await client.pre_start_container(ids("a"))
+    assert "a call failed" not in caplog.messages
+
+
 async def test_overridden_hooks_are_offered_and_called(paths: KubeletPaths) -> None:
     started: list[list[str]] = []
 

@@ -206,14 +206,19 @@ class PluginService:
         return _checked_edits(self._plugin.resource_name, edits)
 
     async def preferred_allocation(self, request: PreferenceRequest) -> Sequence[DeviceId]:
+        if not offers(self._plugin, "preferred_allocation"):
+            raise RpcFailed("Unimplemented", "method GetPreferredAllocation not implemented")
         available, must_include = self._known(request.available), self._known(request.must_include)
         preferred = await call(self._plugin.preferred_allocation, available, must_include, request.size)
         return _checked_preference(self._plugin.resource_name, request, preferred)
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
+        is_offered = offers(self._plugin, "pre_start_container")
+        if self.custody is None and not is_offered:
+            raise RpcFailed("Unimplemented", "method PreStartContainer not implemented")
         if self.custody is not None:
             await self.custody.pre_start(devices)
-        if self.custody is None or offers(self._plugin, "pre_start_container"):
+        if is_offered:
             await call(self._plugin.pre_start_container, self._physical(devices))
         if self.custody is not None:
             await self.custody.pre_started(devices)
