@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -98,6 +99,29 @@ class Node:
         status = listed["items"][0]["status"]
         return status["capacity"].get(RESOURCE), status["allocatable"].get(RESOURCE)
 
+    async def until_listed(self, serving: FakePlugin, devices: Sequence[Device]) -> None:
+        """Wait until the node has a plugin's list, of which nothing tells: one that only has registered has none."""
+        ids = {device.id for device in devices}
+
+        def look() -> None:
+            deadline = time.monotonic() + DEADLINE_S
+            while not self._has_list(serving, ids):
+                assert time.monotonic() < deadline, f"{serving.resource} was not listed"
+                time.sleep(0.02)
+
+        await asyncio.to_thread(look)
+
+    def _has_list(self, serving: FakePlugin, ids: set[DeviceId]) -> bool:
+        listed: Any = self._client.get("/plugbay/v1/devices", {})
+        return any(
+            each["endpoint"]["state"] == "Live"
+            and each["endpoint"]["socket"] == serving.socket.name
+            and each["capacity"] == len(ids)
+            and {device["id"] for device in each["devices"]} == ids
+            for each in listed["resources"]
+            if each["resourceName"] == serving.resource
+        )
+
     async def kill_container(self, name: str) -> None:
         """SIGKILL the pod's one process, as a crash would."""
         pod = await self.in_phase(name, "Running")
@@ -170,6 +194,7 @@ async def plugin(
     listed = [each if isinstance(each, Device) else Device(DeviceId(each)) for each in devices]
     async with fake_plugin(resource, path, listed, options=options) as serving:
         await serving.register(at.config.kubelet_paths.registration_socket)
+        await at.until_listed(serving, listed)
         yield serving
 
 
