@@ -346,6 +346,39 @@ async def test_watcher_that_hangs_up_sees_one_new_socket(sockets: Path, moves: M
         assert (gophers_in(registry), server.state) == ([second], State.SERVING)
 
 
+@FOUND
+async def test_watcher_may_be_faster_than_we_are(
+    sockets: Path, moves: Moves, monkeypatch: pytest.MonkeyPatch, route: Route
+) -> None:
+    """It has found the first socket, and registered it, before we have made the last and begin to look after them."""
+    registry = KubeletPaths(sockets).plugins_registry
+    registry.mkdir()
+    has_registered = asyncio.Event()
+
+    @asynccontextmanager
+    async def serve_slowly(path: Path, *arguments: Any, **options: Any) -> AsyncIterator[None]:
+        async with serve_grpc(path, *arguments, **options):
+            if path.parent == registry:
+                await has_registered.wait()
+            yield
+
+    monkeypatch.setattr("plugbay.sdk.server.serve_grpc", serve_slowly)
+    async with fake_kubelet(KubeletPaths(sockets)) as kubelet, serving(sockets, route) as server:
+        kubelet.hangs = True
+        path = await until_socket(registry)
+        client = PluginClient(path)
+        lists = client.lists()
+        async with watcher_at(path) as watcher:
+            assert (await watcher.info(timeout_s=DEADLINE_S)).name == GOPHER
+            await watcher.notify(RegistrationStatus(True), timeout_s=DEADLINE_S)
+            await anext(lists)
+        has_registered.set()
+        await moves.until(lambda: server.state is not State.STARTING)
+        assert report_of(server) == (State.STREAMING, 1, "")
+        await lists.aclose()
+        await client.close()
+
+
 async def test_reload_makes_a_new_socket(sockets: Path, moves: Moves) -> None:
     registry = KubeletPaths(sockets).plugins_registry
     registry.mkdir()

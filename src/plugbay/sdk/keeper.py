@@ -66,6 +66,7 @@ class Keeper:
         self._is_keeping = False
         self._is_asked_anew = False
         self._is_forgotten = False  # and a plugin watcher may not know
+        self._answer: RegistrationStatus | None = None  # of a plugin watcher, while nobody keeps
         self._kubelet: SocketId | None = None
         self._last_kubelet: SocketId | None = None  # of any incarnation of ours
         self._due = 0.0
@@ -83,6 +84,13 @@ class Keeper:
         self._is_asked_anew = True
         self.wake()
 
+    def begin(self) -> None:
+        """There is no socket; the first one may be found, and be registered, before `keep` begins."""
+        self._kubelet = None
+        self._is_forgotten = self._is_asked_anew = False
+        self._due = 0.0
+        self._answer = None
+
     async def keep(self, sockets: Sequence[Path], changes: Changes) -> Event:
         """Stay registered until there have to be new sockets or we are to stop; returns which.
 
@@ -90,10 +98,10 @@ class Keeper:
             sockets: all of ours; the first one is what we name to a kubelet that we call.
             changes: those of ``sockets`` and of the kubelet's.
         """
-        self._kubelet = None
-        self._is_forgotten = self._is_asked_anew = False
         self._is_keeping = True
         self._life.move(Event.LISTENING)
+        if self._answer is not None:
+            self.answered(self._answer)
         try:
             event = await self._until_over(sockets, changes)
         finally:
@@ -124,9 +132,10 @@ class Keeper:
         if kubelet not in (None, self._last_kubelet):
             self._last_kubelet = kubelet
             self._backoff.reset()
-        self._due = 0.0
         if not is_first:
             self._lose_registration()
+        if self._life.state is State.SERVING:
+            self._due = 0.0
 
     def _lose_registration(self) -> None:
         if self._life.state is not State.SERVING:
@@ -213,7 +222,8 @@ class Keeper:
     def answered(self, status: RegistrationStatus) -> None:
         """A plugin watcher says what became of it."""
         if not self._is_keeping:
-            return  # too late
+            self._answer = status  # early, or too late, which the next beginning forgets
+            return
         self._registrar.answered(status)
         if status.plugin_registered:
             self._is_forgotten = False

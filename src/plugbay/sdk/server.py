@@ -265,6 +265,7 @@ class PluginServer:
         async with AsyncExitStack() as up:
             self.sockets = tuple(sockets)
             self._service.accept_streams()
+            self._keeper.begin()
             for socket in sockets:
                 handlers = device_plugin_handlers(self.counted, self._service.heed_promise)
                 if socket.parent == self.paths.plugins_registry:
