@@ -32,7 +32,7 @@ STORE_WINS: Final = "the store is the record: a damaged or missing checkpoint lo
 NO_CDI: Final = "the process runtime cannot inject CDI devices"
 NO_MOUNTS: Final = "containerd makes missing host paths, the process runtime has no mounts to make them for"
 FREED_AT_ONCE: Final = "lazy cleaning: ours knows at its start that the first pod is gone"
-TRANSPORT: Final = "the words of another gRPC implementation"
+TRANSPORT: Final = "the end of the stream may close the connection before the call has seen that it is broken"
 NO_KILLING: Final = "the recording of events ends before the pods are stopped"
 FIRST_LOOK: Final = "ours shows that a restarted node takes every device for healthy until the plugin has said more"
 SHORT: Final = "whether a connection that is given up at once gets to its first list is chance (spec 2.5)"
@@ -71,7 +71,6 @@ DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
         ("plugins/p/admissions", "pods/*", "events/*", *(f"snapshots/*/{part}" for part in _ASSIGNED)), UNKNOWN
     ),
     "44-odd-device-lists": dict.fromkeys(("node", "snapshots/3 duplicate, healthy then unhealthy/*"), DUPLICATE),
-    "46-plugin-dies-in-allocate": {"pods/s46-a/phases": TRANSPORT, "events/s46-a": TRANSPORT},
     "47-pod-ends-while-kubelet-down": dict.fromkeys(
         ("pods/s47-[bc]/*", "events/s47-[bc]", *(f"snapshots/[34] */{part}" for part in _ASSIGNED)), FREED_AT_ONCE
     ),
@@ -107,6 +106,7 @@ SOMETIMES: Final[Mapping[str, Mapping[str, str]]] = {
         )
     },
     "35-watcher-route-errors": dict.fromkeys(("node", "plugins/notify/connections", "snapshots/*"), SHORT),
+    "46-plugin-dies-in-allocate": {"pods/s46-a/phases": TRANSPORT, "events/s46-a": TRANSPORT},
 }
 """The same of what depends on who was faster, and may be as recorded."""
 

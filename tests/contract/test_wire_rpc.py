@@ -441,7 +441,8 @@ async def test_a_larger_list_ends_the_stream(path: Path) -> None:
         lists = client.lists()
         await anext(lists)
         plugin.send_raw(padded_list(MAX_MESSAGE_BYTES + 1))
-        assert (await failure_of(anext(lists))).code == "ResourceExhausted"
+        text = f"grpc: received message larger than max ({MAX_MESSAGE_BYTES + 1} vs. {MAX_MESSAGE_BYTES})"
+        assert str(await failure_of(anext(lists))) == f"rpc error: code = ResourceExhausted desc = {text}"
 
 
 async def test_a_larger_request_is_refused(path: Path) -> None:

@@ -104,12 +104,10 @@ def left_s(operation: Operation, limits: ReleaseLimits, now: datetime) -> float:
 
 
 _UNKNOWN_OUTCOMES: Final = frozenset({"DeadlineExceeded", "Unavailable", "Canceled"})
-_BROKEN_OFF: Final = "Stream removed"
-"""What grpcio says, as Unknown, of a call whose connection broke."""
-_UNREADABLE: Final = "grpc: failed to unmarshal the received message"
-"""What we say, as Internal, of an answer that is no message: the plugin has done what it was asked."""
+_UNREADABLE: Final = ("grpc: failed to unmarshal the received message", "grpc: received message larger than max")
+"""What we say of an answer that is no message, or too long a one: the plugin has done what it was asked."""
 
 
 def may_have_happened(error: RpcFailed) -> bool:
     """Whether a call that failed so may have been carried out; a plugin's own refusal was not."""
-    return error.code in _UNKNOWN_OUTCOMES or error.detail == _BROKEN_OFF or error.detail.startswith(_UNREADABLE)
+    return error.code in _UNKNOWN_OUTCOMES or error.detail.startswith(_UNREADABLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import grpc
@@ -13,6 +14,12 @@ _GO_NAMES: Final = {
     grpc.StatusCode.CANCELLED: "Canceled",
 }
 _GO_TEXTS: Final = {"Deadline Exceeded": "context deadline exceeded"}
+_BROKEN_OFF: Final = frozenset({"Socket closed", "Stream removed", "Stream removed (Socket closed)"})
+"""What grpcio says, one version or the other, of a call whose connection the server has ended."""
+_END_OF_CONNECTION: Final = ("Unavailable", "error reading from server: EOF")
+_ANSWER_TOO_LARGE: Final = re.compile(
+    r"(?:Stream removed \()?(?:CLIENT: )?Received message larger than max (\(\d+ vs\. \d+\))\)?"
+)
 
 
 def go_name(code: grpc.StatusCode) -> str:
@@ -21,8 +28,12 @@ def go_name(code: grpc.StatusCode) -> str:
 
 
 def translate(error: grpc.aio.AioRpcError) -> RpcFailed:
-    """The error of a call we made, as one of ours; for a deadline of ours with Go's text."""
+    """The error of a call we made, as one of ours. What is not the server's own text is Go's, if Go's is known."""
     detail = error.details() or ""
+    if detail in _BROKEN_OFF:
+        return RpcFailed(*_END_OF_CONNECTION)
+    if sizes := _ANSWER_TOO_LARGE.fullmatch(detail):
+        detail = f"grpc: received message larger than max {sizes[1]}"
     return RpcFailed(go_name(error.code()), _GO_TEXTS.get(detail, detail))
 
 

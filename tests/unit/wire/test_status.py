@@ -1,11 +1,11 @@
-"""Every gRPC status code has Go's name, and comes back from it."""
+"""Every gRPC status code has Go's name, and comes back from it; what grpcio says by itself is in Go's words."""
 
 from __future__ import annotations
 
 import grpc
 import pytest
 
-from plugbay.wire.status import from_go_name, go_name
+from plugbay.wire.status import from_go_name, go_name, translate
 
 # Source: grpc-go ``codes/code_string.go``, in the order of the numbers.
 GO_NAMES = (
@@ -42,3 +42,47 @@ def test_names_come_back(code: grpc.StatusCode) -> None:
 @pytest.mark.parametrize("name", ["", "unavailable", "UNAVAILABLE", "Code(42)"])
 def test_other_names_are_unknown(name: str) -> None:
     assert from_go_name(name) is grpc.StatusCode.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("code", "detail", "text"),
+    [
+        pytest.param(
+            grpc.StatusCode.UNAVAILABLE,
+            "Stream removed (Socket closed)",
+            "rpc error: code = Unavailable desc = error reading from server: EOF",
+            id="dead",
+        ),
+        pytest.param(
+            grpc.StatusCode.UNAVAILABLE,
+            "Socket closed",
+            "rpc error: code = Unavailable desc = error reading from server: EOF",
+            id="dead, grpcio 1.66",
+        ),
+        pytest.param(
+            grpc.StatusCode.UNKNOWN,
+            "Stream removed",
+            "rpc error: code = Unavailable desc = error reading from server: EOF",
+            id="dead, without a reason",
+        ),
+        pytest.param(
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "Stream removed (CLIENT: Received message larger than max (5 vs. 4))",
+            "rpc error: code = ResourceExhausted desc = grpc: received message larger than max (5 vs. 4)",
+            id="long answer",
+        ),
+        pytest.param(
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "SERVER: Received message larger than max (5 vs. 4)",
+            "rpc error: code = ResourceExhausted desc = SERVER: Received message larger than max (5 vs. 4)",
+            id="long request, as the server says",
+        ),
+        pytest.param(
+            grpc.StatusCode.UNKNOWN, "no power", "rpc error: code = Unknown desc = no power", id="the server's own"
+        ),
+        pytest.param(grpc.StatusCode.INTERNAL, None, "rpc error: code = Internal desc = ", id="no text"),
+    ],
+)
+def test_what_grpcio_says_by_itself_is_in_gos_words(code: grpc.StatusCode, detail: str | None, text: str) -> None:
+    error = grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), detail)
+    assert str(translate(error)) == text
