@@ -18,7 +18,6 @@ from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import ContainerName, DeviceId, ResourceName
 from plugbay.model.podresources import ContainerDevices, ContainerResources, PodResources
-from plugbay.model.replicas import physical_id
 from tests.unit.sdk.release.machine_pods import Container, Kind, Pod, Truth
 
 RESOURCE = ResourceName("example.com/gopher")
@@ -120,7 +119,7 @@ class Kubelet:
         self._admission, self._disk = asyncio.Lock(), asyncio.Lock()
         self._workers: dict[str, asyncio.Lock] = {}  # by pod
         self._streams: dict[object, asyncio.Lock] = {}  # by who sends
-        before = self._in_use()
+        before = self._truth.dirty | self._truth.lost
         self.assigned, names, is_lost = self._load()
         self._names = names
         if is_lost:
@@ -135,11 +134,6 @@ class Kubelet:
         fresh.rename(self.paths.registration_socket)  # another inode than that of the last one
         self._started_ns = self.paths.registration_socket.stat().st_ctime_ns
         self._date(self._started_ns - NANOSECONDS)
-
-    def _in_use(self) -> set[str]:
-        """What a plugin has reason to take for in use: what is assigned too, though a reboot has made it clean."""
-        held = [units for (_, _, resource), units in self.assigned.items() if resource == RESOURCE]
-        return self._truth.dirty.union(*(map(physical_id, map(DeviceId, units)) for units in held))
 
     def stop(self) -> None:
         """It is killed. That its last write was overtaken by an older one does not come on top of that."""
@@ -176,7 +170,7 @@ class Kubelet:
     async def connect(self, plugin: Plugin) -> None:
         """The plugin has registered."""
         await asyncio.sleep(self._pace())
-        before = self._in_use()
+        before = self._truth.dirty | self._truth.lost
         await plugin.stream_opened()
         if self._has_written:  # too late to see what it began with, or just then
             self._truth.unproven |= before

@@ -76,6 +76,7 @@ class Truth:
     """
     Attributes:
         dirty: devices that somebody was given and that were not released since.
+        lost: devices that are clean since the power failed, unless a plugin finds them in the kubelet's checkpoint.
         unproven: devices of which no kubelet can tell any more whose they are.
         wrong: what must not happen, and did.
     """
@@ -83,6 +84,7 @@ class Truth:
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
         self.dirty: set[str] = set()
+        self.lost: set[str] = set()
         self.unproven: set[str] = set()
         self.wrong: list[str] = []
         self.is_strict = True
@@ -114,6 +116,7 @@ class Truth:
             if any(device in running.devices for running in self._releasing):
                 self.wrong.append(f"{device} was given to {pod.uid} while it was released")
             self.dirty.add(device)
+            self.lost.discard(device)
             self._given_at[device] = at
         return fresh
 
@@ -130,6 +133,7 @@ class Truth:
             self._releasing.remove(assignment)
         self._check_free(assignment, "as its release ended")
         self.dirty.difference_update(assignment.devices)
+        self.lost.difference_update(assignment.devices)
         self.unproven.difference_update(assignment.devices)
 
     def _check_free(self, assignment: Assignment, when: str) -> None:
@@ -156,4 +160,6 @@ class Truth:
     def rebooted(self, at: float) -> None:
         """What was given so late that no container can have begun to use it counts as clean: the record may be lost."""
         self._started.clear()
-        self.dirty -= {device for device, given_at in self._given_at.items() if at - given_at <= TO_DISK_S}
+        late = {device for device, given_at in self._given_at.items() if at - given_at <= TO_DISK_S}
+        self.dirty -= late
+        self.lost |= late
