@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from plugbay.cli.parsing import CommandParser, Subparsers, add_commands
+from plugbay.cli.parsing import CommandParser, Subparsers, add_commands, file_of, path_of
 from plugbay.cli.ready_made import add_ready_made_options
 from plugbay.cli.targets import DESCRIPTION, add_targets
 
@@ -75,7 +75,7 @@ def _add_validate(commands: Subparsers) -> None:
         "Without a FILE, the files in the spec directories are checked, and against each other.",
         examples=("plugbay cdi validate", "plugbay cdi validate vendor.example-gopher.yaml"),
     )
-    parser.add_argument("files", nargs="*", metavar="FILE", help="a spec; - for standard input")
+    parser.add_argument("files", nargs="*", metavar="FILE", type=file_of, help="a spec; - for standard input")
     _add_directories(parser)
 
 
@@ -86,7 +86,7 @@ def _add_inject(commands: Subparsers) -> None:
         description="Print the OCI runtime spec (config.json) with the devices applied, as an engine would.",
         examples=("plugbay cdi inject config.json vendor.example/gopher=g0 vendor.example/gopher=g1",),
     )
-    parser.add_argument("file", metavar="FILE", help="the OCI runtime spec; - for standard input")
+    parser.add_argument("file", metavar="FILE", type=file_of, help="the OCI runtime spec; - for standard input")
     _add_names(parser)
     _add_directories(parser)
 
@@ -108,7 +108,9 @@ def _add_generate(commands: Subparsers) -> None:
     parser.add_argument(
         "-o", "--output", choices=("json", "yaml"), default="yaml", help="form of output (default: %(default)s)"
     )
-    parser.add_argument("--write", metavar="DIR", help="replace VENDOR-CLASS.yaml or .json in this directory instead")
+    parser.add_argument(
+        "--write", metavar="DIR", type=path_of, help="replace VENDOR-CLASS.yaml or .json in this directory instead"
+    )
     add_ready_made_options(parser)
 
 
@@ -122,5 +124,6 @@ def _add_directories(parser: CommandParser) -> None:
         action="append",
         dest="directories",
         metavar="DIR",
+        type=path_of,
         help="a directory with specs, once for each, the strongest last (default: /etc/cdi, /var/run/cdi)",
     )

@@ -97,7 +97,7 @@ def generate(args: argparse.Namespace) -> int:
     if args.write is None:
         show(write_spec(spec, form).removesuffix("\n") + "\n")
     else:
-        path = save(spec, Path(args.write), spec_name(kind.vendor, kind.device_class), form=form)
+        path = save(spec, args.write, spec_name(kind.vendor, kind.device_class), form=form)
         show(f"{path}\n")
     return 1 if problems else 0
 
@@ -169,7 +169,7 @@ def _show_problems(registry: Registry) -> None:
 
 
 def _directories(args: argparse.Namespace) -> tuple[Path, ...]:
-    return tuple(map(Path, args.directories)) if args.directories else default_directories(_ROOT)
+    return tuple(args.directories) if args.directories else default_directories(_ROOT)
 
 
 def _names(args: argparse.Namespace) -> list[QualifiedName]:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from plugbay.cli.parsing import CommandParser, Subparsers, add_commands, duration_s
+from plugbay.cli.parsing import CommandParser, Subparsers, add_commands, duration_s, file_of, path_of
 
 _CONFIG: Final = "/etc/cni/net.d"
 _CACHE: Final = "/var/lib/cni"
@@ -173,7 +173,9 @@ def _add_validate(commands: Subparsers) -> None:
         "files", metavar="FILE", nargs="*", help="configuration files (default: those of --conf-dir, in their order)"
     )
     parser.add_argument("--engine", choices=_ENGINES, help="who shall use them (default: any)")
-    parser.add_argument("--pod", metavar="FILE", help="a manifest whose annotations and host ports must be served")
+    parser.add_argument(
+        "--pod", metavar="FILE", type=file_of, help="a manifest whose annotations and host ports must be served"
+    )
     _add_wishes(parser)
     _add_machine(parser)
     _add_json(parser)
@@ -230,21 +232,21 @@ def _add_machine(parser: CommandParser) -> None:
     parser.add_argument(
         "--conf-dir",
         metavar="DIR",
-        type=Path,
+        type=path_of,
         default=Path(os.environ.get("NETCONFPATH") or _CONFIG),
         help=f"configuration files (default: $NETCONFPATH, else {_CONFIG})",
     )
     parser.add_argument(
         "--bin-dir",
         metavar="DIR",
-        type=Path,
+        type=path_of,
         action="append",
         help=f"plugin binaries; may be repeated (default: $CNI_PATH, else {' and '.join(_BINARIES)})",
     )
     parser.add_argument(
         "--cache-dir",
         metavar="DIR",
-        type=Path,
+        type=path_of,
         default=Path(_CACHE),
         help="remembered results (default: %(default)s)",
     )

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from plugbay.cli.parsing import Subparsers
+from plugbay.cli.parsing import Subparsers, path_of
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 """Good in a module's name, a path and a label of Kubernetes alike."""
@@ -40,7 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("name", metavar="NAME", help="of lower-case letters, digits and -, such as gopher")
     parser.add_argument(
-        "--directory", metavar="DIR", type=Path, help="where the files go (default: a directory called NAME)"
+        "--directory", metavar="DIR", type=path_of, help="where the files go (default: a directory called NAME)"
     )
     parser.add_argument("--resource", metavar="R", help="resource name (default: example.com/NAME)")
     parser.add_argument(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from plugbay.cli.parsing import (
     CommandParser,
@@ -14,6 +13,8 @@ from plugbay.cli.parsing import (
     add_output,
     add_root,
     duration_s,
+    name_of,
+    path_of,
 )
 from plugbay.cli.release_options import add_release_options
 from plugbay.cli.runtime_options import add_runtime_options
@@ -92,7 +93,7 @@ def _add_up(commands: Subparsers) -> CommandParser:
     parser.add_argument(
         "--manifests",
         metavar="DIR",
-        type=Path,
+        type=path_of,
         help="keep the pods of the manifests (*.yaml, *.yml, *.json) in DIR running, and follow their changes",
     )
     parser.add_argument(
@@ -129,7 +130,7 @@ def _add_get(commands: Subparsers) -> CommandParser:
         help="list the node",
         description="List the node, with a column for each extended resource: allocatable/capacity.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="only these")
     add_output(parser)
     return parser
 
@@ -141,7 +142,7 @@ def _add_describe(commands: Subparsers) -> CommandParser:
         description="Show the node's capacity and what of it is allocatable, each device with its health and holder, "
         "the plugins with their states, and what happened.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="only these")
     return parser
 
 
@@ -188,4 +189,4 @@ def _add_uncordon(commands: Subparsers) -> CommandParser:
 
 
 def _add_node(parser: CommandParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the node's name, as `plugbay node get` shows it")
+    parser.add_argument("name", metavar="NAME", type=name_of, help="the node's name, as `plugbay node get` shows it")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
@@ -144,8 +145,27 @@ def add_kubelet_root(parser: argparse.ArgumentParser) -> None:
 
 
 def _directory(text: str) -> str:
-    if not text:  # of a variable that is not set, most likely; it would mean the working directory
-        raise argparse.ArgumentTypeError("wants a directory, found ''")
+    return _given(text, "a directory")
+
+
+def path_of(text: str) -> Path:
+    """A path; for ``type=`` of an argument."""
+    return Path(_given(text, "a path"))
+
+
+def file_of(text: str) -> str:
+    """A file, or - for standard input; for ``type=`` of an argument."""
+    return _given(text, "a file")
+
+
+def name_of(text: str) -> str:
+    """An object's name; for ``type=`` of an argument."""
+    return _given(text, "a name")
+
+
+def _given(text: str, what: str) -> str:
+    if not text:  # of a variable that is not set, most likely; it would mean the working directory, or every object
+        raise argparse.ArgumentTypeError(f"wants {what}, found ''")
     return text
 
 

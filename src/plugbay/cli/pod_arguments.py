@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from plugbay.cli.parsing import CommandParser, Subparsers, add_all_namespaces, add_namespace, add_output, duration_s
+from plugbay.cli.parsing import (
+    CommandParser,
+    Subparsers,
+    add_all_namespaces,
+    add_namespace,
+    add_output,
+    duration_s,
+    file_of,
+    name_of,
+)
 
 
 def add_run(commands: Subparsers) -> CommandParser:
@@ -19,7 +28,7 @@ def add_run(commands: Subparsers) -> CommandParser:
             "plugbay pod run job --restart Never --resource example.com/gopher=1 -- sh -c 'echo $Gopher'",
         ),
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="name of the pod, and of its container")
+    parser.add_argument("name", nargs="?", metavar="NAME", type=name_of, help="name of the pod, and of its container")
     _add_filename(parser)
     parser.add_argument(
         "--resource",
@@ -65,7 +74,7 @@ def add_get(commands: Subparsers) -> CommandParser:
         description="List pods; -o wide shows their devices too.",
         examples=("plugbay pod get -A -o wide", "plugbay pod get web -w"),
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="only these")
     parser.add_argument("-w", "--watch", action="store_true", help="go on with every change")
     add_namespace(parser)
     add_all_namespaces(parser)
@@ -80,7 +89,7 @@ def add_describe(commands: Subparsers) -> CommandParser:
         description="Show all about pods: the states of their containers, which devices each holds, how these are and "
         "what came with them, and what happened.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="only these")
     add_namespace(parser)
     add_all_namespaces(parser)
     return parser
@@ -97,7 +106,7 @@ def add_wait(commands: Subparsers) -> CommandParser:
             "plugbay pod wait --for=delete --all",
         ),
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="the pods")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="the pods")
     parser.add_argument("--all", action="store_true", help="all pods of the namespace")
     parser.add_argument(
         "--for",
@@ -130,7 +139,7 @@ def add_exec(commands: Subparsers) -> CommandParser:
             "plugbay pod exec -i web -- sh -c 'cat > /tmp/note' < note",
         ),
     )
-    parser.add_argument("name", metavar="NAME", help="the pod")
+    parser.add_argument("name", metavar="NAME", type=name_of, help="the pod")
     parser.add_argument("-i", "--stdin", action="store_true", help="pass standard input on to the command")
     parser.add_argument("-t", "--tty", action="store_true", help="give the command a terminal; with -i")
     _add_container(parser)
@@ -145,7 +154,7 @@ def add_logs(commands: Subparsers) -> CommandParser:
         description="Show what a container printed, on standard output and standard error.",
         examples=("plugbay pod logs -f web", "plugbay pod logs --previous --tail 20 web"),
     )
-    parser.add_argument("name", metavar="NAME", help="the pod")
+    parser.add_argument("name", metavar="NAME", type=name_of, help="the pod")
     _add_container(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="go on as long as the container runs")
     parser.add_argument("--tail", type=int, default=-1, metavar="N", help="the last N lines only")
@@ -165,7 +174,7 @@ def add_delete(commands: Subparsers) -> CommandParser:
         description="Stop pods, wait until they have ended, and forget them.",
         examples=("plugbay pod delete web", "plugbay pod delete -f pods/ --now"),
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="the pods")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="the pods")
     parser.add_argument("--all", action="store_true", help="all pods of the namespace")
     _add_filename(parser)
     parser.add_argument(
@@ -197,6 +206,7 @@ def _add_filename(parser: CommandParser, *, required: bool = False) -> None:
         default=[],
         required=required,
         metavar="FILE",
+        type=file_of,
         help="manifest with pods, a directory with manifests (*.yaml, *.yml, *.json), or - for standard input; "
         "may be repeated",
     )

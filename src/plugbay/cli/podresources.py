@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from plugbay.cli.parsing import Subparsers, add_kubelet_root
+from plugbay.cli.parsing import Subparsers, add_kubelet_root, path_of
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -20,7 +19,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--socket",
         metavar="PATH",
-        type=Path,
+        type=path_of,
         help="the socket (default: pod-resources/kubelet.sock below --root)",
     )
     parser.add_argument("-o", "--output", choices=("wide", "yaml", "json"), default="", help="another form of output")

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from plugbay.cli.parsing import path_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,10 +32,12 @@ def add_ready_made_options(parser: argparse.ArgumentParser) -> None:
     both = parser.add_argument_group("options of `directory` and `scratch`")
     both.add_argument("--resource", metavar="R", help="resource name, such as example.com/gopher")
     directory = parser.add_argument_group("options of `directory`: every file in a directory is a device")
-    directory.add_argument("--path", metavar="P", type=Path, help="the directory; it need not exist yet")
+    directory.add_argument("--path", metavar="P", type=path_of, help="the directory; it need not exist yet")
     directory.add_argument("--env", metavar="NAME", help="variable that names the devices to their container")
     scratch = parser.add_argument_group("options of `scratch`: disks that are empty whenever they are given away")
-    scratch.add_argument("--directory", metavar="DIR", type=Path, help="where the disks' files are, and nothing else")
+    scratch.add_argument(
+        "--directory", metavar="DIR", type=path_of, help="where the disks' files are, and nothing else"
+    )
     scratch.add_argument("--size", metavar="BYTES", help="size of a disk, such as 64Mi")
     scratch.add_argument("--count", metavar="N", type=int, help="how many disks")
     scratch.add_argument(

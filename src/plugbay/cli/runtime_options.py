@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from plugbay.cli.parsing import path_of
 from plugbay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def add_runtime_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--oci-rootfs",
         metavar="DIR",
-        type=Path,
+        type=path_of,
         help="the root file system of containers, which see it read-only (default: /)",
     )
     group.add_argument(
@@ -46,7 +47,7 @@ def add_runtime_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cni-conf-dir",
         metavar="DIR",
-        type=Path,
+        type=path_of,
         help="put pods on the network that the first configuration in DIR describes (default: the host's network)",
     )
     group.add_argument("--cni-bin-dir", metavar="DIR,...", help=f"where network plugins are (default: {_CNI_BINARIES})")
@@ -55,7 +56,7 @@ def add_runtime_options(parser: argparse.ArgumentParser) -> None:
     cri.add_argument(
         "--cri-socket",
         metavar="PATH",
-        type=Path,
+        type=path_of,
         help="where the engine answers (default: the socket of containerd or CRI-O, whichever is there)",
     )
 

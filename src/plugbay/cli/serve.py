@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plugbay.cli import dry_run
-from plugbay.cli.parsing import Subparsers, add_kubelet_root, add_log_options, add_metrics_address, duration_s
+from plugbay.cli.parsing import (
+    Subparsers,
+    add_kubelet_root,
+    add_log_options,
+    add_metrics_address,
+    duration_s,
+    path_of,
+)
 from plugbay.cli.ready_made import add_ready_made_options
 from plugbay.cli.targets import DESCRIPTION, add_targets, load_targets
 
@@ -67,14 +73,14 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--against",
         metavar="OLD",
-        type=Path,
+        type=path_of,
         help="with --dry-run: show what differs from another config file; exit code 0 means nothing, 1 something, "
         "2 that a file is wrong",
     )
     parser.add_argument(
         "--cdi-directory",
         metavar="DIR",
-        type=Path,
+        type=path_of,
         help="where CDI specs of plugins that have a CDI kind go (default: /var/run/cdi, where engines look)",
     )
     parser.add_argument(
@@ -95,7 +101,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--state-directory",
         metavar="DIR",
-        type=Path,
+        type=path_of,
         help="where to keep which devices are in use (default: .plugbay in the kubelet's directory for plugins)",
     )
     add_ready_made_options(parser)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from plugbay.cli.parsing import path_of
 from plugbay.cli.ready_made import check_ready_made, from_options, from_settings, is_ready_made
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ DESCRIPTION: Final = (
 def add_targets(parser: argparse.ArgumentParser, *, help: str) -> None:
     """TARGETs and ``--config``; for a `CommandParser` that has ``takes_more="targets"``."""
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=help)
-    parser.add_argument("--config", metavar="FILE", type=Path, help="YAML or JSON file with targets and their settings")
+    parser.add_argument(
+        "--config", metavar="FILE", type=path_of, help="YAML or JSON file with targets and their settings"
+    )
 
 
 def load_targets(args: argparse.Namespace) -> list[tuple[str, Sequence[Member]]]:

@@ -73,6 +73,27 @@ def test_an_empty_root_is_not_the_working_directory(
     assert "argument --root: wants a directory, found ''" in misuse(capsys, "--root=", *command)
 
 
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["node", "up", "--manifests", ""], "argument --manifests: wants a path, found ''"),
+        (["serve", "--config", ""], "argument --config: wants a path, found ''"),
+        (["new", "gopher", "--directory", ""], "argument --directory: wants a path, found ''"),
+        (["cni", "status", "--conf-dir", ""], "argument --conf-dir: wants a path, found ''"),
+        (["cdi", "list", "--spec-dir", ""], "argument --spec-dir: wants a path, found ''"),
+        (["pod", "apply", "-f", ""], "argument -f/--filename: wants a file, found ''"),
+        (["pod", "delete", ""], "argument NAME: wants a name, found ''"),
+        (["pod", "wait", "--for=delete", ""], "argument NAME: wants a name, found ''"),
+        (["node", "drain", ""], "argument NAME: wants a name, found ''"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_empty_means_neither_the_working_directory_nor_everything(
+    argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sentence in misuse(capsys, *argv)
+
+
 def test_an_unknown_command_is_answered_with_a_close_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert misuse(capsys, "nod") == (
         'plugbay: error: unknown command "nod" for "plugbay"; did you mean "node"?\nSee \'plugbay --help\' for usage.\n'
