@@ -24,6 +24,7 @@ from plugbay.cli.output import Form, list_of, object_text, show, show_error, sho
 from plugbay.cli.table import Columns
 from plugbay.cli.targets import load_targets
 from plugbay.errors import InvalidCdiSpec, InvalidDevice, PathUnusable, PlugbayError, UsageError
+from plugbay.kernel.files import read_bytes
 from plugbay.model.devices import Device
 
 _ROOT: Final = Path("/")
@@ -140,7 +141,7 @@ def _validate_file(file: str) -> int:
 
 def _oci_spec(file: str) -> OciSpec:
     try:
-        text = sys.stdin.read() if file == _STDIN else Path(file).read_text(encoding="utf-8")
+        text = sys.stdin.read() if file == _STDIN else read_bytes(file).decode()
     except OSError as error:
         raise PathUnusable(file, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

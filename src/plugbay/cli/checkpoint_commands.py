@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import select
-import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,14 +13,12 @@ from plugbay.cli.checkpoint_pages import checkpoint_object, checkpoint_page, dif
 from plugbay.cli.output import Form, object_text, show, show_error, show_note
 from plugbay.cli.table import printable
 from plugbay.errors import CorruptCheckpoint, PathUnusable, PlugbayError, UsageError
-from plugbay.kernel.files import write_durably
+from plugbay.kernel.files import read_bytes, write_durably
 from plugbay.kubelet.checkpoint import encode, parse
 from plugbay.kubelet.checkpoint_data import Checkpoint, CheckpointData, checksum
 from plugbay.kubelet.old_checkpoint import old_checksum, parse_old
 
 _STDIN: Final = "-"
-_WRITER_S: Final = 2
-"""So long a FIFO may take to get a writer."""
 _DIFFERENT: Final = 1
 _TROUBLE: Final = 2
 """What diff(1) exits with when it cannot compare."""
@@ -116,25 +111,9 @@ def _content(file: str) -> bytes:
     if file == _STDIN:
         return sys.stdin.buffer.read()
     try:
-        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
-            early = _early(opened.fileno(), file)
-            os.set_blocking(opened.fileno(), True)
-            return early + opened.read()
+        return read_bytes(file)
     except OSError as error:
         raise PathUnusable(file, f"cannot be read: {error.strerror}") from error
-
-
-def _early(descriptor: int, file: str) -> bytes:
-    """What a FIFO has had to say; one without a writer is refused, where an ordinary open would wait for one."""
-    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode) or select.select([descriptor], [], [], _WRITER_S)[0]:
-        return b""
-    try:
-        early = os.read(descriptor, 1)
-    except BlockingIOError:
-        return b""  # there is a writer, which takes its time
-    if not early:
-        raise PathUnusable(file, "cannot be read: it is a FIFO that nobody writes to")
-    return early
 
 
 def _name(file: str) -> str:

@@ -28,6 +28,7 @@ from plugbay.errors import (
     PathUnusable,
     UsageError,
 )
+from plugbay.kernel.files import read_bytes
 from plugbay.kernel.routes import read_routes
 from plugbay.node.network_request import capabilities_of
 
@@ -58,7 +59,7 @@ def validate(args: argparse.Namespace) -> int:
 
 def _source(path: Path) -> Source:
     try:
-        return Source(str(path), path.read_bytes())
+        return Source(str(path), read_bytes(path))
     except OSError as error:
         raise PathUnusable(str(path), f"cannot be read: {error.strerror}") from error
 

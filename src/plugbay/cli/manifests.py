@@ -11,6 +11,7 @@ from typing import Final
 from plugbay.cli import v1
 from plugbay.cli.output import show_note
 from plugbay.errors import InvalidManifest, PathUnusable, UsageError
+from plugbay.kernel.files import read_bytes
 from plugbay.model.pods import DEFAULT_NAMESPACE, Pod
 from plugbay.node.manifest import ManifestWarning, Strictness, load_pods, pod_to_v1, raise_problems
 
@@ -85,7 +86,7 @@ def _files(name: str) -> Iterator[str]:
 
 def _text(source: str) -> str:
     try:
-        content = sys.stdin.buffer.read() if source == STDIN else Path(source).read_bytes()
+        content = sys.stdin.buffer.read() if source == STDIN else read_bytes(source)
     except OSError as error:
         raise PathUnusable(source, f"cannot be read: {error.strerror}") from error
     try:

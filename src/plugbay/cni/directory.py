@@ -96,6 +96,8 @@ def _extra_plugins(directory: Path) -> list[PluginConfig]:
 
 
 def _load(path: Path, parse: Callable[..., _T]) -> _T:
+    if path.is_fifo():  # opening it would wait for a writer
+        raise InvalidNetworkConfig(str(path), "is a FIFO, not a file")
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -1,10 +1,13 @@
-"""Files that survive a crash whole, and locks that end with their holder."""
+"""Files that survive a crash whole, files that may be pipes, and locks that end with their holder."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import select
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _PID_BYTES: Final = 32
+_WRITER_S: Final = 2
+"""So long a FIFO may take to get a writer."""
 
 
 def write_durably(path: Path, content: bytes) -> None:
@@ -51,6 +56,31 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """All that a file holds, or a FIFO gets: one without a writer is refused, where an open would wait for one.
+
+    Raises:
+        OSError: it cannot be read; ``strerror`` says why.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        early = _early(file.fileno(), path)
+        os.set_blocking(file.fileno(), True)
+        return early + file.read()
+
+
+def _early(descriptor: int, path: str | os.PathLike[str]) -> bytes:
+    """What a FIFO has had to say until now."""
+    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode) or select.select([descriptor], [], [], _WRITER_S)[0]:
+        return b""
+    try:
+        early = os.read(descriptor, 1)
+    except BlockingIOError:
+        return b""  # there is a writer, which takes its time
+    if not early:
+        raise OSError(errno.ENXIO, "it is a FIFO that nobody writes to", os.fspath(path))
+    return early
 
 
 class FileLock:

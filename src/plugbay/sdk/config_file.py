@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from plugbay.errors import DuplicateResource, InvalidDocument, PathUnusable, PlugbayError
+from plugbay.kernel.files import read_bytes
 from plugbay.sdk.calls import in_thread
 from plugbay.sdk.config import Config, Entry, difference, parse_config
 from plugbay.sdk.plugin import health_checks
@@ -139,7 +140,7 @@ def read_text(path: Path) -> str:
         PathUnusable: it cannot be read, or is no text.
     """
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_bytes(path).decode("utf-8-sig")
     except OSError as error:
         raise PathUnusable(str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

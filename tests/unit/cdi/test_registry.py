@@ -151,3 +151,12 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_the_default_directories_are_those_of_the_engines() -> None:
     assert [str(each) for each in default_directories(Path("/"))] == ["/etc/cdi", "/var/run/cdi"]
+
+
+def test_a_fifo_among_the_specs_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    put(tmp_path / "cdi", "a.json", "one")
+    os.mkfifo(tmp_path / "cdi" / "b.json")
+    registry = scan([tmp_path / "cdi"])
+    assert defined(registry) == {"v/c=one": "a.json"}
+    [(path, [problem])] = registry.problems.items()
+    assert (Path(path).name, str(problem)) == ("b.json", f"{path}: is a FIFO, not a file")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -203,6 +204,19 @@ def test_the_root_may_stand_in_the_environment(
 # --- manifests -----------------------------------------------------------------------------------------------------
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p%s}\nspec: {containers: [{name: c, command: [env]%s}]}\n"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [("pod", "run", "--dry-run", "-f"), ("serve", "--dry-run", "--config"), ("cni", "validate")],
+    ids=" ".join,
+)
+def test_a_fifo_without_a_writer_is_not_waited_for(
+    argv: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert run([*argv, str(tmp_path / "fifo")]) != 0
+    assert capsys.readouterr().err.endswith("/fifo: cannot be read: it is a FIFO that nobody writes to\n")
 
 
 def test_all_that_is_wrong_with_all_manifests_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

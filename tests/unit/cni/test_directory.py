@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,9 @@ def test_plugins_of_other_files_can_be_refused(tmp_path: Path) -> None:
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "1.conf").write_text("{")
     assert [each.type for each in load_file(tmp_path / "10.conflist").plugins] == ["a"]
+
+
+def test_a_fifo_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "0.conflist")
+    with pytest.raises(InvalidNetworkConfig, match=r"0\.conflist: is a FIFO, not a file"):
+        load_default(tmp_path)
