@@ -204,6 +204,11 @@ async def test_no_spec_is_generated_where_no_device_can_be_expressed(plugbay: Pl
     assert not (sockets / "cdi").exists()
 
 
+async def test_missing_options_are_those_of_the_command_that_was_typed(plugbay: Plugbay) -> None:
+    done = await plugbay("cdi", "generate", "--kind", "example.com/gopher", "directory", "--resource", "example.com/g")
+    assert done == (2, "", "plugbay: error: `cdi generate directory` needs --path, --env\n")
+
+
 async def test_a_bad_kind_is_refused(plugbay: Plugbay, sockets: Path) -> None:
     (sockets / "gophers.py").write_text(PLUGIN)
     done = await plugbay("cdi", "generate", "--kind", "gopher", str(sockets / "gophers.py"))

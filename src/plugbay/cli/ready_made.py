@@ -52,7 +52,7 @@ def check_ready_made(args: argparse.Namespace) -> None:
     """Raises `UsageError` unless the options are those of the one ready-made target among the arguments, if any."""
     from plugbay.errors import UsageError
 
-    command = args.command_name
+    command = args.targets_of
     targets = [each for each in dict.fromkeys(args.targets) if is_ready_made(each)]
     if len(targets) > 1:
         raise UsageError(f"give {' and '.join(f'`{each}`' for each in targets)} in a config file: they share options")

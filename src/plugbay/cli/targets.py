@@ -25,6 +25,7 @@ DESCRIPTION: Final = (
 
 def add_targets(parser: argparse.ArgumentParser, *, help: str) -> None:
     """TARGETs and ``--config``; for a `CommandParser` that has ``takes_more="targets"``."""
+    parser.set_defaults(targets_of=parser.prog.partition(" ")[2])
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=help)
     parser.add_argument(
         "--config", metavar="FILE", type=path_of, help="YAML or JSON file with targets and their settings"
@@ -62,7 +63,7 @@ def config_file(path: Path) -> ConfigFile:
 def _check(args: argparse.Namespace) -> None:
     from plugbay.errors import UsageError
 
-    command = args.command_name
+    command = args.targets_of
     if not args.targets and args.config is None:
         raise UsageError(f"`{command}` needs a TARGET or --config FILE; see 'plugbay {command} --help'")
     check_ready_made(args)

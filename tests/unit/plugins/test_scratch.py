@@ -387,6 +387,7 @@ def test_machine_without_loop_devices_is_told(tmp_path: Path) -> None:
         ("64M", 1, 0, ""),
         ("4Ki", 1000, 1, ""),
         ("0", 1, 0, "size: 0 is no multiple of 4096 bytes"),
+        ("8Ei", 1, 0, "size: 8Ei is more than a file can have"),
         ("-4Ki", 1, 0, "size: -4Ki is no multiple"),
         ("500m", 1, 0, "size: 500m is no multiple"),
         ("many", 1, 0, "size: "),

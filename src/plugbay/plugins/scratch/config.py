@@ -13,6 +13,8 @@ from plugbay.model.quantity import Quantity
 
 BLOCK_BYTES: Final = 4096
 """Disks and partitions begin and end at multiples of it: a hole in a file can do so, too."""
+_MAX_BYTES: Final = 2**63 - BLOCK_BYTES
+"""So long a file may be; file systems take less."""
 MAX_DISKS: Final = 1000
 MAX_PARTITIONS: Final = 128
 PARTITION: Final = "-partition"
@@ -82,6 +84,8 @@ def _bytes(text: str) -> int:
         size = Quantity.parse(text)
     except InvalidQuantity as error:
         raise UsageError(f"size: {error}") from error
+    if size.to_int_ceil() > _MAX_BYTES:
+        raise UsageError(f"size: {text} is more than a file can have")
     if not size.is_whole or size.to_int_ceil() < BLOCK_BYTES or size.to_int_ceil() % BLOCK_BYTES:
         raise UsageError(f"size: {text} is no multiple of {BLOCK_BYTES} bytes, such as 64Mi")
     return size.to_int_ceil()
