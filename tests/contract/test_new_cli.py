@@ -184,3 +184,9 @@ async def test_existing_files_are_never_touched(plugbay: Plugbay, tmp_path: Path
     assert done.err == f"plugbay: error: {tmp_path / there}: exists already; nothing was written\n"
     assert [path.name for path in tmp_path.iterdir()] == [there]
     assert (tmp_path / there).read_text() == "mine"
+
+
+async def test_a_file_is_no_directory_to_write_into(plugbay: Plugbay, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = await plugbay("new", "my-card", "--directory", str(tmp_path / "file"))
+    assert done == (1, "", f"plugbay: error: {tmp_path / 'file'}: is not a directory; nothing was written\n")

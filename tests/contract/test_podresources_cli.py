@@ -65,6 +65,11 @@ def test_missing_socket_is_one_sentence(sockets: Path, capsys: pytest.CaptureFix
     )
 
 
+def test_what_is_no_socket_is_one_sentence(sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["podresources", "--socket", str(sockets)]) == 1
+    assert capsys.readouterr().err == f"plugbay: error: {sockets}: no PodResources socket here (Not a socket)\n"
+
+
 def test_socket_without_a_service_is_one_sentence(sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = sockets / "left.sock"
     with socket.socket(socket.AF_UNIX) as left:

@@ -84,6 +84,8 @@ def save(spec: Spec, directory: Path, name: str, *, form: Format = Format.JSON) 
     Raises:
         PathUnusable: it cannot be written; nothing was changed.
     """
+    if directory.exists() and not directory.is_dir():
+        raise PathUnusable(str(directory), "is not a directory")
     path = directory / f"{name}{form.value}"
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)

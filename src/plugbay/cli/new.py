@@ -118,6 +118,9 @@ def _write(files: dict[Path, str]) -> None:
     """Write new files; none is left when one cannot be written."""
     from plugbay.errors import PathUnusable
 
+    for directory in {path.parent for path in files}:
+        if directory.exists() and not directory.is_dir():
+            raise PathUnusable(str(directory), "is not a directory; nothing was written")
     written: list[Path] = []
     try:
         for path, text in files.items():

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from plugbay.cli.logs import configure_logs
@@ -15,8 +16,9 @@ from plugbay.cli.output import show
 from plugbay.cli.release_options import release_limits
 from plugbay.cli.roots import chosen_root
 from plugbay.cli.runtime_options import cri_config, oci_config
+from plugbay.errors import PathUnusable, UsageError
 from plugbay.manager.config import ForeignCheckpoint
-from plugbay.manager.gates import parse_feature_gates
+from plugbay.manager.gates import FeatureGates, parse_feature_gates
 from plugbay.node.config import DeviceFailure, NodeConfig
 from plugbay.node.runner import run_node
 from plugbay.ops.clock import SystemClock
@@ -39,8 +41,8 @@ def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
         on_foreign_checkpoint=ForeignCheckpoint(args.on_foreign_checkpoint),
         on_device_failure=DeviceFailure(args.on_device_failure),
         max_pods=args.max_pods,
-        manifests=args.manifests.absolute() if args.manifests else None,
-        gates=parse_feature_gates(args.feature_gates),
+        manifests=_manifests(args.manifests),
+        gates=_gates(args.feature_gates),
         release=release_limits(args),
         topology=TopologySettings(
             args.topology_manager_policy,
@@ -54,6 +56,20 @@ def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
     )
     asyncio.run(_serve(config, started))
     return 0
+
+
+def _manifests(directory: Path | None) -> Path | None:
+    """It may come later. A file stays what it is, and the node would wait for manifests without a word."""
+    if directory is not None and directory.exists() and not directory.is_dir():
+        raise PathUnusable(str(directory), "is not a directory")
+    return None if directory is None else directory.absolute()
+
+
+def _gates(text: str) -> FeatureGates:
+    try:
+        return parse_feature_gates(text)
+    except UsageError as error:
+        raise UsageError(f"--feature-gates {text}: {error}") from error
 
 
 async def _serve(config: NodeConfig, started: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import stat
 from pathlib import Path
 
 from plugbay.cli.output import Form, object_text, show, show_note
@@ -38,9 +39,11 @@ def _chosen_socket(args: argparse.Namespace) -> Path:
 
 async def _ask(socket: Path) -> tuple[PodResources, ...]:
     try:
-        await asyncio.to_thread(socket.stat)
+        found = await asyncio.to_thread(socket.stat)
     except OSError as error:
         raise PathUnusable(str(socket), f"no PodResources socket here ({error.strerror})") from error
+    if not stat.S_ISSOCK(found.st_mode):
+        raise PathUnusable(str(socket), "no PodResources socket here (Not a socket)")
     async with PodResourcesClient(socket) as client:
         try:
             return await client.list()

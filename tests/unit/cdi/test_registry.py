@@ -149,6 +149,12 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         save(Spec(), tmp_path / "file" / "cdi", "x")
 
 
+def test_a_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PathUnusable, match=r"/file: is not a directory$"):
+        save(Spec(), tmp_path / "file", "x")
+
+
 def test_the_default_directories_are_those_of_the_engines() -> None:
     assert [str(each) for each in default_directories(Path("/"))] == ["/etc/cdi", "/var/run/cdi"]
 

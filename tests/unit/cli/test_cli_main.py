@@ -156,6 +156,7 @@ def test_an_unknown_argument_is_answered_with_a_close_one_and_its_commands_help(
             ["pod", "wait", "--for=ready", "a"],
             "--for wants condition=NAME[=STATUS], delete or jsonpath='{.PATH}'[=VALUE], found 'ready'",
         ),
+        (["node", "up", "--feature-gates", "a,b"], "--feature-gates a,b: malformed pair, expect string=bool"),
         (["events", "--for", "gopher"], "--for wants pod/NAME or node/NAME, found 'gopher'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -217,6 +218,12 @@ def test_a_fifo_without_a_writer_is_not_waited_for(
     os.mkfifo(tmp_path / "fifo")
     assert run([*argv, str(tmp_path / "fifo")]) != 0
     assert capsys.readouterr().err.endswith("/fifo: cannot be read: it is a FIFO that nobody writes to\n")
+
+
+def test_a_node_is_not_kept_by_a_single_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pod.yaml").touch()
+    assert run(["--root", str(tmp_path), "node", "up", "--manifests", str(tmp_path / "pod.yaml")]) == 1
+    assert capsys.readouterr().err == f"plugbay: error: {tmp_path}/pod.yaml: is not a directory\n"
 
 
 def test_all_that_is_wrong_with_all_manifests_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
