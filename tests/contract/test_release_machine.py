@@ -151,7 +151,7 @@ LIFE: Final[tuple[Step, ...]] = (
 )
 
 
-@pytest.mark.parametrize("policy", [ReleasePolicy.STRICT, pytest.param(ReleasePolicy.LAZY, marks=pytest.mark.soak)])
+@POLICIES
 def test_killed_at_each_effect(policy: ReleasePolicy) -> None:
     async def killed(world: StockWorld) -> None:
         for number in itertools.count():
