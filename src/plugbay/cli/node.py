@@ -12,6 +12,7 @@ from plugbay.cli.parsing import (
     add_metrics_address,
     add_output,
     add_root,
+    at_least,
     duration_s,
     name_of,
     path_of,
@@ -86,7 +87,7 @@ def _add_up(commands: Subparsers) -> CommandParser:
     parser.add_argument(
         "--max-pods",
         metavar="N",
-        type=int,
+        type=at_least(0),
         default=110,
         help="how many pods the node takes at a time (default: %(default)s)",
     )

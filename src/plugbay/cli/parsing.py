@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -14,6 +14,9 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 _BAD_CHOICE: Final = re.compile(
     r"argument (?P<what>\S+): invalid choice: '(?P<given>.*?)' \(choose from (?P<known>.*)\)"
 )
+_BAD_INTEGER: Final = re.compile(r"(?P<start>argument \S+: )invalid int value: (?P<given>.*)", re.DOTALL)
+_NEGATIVE: Final = re.compile(r"-\.?[0-9]")
+"""What looks like an option and is a value: a number, or a time such as -1s. argparse knows the numbers only."""
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+")
@@ -43,6 +46,7 @@ class CommandParser(argparse.ArgumentParser):
     ) -> None:
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
+        self._negative_number_matcher = _NEGATIVE
         self._takes_command = takes_command
         self._takes_more = takes_more
         self.examples = examples
@@ -90,7 +94,9 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def _sentence(message: str, prog: str) -> str:
-    """argparse's message; for an unknown command a better one."""
+    """argparse's message; for an unknown command, and for what is no number, a better one."""
+    if no_integer := _BAD_INTEGER.fullmatch(message):
+        return f"{no_integer['start']}wants a whole number, found {no_integer['given']}"
     bad = _BAD_CHOICE.fullmatch(message)
     if bad is None:
         return message
@@ -161,6 +167,17 @@ def file_of(text: str) -> str:
 def name_of(text: str) -> str:
     """An object's name; for ``type=`` of an argument."""
     return _given(text, "a name")
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A whole number from ``least`` on; for ``type=`` of an argument."""
+
+    def number(text: str) -> int:
+        if not re.fullmatch("-?[0-9]{1,18}", text) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"wants a whole number, {least} or more, found {text!r}")
+        return int(text)
+
+    return number
 
 
 def _given(text: str, what: str) -> str:

@@ -8,6 +8,7 @@ from plugbay.cli.parsing import (
     add_all_namespaces,
     add_namespace,
     add_output,
+    at_least,
     duration_s,
     file_of,
     name_of,
@@ -157,7 +158,7 @@ def add_logs(commands: Subparsers) -> CommandParser:
     parser.add_argument("name", metavar="NAME", type=name_of, help="the pod")
     _add_container(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="go on as long as the container runs")
-    parser.add_argument("--tail", type=int, default=-1, metavar="N", help="the last N lines only")
+    parser.add_argument("--tail", type=at_least(-1), default=-1, metavar="N", help="the last N lines only; -1 is all")
     parser.add_argument("-p", "--previous", action="store_true", help="of the instance before the last restart")
     add_namespace(parser)
     return parser

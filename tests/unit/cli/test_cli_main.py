@@ -157,6 +157,7 @@ def test_an_unknown_argument_is_answered_with_a_close_one_and_its_commands_help(
             "--for wants condition=NAME[=STATUS], delete or jsonpath='{.PATH}'[=VALUE], found 'ready'",
         ),
         (["node", "up", "--feature-gates", "a,b"], "--feature-gates a,b: malformed pair, expect string=bool"),
+        (["node", "up", "--release-wait", "-1m"], "--release-wait cannot be below zero"),
         (["events", "--for", "gopher"], "--for wants pod/NAME or node/NAME, found 'gopher'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -166,6 +167,26 @@ def test_arguments_that_make_no_sense_are_usage_errors(
 ) -> None:
     assert run(["--root", str(tmp_path), *argv]) == 2
     assert capsys.readouterr().err == f"plugbay: error: {sentence}\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["node", "up", "--max-pods", "-1"], "argument --max-pods: wants a whole number, 0 or more, found '-1'"),
+        (["pod", "logs", "a", "--tail", "-2"], "argument --tail: wants a whole number, -1 or more, found '-2'"),
+        (["pod", "logs", "a", "--tail", "ten"], "argument --tail: wants a whole number, -1 or more, found 'ten'"),
+        (["pod", "delete", "a", "--grace-period", "x"], "argument --grace-period: wants a whole number, found 'x'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_numbers_that_make_no_sense_are_named(
+    argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sentence in misuse(capsys, *argv)
+
+
+def test_a_negative_time_is_a_value_and_no_option() -> None:
+    assert make_parser().parse_args(["pod", "wait", "a", "--for=delete", "--timeout", "-1s"]).timeout == -1
 
 
 def test_what_follows_the_dashes_is_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
