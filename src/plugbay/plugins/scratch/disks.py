@@ -163,7 +163,8 @@ class Disks:
             there = self._directory.iterdir() if self._directory.exists() else ()
             entries = sorted({each.name for each in there} - {_OF_FILE_SYSTEMS})
         except (OSError, UnicodeDecodeError) as error:
-            raise PathUnusable(str(self._directory), f"cannot hold scratch disks: {error}") from error
+            problem = error.strerror if isinstance(error, OSError) else f"{MARK} in it is not UTF-8 text"
+            raise PathUnusable(str(self._directory), f"cannot hold scratch disks: {problem}") from error
         if entries:
             raise PathUnusable(
                 str(self._directory), f"holds {entries[0]!r}; scratch disks need a directory of their own"
