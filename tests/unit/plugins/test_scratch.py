@@ -367,7 +367,7 @@ def test_directory_is_of_one_resource(machine: Machine, tmp_path: Path) -> None:
     assert machine.directory.stat().st_mode & 0o777 == 0o700
     file = tmp_path / "file"
     file.touch()
-    with pytest.raises(PathUnusable, match="/file: cannot hold scratch disks: Not a directory$"):
+    with pytest.raises(PathUnusable, match=r"/file: cannot hold scratch disks: Not a directory$"):
         scratch_plugins(other, file, LOOPS)
 
 
