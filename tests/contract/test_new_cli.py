@@ -102,6 +102,21 @@ async def test_config_and_resource(plugbay: Plugbay, tmp_path: Path, parts: tupl
 
 
 @with_any_parts
+async def test_readme_begins_with_a_runtime_that_takes_its_devices(
+    plugbay: Plugbay, tmp_path: Path, parts: tuple[str, ...]
+) -> None:
+    """The process runtime injects nothing by name, and engines take no link for a device of CDI."""
+    await made(plugbay, tmp_path, *parts)
+    lines = (tmp_path / "README.md").read_text().splitlines()
+    by_name = "--cdi" in parts
+    assert [line for line in lines if line.startswith("plugbay node up")] == [
+        "plugbay node up --runtime oci &" if by_name else "plugbay node up &"
+    ]
+    [made_device] = [line for line in lines if line.endswith("/dev/my-card/one") or "/dev/my-card/one " in line]
+    assert ("mknod" in made_device, "ln -s" in made_device) == (by_name, not by_name)
+
+
+@with_any_parts
 async def test_manifest_is_a_daemon_set_that_reaches_what_it_needs(
     plugbay: Plugbay, tmp_path: Path, parts: tuple[str, ...]
 ) -> None:
