@@ -189,6 +189,13 @@ def test_diff_says_that_a_checksum_is_wrong_and_goes_on(file: FileOf, capsys: Sh
     assert capsys.readouterr() == ("", note + note)
 
 
+def test_a_note_cannot_take_over_the_terminal(file: FileOf, tmp_path: Path, capsys: Shown) -> None:
+    path = tmp_path / "\x1b[31m"
+    path.write_bytes(Path(file("80-seed-004")).read_bytes())
+    assert run(["checkpoint", "diff", str(path), str(path)]) == 0
+    assert capsys.readouterr().err.startswith(f"{tmp_path}/\\x1b[31m: checksum is")
+
+
 def test_a_fifo_without_a_writer_is_refused(tmp_path: Path, capsys: Shown) -> None:
     os.mkfifo(tmp_path / "fifo")
     assert run(["checkpoint", "verify", str(tmp_path / "fifo")]) == 1

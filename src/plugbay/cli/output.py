@@ -41,7 +41,7 @@ def show_error(sentence: object) -> None:
 
 def show_note(sentence: object) -> None:
     """Print what is worth knowing where it cannot be taken for output."""
-    print(sentence, file=sys.stderr)
+    print(printable(str(sentence)), file=sys.stderr)
 
 
 def object_text(value: v1.Json, form: Form) -> str:
