@@ -187,7 +187,9 @@ def _given(text: str, what: str) -> str:
 
 
 def add_namespace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", "--namespace", metavar="NS", default="default", help="namespace (default: %(default)s)")
+    parser.add_argument(
+        "-n", "--namespace", metavar="NS", type=name_of, default="default", help="namespace (default: %(default)s)"
+    )
 
 
 def add_all_namespaces(parser: argparse.ArgumentParser) -> None:

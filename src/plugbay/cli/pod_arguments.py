@@ -220,4 +220,6 @@ def _add_lenient(parser: CommandParser) -> None:
 
 
 def _add_manifest_namespace(parser: CommandParser) -> None:
-    parser.add_argument("-n", "--namespace", metavar="NS", help="namespace (default: the manifest's, else default)")
+    parser.add_argument(
+        "-n", "--namespace", metavar="NS", type=name_of, help="namespace (default: the manifest's, else default)"
+    )

@@ -85,6 +85,8 @@ def test_an_empty_root_is_not_the_working_directory(
         (["pod", "apply", "-f", ""], "argument -f/--filename: wants a file, found ''"),
         (["pod", "delete", ""], "argument NAME: wants a name, found ''"),
         (["pod", "wait", "--for=delete", ""], "argument NAME: wants a name, found ''"),
+        (["pod", "get", "-n", ""], "argument -n/--namespace: wants a name, found ''"),
+        (["pod", "apply", "-f", "x", "-n", ""], "argument -n/--namespace: wants a name, found ''"),
         (["node", "drain", ""], "argument NAME: wants a name, found ''"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
