@@ -25,11 +25,12 @@ from plugbay.model.ids import PodUid
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.model.requests import ContainerKind
 from plugbay.ops.tasks import background
+from plugbay.sdk import runner
 from plugbay.sdk.plugin import options_of
 from plugbay.sdk.release import readings
 from plugbay.sdk.release.hooks import ReleaseHooks, assignment_of
 from plugbay.sdk.release.report import release_status
-from plugbay.sdk.release.settings import ReleaseSource
+from plugbay.sdk.release.settings import ReleasePolicy, ReleaseSource
 from plugbay.testing.fake_plugin import FakePlugin
 from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.plugin_server import device_plugin_handler
@@ -117,6 +118,28 @@ async def test_hooks_are_called_once_and_in_order(sockets: Path, kind: type[Plai
     assert gopher.told == ["post_stop a", "release a"]
     assert gopher.origins == [Origin.KUBELET] * 2
     assert len(set(gopher.keys)) == 2
+
+
+async def test_plugin_that_failed_and_is_started_again_keeps_what_is_in_use(sockets: Path) -> None:
+    class FailsOnce(Cleaning):
+        release_policy = ReleasePolicy.STRICT
+        starts = 0
+
+        def set_up(self) -> None:
+            self.starts += 1
+
+        @property
+        def every(self) -> float | None:  # type: ignore[override]  # breaks outside of what discover() may raise
+            if self.starts == 1:
+                raise RuntimeError("broken to the bone")
+            return None
+
+    gopher = FailsOnce("a")
+    async with gated(sockets) as b, runner.serving([gopher], paths=b.paths):
+        await b.counts(1, 1)
+        assert gopher.starts == 2
+        await run_pod(b)
+    assert gopher.told == ["post_stop a", "release a"]
 
 
 async def test_calls_decide_where_the_checkpoint_tells_nothing(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,6 @@ class Book:
         self._resource = resource
         self._ledger = Ledger()
         self._timer: asyncio.TimerHandle | None = None
-        self._is_closed = False
         self.life: Life | None = None
         self.heard: Callable[[Collection[DeviceId], Collection[DeviceId]], object] | None = None
 
@@ -81,11 +80,7 @@ class Book:
             PathUnusable: nothing can be kept there.
         """
         self._journal.__enter__()
-        try:
-            self.take_over(())
-        finally:
-            if self._is_closed:  # meanwhile: who wanted it open was cancelled, which no thread can be
-                self._journal.__exit__(None, None, None)
+        self.take_over(())
 
     def wait_to_take_over(self) -> None:
         """Block until the process that releases has ended.
@@ -116,8 +111,7 @@ class Book:
                 self._learn(content)
 
     def close(self) -> None:
-        """For good; a thread that is still opening it gives the journal back."""
-        self._is_closed = True
+        """Let it go; it may be opened again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

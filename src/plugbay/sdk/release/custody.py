@@ -18,6 +18,7 @@ from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.releases import OperationId
 from plugbay.sdk.backoff import Backoff
+from plugbay.sdk.calls import call_to_the_end
 from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
 from plugbay.sdk.release.book import OTHER_RELEASES, Book, Trouble
 from plugbay.sdk.release.clearance import Clearance
@@ -111,7 +112,7 @@ class Custody:
         backoff, problem = Backoff(), ""
         while not stopping.is_set():
             try:
-                await asyncio.to_thread(self.book.open)
+                await call_to_the_end(self.book.open)  # or its thread would keep it after `close`
                 break
             except PathUnusable as error:
                 if str(error) != problem:  # the same one over and over is one line in the log
