@@ -85,8 +85,10 @@ def read_manifests(directory: Path, *, node: str) -> ManifestFiles:
             problems[path] = str(error)
         except FileNotFoundError:
             continue  # taken away since it was listed
-        except (OSError, UnicodeDecodeError) as error:
-            problems[path] = f"{path}: {getattr(error, 'strerror', None) or error}"
+        except UnicodeDecodeError:
+            problems[path] = f"{path}: is not UTF-8 text"
+        except OSError as error:
+            problems[path] = f"{path}: cannot be read: {error.strerror}"
     return ManifestFiles(pods, problems)
 
 
