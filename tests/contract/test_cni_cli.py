@@ -185,10 +185,15 @@ async def test_versions_are_asked(cni: Cni) -> None:
         "PLUGIN   VERSIONS\nfirst    0.4.0, 1.0.0, 1.1.0\nold      0.1.0\nsecond   0.4.0, 1.0.0, 1.1.0\n",
         "",
     )
+    assert (await cni("version", "nope")).out == "", "no table without a row"
     missing = await cni("version", "first", "nope", "-o", "json")
     assert missing.code == 1
     assert [each["plugin"] for each in json.loads(missing.out)] == ["first"]
     assert missing.err.startswith('plugbay: error: failed to find plugin "nope" in path [')
+
+
+async def test_no_plugin_is_said_beside_the_output(plugbay: Plugbay, tmp_path: Path) -> None:
+    assert await plugbay("cni", "version", "--bin-dir", str(tmp_path)) == (0, "", "No CNI plugins found.\n")
 
 
 OLD = """#!/bin/sh

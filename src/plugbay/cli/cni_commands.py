@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.cli import cni_arguments as arguments
-from plugbay.cli.output import show, show_error
+from plugbay.cli.output import show, show_error, show_note
 from plugbay.cli.table import NONE, Columns
 from plugbay.cni.answers import PluginVersions
 from plugbay.cni.cached import CachedResult
@@ -194,8 +194,10 @@ async def _version(args: argparse.Namespace) -> int:
                 for name, answer in told
             ]
         )
-    else:
+    elif told:
         show(Columns(("PLUGIN", "VERSIONS")).table((name, ", ".join(answer.supported)) for name, answer in told))
+    elif not names:
+        show_note("No CNI plugins found.")
     for answer in answers:
         if isinstance(answer, PlugbayError):
             show_error(answer)
