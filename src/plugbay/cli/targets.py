@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from plugbay.sdk.resources import PluginSource
     from plugbay.sdk.sources import Member
 
+_CONFIG_ENDINGS: Final = (".yaml", ".yml", ".json")
 DESCRIPTION: Final = (
     "TARGET is `directory`, `scratch`, a file with plugins (plugin.py), or one plugin: plugin.py:object or "
     "module:object."
@@ -66,6 +67,8 @@ def _check(args: argparse.Namespace) -> None:
     command = args.targets_of
     if not args.targets and args.config is None:
         raise UsageError(f"`{command}` needs a TARGET or --config FILE; see 'plugbay {command} --help'")
+    if configs := [each for each in args.targets if each.endswith(_CONFIG_ENDINGS)]:
+        raise UsageError(f"{configs[0]} looks like a config file; those are given with --config")
     check_ready_made(args)
 
 

@@ -160,6 +160,7 @@ def test_an_unknown_argument_is_answered_with_a_close_one_and_its_commands_help(
         ),
         (["node", "up", "--feature-gates", "a,b"], "--feature-gates a,b: malformed pair, expect string=bool"),
         (["node", "up", "--release-wait", "-1m"], "--release-wait cannot be below zero"),
+        (["serve", "plugins.yaml"], "plugins.yaml looks like a config file; those are given with --config"),
         (["events", "--for", "gopher"], "--for wants pod/NAME or node/NAME, found 'gopher'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
