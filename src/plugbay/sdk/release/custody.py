@@ -18,7 +18,6 @@ from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.releases import OperationId
 from plugbay.sdk.backoff import Backoff
-from plugbay.sdk.calls import call_to_the_end
 from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
 from plugbay.sdk.release.book import OTHER_RELEASES, Book, Trouble
 from plugbay.sdk.release.clearance import Clearance
@@ -112,7 +111,7 @@ class Custody:
         backoff, problem = Backoff(), ""
         while not stopping.is_set():
             try:
-                await call_to_the_end(self.book.open)  # or its thread would keep it after `close`
+                await self._open_book()
                 break
             except PathUnusable as error:
                 if str(error) != problem:  # the same one over and over is one line in the log
@@ -128,6 +127,14 @@ class Custody:
         if self._mode is not None:
             self._mode.restore(unit for use in self.book.uses() for unit in use.units)
         self.book.heard = self._heard
+
+    async def _open_book(self) -> None:
+        opening = asyncio.ensure_future(asyncio.to_thread(self.book.open))
+        try:
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await asyncio.wait([opening])  # nothing stops the thread, and after `close` it would keep the journal
+            raise
 
     def _heard(self, gone: Collection[DeviceId], come: Collection[DeviceId]) -> None:
         """Other processes of the plugin have given ``come``, or released ``gone``."""
