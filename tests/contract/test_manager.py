@@ -57,6 +57,9 @@ async def test_registration_alone_does_not_make_a_resource_known(sockets: Path) 
     async with bench(sockets) as b, fake_plugin(GOPHER, sockets / "device-plugins" / "p.sock", None) as plugin:
         await plugin.register(b.config.paths.registration_socket)
         assert await rejection(b.manager, pod("p")) == "cannot allocate unregistered device example.com/gopher"
+        assert b.manager.resources() == {}
+        plugin.send([])
+        await b.counts(0, 0)
 
 
 async def test_list_of_a_replaced_plugin_is_ignored(sockets: Path) -> None:

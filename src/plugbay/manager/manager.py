@@ -265,7 +265,8 @@ class DeviceManager:
 
     def resources(self) -> Mapping[ResourceName, ResourceCount]:
         """Counts for the node object. A resource whose plugin stayed away stays, with zeros, as on a kubelet."""
-        return {name: snapshot.count(resource) for name, resource in self._state.resources.items()}
+        resources = self._state.resources.items()
+        return {name: snapshot.count(resource) for name, resource in resources if resource.is_counted}
 
     def health_of(self, pod: PodUid) -> DevicesHealth:
         """For the pod's status; nothing when the gate ``ResourceHealthStatus`` is off."""

@@ -98,6 +98,11 @@ class Resource:
     """Devices that nobody has any more and whose plugin has yet to confirm Deallocate; each is claimed once for it."""
 
     @property
+    def is_counted(self) -> bool:
+        """Whether the node tells of it: a plugin that has registered and never sent a list is not told of (spec 3.1)."""
+        return not (isinstance(self.endpoint, Live) and self.table is None and self.expired_table is NO_DEVICES)
+
+    @property
     def listed(self) -> DeviceTable:
         return self.table or NO_DEVICES
 
