@@ -49,7 +49,7 @@ class Sweep:
         custody = self._custody
         if not custody.book.is_ours:
             await self._take_over()
-        unwritten = ""
+        unwritten, backoff = "", Backoff()
         custody.is_urgent = bool(custody.book.uses())  # what was found in the journal is not known to go on
         loop = asyncio.get_running_loop()
         looked_at = loop.time()
@@ -66,10 +66,13 @@ class Sweep:
                 try:
                     await self._look(tasks)
                     unwritten = ""
+                    backoff.reset()
                 except PathUnusable as error:  # a full disk, say: nothing is released that is not written down
                     if str(error) != unwritten:
                         logger.error("%s: nothing is released before it can be: %s", custody.resource, error)
                     unwritten = str(error)
+                    # A release that is to be tried again may be due all the time.
+                    await asyncio.sleep(min(backoff.next_delay_s(), self._interval_s))
 
     async def _take_over(self) -> None:
         """Wait until the process that releases has ended."""

@@ -12,17 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugbay import Assignment, Device, DevicePlugin
+from plugbay import Assignment, Device, DevicePlugin, Origin
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.podresources import PodResources
 from plugbay.sdk.release.custody import Custody
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.quiet import Shared
-from plugbay.sdk.release.settings import ReleaseSettings
+from plugbay.sdk.release.settings import ReleasePolicy, ReleaseSettings
 from plugbay.sdk.release.sweep import Sweep, jittered
 from plugbay.sdk.release.uses import Life, Reading, Use
 from tests.unit.sdk.release.machine_loop import VirtualLoop
+from tests.unit.sdk.release.test_journal import full_after
 
 UNIT = DeviceId("a")
 HOLDER = frozenset({(PodUid("p"), ContainerName("app"))})
@@ -81,14 +82,23 @@ class Watched(Custody):
         return Reading(self.last[1], LIFE, listed)
 
 
+class Stuck(Cleaner):
+    """It cannot be given away unreleased, and its release always fails."""
+
+    release_policy = ReleasePolicy.STRICT
+
+    async def release(self, assignment: Assignment) -> None:
+        raise OSError("no such bus")
+
+
 @asynccontextmanager
-async def plugins(node: Node, count: int) -> AsyncIterator[Sequence[Custody]]:
+async def plugins(node: Node, count: int, kind: type[Cleaner] = Cleaner) -> AsyncIterator[Sequence[Custody]]:
     """So many, each with a device in use since some moment of the last interval."""
     custodies = []
     async with AsyncExitStack() as stack:
         for number in range(count):
             hooks = ReleaseHooks()
-            custody = Watched(Cleaner(f"example.com/p{number}", node), node.paths, node.shared, hooks, lambda: 1)
+            custody = Watched(kind(f"example.com/p{number}", node), node.paths, node.shared, hooks, lambda: 1)
             custody.node = node
             custody.book.open()
             stack.callback(custody.close)
@@ -171,6 +181,24 @@ def test_pods_are_asked_for_once_for_all_resources(loop: VirtualLoop, tmp_path: 
             await asyncio.sleep(300)
             assert len(node.asked_at) - before <= 300 / (30 * SOONEST) + 1
             assert len(node.asked_at) - before >= 300 / 30 - 1
+
+    loop.run_until_complete(played())
+
+
+def test_full_disk_leaves_the_kubelet_alone(loop: VirtualLoop, tmp_path: Path) -> None:
+    """What is read cannot be written down, while a release that failed is to be tried again."""
+    random.seed(0)
+    node, other = Node(tmp_path, 30.0), DeviceId("b")
+
+    async def played() -> None:
+        async with plugins(node, 1, Stuck) as [custody]:
+            async with custody.allocate({other: other}):
+                pass
+            [use] = custody.book.of_units([other])
+            custody.book.end(use.key, Origin.SYNTHESISED)
+            with full_after(0):
+                await asyncio.sleep(300)
+            assert len(node.asked_at) <= 60
 
     loop.run_until_complete(played())
 
