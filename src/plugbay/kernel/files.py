@@ -64,7 +64,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     Raises:
         OSError: it cannot be read; ``strerror`` says why.
     """
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         early = _early(file.fileno(), path)
         os.set_blocking(file.fileno(), True)
         return early + file.read()

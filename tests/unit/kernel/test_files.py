@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import LockHeld
-from plugbay.kernel.files import FileLock, sync_directory, write_durably
+from plugbay.kernel.files import FileLock, read_bytes, sync_directory, write_durably
 
 HOLD_LOCK = """
 import sys
@@ -63,6 +63,12 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         write_durably(tmp_path / "taken", b"content")
     assert os.listdir(tmp_path) == ["taken"]
+
+
+def test_directory_that_cannot_be_read_is_closed(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        read_bytes(tmp_path)
+    assert str(tmp_path) not in open_files()
 
 
 def test_content_and_name_are_synced_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
