@@ -99,7 +99,7 @@ class Resource:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the node tells of it, which it does not of one that has registered and sent no list yet (spec 3.1)."""
+        """Whether the node tells of it, which it does not before the first list of its plugin (spec 3.1)."""
         return not (isinstance(self.endpoint, Live) and self.table is None and self.expired_table is NO_DEVICES)
 
     @property

@@ -30,6 +30,8 @@ _METADATA_OPTIONS: Final = (
     ("grpc.max_metadata_size", _MAX_METADATA_BYTES),  # beyond this one, calls are refused at random
     ("grpc.absolute_max_metadata_size", _MAX_METADATA_BYTES),
 )
+FLUSH_S: Final = 1.0
+"""How long the end of a server may take once no call is left."""
 _CHANNEL_OPTIONS: Final = (
     *_METADATA_OPTIONS,
     ("grpc.default_authority", "localhost"),
@@ -107,9 +109,29 @@ async def serve_grpc(
         await _to_the_end(server.start())
         yield
     finally:
-        await _to_the_end(server.stop(grace_s))
+        await _to_the_end(_stop(server, path, grace_s))
         with contextlib.suppress(OSError):
             os.unlink(path)
+
+
+async def _stop(server: grpc.aio.Server, path: Path, grace_s: float) -> None:
+    """A peer that has stopped reading, because it is frozen for instance, would keep a server from ever ending."""
+    stopping = asyncio.ensure_future(server.stop(grace_s))
+    await asyncio.wait([stopping], timeout=grace_s + FLUSH_S)
+    if not stopping.done():
+        await asyncio.to_thread(_hang_up, path)
+    await stopping
+
+
+def _hang_up(path: Path) -> None:
+    """Close what has been accepted at ``path``; grpcio keeps its connections to itself."""
+    descriptors = Path("/proc/self/fd")
+    for name in os.listdir(descriptors):
+        with contextlib.suppress(OSError):  # it is closed by now, or has lost its peer
+            if os.readlink(descriptors / name).startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(name))) as connection:
+                    if connection.getsockname() == os.fspath(path):
+                        connection.shutdown(socket.SHUT_RDWR)
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
