@@ -171,6 +171,20 @@ async def test_the_node_is_listed_and_described(plugbay: Plugbay) -> None:
         assert " ".join(event[4:]) in " ".join(told.split())
 
 
+async def test_a_node_started_again_without_manifests_ends_their_pods(plugbay: Plugbay) -> None:
+    manifests = plugbay.root / "manifests"
+    manifests.mkdir()
+    (manifests / "web.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, command: [sleep, '3600']}]}\n"
+    )
+    async with plugbay.node_up("--manifests", str(manifests)) as node:
+        async with plugbay.start("pod", "get", "-w") as watch:
+            await plugbay.line_with(watch, " Running ")
+        await plugbay.stop(node)
+    async with plugbay.node_up():
+        assert (await plugbay("pod", "wait", "--for=delete", "web-n1")).code == 0
+
+
 async def test_devices_are_shown_with_their_holder(plugbay: Plugbay) -> None:
     paths = KubeletPaths(plugbay.root)
     async with plugbay.node_up():

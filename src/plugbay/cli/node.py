@@ -95,7 +95,8 @@ def _add_up(commands: Subparsers) -> CommandParser:
         "--manifests",
         metavar="DIR",
         type=path_of,
-        help="keep the pods of the manifests (*.yaml, *.yml, *.json) in DIR running, and follow their changes",
+        help="keep the pods of the manifests (*.yaml, *.yml, *.json) in DIR running, and follow their changes; "
+        "pods of manifests that are there no more, or of another DIR of before, are ended",
     )
     parser.add_argument(
         "--on-foreign-checkpoint",

@@ -71,6 +71,7 @@ class NodeConfig:
         on_device_failure: what becomes of a running pod when one of its devices turns unhealthy.
         max_pods: so many pods the node takes at a time; a kubelet's default is 110.
         manifests: directory of manifests whose pods the node keeps running, whatever the API says; it need not exist.
+            With None, the pods that manifests made before are ended.
         gates: feature gates; the defaults are those of kubelet 1.36.
         release: limits of PostStopContainer and Deallocate, where the gate ``DeviceManagerDeallocate`` is on.
         topology: settings of the topology manager; a kubelet's default is the policy ``none``.

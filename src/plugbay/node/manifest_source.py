@@ -86,7 +86,7 @@ class ManifestSource:
         self._seen |= wanted.keys()
         for record in [each for each in self._pods if is_static(each.pod) and each.uid not in wanted]:
             if record.deletion is None and self._may_delete(record.uid):
-                await self._delete(record.pod)
+                await _delete(record.pod, self._engine)
         for pod in wanted.values():
             if pod.uid not in self._pods:
                 await self._create(pod)
@@ -106,11 +106,18 @@ class ManifestSource:
         except StoreUnusable as error:
             self._report(str(error))
 
-    async def _delete(self, pod: Pod) -> None:
-        try:
-            await self._engine.delete(pod.namespace, pod.name)
-        except (PodNotFound, StoreUnusable) as error:
-            logger.warning("pod %s/%s, whose manifest is gone: %s", pod.namespace, pod.name, error)
+
+async def end_static_pods(engine: PodEngine, pods: PodTable) -> None:
+    """Have all static pods stopped and removed: those of before, on a node that has no directory of manifests now."""
+    for record in [each for each in pods if is_static(each.pod) and each.deletion is None]:
+        await _delete(record.pod, engine)
+
+
+async def _delete(pod: Pod, engine: PodEngine) -> None:
+    try:
+        await engine.delete(pod.namespace, pod.name)
+    except (PodNotFound, StoreUnusable) as error:
+        logger.warning("pod %s/%s, whose manifest is gone: %s", pod.namespace, pod.name, error)
 
 
 def doubles(made: Mapping[Path, tuple[Pod, ...]]) -> dict[Path, str]:

@@ -28,7 +28,7 @@ from plugbay.node.events import EventLog, ObjectRef
 from plugbay.node.known_pods import KnownPods
 from plugbay.node.lifecycle import Stage
 from plugbay.node.machine import Machine, read_machine
-from plugbay.node.manifest_source import ManifestSource
+from plugbay.node.manifest_source import ManifestSource, end_static_pods
 from plugbay.node.objects import NodeFacts
 from plugbay.node.pages import NodePages
 from plugbay.node.parts import NodeParts
@@ -155,7 +155,9 @@ async def open_node(
         if chosen.absences is not None:
             following = follow_absences(parts, about, chosen.absences())
             await stack.enter_async_context(background(following, name="runtime health"))
-        if config.manifests is not None:
+        if config.manifests is None:
+            await end_static_pods(engine, pods)
+        else:
             source = ManifestSource(config.manifests, node=about, engine=engine, pods=pods, events=parts.events)
             await stack.enter_async_context(background(source.run(), name="static pods"))
         router = control_router(engine, parts, manager, facts)

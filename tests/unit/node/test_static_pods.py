@@ -13,7 +13,7 @@ import pytest
 from plugbay.model.ids import PodUid
 from plugbay.node.engine import PodEngine
 from plugbay.node.events import ObjectRef
-from plugbay.node.manifest_source import ManifestSource
+from plugbay.node.manifest_source import ManifestSource, end_static_pods
 from plugbay.node.records import PodRecord
 from plugbay.node.static_pods import MAX_BYTES, is_static, read_manifests, static_pod
 from plugbay.node.status import Phase
@@ -190,6 +190,33 @@ async def test_a_restarted_node_keeps_what_it_should_and_ends_the_rest(node: Fak
     async with following(node, manifests):
         await node.when(lambda: names(node) == {"web-n1"})
         assert node.runtime.started == ["c", "c"]
+
+
+async def test_a_restarted_node_with_another_directory_ends_the_pods_of_the_first(
+    node: FakeNode, manifests: Path, tmp_path: Path
+) -> None:
+    write(manifests / "web.yaml")
+    async with following(node, manifests):
+        await node.until(is_in(Phase.RUNNING), "web-n1")
+    write(tmp_path / "others" / "other.yaml", name="other")
+    async with following(node, tmp_path / "others"):
+        await node.until(is_in(Phase.RUNNING), "other-n1")
+        await node.when(lambda: names(node) == {"other-n1"})
+        assert node.runtime.stopped == [("c", 30)]
+
+
+async def test_a_restarted_node_without_a_directory_ends_static_pods_and_no_others(
+    node: FakeNode, manifests: Path
+) -> None:
+    write(manifests / "web.yaml")
+    async with following(node, manifests) as engine:
+        await engine.create(pod(name="p"))
+        await node.until(is_in(Phase.RUNNING), "p")
+        await node.until(is_in(Phase.RUNNING), "web-n1")
+    async with node.engine() as engine:
+        await end_static_pods(engine, node.pods)
+        await node.when(lambda: names(node) == {"p"})
+        assert node.runtime.stopped == [("c", 30)]
 
 
 async def test_after_a_restart_a_bad_file_ends_no_pod(node: FakeNode, manifests: Path) -> None:
