@@ -14,6 +14,7 @@ from plugbay.errors import InvalidManifest, PathUnusable, UsageError
 from plugbay.kernel.files import read_bytes
 from plugbay.model.pods import DEFAULT_NAMESPACE, Pod
 from plugbay.node.manifest import ManifestWarning, Strictness, load_pods, pod_to_v1, raise_problems
+from plugbay.node.static_pods import MAX_BYTES
 
 STDIN: Final = "-"
 SUFFIXES: Final = (".json", ".yaml", ".yml")
@@ -86,9 +87,14 @@ def _files(name: str) -> Iterator[str]:
 
 def _text(source: str) -> str:
     try:
-        content = sys.stdin.buffer.read() if source == STDIN else read_bytes(source)
+        if source == STDIN:
+            content = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            content = read_bytes(source, at_most=MAX_BYTES + 1)
     except OSError as error:
-        raise PathUnusable(source, f"cannot be read: {error.strerror}") from error
+        raise PathUnusable(_shown(source), f"cannot be read: {error.strerror}") from error
+    if len(content) > MAX_BYTES:
+        raise PathUnusable(_shown(source), f"is larger than a manifest may be, {MAX_BYTES // 2**20} MiB")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -209,7 +209,7 @@ def _add_filename(parser: CommandParser, *, required: bool = False) -> None:
         metavar="FILE",
         type=file_of,
         help="manifest with pods, a directory with manifests (*.yaml, *.yml, *.json), or - for standard input; "
-        "may be repeated",
+        "10 MiB each at most; may be repeated",
     )
 
 

@@ -58,8 +58,11 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
+def read_bytes(path: str | os.PathLike[str], *, at_most: int | None = None) -> bytes:
     """All that a file holds, or a FIFO gets: one without a writer is refused, where an open would wait for one.
+
+    Args:
+        at_most: so many bytes from its beginning, as of what may have no end; None reads all.
 
     Raises:
         OSError: it cannot be read; ``strerror`` says why.
@@ -67,7 +70,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         early = _early(file.fileno(), path)
         os.set_blocking(file.fileno(), True)
-        return early + file.read()
+        return early + file.read(-1 if at_most is None else at_most - len(early))
 
 
 def _early(descriptor: int, path: str | os.PathLike[str]) -> bytes:

@@ -23,7 +23,7 @@ SOURCE_ANNOTATION: Final = "kubernetes.io/config.source"
 HASH_ANNOTATION: Final = "kubernetes.io/config.hash"
 FILE: Final = "file"
 MAX_BYTES: Final = 10 * 1024 * 1024
-"""A kubelet reads as much of a manifest; nobody writes so long a one."""
+"""A kubelet reads as much of a manifest; nobody writes so long a one. ``-f`` has the same limit."""
 _SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.cli.main import run
+from plugbay.node.static_pods import MAX_BYTES
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, command: [env]%s}]}\n"
 
@@ -96,4 +97,33 @@ def test_a_file_that_cannot_be_read_is_named(
     if content is not None:
         manifest.write_bytes(content)
     assert run(["--root", str(tmp_path), "pod", "run", "-f", str(manifest)]) == 1
+    assert capsys.readouterr().err == f"plugbay: error: {manifest}: {problem}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "apply", "delete"])
+def test_a_manifest_without_an_end_is_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["pod", command, "-f", "/dev/zero"]) == 1
+    assert capsys.readouterr().err == "plugbay: error: /dev/zero: is larger than a manifest may be, 10 MiB\n"
+
+
+def test_standard_input_without_an_end_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open("/dev/zero") as zeros:
+        monkeypatch.setattr(sys, "stdin", zeros)
+        assert run(["pod", "apply", "-f", "-"]) == 1
+    assert capsys.readouterr().err == "plugbay: error: standard input: is larger than a manifest may be, 10 MiB\n"
+
+
+@pytest.mark.parametrize(
+    ("size", "problem"),
+    [(MAX_BYTES, "is not UTF-8 text"), (MAX_BYTES + 1, "is larger than a manifest may be, 10 MiB")],
+    ids=["largest", "too large"],
+)
+def test_a_manifest_is_read_up_to_10_mib_to_the_byte(
+    size: int, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = tmp_path / "pod.yaml"
+    manifest.write_bytes(b"\xff" * size)
+    assert dry_run(tmp_path, manifest) == 1
     assert capsys.readouterr().err == f"plugbay: error: {manifest}: {problem}\n"
