@@ -14,6 +14,7 @@ import yaml
 
 from plugbay.cli import v1
 from plugbay.cli.client import NodeClient, pods_path
+from plugbay.errors import RequestRefused
 from plugbay.node.config import control_socket
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress
@@ -152,6 +153,25 @@ async def test_pods_are_deleted_as_their_manifests_name_them(plugbay: Plugbay, t
             'plugbay: error: pods "b" not found\n',
         )
         assert await plugbay("pod", "get", "-A") == (0, "", "No resources found.\n")
+
+
+async def test_pods_are_selected_by_their_labels(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        manifests = [SLEEPER % f"{name}, labels: {{color: {color}}}" for name, color in (("a", "red"), ("b", "blue"))]
+        await plugbay("pod", "apply", "-f", "-", given="---\n".join(manifests))
+        done = await plugbay("pod", "wait", "--for=condition=Ready", "-l", "color in (red)")
+        assert done == (0, "pod/a condition met\n", "")
+        assert (await plugbay("pod", "get", "-o", "name", "-l", "color!=red")).out == "pod/b\n"
+        assert (await plugbay("pod", "get", "-l", "!color")).err == "No resources found in default namespace.\n"
+        async with plugbay.start("pod", "get", "-w", "-o", "name", "-l", "color=green") as watch:
+            await plugbay("pod", "apply", "-f", "-", given=manifests[1].replace("blue", "green"))
+            assert await plugbay.line_with(watch, "pod/") == "pod/b\n"
+        assert (await plugbay("pod", "describe", "-l", "color=green")).out.split()[:2] == ["Name:", "b"]
+        assert (await plugbay("pod", "delete", "-l", "color=red", "--now")).out == 'pod "a" deleted\n'
+        assert (await plugbay("pod", "get", "-o", "name")).out == "pod/b\n"
+        with pytest.raises(RequestRefused) as refused:
+            await asyncio.to_thread(NodeClient(plugbay.root).get, pods_path(None), {"labelSelector": "=color"})
+        assert (refused.value.code, refused.value.reason) == (400, "BadRequest")
 
 
 async def test_watched_yaml_is_one_document_after_the_other(plugbay: Plugbay) -> None:

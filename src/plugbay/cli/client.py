@@ -136,6 +136,11 @@ def pods_path(namespace: str | None) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace is not None else "/api/v1/pods"
 
 
+def selecting(selector: str | None) -> dict[str, str]:
+    """The query of a list, or a watch, of those with such labels; of all for None."""
+    return {"labelSelector": selector} if selector is not None else {}
+
+
 def pod_path(namespace: str, name: str) -> str:
     return f"{pods_path(namespace)}/{quote(name, safe='')}"
 

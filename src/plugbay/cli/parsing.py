@@ -169,6 +169,25 @@ def name_of(text: str) -> str:
     return _given(text, "a name")
 
 
+def add_selector(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-l",
+        "--selector",
+        metavar="SELECTOR",
+        type=_selector,
+        help="those with such labels: app=web, tier!=test, 'zone in (a,b)', 'zone notin (a,b)', gpu, '!gpu', or "
+        "several, joined by commas",
+    )
+
+
+def _selector(text: str) -> str:
+    # Imported here: only who selects pays for it.
+    from plugbay.model.selectors import parse_selector
+
+    parse_selector(_given(text, "a selector"))
+    return text
+
+
 def at_least(least: int) -> Callable[[str], int]:
     """A whole number from ``least`` on; for ``type=`` of an argument."""
 

@@ -8,6 +8,7 @@ from plugbay.cli.parsing import (
     add_all_namespaces,
     add_namespace,
     add_output,
+    add_selector,
     at_least,
     duration_s,
     file_of,
@@ -73,9 +74,10 @@ def add_get(commands: Subparsers) -> CommandParser:
         "get",
         help="list pods",
         description="List pods; -o wide shows their devices too.",
-        examples=("plugbay pod get -A -o wide", "plugbay pod get web -w"),
+        examples=("plugbay pod get -A -o wide", "plugbay pod get web -w", "plugbay pod get -l app=web"),
     )
     parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="only these")
+    add_selector(parser)
     parser.add_argument("-w", "--watch", action="store_true", help="go on with every change")
     add_namespace(parser)
     add_all_namespaces(parser)
@@ -91,6 +93,7 @@ def add_describe(commands: Subparsers) -> CommandParser:
         "what came with them, and what happened.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="only these")
+    add_selector(parser)
     add_namespace(parser)
     add_all_namespaces(parser)
     return parser
@@ -109,6 +112,7 @@ def add_wait(commands: Subparsers) -> CommandParser:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="the pods")
     parser.add_argument("--all", action="store_true", help="all pods of the namespace")
+    add_selector(parser)
     parser.add_argument(
         "--for",
         dest="condition",
@@ -173,10 +177,11 @@ def add_delete(commands: Subparsers) -> CommandParser:
         "delete",
         help="stop pods and forget them",
         description="Stop pods, wait until they have ended, and forget them.",
-        examples=("plugbay pod delete web", "plugbay pod delete -f pods/ --now"),
+        examples=("plugbay pod delete web", "plugbay pod delete -f pods/ --now", "plugbay pod delete -l app=web"),
     )
     parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="the pods")
     parser.add_argument("--all", action="store_true", help="all pods of the namespace")
+    add_selector(parser)
     _add_filename(parser)
     parser.add_argument(
         "--grace-period",

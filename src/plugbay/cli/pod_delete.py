@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from plugbay.cli import v1
-from plugbay.cli.client import NOT_FOUND, NodeClient, pod_path, pods_path
+from plugbay.cli.client import NOT_FOUND, NodeClient, pod_path, pods_path, selecting
 from plugbay.cli.listing import show_nothing_found
 from plugbay.cli.output import show, show_error
 from plugbay.cli.roots import chosen_root
@@ -25,9 +25,9 @@ def delete_pods(args: argparse.Namespace) -> int:
     _check(args)
     wanted = _from_manifests(args) if args.filename else [_PodKey(_namespace(args), name) for name in args.names]
     client = NodeClient(chosen_root(args))
-    if args.all:
+    if args.all or args.selector:
         namespace = _namespace(args)
-        found = v1.objects(client.get(pods_path(namespace)), "items")
+        found = v1.objects(client.get(pods_path(namespace), selecting(args.selector)), "items")
         wanted = [_PodKey(namespace, v1.name(pod)) for pod in found]
     if not wanted:
         show_nothing_found(_namespace(args))
@@ -72,8 +72,8 @@ def _delete(client: NodeClient, args: argparse.Namespace, wanted: Iterable[_PodK
         try:
             ending = client.delete(pod_path(pod.namespace, pod.name), _query(args))
         except RequestRefused as error:
-            # With --all somebody else may have been faster.
-            if error.reason == NOT_FOUND and (args.all or args.ignore_not_found):
+            # With --all and -l somebody else may have been faster.
+            if error.reason == NOT_FOUND and (args.all or args.selector or args.ignore_not_found):
                 continue
             show_error(error)
             failed = True
@@ -107,8 +107,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--now is a grace period of its own; say it without --grace-period and --force")
     if args.force and grace_s > 0:
         raise UsageError(f"--force kills at once; it cannot be said together with --grace-period={grace_s}")
-    given = [bool(args.names), args.all, bool(args.filename)]
+    given = [bool(args.names), args.all, bool(args.selector), bool(args.filename)]
     if not any(given):
-        raise UsageError("name the pods to delete, or say --all or -f FILE")
+        raise UsageError("name the pods to delete, or say --all, -l SELECTOR or -f FILE")
     if given.count(True) > 1:
-        raise UsageError("name the pods to delete, or say --all or -f FILE: one of the three")
+        raise UsageError("name the pods to delete, or say --all, -l SELECTOR or -f FILE: one of the four")

@@ -6,16 +6,18 @@ import argparse
 from datetime import UTC, datetime
 
 from plugbay.cli import v1
-from plugbay.cli.client import DEVICES_PATH, NodeClient, events_path, pod_path, pods_path
+from plugbay.cli.client import DEVICES_PATH, NodeClient, events_path, pod_path, pods_path, selecting
 from plugbay.cli.listing import Listing, named, show_found, show_nothing_found
 from plugbay.cli.output import Form, show
 from plugbay.cli.parsing import chosen_namespace
 from plugbay.cli.pod_describe import pod_description
 from plugbay.cli.roots import chosen_root
 from plugbay.cli.rows import View, pod_view, wide_pod_view
+from plugbay.errors import UsageError
 
 
 def get_pods(args: argparse.Namespace) -> int:
+    _check(args)
     client = NodeClient(chosen_root(args))
     form = Form(args.output)
     pods, failed = _wanted(client, args)
@@ -27,7 +29,7 @@ def get_pods(args: argparse.Namespace) -> int:
     if not pods and not failed and form.is_table:
         show_nothing_found(chosen_namespace(args))
     if args.watch and not failed:
-        with client.watch(pods_path(chosen_namespace(args))) as changes:
+        with client.watch(pods_path(chosen_namespace(args)), selecting(args.selector)) as changes:
             for change in changes:
                 if not args.names or v1.name(change.object) in args.names:
                     listing.show_change(change)
@@ -35,6 +37,7 @@ def get_pods(args: argparse.Namespace) -> int:
 
 
 def describe_pods(args: argparse.Namespace) -> int:
+    _check(args)
     client = NodeClient(chosen_root(args))
     pods, failed = _wanted(client, args)
     if not pods and not failed:
@@ -48,7 +51,12 @@ def describe_pods(args: argparse.Namespace) -> int:
 def _wanted(client: NodeClient, args: argparse.Namespace) -> tuple[list[v1.Json], bool]:
     if args.names:
         return named(args.names, lambda name: client.get(pod_path(args.namespace, name)))
-    return v1.objects(client.get(pods_path(chosen_namespace(args))), "items"), False
+    return v1.objects(client.get(pods_path(chosen_namespace(args)), selecting(args.selector)), "items"), False
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.names and args.selector:
+        raise UsageError("name the pods or say -l, not both")
 
 
 def _view(client: NodeClient, args: argparse.Namespace) -> View:

@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterator
 
 from plugbay.cli import v1
-from plugbay.cli.client import NodeClient, WatchEvent, pod_path, pods_path
+from plugbay.cli.client import NodeClient, WatchEvent, pod_path, pods_path, selecting
 from plugbay.cli.output import show, show_error
 from plugbay.cli.roots import chosen_root
 from plugbay.cli.wait_conditions import Deleted, WaitCondition, parse_condition
@@ -39,19 +39,21 @@ def wait_for_pods(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    if args.all and args.names:
-        raise UsageError("name the pods to wait for or say --all, not both")
-    if not args.all and not args.names:
-        raise UsageError("name the pods to wait for, or say --all")
+    given = [bool(args.names), args.all, bool(args.selector)]
+    if given.count(True) > 1:
+        raise UsageError("name the pods to wait for, or say --all or -l SELECTOR: one of the three")
+    if not any(given):
+        raise UsageError("name the pods to wait for, or say --all or -l SELECTOR")
 
 
 def _asked_for(client: NodeClient, args: argparse.Namespace) -> tuple[dict[str, v1.Json], list[str]]:
     """The pods by name, and the names of those that are not there."""
-    if args.all:
-        return {v1.name(pod): pod for pod in v1.objects(client.get(pods_path(args.namespace)), "items")}, []
+    if not args.names:
+        found = client.get(pods_path(args.namespace), selecting(args.selector))
+        return {v1.name(pod): pod for pod in v1.objects(found, "items")}, []
     asked = {name: client.find(pod_path(args.namespace, name)) for name in args.names}
-    found = {name: pod for name, pod in asked.items() if pod is not None}
-    return found, [name for name in asked if name not in found]
+    there = {name: pod for name, pod in asked.items() if pod is not None}
+    return there, [name for name in asked if name not in there]
 
 
 def _wait(changes: Iterator[WatchEvent], pods: dict[str, v1.Json], condition: WaitCondition) -> dict[str, v1.Json]:

@@ -149,11 +149,26 @@ def test_an_unknown_argument_is_answered_with_a_close_one_and_its_commands_help(
         (["pod", "run", "a", "--env", "A", "--", "env"], "--env wants K=V, found 'A'"),
         (["pod", "run", "a", "--resource", "=1", "--", "env"], "--resource wants R=N, found '=1'"),
         (["pod", "exec", "a"], "say which command to run after --, such as: plugbay pod exec NAME -- env"),
-        (["pod", "delete"], "name the pods to delete, or say --all or -f FILE"),
-        (["pod", "delete", "--all", "a"], "name the pods to delete, or say --all or -f FILE: one of the three"),
-        (["pod", "delete", "-f", "x", "a"], "name the pods to delete, or say --all or -f FILE: one of the three"),
-        (["pod", "wait", "--for=delete"], "name the pods to wait for, or say --all"),
-        (["pod", "wait", "--for=delete", "--all", "a"], "name the pods to wait for or say --all, not both"),
+        (["pod", "delete"], "name the pods to delete, or say --all, -l SELECTOR or -f FILE"),
+        (
+            ["pod", "delete", "--all", "a"],
+            "name the pods to delete, or say --all, -l SELECTOR or -f FILE: one of the four",
+        ),
+        (
+            ["pod", "delete", "-f", "x", "-l", "a"],
+            "name the pods to delete, or say --all, -l SELECTOR or -f FILE: one of the four",
+        ),
+        (["pod", "wait", "--for=delete"], "name the pods to wait for, or say --all or -l SELECTOR"),
+        (
+            ["pod", "wait", "--for=delete", "--all", "a"],
+            "name the pods to wait for, or say --all or -l SELECTOR: one of the three",
+        ),
+        (["pod", "get", "-l", "a", "b"], "name the pods or say -l, not both"),
+        (["pod", "describe", "-l", "a", "b"], "name the pods or say -l, not both"),
+        (
+            ["pod", "get", "-l", "app=web="],
+            "'app=web=' is no label selector such as app=web,tier!=test: it wants a comma or the end where it has '='",
+        ),
         (
             ["pod", "wait", "--for=ready", "a"],
             "--for wants condition=NAME[=STATUS], delete or jsonpath='{.PATH}'[=VALUE], found 'ready'",

@@ -17,7 +17,9 @@ class EventRoutes:
     async def list(self, request: Request) -> Response | StreamResponse:
         wanted = _filter(request)
         if is_watch(request):
-            return watch_response(self._events.watch(), wanted=wanted, shown=event_object)
+            return watch_response(
+                self._events.watch(), seen=lambda change, event: change if wanted(event) else None, shown=event_object
+            )
         items = [event_object(event) for event in self._events if wanted(event)]
         return json_response(list_object("EventList", items))
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from plugbay.errors import PodNotFound
 from plugbay.model.pods import Pod
+from plugbay.node.api.selection import PodSelection
 from plugbay.node.api.watches import is_watch, watch_response
 from plugbay.node.engine import PodEngine
 from plugbay.node.manifest import pod_from_v1
@@ -23,10 +22,10 @@ class PodRoutes:
         self._runtime = runtime
 
     async def list(self, request: Request) -> Response | StreamResponse:
-        wanted = _filter(request)
+        selection = PodSelection(request)
         if is_watch(request):
-            return watch_response(self._pods.watch(), wanted=wanted, shown=self._shown)
-        items = [self._shown(record) for record in self._pods if wanted(record)]
+            return watch_response(self._pods.watch(), seen=selection.seen, shown=self._shown)
+        items = [self._shown(record) for record in self._pods if selection.holds(record)]
         return json_response(list_object("PodList", items, version=self._pods.version))
 
     async def get(self, request: Request) -> Response:
@@ -57,11 +56,6 @@ class PodRoutes:
 
     def _shown(self, record: PodRecord) -> Json:
         return pod_object(record, runtime=self._runtime)
-
-
-def _filter(request: Request) -> Callable[[PodRecord], bool]:
-    namespace = request.params.get("namespace")
-    return lambda record: namespace in (None, record.pod.namespace)
 
 
 def _pod_in(request: Request) -> Pod:

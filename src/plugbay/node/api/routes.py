@@ -10,6 +10,7 @@ from plugbay.errors import (
     PodExists,
     PodNotFound,
     StoreUnusable,
+    UsageError,
 )
 from plugbay.node.api.containers import ContainerRoutes
 from plugbay.node.api.devices import DeviceView, devices_object
@@ -132,7 +133,7 @@ def _http_error(error: PlugbayError) -> HttpError:
             return HttpError(409, "AlreadyExists", str(error))
         case InvalidManifest() | ImmutablePod():
             return HttpError(422, "Invalid", str(error))
-        case ContainerNotFound():
+        case ContainerNotFound() | UsageError():
             return HttpError(400, "BadRequest", str(error))
         case StoreUnusable():
             return HttpError(507, "InternalError", str(error))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 from plugbay.model.ids import PodUid
-from plugbay.node.broadcast import Subscription
+from plugbay.node.broadcast import Change, Subscription
 from plugbay.node.status import Json
 from plugbay.ops.routing import JSON, Request, StreamResponse
 
@@ -20,20 +20,25 @@ def is_watch(request: Request) -> bool:
 
 
 def watch_response(
-    subscription: Subscription[Key, Item], *, wanted: Callable[[Item], bool], shown: Callable[[Item], Json]
+    subscription: Subscription[Key, Item],
+    *,
+    seen: Callable[[Change, Item], Change | None],
+    shown: Callable[[Item], Json],
 ) -> StreamResponse:
-    """The changes of those objects that are ``wanted``."""
-    return StreamResponse(_lines(subscription, wanted, shown), content_type=JSON)
+    """The changes, each as it is ``seen``; those that are seen as None are left out."""
+    return StreamResponse(_lines(subscription, seen, shown), content_type=JSON)
 
 
 async def _lines(
-    subscription: Subscription[Key, Item], wanted: Callable[[Item], bool], shown: Callable[[Item], Json]
+    subscription: Subscription[Key, Item],
+    seen: Callable[[Change, Item], Change | None],
+    shown: Callable[[Item], Json],
 ) -> AsyncIterator[bytes]:
     while True:
         lines = [
             json.dumps({"type": change.value, "object": shown(item)})
-            for change, item in await subscription.next()
-            if wanted(item)
+            for happened, item in await subscription.next()
+            if (change := seen(happened, item)) is not None
         ]
         if lines:
             yield "".join(f"{line}\n" for line in lines).encode()
