@@ -120,11 +120,12 @@ def replacing(path: Path, *, beginning: str = "spec.") -> Iterator[TextIO]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    with contextlib.suppress(OSError):  # it has taken its place: that a crash may undo that is no failure
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 def spec_name(vendor: str, device_class: str, *, transient_id: str | None = None) -> str:
