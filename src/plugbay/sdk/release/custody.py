@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,7 @@ from plugbay.sdk.release.neighbours import adopt, listen
 from plugbay.sdk.release.readings import Readings
 from plugbay.sdk.release.settings import DIRECTORY_NAME, ReleasePolicy
 from plugbay.sdk.release.starts import Starts
+from plugbay.sdk.release.stored import has_stored
 from plugbay.sdk.release.sweep import Sweep
 from plugbay.sdk.release.uses import Phase, Reading, Use, lives_of
 from plugbay.sdk.waiting import wait_first
@@ -127,6 +129,7 @@ class Custody:
         if self._mode is not None:
             self._mode.restore(unit for use in self.book.uses() for unit in use.units)
         self.book.heard = self._heard
+        self.shared.pod_lists.checks[self.resource] = partial(has_stored, self)
 
     async def _open_book(self) -> None:
         opening = asyncio.ensure_future(asyncio.to_thread(self.book.open))
@@ -152,6 +155,7 @@ class Custody:
                 await Sweep(self).run()
 
     def close(self) -> None:
+        self.shared.pod_lists.checks.pop(self.resource, None)
         self._readings = None
         self.book.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -95,6 +95,7 @@ class PodLists:
     we know, so it is never asked then; of other plugins' nobody knows.
 
     Attributes:
+        checks: for each resource, what finds out whether the kubelet has stored all that it was answered.
         asked_at: when the last list was asked for, in the event loop's time.
         renewed: set, and another one from then on, when there is a newer list.
         problem: why there was none.
@@ -104,6 +105,7 @@ class PodLists:
         self._socket = paths.pod_resources_socket
         self._quiet = quiet
         self._lock = asyncio.Lock()
+        self.checks: dict[ResourceName, Callable[[], Awaitable[bool]]] = {}
         self.asked_at = float("-inf")
         self.renewed = asyncio.Event()
         self._pods: Sequence[PodResources] = ()
@@ -113,15 +115,21 @@ class PodLists:
         """The pods by a list that was asked for at ``asked_since``, in the event loop's time, or later.
 
         None of them when the kubelet cannot be asked: see ``problem``. It is an older list, see ``asked_at``, when an
-        Allocate of ours has begun just now.
+        Allocate of ours has begun just now, or may not be stored yet.
         """
         async with self._lock:
-            if self.asked_at < asked_since and self._quiet.is_quiet:
+            if self.asked_at < asked_since and await self._may_ask():
                 self.asked_at = asyncio.get_running_loop().time()
                 self._pods = await self._ask()
                 self.renewed.set()
                 self.renewed = asyncio.Event()
             return self._pods
+
+    async def _may_ask(self) -> bool:
+        for has_stored in tuple(self.checks.values()):
+            if not await has_stored():
+                return False
+        return self._quiet.is_quiet  # last, as the others take their time
 
     async def _ask(self) -> Sequence[PodResources]:
         from plugbay.kubelet.podresources import PodResourcesClient  # imported here: needed once something is in use

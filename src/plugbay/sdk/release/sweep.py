@@ -16,6 +16,7 @@ from plugbay.errors import CheckpointUnread, PathUnusable
 from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.release.owners import with_owners
+from plugbay.sdk.release.quiet import STORED_S
 from plugbay.sdk.release.uses import GRACE_S, Finding, Phase, Reading, Use, after, doubt, find, is_over
 from plugbay.sdk.waiting import wait_first
 
@@ -130,7 +131,8 @@ class Sweep:
         # An earlier kubelet's pods say nothing of this one's.
         asked_since = self._due_since if life is None else max(self._due_since, life.since)
         pods = await lists.pods(asked_since=asked_since)
-        if lists.asked_at < asked_since:  # an Allocate has come first
+        if lists.asked_at < asked_since:  # an Allocate has come first, or is not stored yet
+            await asyncio.sleep(STORED_S)
             self._custody.look_soon()
             return
         if await self._read(pods) and any(use.absences == 1 for use in self._custody.book.uses()):

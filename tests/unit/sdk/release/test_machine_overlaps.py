@@ -125,6 +125,28 @@ def test_kubelet_that_stores_an_allocate_late() -> None:
         node.finish()
 
 
+@pytest.mark.parametrize("stored_s", [0.001, 1.2, 6.0])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_kubelet_is_asked_for_its_pods_when_it_has_stored_what_it_was_answered(stored_s: float, restarts: bool) -> None:
+    """Else it forgets that, and gives the device to the next pod too (spec 4.9.2): be it another process's answer."""
+    with closing(Node(sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        ending = node.admit(app(2))
+        node.loop.run_for(20)
+        node.paces.append(stored_s)
+        node.admit(app(1))
+        node.loop.run_moments(0)
+        assert node.process.fate.seen[-1] == "answer Allocate"
+        node.end_pod(ending)
+        if restarts:
+            node.stop_plugin()
+        node.look()
+        node.loop.run_for(5 + stored_s)
+        node.admit(app(3))
+        node.loop.run_for(1)
+        node.finish()
+
+
 def test_kubelet_that_refuses_a_pod_which_still_runs() -> None:
     """It drops its devices at once, and stops it half a minute later (spec 4.7)."""
     with closing(Node(sees_pods=False)) as node:
