@@ -167,6 +167,8 @@ async def test_pods_are_selected_by_their_labels(plugbay: Plugbay) -> None:
             await plugbay("pod", "apply", "-f", "-", given=manifests[1].replace("blue", "green"))
             assert await plugbay.line_with(watch, "pod/") == "pod/b\n"
         assert (await plugbay("pod", "describe", "-l", "color=green")).out.split()[:2] == ["Name:", "b"]
+        assert (await plugbay("pod", "get", "-o", "jsonpath={.items[*].metadata.name}")).out == "a b"
+        assert (await plugbay("pod", "get", "a", "-o", "jsonpath={.metadata.labels.color}!")).out == "red!"
         assert (await plugbay("pod", "delete", "-l", "color=red", "--now")).out == 'pod "a" deleted\n'
         assert (await plugbay("pod", "get", "-o", "name")).out == "pod/b\n"
         with pytest.raises(RequestRefused) as refused:

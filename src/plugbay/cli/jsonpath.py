@@ -1,50 +1,75 @@
-"""The JSONPath that ``--for`` takes: one value of an object. Pure."""
+"""JSONPath, as far as ``--for`` and ``-o jsonpath`` know it: values of an object. Pure."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from enum import Enum
 from typing import Final, TypeAlias
 
 from plugbay.errors import UsageError
 
 _STEP: Final = re.compile(
     r"""\.(?P<name>(?:[^.\[\]\\{}]|\\.)+)
-      | \[(?P<index>-?\d+)\]
+      | \[(?P<index>-?[0-9]{1,18})\]
+      | (?P<every>\[\*\])
       | \['(?P<quoted>(?:[^'\\]|\\.)+)'\]
       | \[\?\(\s*@\.(?P<key>[\w.]+)\s*==\s*["'](?P<value>[^"']*)["']\s*\)\]""",
     re.VERBOSE,
 )
-_ABSENT: Final = object()
 
 
 class _Where(tuple[str, str]):
-    """The first item of a list whose field has a value: ``[?(@.type=="Ready")]``."""
+    """The items of a list whose field has a value: ``[?(@.type=="Ready")]``."""
 
 
-Step: TypeAlias = str | int | _Where
+class _Every(Enum):
+    """All items of a list, or all values of an object."""
+
+    ITEM = "[*]"
+
+
+Step: TypeAlias = str | int | _Where | _Every
 JsonPath: TypeAlias = tuple[Step, ...]
 
 
 def parse_jsonpath(text: str) -> JsonPath:
-    """``{.status.containerStatuses[0].ready}``; the braces and the first dot may be missing, as kubectl has it.
+    """``{.status.containerStatuses[0].ready}``, which leads to one value.
+
+    The braces and the first dot may be missing, as kubectl has it.
 
     Raises:
         UsageError: it is no path, or one of those that kubectl knows and we do not.
     """
-    bare = text[1:-1] if text.startswith("{") and text.endswith("}") else text
-    steps = tuple(_steps(bare if bare.startswith((".", "[")) else f".{bare}", text))
-    return steps
+    path = parse_path(text[1:-1] if text.startswith("{") and text.endswith("}") else text)
+    if _Every.ITEM in path:
+        raise UsageError(f"{text!r} is no JSONPath we know here, where it has to lead to one value: it has [*]")
+    return path
+
+
+def parse_path(text: str) -> JsonPath:
+    """``.items[*].metadata.name``; the first dot may be missing.
+
+    Raises:
+        UsageError: it is no path, or one of those that kubectl knows and we do not.
+    """
+    return tuple(_steps(text if text.startswith((".", "[")) else f".{text}", text))
 
 
 def find(value: object, path: JsonPath) -> str | None:
     """The value at ``path``, as text: ``true``, ``8080``, ``Running``; None if it is not there."""
+    for found in find_all(value, path):
+        return found if isinstance(found, str) else json.dumps(found)
+    return None
+
+
+def find_all(value: object, path: JsonPath) -> list[object]:
+    """All values at ``path``, in order; what is null is not there."""
+    found = [value]
     for step in path:
-        value = _follow(value, step)
-    if value is _ABSENT or value is None:
-        return None
-    return value if isinstance(value, str) else json.dumps(value)
+        found = [below for each in found for below in _follow(each, step)]
+    return [each for each in found if each is not None]
 
 
 def _steps(bare: str, text: str) -> Iterator[Step]:
@@ -56,7 +81,9 @@ def _steps(bare: str, text: str) -> Iterator[Step]:
                 f"{text!r} is no JSONPath we know, such as {{.status.phase}} or {{.status.conditions[0].type}}"
             )
         at = match.end()
-        if match["index"]:
+        if match["every"]:
+            yield _Every.ITEM
+        elif match["index"]:
             yield int(match["index"])
         elif match["key"]:
             yield _Where((match["key"], match["value"]))
@@ -64,14 +91,18 @@ def _steps(bare: str, text: str) -> Iterator[Step]:
             yield re.sub(r"\\(.)", r"\1", match["name"] or match["quoted"])
 
 
-def _follow(value: object, step: Step) -> object:
+def _follow(value: object, step: Step) -> Iterable[object]:
     match step, value:
         case int(), list() if -len(value) <= step < len(value):
-            return value[step]
+            return [value[step]]
         case _Where(), list():
             key, wanted = step
-            return next((item for item in value if find(item, tuple(key.split("."))) == wanted), _ABSENT)
-        case str(), dict():
-            return value.get(step, _ABSENT)
+            return [item for item in value if find(item, tuple(key.split("."))) == wanted]
+        case _Every.ITEM, list():
+            return value
+        case _Every.ITEM, dict():
+            return value.values()
+        case str(), dict() if step in value:
+            return [value[step]]
         case _:
-            return _ABSENT
+            return []

@@ -37,11 +37,13 @@ class Listing:
 
     Args:
         view: how to show objects in a table; asked anew whenever there are some to show.
+        text: how to show an object, or a list of them, in a form that is no table; by default as `object_text` has it.
     """
 
-    def __init__(self, view: Callable[[], View], form: Form) -> None:
+    def __init__(self, view: Callable[[], View], form: Form, *, text: Callable[[v1.Json], str] | None = None) -> None:
         self._view = view
         self._form = form
+        self._text = text or (lambda value: object_text(value, form))
         self._columns: Columns | None = None
         self._shown: dict[str, str] = {}
         self._has_shown = False
@@ -83,7 +85,7 @@ class Listing:
         if self._form is Form.YAML and self._has_shown:
             show("---\n")
         self._has_shown = True
-        show(object_text(value, self._form))
+        show(self._text(value))
 
     def _show_rows(self, items: Iterable[v1.Json]) -> None:
         view, now = self._view(), datetime.now(UTC)

@@ -21,6 +21,7 @@ class Form(Enum):
     YAML = "yaml"
     JSON = "json"
     NAME = "name"
+    JSONPATH = "jsonpath"
 
     @property
     def is_table(self) -> bool:

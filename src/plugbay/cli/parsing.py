@@ -215,9 +215,31 @@ def add_all_namespaces(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
 
 
+_FORMS: Final = ("wide", "yaml", "json", "name")
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=_FORMS, default="", help="another form of output")
+
+
+class _FormsAndTemplates(tuple[str, ...]):
+    """Choices, the last of which takes any text after its equals sign."""
+
+    __slots__ = ()
+
+    def __contains__(self, form: object) -> bool:
+        return super().__contains__(form) or (isinstance(form, str) and form.partition("=")[0] == "jsonpath")
+
+
+def add_output_or_template(parser: argparse.ArgumentParser) -> None:
+    """``-o`` with ``jsonpath=`` too, for `plugbay.cli.jsonpath_template`."""
     parser.add_argument(
-        "-o", "--output", choices=("wide", "yaml", "json", "name"), default="", help="another form of output"
+        "-o",
+        "--output",
+        choices=_FormsAndTemplates((*_FORMS, "jsonpath=TEMPLATE")),
+        default="",
+        help="another form of output; a TEMPLATE is text with values in it, such as '{.items[*].metadata.name}' "
+        "or '{range .items[*]}{.metadata.name}{\"\\n\"}{end}', and with one NAME '{.status.phase}'",
     )
 
 

@@ -8,6 +8,7 @@ from plugbay.cli.parsing import (
     add_all_namespaces,
     add_namespace,
     add_output,
+    add_output_or_template,
     add_selector,
     at_least,
     duration_s,
@@ -74,14 +75,19 @@ def add_get(commands: Subparsers) -> CommandParser:
         "get",
         help="list pods",
         description="List pods; -o wide shows their devices too.",
-        examples=("plugbay pod get -A -o wide", "plugbay pod get web -w", "plugbay pod get -l app=web"),
+        examples=(
+            "plugbay pod get -A -o wide",
+            "plugbay pod get web -w",
+            "plugbay pod get -l app=web",
+            "plugbay pod get web -o jsonpath='{.status.phase}'",
+        ),
     )
     parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="only these")
     add_selector(parser)
     parser.add_argument("-w", "--watch", action="store_true", help="go on with every change")
     add_namespace(parser)
     add_all_namespaces(parser)
-    add_output(parser)
+    add_output_or_template(parser)
     return parser
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from plugbay.cli import v1
@@ -19,9 +20,9 @@ from plugbay.errors import UsageError
 def get_pods(args: argparse.Namespace) -> int:
     _check(args)
     client = NodeClient(chosen_root(args))
-    form = Form(args.output)
+    form, text = _form(args.output)
     pods, failed = _wanted(client, args)
-    listing = Listing(lambda: _view(client, args), form)
+    listing = Listing(lambda: _view(client, args), form, text=text)
     if args.watch:
         listing.show_each(pods)
     else:
@@ -52,6 +53,18 @@ def _wanted(client: NodeClient, args: argparse.Namespace) -> tuple[list[v1.Json]
     if args.names:
         return named(args.names, lambda name: client.get(pod_path(args.namespace, name)))
     return v1.objects(client.get(pods_path(chosen_namespace(args)), selecting(args.selector)), "items"), False
+
+
+def _form(output: str) -> tuple[Form, Callable[[v1.Json], str] | None]:
+    """What ``-o`` says, and how a template has it."""
+    form, _, template = output.partition("=")
+    if Form(form) is not Form.JSONPATH:
+        return Form(form), None
+    # Imported here: only who has a template pays for it.
+    from plugbay.cli.jsonpath_template import parse_template, render
+
+    parsed = parse_template(template)
+    return Form(form), lambda value: render(parsed, value)
 
 
 def _check(args: argparse.Namespace) -> None:

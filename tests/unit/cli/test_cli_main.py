@@ -164,6 +164,8 @@ def test_an_unknown_argument_is_answered_with_a_close_one_and_its_commands_help(
             "name the pods to wait for, or say --all or -l SELECTOR: one of the three",
         ),
         (["pod", "get", "-l", "a", "b"], "name the pods or say -l, not both"),
+        (["pod", "get", "-o", "jsonpath"], "-o jsonpath= wants a template such as {.items[*].metadata.name}"),
+        (["pod", "get", "-o", "jsonpath={end}"], "-o jsonpath: '{end}' has an {end} without a {range}"),
         (["pod", "describe", "-l", "a", "b"], "name the pods or say -l, not both"),
         (
             ["pod", "get", "-l", "app=web="],
