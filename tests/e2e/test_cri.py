@@ -14,6 +14,7 @@ import termios
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -258,6 +259,8 @@ async def test_exec_logs_and_stop(node: Node) -> None:
         async with node.start("pod", "logs", "-f", "talks") as log:
             await node.line_with(log, "23")
             assert await node.log("talks", "--tail", "1") == "23\n"
+            time, _, text = (await node.log("talks", "--tail", "1", "--since", "1h", "--timestamps")).partition(" ")
+            assert (text, datetime.fromisoformat(time).tzinfo is not None) == ("23\n", True)
             done = await node("pod", "exec", "talks", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
             assert done == (7, "out\n", "err\ncommand terminated with exit code 7\n")
             done = await node("pod", "exec", "talks", "--", "nope")

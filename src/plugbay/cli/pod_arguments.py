@@ -169,6 +169,16 @@ def add_logs(commands: Subparsers) -> CommandParser:
     _add_container(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="go on as long as the container runs")
     parser.add_argument("--tail", type=at_least(-1), default=-1, metavar="N", help="the last N lines only; -1 is all")
+    parser.add_argument(
+        "--since",
+        type=duration_s,
+        default="0",
+        metavar="TIME",
+        help="what is not older than TIME, such as 5s or 1h30m; only the cri runtime knows (default: all)",
+    )
+    parser.add_argument(
+        "--timestamps", action="store_true", help="with the time before each line; only the cri runtime knows"
+    )
     parser.add_argument("-p", "--previous", action="store_true", help="of the instance before the last restart")
     add_namespace(parser)
     return parser

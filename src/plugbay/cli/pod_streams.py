@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from typing import Final
 
@@ -62,11 +63,15 @@ def _attached(client: NodeClient, args: argparse.Namespace, path: str, query: di
 
 
 def show_logs(args: argparse.Namespace) -> int:
+    if args.since < 0:
+        raise UsageError("--since cannot be below zero")
     client = NodeClient(chosen_root(args))
     path = pod_path(args.namespace, args.name)
     query = {"container": _container(client.get(path), args.container)}
     query |= {"follow": "true"} if args.follow else {}
     query |= {"previous": "true"} if args.previous else {}
+    query |= {"timestamps": "true"} if args.timestamps else {}
+    query |= {"sinceSeconds": str(math.ceil(args.since))} if args.since else {}
     query |= {"tailLines": str(args.tail)} if args.tail >= 0 else {}
     with client.read(f"{path}/log", query) as chunks:
         for chunk in chunks:

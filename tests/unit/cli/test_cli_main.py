@@ -149,6 +149,7 @@ def test_an_unknown_argument_is_answered_with_a_close_one_and_its_commands_help(
         (["pod", "run", "a", "--env", "A", "--", "env"], "--env wants K=V, found 'A'"),
         (["pod", "run", "a", "--resource", "=1", "--", "env"], "--resource wants R=N, found '=1'"),
         (["pod", "exec", "a"], "say which command to run after --, such as: plugbay pod exec NAME -- env"),
+        (["pod", "logs", "a", "--since=-5s"], "--since cannot be below zero"),
         (["pod", "delete"], "name the pods to delete, or say --all, -l SELECTOR or -f FILE"),
         (
             ["pod", "delete", "--all", "a"],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from datetime import timedelta
 from functools import partial
 
 from plugbay.errors import ContainerNotFound, InstanceNotFound
@@ -13,21 +14,29 @@ from plugbay.node.api.pods import pod_of, whole_number
 from plugbay.node.pods import PodTable
 from plugbay.node.records import PodRecord, Running, State, Terminated, Waiting
 from plugbay.node.runtimes.exec_input import Console, ExecInput
-from plugbay.node.runtimes.port import ContainerId, ContainerRuntime
+from plugbay.node.runtimes.port import UNTIMED, ContainerId, ContainerRuntime, KeepsLogTimes, LogTimes
+from plugbay.ops.clock import Clock
 from plugbay.ops.routing import HttpError, Request, StreamResponse, UpgradeResponse
 
 
 class ContainerRoutes:
-    def __init__(self, pods: PodTable, runtime: ContainerRuntime) -> None:
+    def __init__(self, pods: PodTable, runtime: ContainerRuntime, clock: Clock) -> None:
         self._pods = pods
         self._runtime = runtime
+        self._clock = clock
 
     async def log(self, request: Request) -> StreamResponse:
         pod = pod_of(self._pods, request)
         name = _container(pod, request)
         instance = _previous(pod, name) if _is_set(request, "previous") else _newest(pod, name)
-        tail = whole_number(request, "tailLines")
-        return StreamResponse(self._log(instance, follow=_is_set(request, "follow"), tail=tail))
+        follow, tail = _is_set(request, "follow"), whole_number(request, "tailLines")
+        times = self._times(request)
+        if times == UNTIMED:
+            return StreamResponse(_passed_on(self._runtime.log(instance, follow=follow, tail=tail)))
+        if not isinstance(self._runtime, KeepsLogTimes):
+            problem = f"the {self._runtime.name} runtime keeps no times of what containers print, only cri does"
+            raise HttpError(400, "BadRequest", problem)
+        return StreamResponse(_passed_on(self._runtime.timed_log(instance, times, follow=follow, tail=tail)))
 
     async def exec(self, request: Request) -> StreamResponse | UpgradeResponse:
         """Output as it comes; with ``stdin=true``, input too, on an upgraded connection."""
@@ -44,13 +53,19 @@ class ContainerRoutes:
         frames = output_frames(self._runtime, state.id, command, given)
         return UpgradeResponse(PROTOCOL, partial(serve_session, frames=frames, given=given))
 
-    async def _log(self, instance: ContainerId, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
-        try:
-            async with aclosing(self._runtime.log(instance, follow=follow, tail=tail)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-        except InstanceNotFound:
-            return  # removed since we looked
+    def _times(self, request: Request) -> LogTimes:
+        since_s = whole_number(request, "sinceSeconds")
+        since = self._clock.now() - timedelta(seconds=since_s) if since_s is not None else None
+        return LogTimes(since, are_shown=_is_set(request, "timestamps"))
+
+
+async def _passed_on(log: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    try:
+        async with aclosing(log) as chunks:
+            async for chunk in chunks:
+                yield chunk
+    except InstanceNotFound:
+        return  # removed since we looked
 
 
 def _container(pod: PodRecord, request: Request) -> ContainerName:

@@ -29,7 +29,7 @@ _POD = f"{_PODS}/{{name}}"
 def control_router(engine: PodEngine, parts: NodeParts, view: DeviceView, facts: NodeFacts) -> Router:
     """All routes of the control socket."""
     pods = PodRoutes(engine, parts.pods, runtime=parts.runtime.name)
-    containers = ContainerRoutes(parts.pods, parts.runtime)
+    containers = ContainerRoutes(parts.pods, parts.runtime, parts.clock)
     events = EventRoutes(parts.events)
     node = _NodeRoutes(engine, facts, view, parts)
     router = Router()

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import NewType, Protocol
+from typing import Final, NewType, Protocol, runtime_checkable
 
 from plugbay.model.edits import ContainerEdits, Mount
 from plugbay.model.ids import ContainerName, PodUid
@@ -183,4 +183,32 @@ class ContainerRuntime(Protocol):
         self, container: ContainerId, *, follow: bool = False, tail: int | None = None
     ) -> AsyncGenerator[bytes, None]:
         """What the instance wrote to stdout and stderr; with ``follow`` until it ends."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogTimes:
+    """What is wanted of the times at which an instance wrote.
+
+    Attributes:
+        since: nothing from before; None is all.
+        are_shown: whether each line begins with its time.
+    """
+
+    since: datetime | None = None
+    are_shown: bool = False
+
+
+UNTIMED: Final = LogTimes()
+"""All of a log, as it was written."""
+
+
+@runtime_checkable
+class KeepsLogTimes(Protocol):
+    """A runtime that knows when an instance wrote what."""
+
+    def timed_log(
+        self, container: ContainerId, times: LogTimes, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """As `ContainerRuntime.log`; of the last ``tail`` lines those that are wanted."""
         ...

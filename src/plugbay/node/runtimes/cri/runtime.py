@@ -27,12 +27,14 @@ from plugbay.node.runtimes.cri.streams import run_streamed
 from plugbay.node.runtimes.cri.termination import make_message_file, remove_message_file, with_message
 from plugbay.node.runtimes.exec_input import Console, ExecInput
 from plugbay.node.runtimes.port import (
+    UNTIMED,
     ContainerId,
     ContainerSpec,
     ContainerState,
     ExecExit,
     ExecOutput,
     ExecStream,
+    LogTimes,
     Notice,
 )
 from plugbay.ops.clock import Clock
@@ -237,14 +239,19 @@ class CriRuntime:
             yield ExecOutput(ExecStream.STDERR, result.stderr)
         yield ExecExit(result.exit_code)
 
-    async def log(
+    def log(
         self, container: ContainerId, *, follow: bool = False, tail: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        return self.timed_log(container, UNTIMED, follow=follow, tail=tail)
+
+    async def timed_log(
+        self, container: ContainerId, times: LogTimes, *, follow: bool = False, tail: int | None = None
     ) -> AsyncGenerator[bytes, None]:
         path = await self._log_path(container)
         if follow and path.exists():
-            chunks = follow_log(path, tail=tail, ended=self.wait(container))
+            chunks = follow_log(path, tail=tail, ended=self.wait(container), times=times)
         else:
-            chunks = read_log(path, tail=tail)
+            chunks = read_log(path, tail=tail, times=times)
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugbay.node.runtimes.cri.logs import CriLogDecoder, follow_log, read_log
+from plugbay.node.runtimes.port import LogTimes
 
 TIME = b"2026-11-21T14:00:00.123456789Z"
 
@@ -46,6 +48,38 @@ def test_where_the_file_is_cut_makes_no_difference(texts: list[bytes], tags: lis
     decoder = CriLogDecoder()
     cut = b"".join(decoder.feed(file[start : start + size]) for start in range(0, len(file), size))
     assert cut == b"".join(text + (b"\n" if tag == b"F" else b"") for text, tag in pairs)
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        pytest.param(b"T0.5Z stdout F a\n", b"T0.500000000Z a\n", id="nine-digits"),
+        pytest.param(b"T0Z stdout F a\n", b"T0.000000000Z a\n", id="whole-second"),
+        pytest.param(b"T0.123456789+02:00 stderr F a\n", b"T0.123456789+02:00 a\n", id="with-a-zone"),
+        pytest.param(b"T0Z stdout P a\nT1Z stdout F b\n", b"T0.000000000Z ab\n", id="partial-continued"),
+        pytest.param(b"not of this format\n", b"not of this format\n", id="foreign"),
+    ],
+)
+def test_times_are_shown_where_a_line_begins(lines: bytes, text: bytes) -> None:
+    shown = CriLogDecoder(LogTimes(are_shown=True)).feed(lines.replace(b"T", b"2026-11-21T14:00:0"))
+    assert shown == text.replace(b"T", b"2026-11-21T14:00:0")
+
+
+@pytest.mark.parametrize(
+    ("time", "is_shown"),
+    [
+        (b"2026-11-21T13:59:59.999999999Z", False),
+        (b"2026-11-21T15:59:59.9+02:00", False),
+        (b"2026-11-21T14:00:00Z", True),
+        (b"2026-11-21T16:00:00.000000001+02:00", True),
+        (b"yesterday", True),
+        (b"2026-11-21T13:00:00", True),
+        (b"\xff", True),
+    ],
+)
+def test_what_is_older_is_left_out_and_what_has_no_time_is_not(time: bytes, is_shown: bool) -> None:
+    times = LogTimes(since=datetime(2026, 11, 21, 14, tzinfo=UTC))
+    assert CriLogDecoder(times).feed(time + b" stdout F a\n") == b"a\n" * is_shown
 
 
 async def test_a_log_is_followed_until_its_container_has_ended(tmp_path: Path) -> None:
