@@ -20,11 +20,12 @@ from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.releases import OperationId
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
-from plugbay.sdk.release.book import OTHER_RELEASES, Book, Trouble
+from plugbay.sdk.release.book import OTHER_RELEASES, Book
 from plugbay.sdk.release.clearance import Clearance
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.kept import Trouble
 from plugbay.sdk.release.neighbours import adopt, listen
 from plugbay.sdk.release.readings import Readings
 from plugbay.sdk.release.settings import DIRECTORY_NAME, ReleasePolicy

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from plugbay.model.assignments import Origin
 from plugbay.model.ids import DeviceId, ResourceName
-from plugbay.sdk.release.book import Book, Trouble
+from plugbay.sdk.release.book import Book
 from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.kept import Trouble
 from plugbay.sdk.release.uses import Phase
 
 GOPHER = ResourceName("example.com/gopher")

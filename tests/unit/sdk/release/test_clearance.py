@@ -14,11 +14,12 @@ from plugbay import Device, DevicePlugin, ReleasePolicy
 from plugbay.errors import DevicesNotReleased
 from plugbay.model.assignments import Assignment, Origin
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
-from plugbay.sdk.release.book import Book, Trouble
+from plugbay.sdk.release.book import Book
 from plugbay.sdk.release.clearance import Clearance
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.kept import Trouble
 from plugbay.sdk.release.uses import GRACE_S, Life, Reading, Use
 from tests.unit.sdk.release.machine_loop import VirtualLoop
 

@@ -12,10 +12,11 @@ from typing import Self
 from plugbay import Assignment, Device, DevicePlugin
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import ResourceName
-from plugbay.sdk.release.book import Book, Trouble
+from plugbay.sdk.release.book import Book
 from plugbay.sdk.release.custody import Custody
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.kept import Trouble
 from plugbay.sdk.release.quiet import Shared
 from plugbay.sdk.release.settings import ReleaseSettings
 from plugbay.sdk.watching import watching

@@ -13,10 +13,11 @@ import pytest
 from plugbay import Assignment, Device, DevicePlugin, Origin, ReleasePolicy
 from plugbay.errors import PathUnusable
 from plugbay.model.ids import DeviceId, ResourceName
-from plugbay.sdk.release.book import Book, Trouble
+from plugbay.sdk.release.book import Book
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.kept import Trouble
 from plugbay.sdk.release.uses import Use
 from tests.unit.sdk.release.test_journal import full_after
 

@@ -15,8 +15,9 @@ import pytest
 from plugbay.errors import PathUnusable
 from plugbay.model.assignments import Origin
 from plugbay.model.ids import DeviceId, ResourceName, parse_resource_name
-from plugbay.sdk.release.book import Book, Trouble
+from plugbay.sdk.release.book import Book
 from plugbay.sdk.release.journal import Journal
+from plugbay.sdk.release.kept import Trouble
 from plugbay.sdk.release.records import Content, Record
 from plugbay.sdk.release.uses import Phase
 
