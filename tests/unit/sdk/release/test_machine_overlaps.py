@@ -147,6 +147,22 @@ def test_kubelet_is_asked_for_its_pods_when_it_has_stored_what_it_was_answered(s
         node.finish()
 
 
+def test_owner_of_a_container_that_starts_while_others_are_stored_is_found_soon() -> None:
+    """Not at the next look that is due, half a minute later."""
+    with closing(Node(hears_stops=True, sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        pod = node.admit(app(2))
+        node.loop.run_for(0.01)
+        node.paces.append(6.0)
+        node.admit(app(1))
+        node.loop.run_for(0.001)
+        node.create_container(pod)
+        node.loop.run_for(8)
+        names = {owner.pod for use in node.process.custody.book.uses() for owner in use.owners}
+        assert pod.uid in names
+        node.finish()
+
+
 def test_kubelet_that_refuses_a_pod_which_still_runs() -> None:
     """It drops its devices at once, and stops it half a minute later (spec 4.7)."""
     with closing(Node(sees_pods=False)) as node:
