@@ -177,6 +177,18 @@ async def test_status_tells_who_is_ready(cni: Cni) -> None:
     assert (one.code, json.loads(one.out)) == (0, [ready])
 
 
+async def test_status_names_a_version_that_nobody_knows(cni: Cni) -> None:
+    cni.configure("10-net.conflist", GOOD | {"cniVersion": "9.9.9"})
+    shown = await cni("status")
+    assert shown.code == 1
+    assert shown.out.splitlines()[1].split(None, 4)[3:] == [
+        "False",
+        "9.9.9 is no version of the CNI specification we know; there are "
+        "0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0",
+    ]
+    assert cni.machine.called() == []
+
+
 async def test_versions_are_asked(cni: Cni) -> None:
     cni.machine.install("old", 'if command == "VERSION": fail(4, "unknown CNI_COMMAND: VERSION")', head=OLD)
     shown = await cni("version")

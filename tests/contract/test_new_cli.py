@@ -179,14 +179,14 @@ async def test_bad_name_is_one_sentence(plugbay: Plugbay, tmp_path: Path, name: 
 
 async def test_resource_that_is_no_kind_of_cdi_is_refused(plugbay: Plugbay, tmp_path: Path) -> None:
     done = await plugbay("new", "card", "--directory", str(tmp_path / "new"), "--resource", "a.example/9card", "--cdi")
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.out) == (2, "")
     assert 'invalid CDI kind "a.example/9card"' in done.err
     assert not (tmp_path / "new").exists()
 
 
 async def test_bad_resource_is_refused(plugbay: Plugbay, tmp_path: Path) -> None:
     done = await plugbay("new", "card", "--directory", str(tmp_path / "new"), "--resource", "card")
-    assert done.code == 1
+    assert done.code == 2
     assert 'the ResourceName "card" is invalid' in done.err
     assert not (tmp_path / "new").exists()
 

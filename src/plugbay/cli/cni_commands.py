@@ -22,6 +22,7 @@ from plugbay.cni.config import NetworkConfig
 from plugbay.cni.directory import config_files, load_file
 from plugbay.cni.result_encoding import encode
 from plugbay.cni.runtime import CniRuntime
+from plugbay.cni.versions import SUPPORTED
 from plugbay.errors import NetworkPluginFailed, NetworkPluginMissing, PlugbayError, UsageError
 from plugbay.kernel.netns import make_netns, remove_netns
 from plugbay.node.network import add_loopback, remove_loopback
@@ -164,6 +165,10 @@ class _Readiness:
 async def _readiness(runtime: CniRuntime, network: NetworkConfig | PlugbayError) -> _Readiness:
     if isinstance(network, PlugbayError):
         return _Readiness(None, str(network))
+    if network.version not in SUPPORTED:
+        # Plugins take a STATUS in a version they do not know for something else, and miss what that needs.
+        problem = f"{network.version} is no version of the CNI specification we know; there are {', '.join(SUPPORTED)}"
+        return _Readiness(network, problem)
     try:
         for plugin in network.plugins:
             runtime.plugins.find(plugin.type)

@@ -53,24 +53,34 @@ def run(args: argparse.Namespace) -> int:
     """Write the files and say which; all of them or none."""
     from plugbay.cli.output import show
     from plugbay.errors import UsageError
-    from plugbay.model.ids import parse_resource_name
 
     if not _NAME.fullmatch(args.name):
         raise UsageError(
             f"{args.name!r} cannot name a plugin: 1 to 40 lower-case letters, digits and - are wanted, a letter first, "
             "such as gopher"
         )
-    resource = parse_resource_name(args.resource or f"{_DOMAIN}/{args.name}")
-    if args.cdi:
-        from plugbay.cdi.names import parse_kind
-
-        parse_kind(resource)
+    resource = args.resource if args.resource is not None else f"{_DOMAIN}/{args.name}"
+    _check_resource(resource, is_kind=args.cdi)
     directory = args.directory or Path(args.name)
     parts = {part for part in _PARTS if getattr(args, part)}
     files = _files(args.name, resource, parts)
     _write({directory / name: text for name, text in files.items()})
     show("".join(f"{directory / name} created\n" for name in files))
     return 0
+
+
+def _check_resource(resource: str, *, is_kind: bool) -> None:
+    """Raises `UsageError` when no kubelet would take the resource, or CDI not as the kind of its devices."""
+    from plugbay.cdi.names import parse_kind
+    from plugbay.errors import InvalidCdiName, InvalidResourceName, UsageError
+    from plugbay.model.ids import parse_resource_name
+
+    try:
+        parse_resource_name(resource)
+        if is_kind:
+            parse_kind(resource)
+    except (InvalidResourceName, InvalidCdiName) as error:
+        raise UsageError(str(error)) from None
 
 
 def _files(name: str, resource: str, parts: Collection[str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ _NEGATIVE: Final = re.compile(r"-\.?[0-9]")
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+")
+_NAMESPACE: Final = re.compile("[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _QUOTES: Final = "'\" "
 _LIKE: Final = 0.6
 _LIKE_OPTION: Final = 0.8
@@ -188,6 +189,15 @@ def _selector(text: str) -> str:
     return text
 
 
+def namespace_of(text: str) -> str:
+    """A namespace; for ``type=`` of an argument."""
+    if not _NAMESPACE.fullmatch(_given(text, "a name")):
+        raise argparse.ArgumentTypeError(
+            f"wants a namespace, 1 to 63 lower-case letters, digits and - such as default, found {text!r}"
+        )
+    return text
+
+
 def at_least(least: int) -> Callable[[str], int]:
     """A whole number from ``least`` on; for ``type=`` of an argument."""
 
@@ -207,7 +217,7 @@ def _given(text: str, what: str) -> str:
 
 def add_namespace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-n", "--namespace", metavar="NS", type=name_of, default="default", help="namespace (default: %(default)s)"
+        "-n", "--namespace", metavar="NS", type=namespace_of, default="default", help="namespace (default: %(default)s)"
     )
 
 

@@ -14,6 +14,7 @@ from plugbay.cli.parsing import (
     duration_s,
     file_of,
     name_of,
+    namespace_of,
 )
 
 
@@ -242,5 +243,5 @@ def _add_lenient(parser: CommandParser) -> None:
 
 def _add_manifest_namespace(parser: CommandParser) -> None:
     parser.add_argument(
-        "-n", "--namespace", metavar="NS", type=name_of, help="namespace (default: the manifest's, else default)"
+        "-n", "--namespace", metavar="NS", type=namespace_of, help="namespace (default: the manifest's, else default)"
     )

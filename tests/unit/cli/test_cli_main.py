@@ -88,6 +88,7 @@ def test_an_empty_root_is_not_the_working_directory(
         (["pod", "get", "-n", ""], "argument -n/--namespace: wants a name, found ''"),
         (["pod", "apply", "-f", "x", "-n", ""], "argument -n/--namespace: wants a name, found ''"),
         (["node", "drain", ""], "argument NAME: wants a name, found ''"),
+        (["pod", "get", "-l", ""], "argument -l/--selector: wants a selector, found ''"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -95,6 +96,17 @@ def test_what_is_empty_means_neither_the_working_directory_nor_everything(
     argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert sentence in misuse(capsys, *argv)
+
+
+@pytest.mark.parametrize("namespace", ["x y", "Lab", "-", "a.b", "x" * 64])
+@pytest.mark.parametrize("argv", [["pod", "apply", "-f", "x"], ["pod", "get"], ["events"]], ids=" ".join)
+def test_a_namespace_that_cannot_be_is_refused_before_anything_is_read(
+    argv: list[str], namespace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert misuse(capsys, *argv, "-n", namespace).splitlines()[0] == (
+        "plugbay: error: argument -n/--namespace: wants a namespace, 1 to 63 lower-case letters, digits and - such as "
+        f"default, found {namespace!r}"
+    )
 
 
 def test_an_unknown_command_is_answered_with_a_close_one(capsys: pytest.CaptureFixture[str]) -> None:
