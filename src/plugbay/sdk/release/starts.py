@@ -35,7 +35,7 @@ class Starts:
     async def begin(self, units: Collection[DeviceId]) -> None:
         """A container with ``units`` is about to be created: an earlier one that had them has ended."""
         custody = self._custody
-        for use in custody.book.of_units(units):
+        for use in self._users(units):
             before = use.started.intersection(units) - custody.ends.still_used(use)
             if custody.synthesises and self._hears_stops and before:
                 await custody.ends.stop(use, before)
@@ -43,12 +43,18 @@ class Starts:
     async def end(self, units: Collection[DeviceId]) -> None:
         """The kubelet is about to learn that the container can be created."""
         custody = self._custody
-        for use in custody.book.of_units(units):
+        for use in self._users(units):
             started = use.started.union(unit for unit in use.units if unit in units)
             with custody.book.keeping():
                 custody.book.change(replace(use, started=started))
         if self._nameless(units):
             await self._find_owners(units)
+
+    def _users(self, units: Collection[DeviceId]) -> list[Use]:
+        """Of units that others were to be given and have not got, whoever had them before."""
+        book = self._custody.book
+        users = book.of_units(units)
+        return [*users, *book.overtaken(set(units).difference(*(use.units for use in users)))]
 
     async def _find_owners(self, units: Collection[DeviceId]) -> None:
         custody = self._custody

@@ -133,6 +133,27 @@ def test_container_that_starts_while_another_share_is_given_is_post_stopped() ->
         node.finish()
 
 
+def test_container_with_a_device_that_the_next_user_was_refused_is_post_stopped() -> None:
+    """The lazy had given it up for the next one, and the kubelet takes it for free."""
+    with closing(Node(is_strict=False, hears_stops=True, sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        pod = node.admit(Container("x", Kind.APP, 4))
+        node.loop.run_for(1)
+        node.restart_kubelet(is_lost=True)
+        node.kubelet.is_ready = True
+        node.loop.run_for(5)
+        node.conduct.refuses = True
+        node.admit(Container("x", Kind.APP, 4))
+        node.loop.run_for(5)
+        [use] = node.process.custody.book.uses()
+        assert use.is_overtaken
+        for stops in (0, 1):
+            node.create_container(pod)
+            node.loop.run_for(5)
+            assert node.process.fate.seen.count("post-stop") == stops
+        node.finish()
+
+
 @pytest.fixture
 def lazy() -> Iterator[Node]:
     """Of a plugin that gives devices as they are."""
