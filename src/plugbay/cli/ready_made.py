@@ -38,7 +38,9 @@ def add_ready_made_options(parser: argparse.ArgumentParser) -> None:
     scratch.add_argument(
         "--directory", metavar="DIR", type=path_of, help="where the disks' files are, and nothing else"
     )
-    scratch.add_argument("--size", metavar="BYTES", help="size of a disk, such as 64Mi")
+    scratch.add_argument(
+        "--size", metavar="BYTES", help="size of a disk, such as 64Mi; the file system must have such files"
+    )
     scratch.add_argument("--count", metavar="N", type=int, help="how many disks")
     scratch.add_argument(
         "--partitions",

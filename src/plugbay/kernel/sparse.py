@@ -11,7 +11,26 @@ from typing import Final
 _PUNCH_HOLE: Final = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE, which wants FALLOC_FL_KEEP_SIZE
 _CHUNK_BYTES: Final = 1 << 20
 _ZEROS: Final = bytes(_CHUNK_BYTES)
+_TOO_LONG: Final = frozenset({errno.EFBIG, errno.EINVAL})
 _CANNOT: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+def can_hold(directory: Path, size: int) -> bool:
+    """Whether a file in ``directory`` may have ``size`` bytes, all of them a hole.
+
+    It is tried with a file that has no name; where there can be none, nobody knows, and the answer is yes.
+    """
+    try:
+        descriptor = os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return True
+    try:
+        os.ftruncate(descriptor, size)
+    except OSError as error:
+        return error.errno not in _TOO_LONG
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def is_zero(path: Path, offset: int, size: int) -> bool:

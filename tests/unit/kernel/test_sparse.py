@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugbay.kernel import sparse
-from plugbay.kernel.sparse import clear, is_zero
+from plugbay.kernel.sparse import can_hold, clear, is_zero
 
 SIZE = 64 * 1024
 BLOCK = 4096
+LIMIT = 2**40
+"""Larger than any file that another thread may write meanwhile."""
 
 OFFSETS = st.integers(0, SIZE // BLOCK - 1).map(lambda block: block * BLOCK)
 WRITES = st.lists(st.tuples(st.integers(0, SIZE - 16), st.binary(min_size=1, max_size=16)), max_size=6)
@@ -32,6 +35,31 @@ def fill(file: Path, writes: list[tuple[int, bytes]]) -> bytes:
             writable.seek(offset)
             writable.write(content)
     return file.read_bytes()
+
+
+def has_nameless_files(directory: Path) -> bool:
+    try:
+        os.close(os.open(directory, os.O_TMPFILE | os.O_RDWR))
+    except OSError:
+        return False
+    return True
+
+
+def test_a_file_is_tried_for_its_size_and_not_left_behind(tmp_path: Path) -> None:
+    if not has_nameless_files(tmp_path):
+        pytest.skip("this file system has no files without a name")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, before[1]))  # Python has the signal ignored
+    try:
+        assert can_hold(tmp_path, LIMIT)
+        assert not can_hold(tmp_path, LIMIT + 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_cannot_be_tried_is_no_refusal(tmp_path: Path) -> None:
+    assert can_hold(tmp_path / "nowhere", SIZE)
 
 
 @given(writes=WRITES, offset=OFFSETS, size=st.integers(1, SIZE))

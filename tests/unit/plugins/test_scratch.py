@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from plugbay.errors import AllocationError, InvalidResourceName, PathUnusable, UsageError
 from plugbay.kernel import loop as loop_module
 from plugbay.kernel.loop import LoopDevices, Slice
+from plugbay.kernel.sparse import can_hold
 from plugbay.model.assignments import Assignment, AssignmentKey
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.plugins.scratch import disks as disks_module
@@ -276,6 +278,7 @@ NO_HOLES = """
 import sys
 from pathlib import Path
 from plugbay.kernel.loop import LoopDevices, Slice
+from plugbay.kernel.sparse import can_hold
 from plugbay.plugins.scratch.disks import Disks
 
 loops, file, size = LoopDevices(Path("/dev"), Path("/sys")), Path(sys.argv[1]) / "disks" / "disk0", 1 << 20
@@ -369,6 +372,24 @@ def test_directory_is_of_one_resource(machine: Machine, tmp_path: Path) -> None:
     file.touch()
     with pytest.raises(PathUnusable, match=r"/file: cannot hold scratch disks: Not a directory$"):
         scratch_plugins(other, file, LOOPS)
+
+
+@pytest.mark.root
+@needs_loop
+def test_disks_that_no_file_can_hold_are_not_offered(machine: Machine) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 40, before[1]))  # as a file system with such a limit
+    try:
+        if can_hold(machine.directory.parent, 2 << 40):
+            pytest.skip("this file system has no files without a name")
+        machine.plugins(size="1Ti")
+        with pytest.raises(PathUnusable) as caught:
+            machine.plugins(size="2Ti")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    problem = f"its file system has no files of {2 << 40} bytes, the size of a scratch disk"
+    assert str(caught.value) == f"{machine.directory}: {problem}"
+    assert not machine.directory.exists()
 
 
 def test_machine_without_loop_devices_is_told(tmp_path: Path) -> None:

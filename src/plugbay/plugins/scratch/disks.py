@@ -17,7 +17,7 @@ from typing import Final
 
 from plugbay.errors import AllocationError, PathUnusable
 from plugbay.kernel.loop import LoopDevice, LoopDevices, Slice
-from plugbay.kernel.sparse import clear, is_zero
+from plugbay.kernel.sparse import can_hold, clear, is_zero
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,12 @@ class Disks:
         self._loops = loops
 
     def check(self) -> None:
-        """Raises `PathUnusable` when this process cannot make loop devices, or the directory is somebody else's."""
+        """Whether there can be such disks: this makes none.
+
+        Raises:
+            PathUnusable: this process cannot make loop devices, the directory is somebody else's, or its file system
+                has no files as large as a disk.
+        """
         try:
             self._loops.check()
         except OSError as error:
@@ -52,6 +57,10 @@ class Disks:
                 str(self._loops.control), f"scratch disks need it, and root: {error.strerror}"
             ) from error
         self._check_directory()
+        there = next(each for each in (self._directory, *self._directory.parents) if each.is_dir())
+        if not can_hold(there, self._size):
+            problem = f"its file system has no files of {self._size} bytes, the size of a scratch disk"
+            raise PathUnusable(str(self._directory), problem)
 
     def file(self, disk: str) -> Path:
         return self._directory / disk

@@ -84,7 +84,7 @@ def scratch_plugins(layout: Layout, directory: Path, loops: LoopDevices) -> list
     """The plugin of whole disks, and that of their partitions if there are any.
 
     Raises:
-        PathUnusable: this process cannot make loop devices, or the directory is somebody else's.
+        PathUnusable: this process cannot make loop devices, or the directory is of no use; see `Disks.check`.
     """
     disks = Disks(directory, owner=layout.resource, size=layout.size, loops=loops)
     disks.check()
