@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 async def has_stored(custody: Custody) -> bool:
     """Whether it has all that was answered for one resource; what is older than `GRACE_S` it will never store."""
-    if not custody.synthesises:  # only kubelets that call for nothing get this wrong
+    if not custody.synthesises:  # its checkpoint is not to be read, or it is one that calls, and forgets nothing
         return True
     if young := _young(custody):
         with suppress(CheckpointUnread):
