@@ -15,6 +15,8 @@ from plugbay.cli.output import show_note
 from plugbay.cli.roots import chosen_root
 from plugbay.errors import NodeUnreachable, UsageError
 
+_LONGEST_S: Final = 999_999_999
+"""No log is as old: more means all of it."""
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 
@@ -71,7 +73,7 @@ def show_logs(args: argparse.Namespace) -> int:
     query |= {"follow": "true"} if args.follow else {}
     query |= {"previous": "true"} if args.previous else {}
     query |= {"timestamps": "true"} if args.timestamps else {}
-    query |= {"sinceSeconds": str(math.ceil(args.since))} if args.since else {}
+    query |= {"sinceSeconds": str(math.ceil(min(args.since, _LONGEST_S)))} if args.since else {}
     query |= {"tailLines": str(args.tail)} if args.tail >= 0 else {}
     with client.read(f"{path}/log", query) as chunks:
         for chunk in chunks:
