@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from plugbay.errors import CheckpointUnread
@@ -27,8 +28,8 @@ async def has_stored(custody: Custody) -> bool:
             reading = await custody.read(young)
             for use in _young(custody):
                 if not reading.listed.keys().isdisjoint(use.units):
-                    with custody.book.keeping():
-                        custody.book.change(after(use, reading))
+                    with custody.book.keeping():  # whose it is will be told with the names that only the list has
+                        custody.book.change(replace(after(use, reading), owners=use.owners))
     return not _young(custody)
 
 
