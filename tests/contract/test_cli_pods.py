@@ -138,6 +138,8 @@ async def test_a_wait_that_is_too_long_or_for_nobody_fails(plugbay: Plugbay) -> 
         assert await plugbay("pod", "wait", "--for=delete", "web", "--timeout=100ms") == (1, "", late)
         missing = 'plugbay: error: pods "nope" not found\n'
         assert await plugbay(*wait, "nope", "web", "--timeout=100ms") == (1, "", missing + late)
+        met = await plugbay("pod", "wait", "--for=condition=Ready", "web", "--timeout=9000h")  # poll(2) counts 24 days
+        assert met == (0, "pod/web condition met\n", "")
 
 
 async def test_pods_are_deleted_as_their_manifests_name_them(plugbay: Plugbay, tmp_path: Path) -> None:

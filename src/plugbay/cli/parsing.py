@@ -18,6 +18,8 @@ _BAD_INTEGER: Final = re.compile(r"(?P<start>argument \S+: )invalid int value: (
 _NEGATIVE: Final = re.compile(r"-\.?[0-9]")
 """What looks like an option and is a value: a number, or a time such as -1s. argparse knows the numbers only."""
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST_S: Final = 292 * 365 * 86400.0
+"""Go counts nanoseconds, in 64 bits."""
 _DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+")
 _NAMESPACE: Final = re.compile("[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
@@ -294,4 +296,7 @@ def duration_s(text: str) -> float:
         return 0.0
     if not _DURATION.fullmatch(unsigned):
         raise argparse.ArgumentTypeError(f"wants a time such as 30s or 1h30m, found {text!r}")
-    return sign * sum(float(amount) * _UNITS_S[unit] for amount, unit in _DURATION_PART.findall(unsigned))
+    seconds = sum(float(amount) * _UNITS_S[unit] for amount, unit in _DURATION_PART.findall(unsigned))
+    if seconds > _LONGEST_S:
+        raise argparse.ArgumentTypeError("wants a time of 292 years at most")
+    return sign * seconds

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES: Final = 64 * 1024
 _SWITCHING: Final = 101
+_LONGEST_WAIT_S: Final = 24 * 86400.0
+"""What poll(2) can count; who wants to wait longer waits for ever."""
 _CLOSE: Final[Mapping[str, str]] = {"Connection": "close"}
 
 
@@ -200,7 +202,7 @@ def _next_chunk(connection: socket.socket, response: HTTPResponse, end: float | 
     left_s = end - time.monotonic()
     if left_s <= 0:
         raise TimeIsUp
-    connection.settimeout(left_s)
+    connection.settimeout(left_s if left_s < _LONGEST_WAIT_S else None)
     try:
         return response.read1(_CHUNK_BYTES)
     except TimeoutError:

@@ -90,6 +90,12 @@ def test_times_are_written_as_in_go(text: str, seconds: float) -> None:
     assert duration_s(text) == seconds
 
 
+@pytest.mark.parametrize("text", ["2562048h", f"-{'9' * 400}s"])
+def test_times_that_go_could_not_hold_are_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="wants a time of 292 years at most"):
+        duration_s(text)
+
+
 @pytest.mark.parametrize("text", ["", "30", "s", "1d", "1h 30m", "--1s", "1e3s", "٣s"])
 def test_other_times_are_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="wants a time such as 30s or 1h30m"):
