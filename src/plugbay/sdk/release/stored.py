@@ -8,12 +8,10 @@ that answered may have ended since. But what its checkpoint lists it has stored,
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from plugbay.errors import CheckpointUnread
-from plugbay.sdk.release.uses import GRACE_S, Phase, Use, after
+from plugbay.sdk.release.uses import GRACE_S, Phase, Use
 
 if TYPE_CHECKING:
     from plugbay.sdk.release.custody import Custody
@@ -23,14 +21,13 @@ async def has_stored(custody: Custody) -> bool:
     """Whether it has all that was answered for one resource; what is older than `GRACE_S` it will never store."""
     if not custody.synthesises:  # its checkpoint is not to be read, or it is one that calls, and forgets nothing
         return True
-    if young := _young(custody):
-        with suppress(CheckpointUnread):
-            reading = await custody.read(young)
-            for use in _young(custody):
-                if not reading.listed.keys().isdisjoint(use.units):
-                    with custody.book.keeping():  # whose it is will be told with the names that only the list has
-                        custody.book.change(replace(after(use, reading), owners=use.owners))
-    return not _young(custody)
+    if not (young := _young(custody)):
+        return True
+    try:
+        reading = await custody.read(young)
+    except CheckpointUnread:
+        return False
+    return all(reading.listed.keys() & use.units.keys() for use in _young(custody))
 
 
 def _young(custody: Custody) -> list[Use]:
