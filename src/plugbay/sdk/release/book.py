@@ -60,8 +60,9 @@ class Book(KeptUses):
             use = self._ledger.get(key)
             if use is None or use.phase is Phase.RELEASING:
                 return False
-            self._journal.append(Answered(key))
-            self._ledger.put(replace(use, phase=Phase.OPEN))
+            at = asyncio.get_running_loop().time()
+            self._journal.append(Answered(key, at))
+            self._ledger.put(replace(use, phase=Phase.OPEN, since=at))
         return True
 
     def change(self, use: Use) -> None:
@@ -79,6 +80,7 @@ class Book(KeptUses):
             changed = replace(
                 use,
                 phase=now.phase,
+                since=now.since,
                 origin=now.origin,
                 units=now.units,
                 started=use.started.intersection(now.units),

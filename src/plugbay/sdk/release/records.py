@@ -32,9 +32,14 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The kubelet is about to be told that the devices are its."""
+    """The kubelet is about to be told that the devices are its.
+
+    Attributes:
+        at: when, in seconds since the machine started; None in journals of programs that wrote no such thing.
+    """
 
     key: AssignmentKey
+    at: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ class Content:
 def encode(record: Record) -> bytes:
     """One line."""
     if isinstance(record, Answered):  # written while a kubelet waits: setting up an encoder takes longer
-        text = f'{{"answered":{json.dumps(record.key)}}}'.encode()
+        text = f'{{"answered":{json.dumps(record.key)},"at":{json.dumps(record.at)}}}'.encode()
     else:
         text = _COMPACT.encode(_as_json(record)).encode()
     return b"%08x %b\n" % (zlib.crc32(text), text)
@@ -91,7 +96,8 @@ def read(content: bytes) -> Content:
                 uses[record.key] = record
             case Answered():
                 if (use := uses.get(record.key)) is not None and use.phase is Phase.ALLOCATING:
-                    uses[record.key] = replace(use, phase=Phase.OPEN)
+                    since = use.since if record.at is None else record.at
+                    uses[record.key] = replace(use, phase=Phase.OPEN, since=since)
             case Closed():
                 uses.pop(record.key, None)
     return Content(header, life, tuple(uses.values()), tuple(bad))
@@ -171,7 +177,8 @@ def _from_json(value: dict[str, object]) -> Record:
         case {"life": str(life), "since": float() | int() as since, "heirOf": list(heir_of)} if "use" not in value:
             return Life(life, float(since), frozenset(map(str, heir_of)))
         case {"answered": str(key)}:
-            return Answered(AssignmentKey(key))
+            at = value.get("at")
+            return Answered(AssignmentKey(key), float(at) if isinstance(at, float | int) else None)
         case {"closed": str(key)}:
             return Closed(AssignmentKey(key))
         case {"use": str(key), "units": dict(units), "since": float() | int() as since, "life": str(life)} if units:

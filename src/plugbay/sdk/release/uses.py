@@ -92,7 +92,7 @@ class Use:
 
     Attributes:
         units: as the kubelet names them, each with the device behind it.
-        since: when they were given, in seconds since the machine started.
+        since: when they were given, in seconds since the machine started; until then, when they were asked for.
         life: of the kubelet they were given to.
         seen_in: the life in which a reading listed them last; empty if none ever has.
         pod: whose they were in that reading.

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from plugbay.sdk.release.uses import GRACE_S
 from tests.unit.sdk.release.machine_kubelet import OTHER
 from tests.unit.sdk.release.machine_node import Node
 from tests.unit.sdk.release.machine_pods import Container, Kind, Pod
@@ -136,6 +137,29 @@ def test_kubelet_is_asked_for_its_pods_when_it_has_stored_what_it_was_answered(s
         node.paces.append(stored_s)
         node.admit(app(1))
         node.loop.run_moments(0)
+        assert node.process.fate.seen[-1] == "answer Allocate"
+        node.end_pod(ending)
+        if restarts:
+            node.stop_plugin()
+        node.look()
+        node.loop.run_for(5 + stored_s)
+        node.admit(app(3))
+        node.loop.run_for(1)
+        node.finish()
+
+
+@pytest.mark.parametrize("stored_s", [1.2, 6.0])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_grace_of_an_allocate_begins_with_its_answer(stored_s: float, restarts: bool) -> None:
+    """It may have taken long."""
+    with closing(Node(sees_pods=False)) as node:
+        node.loop.run_for(0.1)
+        ending = node.admit(app(2))
+        node.loop.run_for(20)
+        node.conduct.allocate_s = GRACE_S + 2
+        node.paces.append(stored_s)
+        node.admit(app(1))
+        node.loop.run_for(GRACE_S + 2.0005)
         assert node.process.fate.seen[-1] == "answer Allocate"
         node.end_pod(ending)
         if restarts:

@@ -47,7 +47,12 @@ def test_everything_comes_back() -> None:
 
 
 def test_later_lines_win() -> None:
-    content = records.read(lines(HEADER, USE, Answered(USE.key), FULL, Closed(FULL.key)))
+    content = records.read(lines(HEADER, USE, Answered(USE.key, 13.5), FULL, Closed(FULL.key)))
+    assert content.uses == (replace(USE, phase=Phase.OPEN, since=13.5),)
+
+
+def test_answer_of_an_older_program_has_no_time() -> None:
+    content = records.read(lines(HEADER, USE, Answered(USE.key, None)))
     assert content.uses == (replace(USE, phase=Phase.OPEN),)
 
 
