@@ -10,7 +10,7 @@ import errno
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -99,9 +99,19 @@ def session_members(leader: ProcessIdentity, *, proc_root: Path) -> list[Process
 
 
 def signal_group(leader: ProcessIdentity, number: signal.Signals, *, proc_root: Path) -> None:
-    """Send a signal to the process group that ``leader`` leads; to nobody when the leader has ended."""
-    if is_running(leader, proc_root=proc_root):
-        _signal_group(leader.pid, number)
+    """Send a signal to the process group that ``leader`` leads, or to itself if it has yet to open its session.
+
+    Nobody gets it when the leader has ended.
+    """
+    if (pidfd := _open_pidfd(leader, proc_root=proc_root)) is None:
+        return
+    try:
+        os.killpg(leader.pid, number)
+    except ProcessLookupError:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, number)
+    finally:
+        os.close(pidfd)
 
 
 def kill_session(leader: ProcessIdentity, *, proc_root: Path) -> list[ProcessIdentity]:

@@ -125,6 +125,15 @@ def test_a_signal_reaches_the_group() -> None:
         assert process.wait(DEADLINE_S) == -signal.SIGTERM
 
 
+def test_a_signal_reaches_who_has_yet_to_become_the_leader() -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        signal_group(identity(process.pid), signal.SIGKILL, proc_root=PROC)
+        try:
+            assert process.wait(DEADLINE_S) == -signal.SIGKILL
+        finally:
+            process.kill()
+
+
 async def test_a_session_is_killed_after_its_leader_has_ended() -> None:
     spawn = (
         "import subprocess, sys; "
