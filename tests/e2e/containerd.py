@@ -212,15 +212,6 @@ class Containerd:
             assert time.monotonic() < deadline, left
             time.sleep(0.02)
 
-    def end_forgotten_shims(self) -> None:
-        """Kill the shims of which the daemon knows no container: it forgets one whose client dies as it starts it."""
-        known = {*self.ctr("containers", "ls", "-q").split(), *self.ctr("tasks", "ls", "-q").split()}
-        for pid in _all_in(self._holder) - {self._pid}:
-            words = _command_line(pid).split()
-            if words and words[0].endswith("containerd-shim-runc-v2") and words[words.index("-id") + 1] not in known:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-
     def _others(self) -> list[str]:
         """The command lines of what runs besides the daemon."""
         return [line for pid in _all_in(self._holder) - {self._pid} if (line := _command_line(pid))]

@@ -430,7 +430,6 @@ async def test_a_node_killed_while_pods_start_starts_each_once(node: Node, begun
             await node.wait(name, "condition=Ready")
             assert container(await node.pod(name))["restartCount"] == 0
         await until_running(node, 8)  # four pods, each a container and a sandbox
-        await asyncio.to_thread(node.engine.end_forgotten_shims)
 
 
 @pytest.mark.usefixtures("plugin")
