@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -10,16 +11,21 @@ from typing import Any, Final
 import grpc
 
 from plugbay.manager.gates import FeatureGates, parse_feature_gates
+from plugbay.manager.release_notices import ReleaseNotice
 from plugbay.model.devices import PluginOptions
-from plugbay.testing.fake_plugin import FakePlugin
+from plugbay.model.edits import ContainerEdits
+from plugbay.model.ids import ContainerName, DeviceId, PodUid
+from plugbay.testing.fake_plugin import FakePlugin, refusing
 from plugbay.wire.plugin_server import device_plugin_handler
 from plugbay.wire.transport import serve_grpc
-from tests.contract.bench_manager import Bench, bench
+from tests.contract.bench_manager import DEADLINE_S, Bench, bench
 
 ON: Final[FeatureGates] = parse_feature_gates("DeviceManagerDeallocate=true")
 BOTH: Final = PluginOptions(post_stop_required=True, deallocate_required=True)
 ALL: Final = PluginOptions(pre_start_required=True, post_stop_required=True, deallocate_required=True)
 WITHOUT: Final = PluginOptions(pre_start_required=True)
+P: Final = PodUid("p")
+INTERNAL: Final = refusing("Internal", "no power")
 
 
 @asynccontextmanager
@@ -32,6 +38,34 @@ async def gated(root: Path, **settings: Any) -> AsyncIterator[Bench]:
 def operations(plugin: FakePlugin) -> tuple[set[str], set[str]]:
     """The IDs of the PostStopContainer and of the Deallocate operations it has seen."""
     return {each.operation for each in plugin.post_stopped}, {each.operation for each in plugin.deallocated}
+
+
+def ended(b: Bench, uid: str = "p", name: str = "app", instance: str = "i1") -> None:
+    b.manager.container_ended(PodUid(uid), ContainerName(name), instance)
+
+
+async def first_notice(b: Bench) -> ReleaseNotice:
+    async with asyncio.timeout(DEADLINE_S):
+        return await anext(b.manager.release_notices())
+
+
+class Sequenced:
+    """A behaviour that takes one step of several with each call; the last one stays."""
+
+    def __init__(self, *steps: Any) -> None:
+        self._steps = list(steps)
+
+    async def __call__(self, devices: Sequence[DeviceId]) -> Any:
+        step = self._steps.pop(0) if len(self._steps) > 1 else self._steps[0]
+        return await step(devices)
+
+
+async def fine(_: Sequence[DeviceId]) -> None:
+    return None
+
+
+async def some_edits(_: Sequence[DeviceId]) -> ContainerEdits:
+    return ContainerEdits()
 
 
 class Recording(grpc.GenericRpcHandler):

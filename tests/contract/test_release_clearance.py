@@ -24,7 +24,7 @@ from plugbay.sdk.release.settings import ReleaseSource
 from plugbay.sdk.server import PluginServer
 from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
 from tests.contract.bench_manager import DEADLINE_S, GOPHER
-from tests.contract.test_release_stock import Gophers, served
+from tests.contract.bench_stock_release import Gophers, served
 
 A = DeviceId("a")
 

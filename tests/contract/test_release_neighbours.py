@@ -16,7 +16,7 @@ from plugbay.manager.podresources import serve_pod_resources
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.states import State
 from tests.contract.bench_manager import DEADLINE_S, GOPHER, OTHER, Bench, bench, container, pod
-from tests.contract.test_release_stock import OTHERS, Gophers, Pods, served, until_seen
+from tests.contract.bench_stock_release import OTHERS, Gophers, Pods, served, until_seen
 
 PART = pod("part", container("app", other=1))
 

@@ -19,7 +19,7 @@ from plugbay.sdk.release import quiet, starts
 from plugbay.sdk.release.custody import Custody
 from tests.contract.bench_manager import DEADLINE_S, Bench, bench, pod
 from tests.contract.bench_release import ON
-from tests.contract.test_release_stock import OTHERS, Gophers, Pods, Stopping, served, until_said, with_init
+from tests.contract.bench_stock_release import OTHERS, Gophers, Pods, Stopping, served, until_said, with_init
 
 NAMELESS = Owner(namespace="default", pod="p", container=pod("p").containers[0].name)
 """As PodResources tells it, which knows no UIDs."""

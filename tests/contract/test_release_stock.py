@@ -5,144 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from plugbay import Assignment, ContainerEdits, Device, DevicePlugin, Origin, ReleasePolicy, Replicas
+from plugbay import ContainerEdits, Device, Origin, ReleasePolicy, Replicas
 from plugbay.errors import AdmissionError
-from plugbay.kubelet.paths import KubeletPaths
-from plugbay.manager.podresources import serve_pod_resources
-from plugbay.model.requests import ContainerKind, PodRequest
 from plugbay.sdk.release import records
-from plugbay.sdk.release.quiet import Shared
 from plugbay.sdk.release.report import release_status
-from plugbay.sdk.release.settings import ReleaseSettings, ReleaseSource
-from plugbay.sdk.release.uses import Phase
-from plugbay.sdk.server import PluginServer
-from plugbay.sdk.watching import watching
-from tests.contract.bench_manager import DEADLINE_S, GOPHER, Bench, bench, container, pod
-
-OTHERS = PodRequest(pod("others").uid, "default", "others", (container("app"),))
-"""A pod without devices: PodResources tells of it as well."""
-
-
-class Gophers(DevicePlugin):
-    """Notes what its hooks are told."""
-
-    resource_name = GOPHER
-    release_policy = ReleasePolicy.STRICT
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
-        self.told: list[str] = []
-        self.released: list[Assignment] = []
-        self.news = asyncio.Event()
-        self.problem = ""
-
-    def discover(self) -> Sequence[Device]:
-        return [Device(name) for name in self.names]
-
-    async def release(self, assignment: Assignment) -> None:
-        self.told.append(f"release {','.join(assignment.units)}")
-        self.released.append(assignment)
-        self.news.set()
-        if self.problem:
-            raise RuntimeError(self.problem)
-
-    async def until_told(self, *wanted: str) -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            while self.told != list(wanted):
-                self.news.clear()
-                await self.news.wait()
-
-
-class Stopping(Gophers):
-    async def post_stop(self, assignment: Assignment) -> None:
-        self.told.append(f"post_stop {','.join(assignment.units)}")
-        self.news.set()
-
-
-class Pods:
-    """The pods that a kubelet knows."""
-
-    def __init__(self, *pods: PodRequest) -> None:
-        self.pods = list(pods)
-
-    def active_pods(self) -> Sequence[PodRequest]:
-        return self.pods
-
-    def all_pods(self) -> Sequence[PodRequest]:
-        return self.pods
-
-
-@asynccontextmanager
-async def served(
-    gophers: DevicePlugin, root: Path, interval_s: float = 0.2, source: ReleaseSource = ReleaseSource.AUTO
-) -> AsyncIterator[PluginServer]:
-    paths = KubeletPaths(root)
-    shared = Shared(ReleaseSettings(source=source, interval_s=interval_s), paths)
-    server = PluginServer(gophers, paths, shared=shared)
-    async with watching() as watches, asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(server.run(watches))
-        try:
-            yield server
-        finally:
-            server.stop()
-            async with asyncio.timeout(DEADLINE_S):
-                await running
-
-
-@asynccontextmanager
-async def stock(root: Path, gophers: Gophers, interval_s: float = 0.2) -> AsyncIterator[Bench]:
-    """A manager with PodResources, and the plugin."""
-    async with bench(root) as b:
-        pods = Pods(OTHERS)
-        async with (
-            serve_pod_resources(b.paths.pod_resources_socket, b.manager.pod_resources(), pods, clock=b.clock),
-            served(gophers, root, interval_s),
-        ):
-            await b.counts(len(gophers.names), len(gophers.names))
-            yield b
-
-
-def journal(root: Path) -> Path:
-    return root / "device-plugins" / ".plugbay" / "example.com_gopher.journal"
-
-
-async def until_seen(root: Path, *units: str) -> None:
-    """Wait until a look at the checkpoint has found all these in use."""
-    await until_said(lambda: seen_units(root) >= set(units))
-
-
-async def until_said(condition: Callable[[], bool]) -> None:
-    """Wait until ``condition``, which something in the log of releases comes with."""
-    looked = asyncio.Event()
-    handler = logging.Handler()
-    handler.emit = lambda record: looked.set()  # type: ignore[method-assign]
-    releases = logging.getLogger("plugbay.sdk.release")
-    releases.setLevel(logging.DEBUG)
-    releases.addHandler(handler)
-    try:
-        async with asyncio.timeout(DEADLINE_S):
-            while not condition():
-                await looked.wait()
-                looked.clear()
-    finally:
-        releases.removeHandler(handler)
-
-
-def seen_units(root: Path) -> set[str]:
-    return {unit for use in records.read(journal(root).read_bytes()).uses if use.seen_in for unit in use.units}
-
-
-def with_init(uid: str) -> PodRequest:
-    return pod(uid, container("init", ContainerKind.INIT, gopher=1), container("app", gopher=1))
+from plugbay.sdk.release.settings import ReleaseSource
+from tests.contract.bench_manager import DEADLINE_S, bench, pod
+from tests.contract.bench_stock_release import (
+    Gophers,
+    Stopping,
+    journal,
+    served,
+    stock,
+    until_said,
+    until_seen,
+    with_init,
+)
 
 
 async def test_the_end_of_a_pod_is_noticed(sockets: Path) -> None:
@@ -372,99 +257,6 @@ async def test_what_cannot_be_written_down_is_not_released(sockets: Path) -> Non
         journal(sockets).rmdir()
         kept.rename(journal(sockets))
         await gophers.until_told("release a")
-
-
-# --- kills ----------------------------------------------------------------------------------------------------------
-
-PLUGIN = """
-import sys
-from plugbay import Device, DevicePlugin, ReleasePolicy, run
-
-class Cleaner(DevicePlugin):
-    resource_name = "example.com/gopher"
-    release_policy = ReleasePolicy.STRICT
-
-    def discover(self):
-        return [Device("a")]
-
-    def release(self, assignment):
-        print(assignment.key, flush=True)
-
-run(Cleaner(), kubelet_root=sys.argv[1])
-"""
-
-
-@asynccontextmanager
-async def plugin_process(root: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PLUGIN, str(root), stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
-
-
-async def test_killed_plugin_still_knows_what_was_in_use(sockets: Path) -> None:
-    async with bench(sockets) as b:
-        async with plugin_process(sockets) as process:
-            await b.counts(1, 1)
-            await b.admit(pod("p"))
-            process.kill()
-            await b.counts(1, 0)
-        await b.release("p")
-        async with plugin_process(sockets) as process:
-            await b.counts(1, 1)
-            await b.admit(pod("q"))
-            assert process.stdout is not None
-            async with asyncio.timeout(DEADLINE_S):
-                assert await process.stdout.readline()
-
-
-async def test_kill_while_an_older_version_is_taken_over_leaves_its_devices_in_use(sockets: Path) -> None:
-    gophers = Gophers("a")
-    async with stock(sockets, gophers, interval_s=1000) as b:
-        await b.admit(pod("p"))
-    journal(sockets).unlink()  # the older version kept none
-    async with served(Gophers("a"), sockets, interval_s=1000) as server:
-        await server.looked.wait()
-        _, *written = journal(sockets).read_bytes().splitlines(keepends=True)
-    assert written
-    for number in range(1, len(written) + 1):  # killed after so many of its lines
-        content = records.read(b"".join(written[:number]))
-        assert [use.phase for use in content.uses] == [Phase.OPEN]
-
-
-async def test_second_process_leaves_the_releasing_to_the_first(sockets: Path) -> None:
-    first, second = Gophers("a"), Gophers("a")
-    async with stock(sockets, first, interval_s=0.2) as b:
-        await b.admit(pod("p"))
-        async with served(second, sockets, 0.2) as server:
-            assert server.custody is not None
-            await until_seen(sockets, "a")
-            await b.release("p")
-            await first.until_told("release a")
-            assert not server.custody.book.is_ours
-            assert second.told == []
-
-
-async def test_reboot_ends_every_use(sockets: Path) -> None:
-    gophers = Gophers("a")
-    async with stock(sockets, gophers, interval_s=1000) as b:
-        await b.admit(pod("p"))
-    content = records.read(journal(sockets).read_bytes())
-    assert content.header is not None
-    lines: list[records.Record] = [records.Header("another boot", content.header.resource), *content.uses]
-    journal(sockets).write_bytes(b"".join(map(records.encode, lines)))
-    again = Gophers("a")
-    async with bench(sockets), served(again, sockets, 1000):
-        await again.until_told("release a")
-    assert again.released[0].units == ("a",)
-
-
-# --- what an onlooker sees ------------------------------------------------------------------------------------------
 
 
 async def test_status_tells_what_a_release_waits_for(sockets: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,10 @@ from plugbay.sdk.plugin import health_checks
 from plugbay.sdk.runner import serving
 from plugbay.sdk.sources import Member, known_plugins
 from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
+from tests.contract.bench_logs import Errors, errors
 from tests.contract.conftest import DEADLINE_S, Plugbay
+
+__all__ = ["errors"]
 
 CARDS = """
 from plugbay import Device, DevicePlugin, health, resources
@@ -50,33 +53,6 @@ def paths(sockets: Path) -> KubeletPaths:
 def file(sockets: Path) -> Path:
     (sockets / "cards.py").write_text(CARDS)
     return sockets / "plugins.yaml"
-
-
-class Errors(logging.Handler):
-    """What is logged as an error, to be waited for."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self._said: asyncio.Queue[str] = asyncio.Queue()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._said.put_nowait(record.getMessage())
-
-    async def next(self) -> str:
-        async with asyncio.timeout(DEADLINE_S):
-            return await self._said.get()
-
-    @property
-    def more(self) -> int:
-        return self._said.qsize()
-
-
-@pytest.fixture
-def errors() -> Iterator[Errors]:
-    handler, logger = Errors(), logging.getLogger("plugbay")
-    logger.addHandler(handler)
-    yield handler
-    logger.removeHandler(handler)
 
 
 def directories(root: Path, **names: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -20,6 +19,9 @@ from plugbay.sdk import discovery
 from plugbay.sdk.reasons import QUIET_S
 from plugbay.sdk.runner import serving
 from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
+from tests.contract.bench_logs import Log, log
+
+__all__ = ["log"]
 
 NAME = "example.com/thing"
 DEADLINE_S = 20
@@ -39,39 +41,9 @@ class Things(DevicePlugin):
         return self.devices
 
 
-class Log(logging.Handler):
-    """The lines of our log; a test can wait for one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-        self._grown = asyncio.Event()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage())
-        self._grown.set()
-
-    async def seen(self, *lines: str) -> None:
-        """Wait until each of ``lines`` is there, and see that it is there once."""
-        async with asyncio.timeout(DEADLINE_S):
-            while not set(lines) <= set(self.lines):
-                self._grown.clear()
-                await self._grown.wait()
-        assert [self.lines.count(line) for line in lines] == [1] * len(lines)
-
-
 @pytest.fixture
 def paths(sockets: Path) -> KubeletPaths:
     return KubeletPaths(sockets)
-
-
-@pytest.fixture
-def log(caplog: pytest.LogCaptureFixture) -> Iterator[Log]:
-    caplog.set_level(logging.INFO, "plugbay")
-    handler = Log()
-    logging.getLogger("plugbay").addHandler(handler)
-    yield handler
-    logging.getLogger("plugbay").removeHandler(handler)
 
 
 @asynccontextmanager
@@ -88,14 +60,14 @@ async def test_each_difference_is_logged_once_with_what_changed_and_why(paths: K
     things = Things("a", "b")
     async with served(things, paths) as (kubelet, reload):
         await kubelet.until_devices("a", "b")
-        await log.seen(*(f"{NAME}: new device {each}, Healthy; why: first look" for each in "ab"))
+        await log.seen_once(*(f"{NAME}: new device {each}, Healthy; why: first look" for each in "ab"))
         things.devices = [
             Device("a", numa_nodes=[1], env={"X": "1"}, attributes={"model": "A2"}, sharing=Replicas(2)),
             Device("c", health=unhealthy("Hot", "95 C")),
         ]
         things.refresh()
         await kubelet.until_devices("a::0", "a::1", "c")
-        await log.seen(
+        await log.seen_once(
             f"{NAME}: device b is gone; why: refresh()",
             f"{NAME}: new device c, Unhealthy (Hot: 95 C); why: refresh()",
             f"{NAME}: device a changed: numa_nodes: nothing → 1, attributes model: nothing → A2, "
@@ -103,7 +75,7 @@ async def test_each_difference_is_logged_once_with_what_changed_and_why(paths: K
         )
         things.devices = [Device("a"), Device("c")]
         reload()
-        await log.seen(f"{NAME}: device c is Healthy; why: SIGHUP")
+        await log.seen_once(f"{NAME}: device c is Healthy; why: SIGHUP")
 
 
 async def test_interval_finds_changes(paths: KubeletPaths, log: Log) -> None:
@@ -113,7 +85,7 @@ async def test_interval_finds_changes(paths: KubeletPaths, log: Log) -> None:
         await kubelet.until_devices("a")
         things.devices = [Device("b")]
         await kubelet.until_devices("b")
-        await log.seen(f"{NAME}: new device b, Healthy; why: interval")
+        await log.seen_once(f"{NAME}: new device b, Healthy; why: interval")
 
 
 async def test_watched_paths_tell(paths: KubeletPaths, log: Log, tmp_path: Path) -> None:
@@ -128,7 +100,7 @@ async def test_watched_paths_tell(paths: KubeletPaths, log: Log, tmp_path: Path)
         root.mkdir()
         (root / "a").touch()
         await kubelet.until_devices("a")
-        await log.seen(f"{NAME}: new device a, Healthy; why: watch of {root}")
+        await log.seen_once(f"{NAME}: new device a, Healthy; why: watch of {root}")
 
 
 async def test_burst_of_changes_makes_few_looks(paths: KubeletPaths, tmp_path: Path) -> None:
@@ -163,7 +135,7 @@ async def test_uevents_tell(paths: KubeletPaths, log: Log) -> None:
         things.devices = [Device("b")]
         NULL.write_text("change")
         await kubelet.until_devices("b")
-        await log.seen(f"{NAME}: new device b, Healthy; why: uevent change /devices/virtual/mem/null")
+        await log.seen_once(f"{NAME}: new device b, Healthy; why: uevent change /devices/virtual/mem/null")
 
 
 @needs_uevents
@@ -189,7 +161,7 @@ async def test_lost_uevents_mean_a_look(paths: KubeletPaths, log: Log, monkeypat
         things.devices = [Device("b")]
         events.put_nowait(uevent.UeventsLost())
         await kubelet.until_devices("b")
-        await log.seen(f"{NAME}: new device b, Healthy; why: uevents that were lost")
+        await log.seen_once(f"{NAME}: new device b, Healthy; why: uevents that were lost")
 
 
 async def test_machine_without_uevents_is_looked_at_now_and_then(
@@ -251,7 +223,7 @@ async def test_generator_gives_one_list_after_the_other(paths: KubeletPaths, log
         await kubelet.until_devices("a")
         stream.lists.put_nowait(["a", "b"])
         await kubelet.until_devices("a", "b")
-        await log.seen(f"{NAME}: new device b, Healthy; why: discover() says so")
+        await log.seen_once(f"{NAME}: new device b, Healthy; why: discover() says so")
         stream.lists.put_nowait([])
         await kubelet.until_devices()
         assert (stream.starts, stream.closed) == (1, 0)
@@ -274,7 +246,7 @@ async def test_generator_that_ends_is_started_again_and_devices_stay(
     async with served(stream, paths) as (kubelet, _):
         await kubelet.until_devices("a")
         stream.lists.put_nowait(end)
-        await log.seen(f"{NAME}: looking for devices failed, the list stays as it was: {sentence}")
+        await log.seen_once(f"{NAME}: looking for devices failed, the list stays as it was: {sentence}")
         assert list(kubelet.devices) == ["a"]
         await kubelet.client.allocate([DeviceId("a")])
         stream.lists.put_nowait(["a", "b"])
@@ -290,7 +262,7 @@ async def test_generator_that_gives_something_else_is_one_sentence(paths: Kubele
 
     async with served(Odd(), paths) as (kubelet, _):
         await kubelet.until_devices("a")
-        await log.seen(
+        await log.seen_once(
             f"{NAME}: looking for devices failed, the list stays as it was: "
             "device 'b': discover() has to go on with lists, as it began"
         )
@@ -339,7 +311,7 @@ async def test_devices_that_could_not_be_given_are_looked_at_again_unasked(
         await kubelet.until_devices("a", "b")
         with pytest.raises(RpcFailed, match="stuck"):
             await kubelet.client.allocate([DeviceId("a"), DeviceId("b")])
-        await log.seen(
+        await log.seen_once(
             f"{NAME}: device a is Unhealthy (AllocationFailed: stuck); why: allocate()",
             f"{NAME}: device a is Healthy; why: devices that could not be given",
         )

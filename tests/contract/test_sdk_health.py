@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,6 +18,9 @@ from plugbay.model.ids import DeviceId
 from plugbay.sdk.runner import serving
 from plugbay.sdk.targets import load_plugins
 from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
+from tests.contract.bench_logs import Log, log
+
+__all__ = ["log"]
 
 NAME = "example.com/thing"
 DEADLINE_S = 20
@@ -47,34 +49,6 @@ class Things(DevicePlugin):
 @pytest.fixture
 def paths(sockets: Path) -> KubeletPaths:
     return KubeletPaths(sockets)
-
-
-class Log(logging.Handler):
-    """The lines of our log; a test can wait for one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-        self._grown = asyncio.Event()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage())
-        self._grown.set()
-
-    async def seen(self, text: str) -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            while not any(text in line for line in self.lines):
-                self._grown.clear()
-                await self._grown.wait()
-
-
-@pytest.fixture
-def log(caplog: pytest.LogCaptureFixture) -> Iterator[Log]:
-    caplog.set_level(logging.INFO, "plugbay")
-    handler = Log()
-    logging.getLogger("plugbay").addHandler(handler)
-    yield handler
-    logging.getLogger("plugbay").removeHandler(handler)
 
 
 @asynccontextmanager

@@ -24,6 +24,9 @@ from plugbay.sdk.sources import Member
 from plugbay.sdk.waiting import wait_first
 from plugbay.sdk.watching import Watches
 from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
+from tests.contract.bench_logs import Errors, errors
+
+__all__ = ["errors"]
 
 COUNT = 50
 DEADLINE_S = 30
@@ -47,33 +50,6 @@ async def until_entries(directory: Path, wanted: set[str]) -> None:
     async with watch_paths([directory]) as changes, asyncio.timeout(DEADLINE_S):
         while {path.name for path in directory.iterdir()} != wanted:
             await anext(changes)
-
-
-class Errors(logging.Handler):
-    """What is logged as an error; a test can wait for some."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.told: list[str] = []
-        self._grown = asyncio.Event()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.told.append(record.getMessage())
-        self._grown.set()
-
-    async def until(self, count: int) -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            while len(self.told) < count:
-                self._grown.clear()
-                await self._grown.wait()
-
-
-@pytest.fixture
-def errors() -> Iterator[Errors]:
-    handler, logger = Errors(), logging.getLogger("plugbay")
-    logger.addHandler(handler)
-    yield handler
-    logger.removeHandler(handler)
 
 
 def _targets() -> Iterator[str]:
@@ -230,14 +206,14 @@ async def test_source_that_fails_leaves_all_as_it_was(sockets: Path, errors: Err
         plugins = [await kubelet.next_registration() for _ in range(2)]
         put(root, "not a name")
         put(root, "gin", "dry")
-        await errors.until(1)
+        error = await errors.next()
         reload()  # both register again
         plugins = [await kubelet.next_registration() for _ in range(2)]
         assert {each.registration.resource_name for each in plugins} == {"example.com/tea", "example.com/rum"}
         (root / "not a name").rmdir()
         await registered(kubelet, "gin", "dry")
         assert not any(each.ended.is_set() for each in plugins)
-    [error] = errors.told
+    assert errors.more == 0
     assert "looking for resources failed, all stays as it was: the ResourceName" in error
 
 
@@ -343,6 +319,6 @@ async def test_what_is_no_plugin_is_told(sockets: Path, errors: Errors) -> None:
     async with fake_kubelet(KubeletPaths(sockets)) as kubelet:
         async with serving([find, Fixed("rum", "r")], paths=kubelet.paths):
             await registered(kubelet, "rum", "r")
-            await errors.until(1)
-    assert "none is served yet: cannot load a plugin from" in errors.told[0]
-    assert "it gave ['a list'], which is no plugin" in errors.told[0]
+            error = await errors.next()
+    assert "none is served yet: cannot load a plugin from" in error
+    assert "it gave ['a list'], which is no plugin" in error

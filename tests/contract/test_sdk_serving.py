@@ -3,96 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
-from plugbay import ContainerEdits, Device, DevicePlugin, Mount, Replicas, plugin, unhealthy
-from plugbay.allocation import policies
-from plugbay.errors import DuplicateResource, InvalidResourceName, PathUnusable, RpcFailed
+from plugbay import Device, DevicePlugin, plugin, unhealthy
+from plugbay.errors import DuplicateResource, InvalidResourceName, PathUnusable
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import DeviceId
 from plugbay.sdk.runner import serve
-from plugbay.sdk.server import PluginServer
 from plugbay.sdk.states import State
-from plugbay.sdk.watching import watching
 from plugbay.testing.fake_kubelet import fake_kubelet
+from tests.contract.bench_logs import Log, log
+from tests.contract.bench_serving import DEADLINE_S, NAME, Things, ids, paths, serving
 
-NAME = "example.com/thing"
-DEADLINE_S = 30
-
-
-class Things(DevicePlugin):
-    """A plugin whose devices a test sets."""
-
-    resource_name = NAME
-
-    def __init__(self, *names: str) -> None:
-        self.devices: Iterable[Device] = [Device(name, env={"THINGS": name}) for name in names]
-
-    def discover(self) -> Iterable[Device]:
-        return self.devices
-
-
-def ids(*names: str) -> list[DeviceId]:
-    return [DeviceId(name) for name in names]
-
-
-@asynccontextmanager
-async def serving(plugin: DevicePlugin, root: Path) -> AsyncIterator[PluginServer]:
-    """The plugin served until the block ends, then stopped in order."""
-    server = PluginServer(plugin, KubeletPaths(root))
-    async with watching() as watches, asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(server.run(watches))
-        try:
-            yield server
-        finally:
-            server.stop()
-            async with asyncio.timeout(DEADLINE_S):
-                await running
-    assert server.state is State.STOPPED
-    assert not list((root / "device-plugins").glob("example*.sock"))
-
-
-class LogWatch(logging.Handler):
-    """Lets a test wait for a line of the log."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-        self._grown = asyncio.Event()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage())
-        self._grown.set()
-
-    async def seen(self, text: str) -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            while not any(text in line for line in self.lines):
-                self._grown.clear()
-                await self._grown.wait()
-
-
-@pytest.fixture
-def log() -> Iterator[LogWatch]:
-    watch = LogWatch()
-    logging.getLogger("plugbay").addHandler(watch)
-    yield watch
-    logging.getLogger("plugbay").removeHandler(watch)
-
-
-@pytest.fixture
-def paths(sockets: Path) -> KubeletPaths:
-    return KubeletPaths(sockets)
+__all__ = ["log", "paths"]
 
 
 async def test_plugin_serves_before_it_registers_and_lists_at_once(paths: KubeletPaths) -> None:
@@ -253,7 +185,7 @@ def look_at_the_bus() -> list[Device]:
 
 @pytest.mark.parametrize("colour", ["plain", "generator", "asynchronous", "asynchronous_generator"])
 async def test_log_of_a_failing_discovery_shows_where_in_the_authors_code(
-    paths: KubeletPaths, log: LogWatch, caplog: pytest.LogCaptureFixture, colour: str
+    paths: KubeletPaths, log: Log, caplog: pytest.LogCaptureFixture, colour: str
 ) -> None:
     """And not the way there, which is longer and ours."""
     failing = type(
@@ -266,7 +198,7 @@ async def test_log_of_a_failing_discovery_shows_where_in_the_authors_code(
     assert [frame.name for frame in traceback.extract_tb(told.exc_info[2])] == [colour, "look_at_the_bus"]
 
 
-async def test_duplicate_ids_keep_the_last_list(paths: KubeletPaths, log: LogWatch) -> None:
+async def test_duplicate_ids_keep_the_last_list(paths: KubeletPaths, log: Log) -> None:
     things = Things("a")
     async with fake_kubelet(paths) as kubelet, serving(things, paths.root):
         connection = await kubelet.next_registration()
@@ -319,114 +251,10 @@ async def test_discovery_in_every_colour(paths: KubeletPaths, kind: str) -> None
         await (await kubelet.next_registration()).until_devices("a")
 
 
-# --- calls ----------------------------------------------------------------------------------------------------------
-
-
-async def test_no_hook_no_option(paths: KubeletPaths) -> None:
-    async with fake_kubelet(paths) as kubelet, serving(Things("a"), paths.root):
-        assert await (await kubelet.next_registration()).client.options() == PluginOptions()
-
-
-async def test_hooks_that_are_not_offered_and_called_nevertheless(
-    paths: KubeletPaths, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with fake_kubelet(paths) as kubelet, serving(Things("a"), paths.root):
-        client = (await kubelet.next_registration()).client
-        with pytest.raises(RpcFailed, match="Unimplemented desc = method GetPreferredAllocation not implemented"):
-            await client.preferred_allocation(ids("a"), [], 1)
-        with pytest.raises(RpcFailed, match="Unimplemented desc = method PreStartContainer not implemented"):
-            await client.pre_start_container(ids("a"))
-    assert "a call failed" not in caplog.messages
-
-
-async def test_overridden_hooks_are_offered_and_called(paths: KubeletPaths) -> None:
-    started: list[list[str]] = []
-
-    class Eager(Things):
-        async def preferred_allocation(
-            self, available: Sequence[Device], must_include: Sequence[Device], size: int
-        ) -> Sequence[Device]:
-            return list(reversed(available))[:size]
-
-        def pre_start_container(self, devices: Sequence[Device]) -> None:
-            started.append([device.id for device in devices])
-
-    async with fake_kubelet(paths) as kubelet, serving(Eager("a", "b", "c"), paths.root):
-        client = (await kubelet.next_registration()).client
-        assert await client.options() == PluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
-        assert await client.preferred_allocation(ids("a", "b", "c"), [], 2) == ("c", "b")
-        await client.pre_start_container(ids("b", "a"))
-        assert started == [["a", "b"]]
-        with pytest.raises(RpcFailed, match=r"a choice without all the devices that must be included"):
-            await client.preferred_allocation(ids("a", "b", "c"), ids("a"), 1)
-
-
-async def test_author_errors_reach_the_kubelet_as_text(paths: KubeletPaths) -> None:
-    class Broken(Things):
-        def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
-            raise RuntimeError("the card is on fire")
-
-    async with fake_kubelet(paths) as kubelet, serving(Broken("a"), paths.root):
-        with pytest.raises(RpcFailed) as caught:
-            await (await kubelet.next_registration()).client.allocate(ids("a"))
-    assert (caught.value.code, caught.value.detail) == ("Unknown", "RuntimeError: the card is on fire")
-
-
-async def test_conflicting_devices_are_refused(paths: KubeletPaths) -> None:
-    things = Things()
-    things.devices = [Device(name, mounts=[Mount("/lib/x", f"/opt/{name}")]) for name in "ab"]
-    async with fake_kubelet(paths) as kubelet, serving(things, paths.root):
-        client = (await kubelet.next_registration()).client
-        with pytest.raises(RpcFailed, match=r"two devices disagree about mount '/lib/x'"):
-            await client.allocate(ids("a", "b"))
-        assert await client.allocate(ids("b")) is not None
-
-
-@pytest.mark.parametrize(
-    ("asked", "text"),
-    [("gone", '"gone" is not in the list any more'), ("sick", '"sick" is Unhealthy \\(Hot: 95 C\\)')],
-)
-async def test_device_that_cannot_be_given_is_refused(paths: KubeletPaths, asked: str, text: str) -> None:
-    things = Things()
-    things.devices = [Device("sick", health=unhealthy("Hot", "95 C"))]
-    async with fake_kubelet(paths) as kubelet, serving(things, paths.root):
-        with pytest.raises(RpcFailed, match=text):
-            await (await kubelet.next_registration()).client.allocate(ids(asked))
-
-
-async def test_replicas_are_given_one_by_one_and_seen_as_their_device(paths: KubeletPaths) -> None:
-    seen: dict[str, list[str]] = {}
-
-    class Shared(Things):
-        preferred_allocation = policies.fewest_physical
-
-        def pre_start_container(self, devices: Sequence[Device]) -> None:
-            seen["started"] = [device.id for device in devices]
-
-    things = Shared()
-    things.devices = [Device(name, sharing=Replicas(2), env={"THINGS": name}) for name in ("a", "b")]
-    async with fake_kubelet(paths) as kubelet, serving(things, paths.root):
-        connection = await kubelet.next_registration()
-        await connection.until_devices("a::0", "a::1", "b::0", "b::1")
-        client = connection.client
-        assert await client.preferred_allocation(ids("a::1", "b::0", "b::1"), [], 2) == ("b::0", "b::1")
-        answer = await client.allocate(ids("b::1", "a::0", "b::0"))
-        assert answer is not None
-        assert answer.edits.env == {"THINGS": "a,b"}, "a container that has two replicas has one device"
-        await client.pre_start_container(ids("b::1", "b::0"))
-        assert seen == {"started": ["b"]}
-        things.devices = [Device("a", sharing=Replicas(2), health=unhealthy("Hot"))]
-        things.refresh()
-        await connection.until_devices("a::0", "a::1")
-        assert not any(device.is_healthy for device in connection.devices.values())
-        with pytest.raises(RpcFailed, match=r'device "a" is Unhealthy'):
-            await client.allocate(ids("a::1"))
-
-
 # --- several plugins, one process -----------------------------------------------------------------------------------
 
 
-async def test_failing_plugin_disturbs_no_other(paths: KubeletPaths, log: LogWatch) -> None:
+async def test_failing_plugin_disturbs_no_other(paths: KubeletPaths, log: Log) -> None:
     class Broken(Things):
         resource_name = "example.com/broken"
         is_up = False

@@ -12,7 +12,7 @@ from plugbay.sdk.release.custody import Custody
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.service import PluginService
 from tests.contract.bench_manager import DEADLINE_S
-from tests.contract.test_sdk_release import Cleaning
+from tests.contract.bench_sdk_release import Cleaning
 
 
 async def test_stream_ends_that_waits_for_a_look_at_the_checkpoint(

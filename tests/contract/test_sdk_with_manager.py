@@ -8,8 +8,9 @@ from pathlib import Path
 from plugbay import Device, DevicePlugin, health
 from plugbay.sdk.runner import serving
 from plugbay.sdk.targets import load_plugins
+from tests.contract.bench_logs import Log, log
 from tests.contract.bench_manager import GOPHER, bench, pod
-from tests.contract.test_sdk_health import HANGING, Log, log
+from tests.contract.test_sdk_health import HANGING
 
 __all__ = ["log"]
 

@@ -17,8 +17,8 @@ from plugbay.manager.view import RETRY_S
 from plugbay.ops.http_client import UnixHttpClient
 from tests.contract.bench_manager import Bench, bench, pod
 from tests.contract.bench_release import ON
+from tests.contract.bench_stock_release import OTHERS, Pods
 from tests.contract.conftest import DEADLINE_S, Plugbay
-from tests.contract.test_release_stock import OTHERS, Pods
 
 PLUGIN = """
 from plugbay import Device, DevicePlugin, ReleasePolicy

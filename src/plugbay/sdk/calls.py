@@ -11,6 +11,8 @@ from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Any, Final
 
+from plugbay.sdk.waiting import to_the_end
+
 
 async def call(hook: Callable[..., Any], *arguments: object) -> Any:
     """The result of a plain or async hook. Plain ones run in a thread."""
@@ -24,12 +26,7 @@ async def call_to_the_end(hook: Callable[..., Any], *arguments: object) -> Any:
     """As `call`, but when cancelled it returns only after a plain hook, which nothing can stop, has ended."""
     if inspect.iscoroutinefunction(hook):
         return await hook(*arguments)
-    outcome = _started(hook, *arguments)
-    try:
-        answer = await asyncio.shield(outcome)
-    except asyncio.CancelledError:
-        await asyncio.wait([outcome])
-        raise
+    answer = await to_the_end(_started(hook, *arguments))
     return await answer if inspect.isawaitable(answer) else answer
 
 

@@ -9,13 +9,9 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from plugbay.errors import InvalidHealthCheck
-from plugbay.model.health import Health
 
 if TYPE_CHECKING:
     from plugbay.sdk.plugin import DevicePlugin
-
-Verdict = Health | bool | None
-"""What a check says of a device; None is that it cannot tell."""
 
 _MARK: Final = "__plugbay_health__"
 _Check = TypeVar("_Check", bound=Callable[..., Any])

@@ -1,10 +1,12 @@
-"""Waiting for the first of several things."""
+"""Waiting for the first of several things, or for something that nothing can stop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 async def wait_first(*waits: Callable[[], Coroutine[Any, Any, object]], timeout_s: float | None = None) -> bool:
@@ -15,3 +17,13 @@ async def wait_first(*waits: Callable[[], Coroutine[Any, Any, object]], timeout_
         for task in pending:
             task.cancel()
     return bool(done)
+
+
+async def to_the_end(work: Awaitable[Result]) -> Result:
+    """The result of ``work``, which a thread does for instance; when cancelled, raises so only after its end."""
+    outcome = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(outcome)
+    except asyncio.CancelledError:
+        await asyncio.wait([outcome])
+        raise

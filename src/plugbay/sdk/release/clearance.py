@@ -18,14 +18,13 @@ from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.book import OTHER_RELEASES, Book
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.settings import ReleasePolicy
-from plugbay.sdk.release.uses import GRACE_S, NO_POD, Finding, Phase, Reading, Use, after, doubt, find
+from plugbay.sdk.release.uses import GRACE_S, NO_POD, Finding, Phase, Reading, Use, after, doubt, find, is_being_stopped
 
 logger = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 50.0
 """A kubelet waits for an Allocate without limit, and lets no other pod in meanwhile; our manager waits 60 s."""
 MOST_READINGS: Final = 4
-_NOT_OURS: Final = "another process of this plugin is the one that releases"
 
 
 class Clearance:
@@ -35,6 +34,7 @@ class Clearance:
         policy: what to do about devices of which nobody can tell.
         allocating: the uses whose Allocate this process is answering, as of any moment.
         read: has the kubelet write its checkpoint, and reads it.
+        until_stopped: waits for pods that the kubelet gave up before it stopped them, so many seconds at most.
         cleans: whether there is anything to release; else a use goes on, in whoever's hands.
         looks: whether the checkpoint is asked about uses that may be over.
         has_calls: whether the kubelet of now tells by calls when uses are over, as far as is known.
@@ -52,6 +52,7 @@ class Clearance:
         has_calls: Callable[[], bool],
         allocating: Collection[AssignmentKey],
         read: Callable[[Collection[Use]], Awaitable[Reading]],
+        until_stopped: Callable[[Collection[Use], float], Awaitable[None]],
     ) -> None:
         self._resource = resource
         self._book = book
@@ -62,6 +63,8 @@ class Clearance:
         self._has_calls = has_calls
         self._allocating = allocating
         self._read = read
+        self._until_stopped = until_stopped
+        self._stops_by: dict[AssignmentKey, float] = {}  # what was waited for, and until when at most
 
     async def clear(self, units: Mapping[DeviceId, DeviceId]) -> Mapping[DeviceId, DeviceId]:
         """See that each use of ``units`` goes on, is released, or is allowed to be neither.
@@ -107,12 +110,12 @@ class Clearance:
         if not uses:
             return
         try:
-            findings, reading = await self._findings(uses, units)
+            findings, reading = await self._past_stops(uses, units)
         except CheckpointUnread as error:
             for use in uses:
                 self._cannot_tell(use, units, str(error))
             return
-        for use in uses:
+        for use in filter(None, [self._book.get(use.key) for use in uses]):  # others may have released it meanwhile
             match findings[use.key]:
                 case Finding.LISTED:
                     logger.debug("%s: %s go on in their pod", self._resource, ", ".join(use.units))
@@ -136,7 +139,7 @@ class Clearance:
                     self._end(use, units)
                 continue
             try:
-                findings, reading = await self._findings(sharing)
+                findings, reading = await self._past_stops(sharing)
             except CheckpointUnread as error:
                 raise DevicesNotReleased(list(units), self._resource, str(error)) from error
             young_s = 0.0
@@ -166,7 +169,7 @@ class Clearance:
             with self._book.keeping():
                 self._book.end(use.key, Origin.SYNTHESISED, seen=use.phase)
         else:
-            self._cannot_clear(use, units, _NOT_OURS)
+            self._cannot_clear(use, units, OTHER_RELEASES)
 
     async def _wait_for_releases(self, units: Mapping[DeviceId, DeviceId]) -> None:
         """Until none runs of the devices behind ``units``, those of other replicas included; each is tried once."""
@@ -183,7 +186,7 @@ class Clearance:
 
     async def _release(self, use: Use, units: Collection[DeviceId], deadline: float) -> None:
         if not self._book.is_ours:
-            self._cannot_clear(use, units, _NOT_OURS)
+            self._cannot_clear(use, units, OTHER_RELEASES)
             return
         try:
             async with asyncio.timeout_at(deadline) as patience:
@@ -193,6 +196,23 @@ class Clearance:
                 problem = f"release() takes longer than {PATIENCE_S:g} s; it goes on"
                 raise DevicesNotReleased(_wanted(use, units), self._resource, problem) from None
             self._cannot_clear(use, units, f"release() failed: {error}")
+
+    async def _past_stops(
+        self, uses: list[Use], wanted: Collection[DeviceId] | None = None
+    ) -> tuple[Mapping[AssignmentKey, Finding], Reading]:
+        """`_findings`; if the plugin insists on clean devices, those once pods that are being stopped have ended."""
+        findings, reading = await self._findings(uses, wanted)
+        stopping = [use for use in uses if findings[use.key] is Finding.UNPROVEN and is_being_stopped(use, reading)]
+        if not stopping or self._policy is not ReleasePolicy.STRICT:
+            return findings, reading
+        units = ", ".join(unit for use in stopping for unit in use.units)
+        logger.info("%s: %s are wanted while the pod that had them is still being stopped", self._resource, units)
+        now = asyncio.get_running_loop().time()
+        known = {key: by for key, by in self._stops_by.items() if self._book.get(key) is not None}
+        # Once for each use: or a pod that takes an hour would hold the kubelet up with each one refused and made anew.
+        self._stops_by = {use.key: now + PATIENCE_S for use in stopping} | known
+        await self._until_stopped(stopping, min(self._stops_by[use.key] for use in stopping) - now)
+        return await self._findings(uses, wanted)
 
     async def _findings(
         self, uses: list[Use], wanted: Collection[DeviceId] | None = None

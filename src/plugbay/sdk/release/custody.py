@@ -9,10 +9,10 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from plugbay.errors import CheckpointUnread, DevicesNotReleased, PathUnusable
 from plugbay.model.assignments import AssignmentKey, Origin
@@ -21,7 +21,7 @@ from plugbay.model.releases import OperationId
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
 from plugbay.sdk.release.book import OTHER_RELEASES, Book
-from plugbay.sdk.release.clearance import Clearance
+from plugbay.sdk.release.clearance import PATIENCE_S, Clearance
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.journal import Journal
@@ -30,10 +30,11 @@ from plugbay.sdk.release.neighbours import adopt, listen
 from plugbay.sdk.release.readings import Readings
 from plugbay.sdk.release.settings import DIRECTORY_NAME, ReleasePolicy
 from plugbay.sdk.release.starts import Starts
+from plugbay.sdk.release.stopping import StoppingPods
 from plugbay.sdk.release.stored import has_stored
 from plugbay.sdk.release.sweep import Sweep
 from plugbay.sdk.release.uses import Phase, Reading, Use, lives_of
-from plugbay.sdk.waiting import wait_first
+from plugbay.sdk.waiting import to_the_end, wait_first
 
 if TYPE_CHECKING:
     from plugbay.kubelet.paths import KubeletPaths
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
     from plugbay.sdk.watching import Watches
 
 logger = logging.getLogger(__name__)
-
-PATIENCE_S: Final = 50.0
-"""A kubelet waits for an Allocate without limit, and lets no other pod in meanwhile; our manager waits 60 s."""
 
 
 class Custody:
@@ -74,6 +72,7 @@ class Custody:
         self.policy = plugin.release_policy
         self.doubts: dict[AssignmentKey, str] = {}
         self._mode = None if plugin.modes is None else plugin.modes.mode(self.resource)
+        self._cleans = cleans
         self._is_strict = self.policy is ReleasePolicy.STRICT and cleans
         trouble = Trouble.RAISED if self._is_strict else Trouble.LOGGED
         self.book = Book(Journal(Path(directory), self.resource, shared.boot), self.resource, trouble)
@@ -89,6 +88,8 @@ class Custody:
         self._readings: Readings | None = None
         self._watches: Watches | None = None
         self._allocating: set[AssignmentKey] = set()
+        self._stopping = StoppingPods(shared.proc_root)
+        self._met = ""  # the kubelet's life that this process has met
         self._clearance = Clearance(
             self.resource,
             self.book,
@@ -99,6 +100,7 @@ class Custody:
             has_calls=lambda: self.has_calls,
             allocating=self._allocating,
             read=self.read,
+            until_stopped=self._stopping.until_stopped,
         )
         self._starts = Starts(self, hears_stops=offers(plugin, "post_stop"))
         self._asked_for: dict[DeviceId, asyncio.Event] = {}  # by calls that run; set when the call is over
@@ -114,14 +116,14 @@ class Custody:
         backoff, problem = Backoff(), ""
         while not stopping.is_set():
             try:
-                await self._open_book()
+                await to_the_end(asyncio.to_thread(self.book.open))  # which would keep the journal after `close`
                 break
             except PathUnusable as error:
                 if str(error) != problem:  # the same one over and over is one line in the log
                     logger.error("%s: %s", self.resource, error)
                 problem = str(error)
                 if not self._is_strict:
-                    return
+                    break
             await wait_first(stopping.wait, timeout_s=backoff.next_delay_s())
         self._readings.life = self.book.life
         if self.book.is_ours:
@@ -132,14 +134,6 @@ class Custody:
         self.book.heard = self._heard
         self.shared.pod_lists.checks[self.resource] = partial(has_stored, self)
 
-    async def _open_book(self) -> None:
-        opening = asyncio.ensure_future(asyncio.to_thread(self.book.open))
-        try:
-            await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            await asyncio.wait([opening])  # nothing stops the thread, and after `close` it would keep the journal
-            raise
-
     def _heard(self, gone: Collection[DeviceId], come: Collection[DeviceId]) -> None:
         """Other processes of the plugin have given ``come``, or released ``gone``."""
         if self._mode is not None:
@@ -149,9 +143,16 @@ class Custody:
         logger.debug("%s: another process: given %s, released %s", self.resource, sorted(come), sorted(gone))
 
     async def run(self) -> None:
-        """Look for uses that are over, and for what other processes write, until cancelled."""
-        if self.book.is_open and self._watches is not None:
+        """Look for uses that are over, for what other processes write, and for whose they are, until cancelled."""
+        if self.book.is_open and self._watches is not None and self._readings is not None:
             async with asyncio.TaskGroup() as tasks:
+                learning = self._stopping.learn(
+                    self.book,
+                    self._readings,
+                    self._watches,
+                    matters=lambda use: self._is_strict or self.looks_at(use),
+                )
+                tasks.create_task(learning, name=f"pods with {self.resource}")
                 tasks.create_task(listen(self.book, self._watches), name=f"others' uses of {self.resource}")
                 await Sweep(self).run()
 
@@ -197,10 +198,17 @@ class Custody:
             return
         if before is None or life.id != before.id:
             self.has_calls = has_promise and self.shared.settings.source.takes_calls
+            self._stopping.kubelet_restarted()
             with suppress(PathUnusable):  # said when something is given
-                self.book.note(life)
-            if self.book.uses():
-                self.look_soon()
+                self._note_life()
+        if life.id != self._met and self.book.uses():  # what was found in the journal is not known to go on, either
+            self.look_soon()
+        self._met = life.id
+
+    def _note_life(self) -> None:
+        """A full disk may have kept it from being written when it was met."""
+        if self._readings is not None and self._readings.life is not None:
+            self.book.note(self._readings.life)
 
     async def read(self, uses: Collection[Use]) -> Reading:
         """What the kubelet says now of ``uses``.
@@ -217,9 +225,11 @@ class Custody:
             self.last = error.problem, loop.time()
             self.readings["failed"] += 1
             raise
+        with suppress(PathUnusable):
+            self._note_life()
         self.last = "", loop.time()
         self.readings["ok"] += 1
-        return reading
+        return await self._stopping.seen(uses, reading)
 
     # --- Allocate ---------------------------------------------------------------------------------------------------
 
@@ -233,7 +243,7 @@ class Custody:
         Raises:
             DevicesNotReleased: they are not, or that is not known, and the plugin insists on it; or a release is still
                 to come, which would not know that they are in use again.
-            PathUnusable: nothing can be kept, and the plugin insists; or the journal has the call as unanswered.
+            PathUnusable: it cannot be kept that they are in use, and a release may come.
         """
         with self.shared.quiet.allocating([(self.resource, unit) for unit in units]):
             await self._wait_for_other_calls(units)
@@ -280,9 +290,10 @@ class Custody:
     def _begin(self, fresh: Mapping[DeviceId, DeviceId]) -> Use | None:
         if not fresh:
             return None
-        life = "" if self.book.life is None else self.book.life.id
-        with self.book.keeping():
-            use = self.book.begin(fresh, life)
+        # Unwritten it would not count: the release of another share would come while the device is in use.
+        with nullcontext() if self._cleans and self.book.is_open else self.book.keeping():
+            self._note_life()
+            use = self.book.begin(fresh, "" if self.book.life is None else self.book.life.id)
             self._allocating.add(use.key)
             return use
         if self.book.sharing([*fresh.values()], *Phase):  # it could not be written down, and these will be released

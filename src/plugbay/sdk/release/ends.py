@@ -70,8 +70,8 @@ class Ends:
             return
         try:
             await self._hooks.once(OperationId(f"release {key}"), self._release, over.assignment())
-            if self._book.get(key) is not None:  # the disk was full, say, when that was to be written
-                self._forget(key)
+            if (released := self._book.get(key)) is not None:  # the disk was full, say, when that was to be written
+                self._forget(released)
         except Exception as error:
             if self._book.get(key) is None:  # for good: it will never work
                 logger.warning("%s: %s is not released: %s", self._resource, ", ".join(over.units), error)
@@ -88,7 +88,9 @@ class Ends:
         devices = self._cleaning[use.key] = self._nobody_elses(use)
         try:
             if (stopped := use.started - self.still_used(use)) and offers(self._plugin, "post_stop"):
-                await self.stop(use, stopped)
+                await self._tell_stop(use, stopped)
+                with self._book.keeping():  # else a repeat of all this tells of the same stop
+                    self._stopped(use.key, stopped)
             if offers(self._plugin, "release") and (mine := _part_of(assignment, use, devices)):
                 await call(self._plugin.release, mine)
             self._owed = self._owed.union(use.units.values()) - devices
@@ -114,13 +116,12 @@ class Ends:
         return mine.difference(*(self._cleaning.get(other.key, other.units.values()) for other in others))
 
     def _close(self, use: Use) -> None:
-        self._hand_on_starts(use)
         free = use.units.keys() - self.still_used(use)
         self._released.update(free)
         if self._mode is not None:
             self._mode.release(free)
         with suppress(PathUnusable):  # `end` tries once more, and tells
-            self._forget(use.key)
+            self._forget(use)
 
     def still_used(self, use: Use) -> set[DeviceId]:
         """The units that others have or may have as well: it was overtaken, or has overtaken them."""
@@ -134,26 +135,32 @@ class Ends:
         """Containers whose ends could not be told while others had their units: with those it will be."""
         started = use.started if (now := self._book.get(use.key)) is None else now.started
         for other in self._overlapping(use):
-            with self._book.keeping():
-                self._book.change(replace(other, started=other.started | (started & other.units.keys())))
+            self._book.change(replace(other, started=other.started | (started & other.units.keys())))
 
-    def _forget(self, key: AssignmentKey) -> None:
-        self._cleaning.pop(key, None)
-        self._book.close_use(key)
-        self.failures.pop(key, None)
+    def _forget(self, use: Use) -> None:
+        self._cleaning.pop(use.key, None)
+        self._hand_on_starts(use)
+        self._book.close_use(use.key)
+        self.failures.pop(use.key, None)
 
     async def stop(self, use: Use, units: Collection[DeviceId]) -> None:
-        """A container that had ``units`` has ended, and nobody has told."""
+        """A container that had ``units`` has ended, and nobody has told.
+
+        Raises:
+            PathUnusable: that cannot be written down; a container that began now would take this one's place.
+        """
+        await self._tell_stop(use, units)
+        self._stopped(use.key, units)
+
+    async def _tell_stop(self, use: Use, units: Collection[DeviceId]) -> None:
         try:
             await call(self._plugin.post_stop, use.stop_of(units, Origin.SYNTHESISED))
         except CannotRelease as error:
             logger.warning("%s: post_stop() of %s: %s", self._resource, ", ".join(sorted(units)), error)
-        self._stopped(use.key, units)
 
     def _stopped(self, key: AssignmentKey, units: Collection[DeviceId]) -> None:
         if (now := self._book.get(key)) is not None and now.started:
-            with self._book.keeping():
-                self._book.change(replace(now, started=now.started.difference(units), stops=now.stops + 1))
+            self._book.change(replace(now, started=now.started.difference(units), stops=now.stops + 1))
 
     # --- calls of a kubelet that knows them -------------------------------------------------------------------------
 
@@ -168,7 +175,8 @@ class Ends:
             assignment = self._unknown(units, operation)
         await self._hooks.once(operation, self._plugin.post_stop, assignment)
         for use in uses:
-            self._stopped(use.key, units)
+            with self._book.keeping():
+                self._stopped(use.key, units)
 
     async def deallocated(self, units: Collection[DeviceId], operation: OperationId) -> None:
         """The kubelet called Deallocate: what is in use of ``units`` is over."""

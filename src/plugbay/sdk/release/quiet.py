@@ -78,10 +78,12 @@ class Shared:
 
     Attributes:
         boot: names this boot of the machine.
+        proc_root: where control groups are found by.
     """
 
-    def __init__(self, settings: ReleaseSettings, paths: KubeletPaths) -> None:
+    def __init__(self, settings: ReleaseSettings, paths: KubeletPaths, *, proc_root: Path = _PROC) -> None:
         self.settings = settings
+        self.proc_root = proc_root
         self.boot = read_boot_id(_PROC)
         self.quiet = Quiet()
         self.pod_lists = PodLists(paths, self.quiet)

@@ -49,6 +49,11 @@ class Readings:
         self._resend = resend
         self.life: Life | None = None
 
+    @property
+    def path(self) -> Path:
+        """The checkpoint."""
+        return self._paths.checkpoint
+
     async def meet(self, *, known_to: Collection[str]) -> Life:
         """Which life of the kubelet this is, when it asks for our list and has not got it yet.
 

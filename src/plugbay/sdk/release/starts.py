@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -33,7 +34,11 @@ class Starts:
         self._hears_stops = hears_stops
 
     async def begin(self, units: Collection[DeviceId]) -> None:
-        """A container with ``units`` is about to be created: an earlier one that had them has ended."""
+        """A container with ``units`` is about to be created: an earlier one that had them has ended.
+
+        Raises:
+            PathUnusable: that cannot be kept, and the plugin hears of it.
+        """
         custody = self._custody
         for use in self._users(units):
             before = use.started.intersection(units) - custody.ends.still_used(use)
@@ -41,11 +46,16 @@ class Starts:
                 await custody.ends.stop(use, before)
 
     async def end(self, units: Collection[DeviceId]) -> None:
-        """The kubelet is about to learn that the container can be created."""
+        """The kubelet is about to learn that the container can be created.
+
+        Raises:
+            PathUnusable: that cannot be kept, and the plugin is to hear of its end, or insists on its devices' release.
+        """
         custody = self._custody
         for use in self._users(units):
             started = use.started.union(unit for unit in use.units if unit in units)
-            with custody.book.keeping():
+            # A start that nobody remembers is followed by a release without `post_stop`.
+            with nullcontext() if self._hears_stops else custody.book.keeping():
                 custody.book.change(replace(use, started=started))
         if self._nameless(units):
             await self._find_owners(units)

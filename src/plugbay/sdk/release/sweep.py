@@ -50,8 +50,8 @@ class Sweep:
         custody = self._custody
         if not custody.book.is_ours:
             await self._take_over()
+            custody.is_urgent = bool(custody.book.uses())
         unwritten, backoff = "", Backoff()
-        custody.is_urgent = bool(custody.book.uses())  # what was found in the journal is not known to go on
         loop = asyncio.get_running_loop()
         looked_at = loop.time()
         async with asyncio.TaskGroup() as tasks:

@@ -1,7 +1,11 @@
 """Uses of devices, and what a kubelet's checkpoint proves about them: pure.
 
 A use is over when no checkpoint lists its devices any more: kubelets drop a pod's assignments only after its containers
-have stopped. Two things break that rule, and both come with a restart of the kubelet:
+have stopped. Three things break that rule:
+
+* A pod may be taken from a kubelet by force: it drops the assignments, and stops the containers then. See `stopping`.
+
+The others come with a restart of the kubelet:
 
 * Its checkpoint may be lost or removed. Then containers run on with devices that the kubelet knows nothing of. So what
   began in an earlier life of the kubelet counts as absent only if it was listed in this life too, or if this kubelet
@@ -57,12 +61,14 @@ class Reading:
         at: when, in seconds since the machine started.
         listed: who holds the devices of one resource.
         gone: pods known to be gone because the kubelet has no directory for them any more.
+        going_on: uses whose pods had containers even after that.
     """
 
     at: float
     life: Life
     listed: Mapping[DeviceId, frozenset[tuple[PodUid, ContainerName]]]
     gone: frozenset[PodUid] = frozenset()
+    going_on: frozenset[AssignmentKey] = frozenset()
 
 
 class Phase(Enum):
@@ -168,6 +174,17 @@ def _listed(use: Use, reading: Reading) -> Set[DeviceId]:
 
 def doubt(use: Use, reading: Reading) -> str:
     """Why ``use``, which ``reading`` does not list, may be going on nevertheless; empty if it cannot."""
+    if is_being_stopped(use, reading):
+        return "the kubelet gave its pod up, and has not stopped the containers yet"
+    return _doubt_since_restart(use, reading)
+
+
+def is_being_stopped(use: Use, reading: Reading) -> bool:
+    """Whether the kubelet, which knew of ``use``, has dropped it before its containers have ended."""
+    return use.key in reading.going_on and not _doubt_since_restart(use, reading)
+
+
+def _doubt_since_restart(use: Use, reading: Reading) -> str:
     life = reading.life
     if use.life == life.id or (use.pod and use.pod in reading.gone):
         return ""

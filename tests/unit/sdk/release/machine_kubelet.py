@@ -104,6 +104,8 @@ class Kubelet:
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
         self._started_ns = 0
+        self._was_met = True
+        self._unknown: set[str] = set()  # what was given before, if it began with nothing
         self._has_written = False
         self._newest: tuple[int, bytes] | None = None  # of this life's writes, and the number of what is there
         self._there = 0
@@ -122,8 +124,10 @@ class Kubelet:
         before = self._truth.dirty | self._truth.lost
         self.assigned, names, is_lost = self._load()
         self._names = names
-        if is_lost:
-            self._truth.unproven |= before
+        if not self._was_met:
+            self._truth.beyond_proof |= self._unknown
+        self._was_met, self._unknown = False, before if is_lost else set()
+        self._truth.unproven |= self._unknown
         self._count()
         for pod in self._truth.pods.values():
             for container in pod.containers:
@@ -172,6 +176,7 @@ class Kubelet:
         await asyncio.sleep(self._pace())
         before = self._truth.dirty | self._truth.lost
         await plugin.stream_opened()
+        self._was_met = True
         if self._has_written:  # too late to see what it began with, or just then
             self._truth.unproven |= before
         if not plugin.serves:

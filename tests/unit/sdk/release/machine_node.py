@@ -11,7 +11,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.release.uses import GRACE_S, SETTLE_S
 from tests.unit.sdk.release.machine_kubelet import Kubelet
 from tests.unit.sdk.release.machine_loop import VirtualLoop
-from tests.unit.sdk.release.machine_plugin import UNITS, Conduct, Disk, Fate, Process, is_kill
+from tests.unit.sdk.release.machine_plugin import UNITS, Conduct, Disk, Fate, Process, is_kill, proc_root
 from tests.unit.sdk.release.machine_pods import Container, Pod, Truth
 
 MEMORY = Path("/dev/shm")
@@ -33,9 +33,17 @@ class Node:
 
     Args:
         sees_pods: whether the plugin sees the kubelet's directories of pods.
+        sees_cgroups: whether it sees their control groups.
     """
 
-    def __init__(self, *, is_strict: bool = True, hears_stops: bool = False, sees_pods: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        is_strict: bool = True,
+        hears_stops: bool = False,
+        sees_pods: bool = True,
+        sees_cgroups: bool = True,
+    ) -> None:
         self.loop = VirtualLoop()
         self._directory = tempfile.TemporaryDirectory(prefix="pb", dir=MEMORY if MEMORY.is_dir() else None)
         self.paths = KubeletPaths(Path(self._directory.name))
@@ -46,7 +54,7 @@ class Node:
         self.disk = Disk()
         self.downtime_s = PACE_S
         self.next_fate = Fate()
-        self._sees_pods = sees_pods
+        self._sees_pods, self._sees_cgroups = sees_pods, sees_cgroups
         self._boots = 0
         self._process: Process | None = None
         self.kubelet = Kubelet(
@@ -54,6 +62,12 @@ class Node:
         )
         if sees_pods:
             (self.paths.root / "pods" / "plugin").mkdir()
+        self._cgroups = self.paths.root / "cgroup/kubepods"
+        self._cgroups.mkdir(parents=True)
+        if sees_cgroups:
+            proc = proc_root(self.paths) / "self"
+            proc.mkdir(parents=True)
+            (proc / "mountinfo").write_text(f"1 1 0:1 / {self._cgroups.parent} rw - cgroup2 cgroup2 rw\n")
         self.kubelet.start()
         self.kubelet.is_ready = True
         self._life = self.loop.create_task(self._processes())
@@ -114,6 +128,7 @@ class Node:
         self.truth.pods[pod.uid] = pod
         if self._sees_pods:
             (self.paths.root / "pods" / pod.uid).mkdir()
+        self._cgroup(pod).mkdir(parents=True)
         if self.kubelet.is_up:
             self.kubelet.spawn(self.kubelet.admit(pod))
         return pod
@@ -121,6 +136,8 @@ class Node:
     def end_pod(self, pod: Pod, *, after_s: float = 0.0) -> None:
         """Its containers have stopped; the kubelet takes it for active for another ``after_s``."""
         pod.end()
+        if self._cgroup(pod).exists():
+            self._cgroup(pod).rmdir()
         if after_s:
             self.loop.call_later(after_s, self._forget, pod)
         else:
@@ -130,6 +147,22 @@ class Node:
         pod.is_active = False
         if self._sees_pods and (directory := self.paths.root / "pods" / pod.uid).exists():
             directory.rmdir()
+
+    def force_pod_away(self, pod: Pod, *, stops_in_s: float) -> None:
+        """The kubelet counts it no more, and its containers have still to be stopped."""
+        pod.is_active = False
+        self.loop.call_later(stops_in_s, self.end_pod, pod)
+
+    def is_known(self, pod: Pod) -> bool:
+        """Whether the plugin can see if the pod runs: it has written down whose the devices are."""
+        if not self._sees_cgroups or self._process is None or not self._process.serves:
+            return False
+        uses = [use for use in self._process.custody.book.uses() if not pod.units.isdisjoint(use.units)]
+        return all(use.pod == pod.uid for use in uses)
+
+    def _cgroup(self, pod: Pod) -> Path:
+        """Its container's."""
+        return self._cgroups / f"pod{pod.uid}" / "container"
 
     def create_container(self, pod: Pod) -> None:
         if self.kubelet.is_up:
@@ -167,7 +200,7 @@ class Node:
         self.loop.run_until_complete(asyncio.wait([self._life]))
         if process is not None and process.journal.path.exists():
             with process.journal.path.open("r+b") as journal:
-                journal.truncate(process.journal.synced)
+                journal.truncate(self.disk.synced)
         for pod in self.truth.pods.values():
             self.end_pod(pod)
         self.truth.rebooted(self.loop.time())

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from plugbay import Assignment, Device, DevicePlugin, ReleasePolicy
 from plugbay.errors import PlugbayError
+from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
 from plugbay.model.podresources import PodResources
 from plugbay.model.replicas import physical_id
@@ -86,9 +87,11 @@ class Conduct:
 class Disk:
     """Attributes:
     is_full: whether nothing can be written to a journal.
+    synced: so much of the journal survives a power failure.
     """
 
     is_full: bool = False
+    synced: int = 0
 
     def takes(self) -> None:
         if self.is_full:
@@ -113,13 +116,13 @@ class _Journal(Journal):
         self.fate.effect("rewrite the journal")
         self.disk.takes()
         super().rewrite(kept)
-        self.synced = self._size
+        self.disk.synced = self._size
         self.fate.effect("have rewritten the journal")
 
     def sync(self) -> None:
         self.fate.effect("fsync")
         super().sync()
-        self.synced = self._size
+        self.disk.synced = self._size
 
     def _write(self, lines: bytes) -> None:
         try:
@@ -189,6 +192,11 @@ class _Watches:
             reader.tell(frozenset({path}))
 
 
+def proc_root(paths: KubeletPaths) -> Path:
+    """Where control groups are found by."""
+    return paths.root / "proc"
+
+
 class Process:
     """
     Args:
@@ -206,7 +214,7 @@ class Process:
         self._hooks = ReleaseHooks()
         self._watches = _Watches()
         self._calls: set[asyncio.Task[None]] = set()
-        shared = Shared(ReleaseSettings(), kubelet.paths)
+        shared = Shared(ReleaseSettings(), kubelet.paths, proc_root=proc_root(kubelet.paths))
         shared.boot = boot
         shared.pod_lists._ask = self._pods  # type: ignore[method-assign]  # no socket to ask
         plugin = _Stopper(self) if truth.hears_stops else _Cleaner(self)
@@ -272,6 +280,8 @@ class Process:
     # --- what a kubelet asks ----------------------------------------------------------------------------------------
 
     async def stream_opened(self) -> None:
+        if self.journal.disk.is_full:  # what this kubelet began with is known to this process only
+            self.truth.unproven |= self.truth.dirty | self.truth.lost
         with suppress(Refused):
             await self._serve(self.custody.stream_opened())
 

@@ -78,6 +78,8 @@ class Truth:
         dirty: devices that somebody was given and that were not released since.
         lost: devices that are clean since the power failed, unless a plugin finds them in the kubelet's checkpoint.
         unproven: devices of which no kubelet can tell any more whose they are.
+        beyond_proof: those of which the plugin cannot know that: a kubelet that began with nothing has left its
+            checkpoint to the next one before the plugin met it.
         wrong: what must not happen, and did.
     """
 
@@ -86,6 +88,7 @@ class Truth:
         self.dirty: set[str] = set()
         self.lost: set[str] = set()
         self.unproven: set[str] = set()
+        self.beyond_proof: set[str] = set()
         self.wrong: list[str] = []
         self.is_strict = True
         self.hears_stops = False
@@ -135,9 +138,10 @@ class Truth:
         self.dirty.difference_update(assignment.devices)
         self.lost.difference_update(assignment.devices)
         self.unproven.difference_update(assignment.devices)
+        self.beyond_proof.difference_update(assignment.devices)
 
     def _check_free(self, assignment: Assignment, when: str) -> None:
-        for device in assignment.devices:
+        for device in set(assignment.devices) - self.beyond_proof:
             if used := self.users(device):
                 self.wrong.append(f"{device} was in use by {used} {when}: {assignment}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from plugbay.errors import DevicesNotReleased
 from plugbay.model.assignments import Assignment, Origin
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.sdk.release.book import Book
-from plugbay.sdk.release.clearance import Clearance
+from plugbay.sdk.release.clearance import PATIENCE_S, Clearance
 from plugbay.sdk.release.ends import Ends
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.journal import Journal
 from plugbay.sdk.release.kept import Trouble
-from plugbay.sdk.release.uses import GRACE_S, Life, Reading, Use
+from plugbay.sdk.release.uses import GRACE_S, Life, Phase, Reading, Use
 from tests.unit.sdk.release.machine_loop import VirtualLoop
 
 GOPHER = ResourceName("example.com/gopher")
@@ -46,29 +47,36 @@ class Share:
     Attributes:
         asked_at: when each reading was made.
         listed_from: when the checkpoint begins to list the share in use; None for never.
+        stops_at: when the pod that had the share has stopped.
     """
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, *, policy: ReleasePolicy = ReleasePolicy.STRICT) -> None:
         self.book = book
+        self.stops_at = float("-inf")
         self.asked_at: list[float] = []
         self.listed_from: float | None = None
         self.clearance = Clearance(
             GOPHER,
             book,
             Ends(Cleaner(), book, ReleaseHooks()),
-            policy=ReleasePolicy.STRICT,
+            policy=policy,
             cleans=True,
             looks=True,
             has_calls=lambda: False,
             allocating=(),
             read=self._read,
+            until_stopped=self._until_stopped,
         )
 
     async def _read(self, uses: Collection[Use]) -> Reading:
         now = asyncio.get_running_loop().time()
         self.asked_at.append(now)
         is_listed = self.listed_from is not None and now >= self.listed_from
-        return Reading(now, LIFE, {OTHERS: HOLDER} if is_listed else {})
+        going_on = frozenset(use.key for use in uses) if now < self.stops_at else frozenset()
+        return Reading(now, LIFE, {OTHERS: HOLDER} if is_listed else {}, going_on=going_on)
+
+    async def _until_stopped(self, uses: Collection[Use], within_s: float) -> None:
+        await asyncio.sleep(max(0, min(within_s, self.stops_at - asyncio.get_running_loop().time())))
 
     async def clear(self) -> Mapping[DeviceId, DeviceId]:
         return await self.clearance.clear({OURS: DEVICE})
@@ -87,11 +95,11 @@ def loop() -> Iterator[VirtualLoop]:
 
 
 @contextmanager
-def shared(tmp_path: Path) -> Iterator[Share]:
+def shared(tmp_path: Path, *, policy: ReleasePolicy = ReleasePolicy.STRICT) -> Iterator[Share]:
     book = Book(Journal(tmp_path, GOPHER, "boot"), GOPHER, Trouble.RAISED)
     book.open()
     try:
-        yield Share(book)
+        yield Share(book, policy=policy)
     finally:
         book.close()
 
@@ -136,6 +144,104 @@ def test_share_that_was_seen_is_over_at_once(loop: VirtualLoop, tmp_path: Path) 
     run(loop, ask())
 
 
+async def given_up(share: Share, *, stops_in_s: float) -> Use:
+    """A use that the kubelet has dropped, though its pod has still to be stopped."""
+    use = share.give()
+    share.listed_from = use.since
+    await asyncio.sleep(GRACE_S)
+    with share.book.keeping():
+        share.book.change(replace(use, seen_in=LIFE.id, pod=PodUid("p")))
+    share.listed_from, share.stops_at = None, asyncio.get_running_loop().time() + stops_in_s
+    return use
+
+
+@pytest.mark.parametrize("wanted", [{OTHERS: DEVICE}, {OURS: DEVICE}], ids=["the-same", "another-share"])
+def test_who_insists_waits_for_a_pod_that_is_being_stopped(
+    loop: VirtualLoop, tmp_path: Path, wanted: dict[DeviceId, DeviceId]
+) -> None:
+    async def ask() -> None:
+        with shared(tmp_path) as share:
+            use = await given_up(share, stops_in_s=30)
+            with pytest.raises(DevicesNotReleased, match="the plugin does not serve"):  # `Share` cannot release it
+                await share.clearance.clear(wanted)
+            assert asyncio.get_running_loop().time() >= share.stops_at
+            [over] = share.book.uses()
+            assert (over.key, over.phase) == (use.key, Phase.RELEASING)
+
+    run(loop, ask())
+
+
+def test_what_another_process_releases_meanwhile_keeps_nobody_waiting(loop: VirtualLoop, tmp_path: Path) -> None:
+    async def ask() -> None:
+        with shared(tmp_path) as its, shared(tmp_path) as ours:
+            use = await given_up(its, stops_in_s=30)
+            ours.book.hear()
+            ours.stops_at = its.stops_at
+            clearing = asyncio.ensure_future(ours.clearance.clear({OTHERS: DEVICE}))
+            await asyncio.sleep(29)
+            assert not clearing.done()
+            its.book.close_use(use.key)
+            ours.book.hear()
+            assert await clearing == {OTHERS: DEVICE}
+
+    run(loop, ask())
+
+
+@pytest.mark.parametrize("wanted", [{OTHERS: DEVICE}, {OURS: DEVICE}], ids=["the-same", "another-share"])
+def test_a_pod_that_does_not_stop_keeps_its_device(
+    loop: VirtualLoop, tmp_path: Path, wanted: dict[DeviceId, DeviceId]
+) -> None:
+    async def ask() -> None:
+        with shared(tmp_path) as share:
+            await given_up(share, stops_in_s=3600)
+            with pytest.raises(DevicesNotReleased, match="gave its pod up, and has not stopped the containers yet"):
+                await share.clearance.clear(wanted)
+            assert [use.phase for use in share.book.uses()] == [Phase.OPEN]
+
+    run(loop, ask())
+
+
+def test_who_asks_again_for_what_does_not_stop_is_refused_at_once(loop: VirtualLoop, tmp_path: Path) -> None:
+    """Meanwhile a kubelet lets no other pod in."""
+
+    async def ask() -> None:
+        with shared(tmp_path) as share:
+            await given_up(share, stops_in_s=3600)
+            for waits_s in (PATIENCE_S, 0):
+                asked_at = asyncio.get_running_loop().time()
+                with pytest.raises(DevicesNotReleased, match="has not stopped the containers yet"):
+                    await share.clearance.clear({OTHERS: DEVICE})
+                assert asyncio.get_running_loop().time() - asked_at == pytest.approx(waits_s, abs=1)
+
+    run(loop, ask())
+
+
+def test_nobody_waits_for_a_pod_that_a_new_kubelet_knows_nothing_of(loop: VirtualLoop, tmp_path: Path) -> None:
+    """It has lost its checkpoint, say, and nobody is stopping that pod."""
+
+    async def ask() -> None:
+        with shared(tmp_path) as share:
+            use = await given_up(share, stops_in_s=30)
+            with share.book.keeping():
+                share.book.change(replace(use, seen_in="0", life="0", pod=PodUid("p")))
+            with pytest.raises(DevicesNotReleased, match="nothing shows that its checkpoint survived"):
+                await share.clearance.clear({OTHERS: DEVICE})
+            assert asyncio.get_running_loop().time() < share.stops_at
+
+    run(loop, ask())
+
+
+def test_the_lazy_do_not_wait_for_a_pod_that_is_being_stopped(loop: VirtualLoop, tmp_path: Path) -> None:
+    async def ask() -> None:
+        with shared(tmp_path, policy=ReleasePolicy.LAZY) as share:
+            await given_up(share, stops_in_s=30)
+            assert await share.clearance.clear({OTHERS: DEVICE}) == {OTHERS: DEVICE}
+            assert asyncio.get_running_loop().time() < share.stops_at
+            assert [use.is_overtaken for use in share.book.uses()] == [True]
+
+    run(loop, ask())
+
+
 class Fickle(Cleaner):
     """Its hook fails the first time; from then on it takes until it may end."""
 
@@ -167,6 +273,7 @@ def test_lazy_waits_for_a_release_that_a_look_tries_again_meanwhile(loop: Virtua
             has_calls=lambda: False,
             allocating=(),
             read=_unread,
+            until_stopped=_never_stopping,
         )
         with closing(book):
             book.open()
@@ -191,6 +298,10 @@ def test_lazy_waits_for_a_release_that_a_look_tries_again_meanwhile(loop: Virtua
             await asyncio.wait([running])
 
     run(loop, ask())
+
+
+async def _never_stopping(uses: Collection[Use], within_s: float) -> None:
+    raise AssertionError("nothing is stopping")
 
 
 async def _unread(uses: Collection[Use]) -> Reading:

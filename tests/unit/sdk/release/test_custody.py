@@ -1,4 +1,4 @@
-"""What becomes of the journal when serving ends before it has begun."""
+"""What becomes of a journal that cannot be opened at once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Self
 
-from plugbay import Assignment, Device, DevicePlugin
+from plugbay import Assignment, Device, DevicePlugin, Modes
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.model.ids import ResourceName
+from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.book import Book
 from plugbay.sdk.release.custody import Custody
 from plugbay.sdk.release.hooks import ReleaseHooks
@@ -20,6 +20,7 @@ from plugbay.sdk.release.kept import Trouble
 from plugbay.sdk.release.quiet import Shared
 from plugbay.sdk.release.settings import ReleaseSettings
 from plugbay.sdk.watching import watching
+from tests.unit.sdk.release.test_journal import full_after
 
 DEADLINE_S = 30
 GOPHER = ResourceName("example.com/gopher")
@@ -67,3 +68,20 @@ async def test_journal_is_free_when_who_opens_it_is_cancelled(tmp_path: Path) ->
     with closing(Book(Journal(tmp_path, GOPHER, "boot"), GOPHER, Trouble.RAISED)) as following:
         following.open()
         assert following.is_ours
+
+
+async def test_hardware_in_use_is_known_on_a_full_disk(tmp_path: Path) -> None:
+    """Or it would be given in another mode."""
+    paths, plugin = KubeletPaths(tmp_path), Gopher()
+    plugin.modes = Modes(lambda device: device.id)
+    custody = Custody(plugin, paths, Shared(ReleaseSettings(), paths), ReleaseHooks(), lambda: 0)
+    device = DeviceId("a")
+    with closing(custody.book) as before:
+        before.open()
+        use = before.begin({device: device}, "life")
+        assert before.answered(use.key)
+    with closing(custody):
+        async with watching() as watches:
+            with full_after(0):
+                await custody.open(watches, asyncio.Event())
+            assert plugin.modes.mode(GOPHER).used == {device}

@@ -12,6 +12,7 @@ import pytest
 
 from plugbay import Assignment, Device, DevicePlugin, Origin, ReleasePolicy
 from plugbay.errors import PathUnusable
+from plugbay.model.assignments import AssignmentKey
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.book import Book
 from plugbay.sdk.release.ends import Ends
@@ -34,12 +35,14 @@ class Cleaner(DevicePlugin):
     def __init__(self) -> None:
         self.fails = {"post_stop": 0, "release": 0}
         self.released: list[tuple[DeviceId, ...]] = []
+        self.stopped: list[AssignmentKey] = []
 
     def discover(self) -> Sequence[Device]:
         return []
 
     async def post_stop(self, assignment: Assignment) -> None:
         self._fail("post_stop")
+        self.stopped.append(assignment.key)
 
     async def release(self, assignment: Assignment) -> None:
         self._fail("release")
@@ -108,3 +111,31 @@ async def test_release_that_a_full_disk_keeps_from_being_written_down_is_not_ove
         await made.ends.end(over.key, Origin.SYNTHESISED)
         assert made.book.uses() == []
         assert made.plugin.released == [(DEVICE,)]
+
+
+async def test_stop_that_cannot_be_written_down_is_told_again_as_the_same(tmp_path: Path) -> None:
+    """A container that began meanwhile would take its place, and its own end count as told."""
+    async with bench(tmp_path) as made:
+        made.give(FIRST)
+        with full_after(0), pytest.raises(PathUnusable):
+            await made.ends.stop(made.book.uses()[0], [FIRST])
+        await made.ends.stop(made.book.uses()[0], [FIRST])
+        first, second = made.plugin.stopped
+        assert first == second
+        assert made.book.uses()[0].started == frozenset()
+
+
+async def test_start_is_handed_on_to_who_has_the_unit_now_once_there_is_room(tmp_path: Path) -> None:
+    """Of an overtaken use it is not known before whose container has ended."""
+    async with bench(tmp_path) as made:
+        over = made.give(FIRST)
+        made.book.overtake(over.key, [FIRST])
+        going_on = made.book.begin({FIRST: DEVICE}, "life")
+        made.book.answered(going_on.key)
+        made.book.end(over.key, Origin.SYNTHESISED)
+        with full_after(0), pytest.raises(PathUnusable):
+            await made.ends.end(over.key, Origin.SYNTHESISED)
+        await made.ends.end(over.key, Origin.SYNTHESISED)
+        left = made.book.uses()
+        assert [(use.key, use.started) for use in left] == [(going_on.key, frozenset([FIRST]))]
+        assert made.plugin.stopped == []

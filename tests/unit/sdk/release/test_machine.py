@@ -31,9 +31,11 @@ CONTAINERS = st.builds(
 class ReleaseMachine(RuleBasedStateMachine):
     is_strict = True
 
-    @initialize(hears_stops=st.booleans(), sees_pods=st.booleans())
-    def start(self, hears_stops: bool, sees_pods: bool) -> None:
-        self.node = Node(is_strict=self.is_strict, hears_stops=hears_stops, sees_pods=sees_pods)
+    @initialize(hears_stops=st.booleans(), sees_pods=st.booleans(), sees_cgroups=st.booleans())
+    def start(self, hears_stops: bool, sees_pods: bool, sees_cgroups: bool) -> None:
+        self.node = Node(
+            is_strict=self.is_strict, hears_stops=hears_stops, sees_pods=sees_pods, sees_cgroups=sees_cgroups
+        )
         self.node.loop.run_for(0.1)
 
     def teardown(self) -> None:
@@ -78,10 +80,18 @@ class ReleaseMachine(RuleBasedStateMachine):
     def _running(self) -> list[Pod]:
         return [pod for pod in self.node.truth.pods.values() if pod.runs] if hasattr(self, "node") else []
 
+    def _known(self) -> list[Pod]:
+        return [pod for pod in self._running() if pod.is_active and self.node.is_known(pod)]
+
     @precondition(lambda self: bool(self._running()))
     @rule(data=st.data(), after_s=st.sampled_from([0.0, 0.0, 0.01, 5.0]))
     def pod_ends(self, data: st.DataObject, after_s: float) -> None:
         self.node.end_pod(data.draw(st.sampled_from(self._running())), after_s=after_s)
+
+    @precondition(lambda self: bool(self._known()))
+    @rule(data=st.data(), stops_in_s=st.sampled_from([0.01, 2.0, 30.0, 70.0]))
+    def pod_is_forced_away(self, data: st.DataObject, stops_in_s: float) -> None:
+        self.node.force_pod_away(data.draw(st.sampled_from(self._known())), stops_in_s=stops_in_s)
 
     @precondition(lambda self: bool(self._running()))
     @rule(data=st.data(), seconds=BREATHS)

@@ -80,7 +80,7 @@ def test_look_comes_at_each_step_of_an_allocate(steps: int) -> None:
 
 def test_overtaken_writer_of_a_checkpoint_ends_nothing() -> None:
     """Its snapshot is from before a pod that an earlier reading has listed (spec 7.1)."""
-    with closing(Node(sees_pods=False)) as node:
+    with closing(Node(sees_pods=False, sees_cgroups=False)) as node:
         node.loop.run_for(0.1)
         node.paces.extend([0.0, 1.2])
         node.kubelet.spawn(node.kubelet.list_arrives(OTHER))
@@ -126,6 +126,19 @@ def test_kubelet_that_stores_an_allocate_late() -> None:
         node.finish()
 
 
+def give_to_another(node: Node, ending: Pod, *, after_s: float, restarts: bool) -> None:
+    """End a pod as soon as an Allocate is answered, and let another have its devices when the kubelet gives them."""
+    assert node.process.fate.seen[-1] == "answer Allocate"
+    node.end_pod(ending)
+    if restarts:
+        node.stop_plugin()
+    node.look()
+    node.loop.run_for(after_s)
+    node.admit(app(3))
+    node.loop.run_for(1)
+    node.finish()
+
+
 @pytest.mark.parametrize("stored_s", [0.001, 1.2, 6.0])
 @pytest.mark.parametrize("restarts", [False, True])
 def test_kubelet_is_asked_for_its_pods_when_it_has_stored_what_it_was_answered(stored_s: float, restarts: bool) -> None:
@@ -137,15 +150,7 @@ def test_kubelet_is_asked_for_its_pods_when_it_has_stored_what_it_was_answered(s
         node.paces.append(stored_s)
         node.admit(app(1))
         node.loop.run_moments(0)
-        assert node.process.fate.seen[-1] == "answer Allocate"
-        node.end_pod(ending)
-        if restarts:
-            node.stop_plugin()
-        node.look()
-        node.loop.run_for(5 + stored_s)
-        node.admit(app(3))
-        node.loop.run_for(1)
-        node.finish()
+        give_to_another(node, ending, after_s=5 + stored_s, restarts=restarts)
 
 
 @pytest.mark.parametrize("stored_s", [1.2, 6.0])
@@ -160,15 +165,7 @@ def test_grace_of_an_allocate_begins_with_its_answer(stored_s: float, restarts: 
         node.paces.append(stored_s)
         node.admit(app(1))
         node.loop.run_for(GRACE_S + 2.0005)
-        assert node.process.fate.seen[-1] == "answer Allocate"
-        node.end_pod(ending)
-        if restarts:
-            node.stop_plugin()
-        node.look()
-        node.loop.run_for(5 + stored_s)
-        node.admit(app(3))
-        node.loop.run_for(1)
-        node.finish()
+        give_to_another(node, ending, after_s=5 + stored_s, restarts=restarts)
 
 
 def test_owner_of_a_container_that_starts_while_others_are_stored_is_found_soon() -> None:

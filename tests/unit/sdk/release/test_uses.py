@@ -38,6 +38,27 @@ def reading(*listed: DeviceId, life: Life = LIFE, gone: str = "", at: float = NO
         pytest.param(USE, reading(A), [A], Finding.LISTED, id="the wanted one"),
         pytest.param(USE, reading(A), [B], Finding.CONTRADICTORY, id="but not the wanted one"),
         pytest.param(USE, reading(), [A], Finding.ABSENT, id="none, in the same life"),
+        pytest.param(
+            SEEN,
+            replace(reading(), going_on=frozenset({SEEN.key})),
+            [A],
+            Finding.UNPROVEN,
+            id="none, but its containers run",
+        ),
+        pytest.param(
+            SEEN,
+            replace(reading(gone="p"), going_on=frozenset({SEEN.key})),
+            [A],
+            Finding.UNPROVEN,
+            id="no directory of its pod, but its containers run",
+        ),
+        pytest.param(
+            SEEN,
+            replace(reading(A, B), going_on=frozenset({SEEN.key})),
+            [A],
+            Finding.LISTED,
+            id="listed, and its containers run",
+        ),
         pytest.param(SEEN, reading(life=NEXT), None, Finding.UNPROVEN, id="none, after a restart"),
         pytest.param(
             replace(SEEN, seen_in="2"),

@@ -1,0 +1,95 @@
+"""The control groups that a kubelet makes for pods: they tell which have containers, whatever it says of them itself.
+
+They lie below one that is called ``kubepods``, or below that of the class of service, and bear the pod's UID in their
+names. A kubelet with ``cgroupsPerQOS: false`` makes none.
+
+Source: kubelet 1.36 ``cgroup_manager_linux.go``, ``pod_container_manager_linux.go``; Linux ``cgroups(7)``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from plugbay.kernel.cgroups import hierarchies
+from plugbay.model.ids import PodUid
+
+_ROOT: Final = "kubepods"
+_SLICE: Final = ".slice"
+_CLASSES: Final = ("", "burstable", "besteffort")
+_DEEPEST: Final = 4
+"""So far below a hierarchy's top they are looked for: ``cgroupRoot`` puts them deeper, and so does a node in a node."""
+_UNITS: Final = (".service", ".scope", ".mount", ".socket")
+"""systemd's, of which there are hundreds; no kubelet puts pods there."""
+
+
+class PodCgroups:
+    """Those of one kubelet, as far as a process sees them: in a container it takes a mount of the host's.
+
+    A kubelet makes what is above them as it starts, so it is looked for once.
+    """
+
+    def __init__(self, *, proc_root: Path) -> None:
+        self._proc_root = proc_root
+        self._roots: list[Path] | None = None
+
+    def with_containers(self, pods: Collection[PodUid]) -> frozenset[PodUid]:
+        """Those of ``pods`` that have a container, be it one that is ending. None that cannot be seen. Blocks."""
+        return frozenset(pod for pod in pods if pod and any(map(_is_populated, self._of(pod)))) if pods else frozenset()
+
+    def _of(self, pod: PodUid) -> Iterator[Path]:
+        if self._roots is None:
+            self._roots = self._find()
+        for root in self._roots:
+            for service in _CLASSES:
+                yield _directory(root, service, pod)
+
+    def _find(self) -> list[Path]:
+        try:
+            return [root for top in dict.fromkeys(hierarchies(proc_root=self._proc_root)) for root in _below(top)]
+        except OSError:
+            return []
+
+
+def _below(top: Path) -> Iterator[Path]:
+    for directory, below, _ in os.walk(top):
+        path = Path(directory)
+        for name in below:
+            if _is_root(name):
+                yield path / name
+        is_deep = len(path.parts) - len(top.parts) + 1 >= _DEEPEST
+        below[:] = [] if is_deep else [name for name in below if not (_is_root(name) or name.endswith(_UNITS))]
+
+
+def _is_root(name: str) -> bool:
+    return name.removesuffix(_SLICE).rpartition("-")[2] == _ROOT
+
+
+def _directory(root: Path, service: str, pod: PodUid) -> Path:
+    """Where the cgroup of a pod of that class is. Names of systemd repeat those above, and part them by hyphens."""
+    if not root.name.endswith(_SLICE):
+        return root / service / f"pod{pod}"
+    words = [root.name.removesuffix(_SLICE), *([service] if service else [])]
+    above = root / ("-".join(words) + _SLICE) if service else root
+    return above / ("-".join([*words, f"pod{pod.replace('-', '_')}"]) + _SLICE)
+
+
+def _is_populated(cgroup: Path) -> bool:
+    try:
+        events = (cgroup / "cgroup.events").read_text()
+    except FileNotFoundError:
+        # Version 1 says nothing to who is in another PID namespace, but each container has a cgroup as long as it runs.
+        return _has_cgroups(cgroup)
+    except OSError:
+        return False  # it is just going
+    return "populated 1" in events.splitlines()
+
+
+def _has_cgroups(cgroup: Path) -> bool:
+    try:
+        with os.scandir(cgroup) as found:
+            return any(entry.is_dir(follow_symlinks=False) for entry in found)
+    except OSError:
+        return False

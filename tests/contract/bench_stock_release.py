@@ -1,0 +1,136 @@
+"""What tests share of releases on a manager that never calls Deallocate, as no kubelet does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from plugbay import Assignment, Device, DevicePlugin, ReleasePolicy
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.manager.podresources import serve_pod_resources
+from plugbay.model.requests import ContainerKind, PodRequest
+from plugbay.sdk.release import records
+from plugbay.sdk.release.quiet import Shared
+from plugbay.sdk.release.settings import ReleaseSettings, ReleaseSource
+from plugbay.sdk.server import PluginServer
+from plugbay.sdk.watching import watching
+from tests.contract.bench_manager import DEADLINE_S, GOPHER, Bench, bench, container, pod
+
+OTHERS = PodRequest(pod("others").uid, "default", "others", (container("app"),))
+"""A pod without devices: PodResources tells of it as well."""
+
+
+class Gophers(DevicePlugin):
+    """Notes what its hooks are told."""
+
+    resource_name = GOPHER
+    release_policy = ReleasePolicy.STRICT
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self.told: list[str] = []
+        self.released: list[Assignment] = []
+        self.news = asyncio.Event()
+        self.problem = ""
+
+    def discover(self) -> Sequence[Device]:
+        return [Device(name) for name in self.names]
+
+    async def release(self, assignment: Assignment) -> None:
+        self.told.append(f"release {','.join(assignment.units)}")
+        self.released.append(assignment)
+        self.news.set()
+        if self.problem:
+            raise RuntimeError(self.problem)
+
+    async def until_told(self, *wanted: str) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            while self.told != list(wanted):
+                self.news.clear()
+                await self.news.wait()
+
+
+class Stopping(Gophers):
+    async def post_stop(self, assignment: Assignment) -> None:
+        self.told.append(f"post_stop {','.join(assignment.units)}")
+        self.news.set()
+
+
+class Pods:
+    """The pods that a kubelet knows."""
+
+    def __init__(self, *pods: PodRequest) -> None:
+        self.pods = list(pods)
+
+    def active_pods(self) -> Sequence[PodRequest]:
+        return self.pods
+
+    def all_pods(self) -> Sequence[PodRequest]:
+        return self.pods
+
+
+@asynccontextmanager
+async def served(
+    gophers: DevicePlugin, root: Path, interval_s: float = 0.2, source: ReleaseSource = ReleaseSource.AUTO
+) -> AsyncIterator[PluginServer]:
+    paths = KubeletPaths(root)
+    shared = Shared(ReleaseSettings(source=source, interval_s=interval_s), paths)
+    server = PluginServer(gophers, paths, shared=shared)
+    async with watching() as watches, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(server.run(watches))
+        try:
+            yield server
+        finally:
+            server.stop()
+            async with asyncio.timeout(DEADLINE_S):
+                await running
+
+
+@asynccontextmanager
+async def stock(root: Path, gophers: Gophers, interval_s: float = 0.2) -> AsyncIterator[Bench]:
+    """A manager with PodResources, and the plugin."""
+    async with bench(root) as b:
+        pods = Pods(OTHERS)
+        async with (
+            serve_pod_resources(b.paths.pod_resources_socket, b.manager.pod_resources(), pods, clock=b.clock),
+            served(gophers, root, interval_s),
+        ):
+            await b.counts(len(gophers.names), len(gophers.names))
+            yield b
+
+
+def journal(root: Path) -> Path:
+    return root / "device-plugins" / ".plugbay" / "example.com_gopher.journal"
+
+
+async def until_seen(root: Path, *units: str) -> None:
+    """Wait until a look at the checkpoint has found all these in use."""
+    await until_said(lambda: seen_units(root) >= set(units))
+
+
+async def until_said(condition: Callable[[], bool]) -> None:
+    """Wait until ``condition``, which something in the log of releases comes with."""
+    looked = asyncio.Event()
+    handler = logging.Handler()
+    handler.emit = lambda record: looked.set()  # type: ignore[method-assign]
+    releases = logging.getLogger("plugbay.sdk.release")
+    releases.setLevel(logging.DEBUG)
+    releases.addHandler(handler)
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            while not condition():
+                await looked.wait()
+                looked.clear()
+    finally:
+        releases.removeHandler(handler)
+
+
+def seen_units(root: Path) -> set[str]:
+    return {unit for use in records.read(journal(root).read_bytes()).uses if use.seen_in for unit in use.units}
+
+
+def with_init(uid: str) -> PodRequest:
+    return pod(uid, container("init", ContainerKind.INIT, gopher=1), container("app", gopher=1))
