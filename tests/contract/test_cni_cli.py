@@ -277,7 +277,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "kind": (lambda it: it["plugins"].insert(0, {"type": "bridge", "mtu": "1400"}), "mtu: is a text, not an integer"),
     "truth": (lambda it: it["plugins"].insert(0, {"type": "bridge", "vlan": True}), "vlan: is true, not an integer"),
-    "ipam": (lambda it: it["plugins"].insert(0, {"type": "bridge", "ipam": "x"}), "ipam: is a text, not an object"),
+    "ipam": (lambda it: it["plugins"].insert(0, {"type": "bridge", "ipam": "x"}), "ipam is a text, not an object"),
     "ipam type": (lambda it: it["plugins"].insert(0, {"type": "bridge", "ipam": {"a": 1}}), "ipam: missing 'type'"),
     "name": (lambda it: it.update(name="a b"), "invalid characters found in network name"),
     "portmap": (lambda it: it["plugins"].append({"type": "portmap", "markMasqBit": 32}), "between 0 and 31"),

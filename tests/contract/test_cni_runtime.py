@@ -19,7 +19,7 @@ from plugbay.cni.documents import Json
 from plugbay.cni.exclusion import Exclusion
 from plugbay.cni.result import Result
 from plugbay.cni.runtime import CniRuntime
-from plugbay.errors import InvalidNetworkConfig, NetworkBusy, NetworkPluginFailed, NetworkPluginMissing
+from plugbay.errors import InvalidNetworkConfig, NetworkBusy, NetworkPluginFailed, NetworkPluginMissing, PathUnusable
 from tests.contract.fake_cni import MAKES, PASSES, Machine, network
 
 DEADLINE_S = 30
@@ -179,6 +179,17 @@ async def test_damaged_cache_is_ignored_and_removed(machine: Machine, content: s
     assert not list(machine.results.iterdir())
 
 
+async def test_check_with_a_damaged_cache_fails_and_leaves_it(machine: Machine) -> None:
+    net = network("first")
+    await machine.runtime.attach(net, C1)
+    assert machine.calls
+    (machine.results / "net-c1-eth0").write_text("{")
+    with pytest.raises(PathUnusable, match=r"net-c1-eth0: is damaged: not JSON"):
+        await machine.runtime.check(net, C1)
+    assert not machine.calls
+    assert (machine.results / "net-c1-eth0").read_text() == "{"
+
+
 async def test_check_asks_everyone_in_order(machine: Machine) -> None:
     net = network("first", "second")
     await machine.runtime.attach(net, C1)
@@ -232,6 +243,18 @@ async def test_garbage_is_detached_and_told(machine: Machine) -> None:
     valid = [{"containerID": "c2", "ifname": "eth0"}]
     assert calls[-1]["config"]["cni.dev/valid-attachments"] == calls[-1]["config"]["cni.dev/attachments"] == valid
     assert sorted(each.name for each in machine.results.iterdir()) == ["net-c2-eth0", "other-c4-eth0"]
+
+
+async def test_garbage_with_a_damaged_result_is_detached_without_it(machine: Machine) -> None:
+    net = network("first")
+    await machine.runtime.attach(net, C1)
+    assert machine.calls
+    path = machine.results / "net-c1-eth0"
+    path.write_text(path.read_text().replace("10.1.0.5/24", "nowhere"))
+    assert await machine.runtime.collect_garbage(net, []) == []
+    (told,) = machine.calls
+    assert (told["environ"]["CNI_COMMAND"], "prevResult" in told["config"]) == ("DEL", False)
+    assert not list(machine.results.iterdir())
 
 
 async def test_garbage_collection_goes_on_after_failures(machine: Machine) -> None:

@@ -58,7 +58,12 @@ def spec_paths(directory: Path) -> list[Path]:
         return []
     except OSError as error:
         raise PathUnusable(str(directory), f"cannot be listed: {error.strerror}") from error
-    return [path for path in entries if path.suffix in _ENDINGS and not path.is_dir()]
+    return [path for path in entries if _is_spec_name(path.name) and not path.is_dir()]
+
+
+def _is_spec_name(name: str) -> bool:
+    """Whether engines read a file of that name; one that is nothing but the ending counts."""
+    return name.endswith(tuple(_ENDINGS))
 
 
 def read_file(path: Path) -> Spec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from dataclasses import dataclass
@@ -24,7 +25,10 @@ def host_node(path: str, *, root: Path) -> HostNode | None:
     Raises:
         OSError: nothing is there that can be looked at.
     """
-    found = os.lstat(root / path.lstrip("/"))
+    try:
+        found = os.lstat(root / path.lstrip("/"))
+    except ValueError as error:  # no path holds a NUL, or half of a character
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path) from error
     kind = node_type(found.st_mode)
     if kind is None:
         return None

@@ -85,10 +85,9 @@ def _add_node(oci: OciSpec, node: DeviceNode, look_up: LookUp) -> None:
             device[key] = owner
     devices = _list(_part(oci, "linux"), "devices")
     same = next((place for place, each in enumerate(devices) if each.get("path") == node.path), None)
-    if same is None:
-        devices.append(device)
-    else:
-        devices[same] = device
+    if same is not None:
+        del devices[same]
+    devices.append(device)
     if device["type"] in _IN_CGROUP:
         access = "" if node.permissions == NO_PERMISSIONS else node.permissions or _ALL_PERMISSIONS
         _list(_part(oci, "linux", "resources"), "devices").append(

@@ -81,13 +81,13 @@ def _edits_problems(edits: Edits) -> Iterator[str]:
     yield from _env_problems(edits.env)
     for node in edits.device_nodes:
         yield from _node_problems(node)
-    yield from _net_device_problems(edits.net_devices)
     for hook in edits.hooks:
         yield from _hook_problems(hook)
     for mount in edits.mounts:
         yield from _mount_problems(mount)
     if edits.intel_rdt is not None:
         yield from _rdt_problems(edits.intel_rdt)
+    yield from _net_device_problems(edits.net_devices)
 
 
 def _env_problems(env: Iterable[str]) -> Iterator[str]:

@@ -24,20 +24,18 @@ class Format(Enum):
 
 
 def read_spec(text: str, *, source: str) -> Spec:
-    """The spec in ``text``, which is YAML or JSON, checked.
+    """The spec in ``text``, which is YAML or JSON, checked. Engines look at the first document only, and so do we.
 
     Raises:
         InvalidCdiSpec: with the place, where there is one.
     """
     try:
-        documents = list(read_documents(text, source=source))
+        document = next(read_documents(text, source=source), None)
     except InvalidDocument as error:
         raise _error(source, error.problem, line=error.line, field=error.field) from error
-    if not documents:
+    if document is None:
         raise InvalidCdiSpec(source, "no Spec data")
-    if len(documents) > 1:
-        raise InvalidCdiSpec(source, "more than one document")
-    spec: Spec = _Reader(documents[0], source).value(Spec)
+    spec: Spec = _Reader(document, source).value(Spec)
     check_spec(spec, source=source)
     return spec
 
@@ -67,7 +65,10 @@ def plain(value: object) -> Any:
 _NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """What JSON may hold as it is and YAML, as which engines read it, may not."""
 
-_ALWAYS: Final = frozenset({"devices", "fileMode", "uid", "gid", "timeout"})
+_HALF_A_CHARACTER: Final = re.compile("[\ud800-\udfff]")
+"""An escape of JSON that stands for nothing alone; the engines' reader refuses it."""
+
+_ALWAYS: Final = frozenset({"devices", "fileMode", "uid", "gid", "timeout", "intelRdt"})
 """Where zero or nothing means something; they are None when they are absent."""
 
 
@@ -119,7 +120,7 @@ class _Reader:
             case "env" | "args" | "options" | "schemata":
                 return self._list(self._text)
             case "additional_gids":
-                return self._list(self._unsigned)
+                return self._list(lambda value, path: 0 if value is None else self._unsigned(value, path))
             case "uid" | "gid" | "file_mode":
                 return self._unsigned
             case "major" | "minor" | "timeout_s":
@@ -147,6 +148,8 @@ class _Reader:
         match value:
             case None:
                 return ""
+            case str() if _HALF_A_CHARACTER.search(value):
+                raise self._error(path, "holds half of a character")
             case str():
                 return value
             case bool():
@@ -158,11 +161,13 @@ class _Reader:
         raise self._error(path, f"wants a text, found {_found(value)}")
 
     def _integer(self, value: object, path: FieldPath) -> int:
+        value = _whole(value)
         if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
             raise self._error(path, f"wants an integer, found {_found(value)}")
         return value
 
     def _unsigned(self, value: object, path: FieldPath) -> int:
+        value = _whole(value)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
             raise self._error(path, f"wants an integer from 0 to 4294967295, found {_found(value)}")
         return value
@@ -174,6 +179,11 @@ class _Reader:
 
     def _error(self, path: FieldPath, problem: str) -> InvalidCdiSpec:
         return _error(self._source, problem, line=self._document.lines.get(path), field=field_text(path))
+
+
+def _whole(value: object) -> object:
+    """``value``, as an integer if it is a number without a fraction: the engines' reader takes ``420.0`` for 420."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _error(source: str, problem: str, *, line: int | None, field: str) -> InvalidCdiSpec:

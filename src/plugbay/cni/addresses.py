@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 Address: TypeAlias = IPv4Address | IPv6Address
 Interface4Or6: TypeAlias = IPv4Interface | IPv6Interface
 
+_MAPPED_BITS: Final = 96
 _CIDR: Final = re.compile(r"[0-9a-fA-F.:]+/[0-9]{1,3}", re.ASCII)
 
 
@@ -28,9 +29,10 @@ def plain_address(text: str) -> Address:
     if "%" in text:
         raise ValueError(f"{text!r} is no IP address")
     try:
-        return ip_address(text)
+        address = ip_address(text)
     except ValueError:
         raise ValueError(f"{text!r} is no IP address") from None
+    return _mapped(address) or address
 
 
 def cidr(text: str) -> Interface4Or6:
@@ -41,7 +43,15 @@ def cidr(text: str) -> Interface4Or6:
     """
     try:
         if _CIDR.fullmatch(text):
-            return ip_interface(text)
+            found = ip_interface(text)
+            if mapped := _mapped(found.ip):
+                return IPv4Interface((mapped, max(0, found.network.prefixlen - _MAPPED_BITS)))
+            return found
     except ValueError:
         pass
     raise ValueError(f"{text!r} is no address with a prefix length, such as 10.0.0.2/24")
+
+
+def _mapped(address: Address) -> IPv4Address | None:
+    """The IPv4 address that ``::ffff:10.0.0.1`` stands for: Go makes no difference between the two."""
+    return address.ipv4_mapped if isinstance(address, IPv6Address) else None

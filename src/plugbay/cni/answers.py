@@ -58,7 +58,7 @@ def parse_versions(stdout: bytes) -> PluginVersions:
     newest, supported = member(answer, "cniVersion"), member(answer, "supportedVersions")
     if not isinstance(newest, str) or not newest:
         raise InvalidNetworkResult("decoding version info: missing field cniVersion")
-    if not supported:
+    if supported is None or supported == []:
         if newest != "0.2.0":
             raise InvalidNetworkResult("decoding version info: missing field supportedVersions")
         return PluginVersions(newest, ("0.1.0", "0.2.0"))

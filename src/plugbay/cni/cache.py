@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from plugbay.cni.cached import CachedResult, decode, encode
+from plugbay.cni.cached import CachedResult, decode, decode_listed, encode
 from plugbay.cni.chain import Attachment
 from plugbay.errors import PathUnusable
 
@@ -34,19 +34,26 @@ class ResultCache:
         self._write = write
 
     def load(self, network: str, attachment: Attachment) -> CachedResult | None:
-        """The finished entry of one attachment; None when there is none. A damaged one is removed.
+        """The finished entry of one attachment; None when there is none.
+
+        Raises:
+            PathUnusable: it cannot be read, or is damaged.
+        """
+        try:
+            return self._load(network, attachment)
+        except ValueError as error:
+            raise PathUnusable(str(self._finished(network, attachment)), f"is damaged: {error}") from error
+
+    def load_for_removal(self, network: str, attachment: Attachment) -> CachedResult | None:
+        """As `load`, but a damaged entry is removed, and counts as none: it must not keep a container from going.
 
         Raises:
             PathUnusable: it cannot be read.
         """
-        path = self._results / _name(network, attachment)
         try:
-            return decode(path.read_bytes(), network=network, attachment=attachment)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise PathUnusable(str(path), f"cannot be read: {error.strerror}") from error
+            return self._load(network, attachment)
         except ValueError as error:
+            path = self._finished(network, attachment)
             _logger.warning("%s: %s; it is removed", path, error)
             _forget(path)
             return None
@@ -90,6 +97,18 @@ class ResultCache:
         """
         return [each for each in self.entries() if each.attachment.container_id == container_id]
 
+    def _finished(self, network: str, attachment: Attachment) -> Path:
+        return self._results / _name(network, attachment)
+
+    def _load(self, network: str, attachment: Attachment) -> CachedResult | None:
+        path = self._finished(network, attachment)
+        try:
+            return decode(path.read_bytes(), network=network, attachment=attachment)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise PathUnusable(str(path), f"cannot be read: {error.strerror}") from error
+
     def _put(self, directory: Path, entry: CachedResult) -> None:
         path = directory / _name(entry.network, entry.attachment)
         try:
@@ -109,7 +128,7 @@ def _read(directory: Path) -> Iterator[tuple[str, CachedResult]]:
     for name in names:
         # The name alone does not tell: all three of its parts may hold hyphens.
         with contextlib.suppress(OSError, ValueError):
-            yield name, decode((directory / name).read_bytes())
+            yield name, decode_listed((directory / name).read_bytes())
 
 
 def _name(network: str, attachment: Attachment) -> str:

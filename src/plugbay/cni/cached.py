@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from plugbay.cni import documents, result
@@ -58,30 +58,62 @@ def encode(cached: CachedResult) -> bytes:
     return documents.encode_as_go(document)
 
 
-def decode(content: bytes, *, network: str = "", attachment: Attachment | None = None) -> CachedResult:
-    """Read one file.
+def decode(content: bytes, *, network: str, attachment: Attachment) -> CachedResult:
+    """Read the file of ``attachment`` to ``network``.
 
-    Args:
-        network: whose it must be; ``attachment`` likewise. A file of before there were entries holds a bare result,
-            which is read only when both are known.
+    A file of before there were entries holds a bare result.
 
     Raises:
         ValueError: it is none of ours, or damaged.
     """
-    document = documents.parse(content)
-    if not isinstance(document, dict):
-        raise ValueError("is no object")
+    document = _object(content)
     try:
-        if member(document, "kind") == _KIND:
-            return _decode_entry(document)
-        if attachment is None or not network:
-            raise ValueError("is no cached result")
+        if _is_entry(document):
+            return replace(_decode_entry(document), result=_result(document))
         return CachedResult(network, attachment, b"", result.parse(document, version=""))
     except (InvalidNetworkResult, InvalidAttachment, binascii.Error) as error:
         raise ValueError(str(error)) from error
 
 
+def decode_listed(content: bytes) -> CachedResult:
+    """Read a file to see whose it is.
+
+    Its result is None when it is damaged: to detach a container without it is better than never to detach it.
+
+    Raises:
+        ValueError: it does not say whose it is.
+    """
+    document = _object(content)
+    if not _is_entry(document):
+        raise ValueError("is no cached result")
+    try:
+        entry = _decode_entry(document)
+    except (InvalidAttachment, binascii.Error) as error:
+        raise ValueError(str(error)) from error
+    try:
+        return replace(entry, result=_result(document))
+    except InvalidNetworkResult:
+        return entry
+
+
+def _object(content: bytes) -> Object:
+    document = documents.parse(content)
+    if not isinstance(document, dict):
+        raise ValueError("is no object")
+    return document
+
+
+def _is_entry(document: Object) -> bool:
+    return member(document, "kind") == _KIND
+
+
+def _result(document: Object) -> Result | None:
+    given = member(document, "result")
+    return None if given is None else result.parse(given, version="")
+
+
 def _decode_entry(document: Object) -> CachedResult:
+    """The entry without its result."""
     capabilities = member(document, "capabilityArgs")
     attachment = Attachment(
         _text(document, "containerId"),
@@ -91,9 +123,7 @@ def _decode_entry(document: Object) -> CachedResult:
         capabilities if isinstance(capabilities, dict) else {},
     )
     config = base64.b64decode(_text(document, "config"), validate=True)
-    given = member(document, "result")
-    finished = None if given is None else result.parse(given, version="")
-    return CachedResult(_text(document, "networkName"), attachment, config, finished)
+    return CachedResult(_text(document, "networkName"), attachment, config, None)
 
 
 def _text(document: Object, name: str) -> str:

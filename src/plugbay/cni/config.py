@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
 
-from plugbay.cni import documents, places, versions
+from plugbay.cni import documents, places, shared_members, versions
 from plugbay.cni.documents import Json, Object, kind, member
 from plugbay.errors import InvalidNetworkConfig
 
@@ -94,7 +94,7 @@ def parse_list(content: bytes, *, source: str) -> NetworkConfig:
     """
     document = _document(content, source)
     reader = _Reader(content, source, _IN_LIST)
-    name = reader.name(document)
+    name = reader.name(document.get("name"))
     version = reader.version(document)
     loads_extra = not reader.flag(document, "loadOnlyInlinedPlugins")
     return NetworkConfig(
@@ -119,8 +119,9 @@ def parse_single(content: bytes, *, source: str) -> NetworkConfig:
     document = _document(content, source)
     reader = _Reader(content, source, _IN_PLUGIN)
     plugin = reader.plugin(document, ())
-    name = reader.name(document)
-    version = reader.version(document)
+    name = reader.name(member(document, "name"))
+    # Only a list can offer several.
+    version = reader.version({"cniVersion": member(document, "cniVersion") or ""})
     wrapped: Object = {"name": name, "cniVersion": version, "plugins": [document]}
     return NetworkConfig(
         name,
@@ -175,8 +176,7 @@ class _Reader:
         line, column = place or (None, None)
         raise InvalidNetworkConfig(self._source, f"{self._what}: {problem}", line, column)
 
-    def name(self, document: Object) -> str:
-        name = document.get("name")
+    def name(self, name: Json) -> str:
         if name is None or name == "":
             self.refuse((), "no name")
         if not isinstance(name, str):
@@ -186,16 +186,16 @@ class _Reader:
         return name
 
     def version(self, document: Object) -> str:
-        version, offered = document.get("cniVersion"), document.get("cniVersions")
-        if version is not None and not isinstance(version, str):
+        version, offered = document.get("cniVersion", ""), document.get("cniVersions", [])
+        if not isinstance(version, str):
             self.refuse(("cniVersion",), f"invalid cniVersion type: it is {kind(version)}, not a text")
-        if offered is not None and not isinstance(offered, list):
+        if not isinstance(offered, list):
             self.refuse(("cniVersions",), f"invalid cniVersions type: it is {kind(offered)}, not a list")
-        for index, each in enumerate(offered or []):
+        for index, each in enumerate(offered):
             if not isinstance(each, str):
                 self.refuse(("cniVersions", index), f"invalid cniVersions entry: it is {kind(each)}, not a text")
         try:
-            return versions.choose(version or versions.IMPLIED, [str(each) for each in offered or []])
+            return versions.choose(version or versions.IMPLIED, [str(each) for each in offered])
         except ValueError as error:
             self.refuse(("cniVersions" if offered else "cniVersion",), f"invalid cniVersion: {error}")
 
@@ -206,9 +206,9 @@ class _Reader:
         return tuple(dict.fromkeys([chosen, *(str(each) for each in given if each in versions.SUPPORTED)]))
 
     def flag(self, document: Object, name: str) -> bool:
-        value = document.get(name)
-        if value is None or isinstance(value, bool):
-            return bool(value)
+        value = document.get(name, False)
+        if isinstance(value, bool):
+            return value
         if isinstance(value, str) and value.lower() in ("true", "false"):
             return value.lower() == "true"
         self.refuse((name,), f"invalid value for {name}: it has to be true or false")
@@ -236,6 +236,8 @@ class _Reader:
             self.refuse(path, f"{where}missing 'type'{list_hint}")
         if not isinstance(kind_of_plugin, str):
             self.refuse((*path, "type"), f"{where}invalid type: it is {kind(kind_of_plugin)}, not a text")
+        for inside, problem in shared_members.problems(entry):
+            self.refuse((*path, *inside), f"{places.path_text((*path, *inside))} {problem}")
         name = member(entry, "name")
         return PluginConfig(
             kind_of_plugin, name if isinstance(name, str) else "", self._capabilities(entry, path), entry

@@ -36,7 +36,7 @@ def config_files(directory: Path, extensions: Iterable[str] = EXTENSIONS) -> lis
     wanted = frozenset(extensions)
     try:
         with os.scandir(directory) as entries:
-            names = [each.name for each in entries if os.path.splitext(each.name)[1] in wanted and not each.is_dir()]
+            names = [each.name for each in entries if _extension(each.name) in wanted and not each.is_dir()]
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -53,7 +53,7 @@ def load_file(path: Path) -> NetworkConfig:
     Raises:
         InvalidNetworkConfig: a runtime could not use it.
     """
-    if path.suffix != LIST_EXTENSION:
+    if _extension(path.name) != LIST_EXTENSION:
         return _load(path, parse_single)
     config = _load(path, parse_list)
     return with_extra(config, _extra_plugins(path.parent / config.name) if config.loads_extra else [])
@@ -89,6 +89,12 @@ def load_default(directory: Path) -> NetworkConfig:
     if not paths:
         raise NetworkNotFound("", str(directory))
     return load_file(paths[0])
+
+
+def _extension(name: str) -> str:
+    """From the last dot on, as Go has it: a name may be nothing else."""
+    _, dot, end = name.rpartition(".")
+    return dot + end if dot else ""
 
 
 def _extra_plugins(directory: Path) -> list[PluginConfig]:

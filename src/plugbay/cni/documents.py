@@ -10,6 +10,8 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Non
 Object: TypeAlias = "dict[str, Json]"
 
 _ESCAPED_BY_GO: Final = "<>&\u2028\u2029"
+_WRITTEN_OUT: Final = 1e21
+"""From here on Go writes numbers with an exponent."""
 _DEEPEST: Final = 200
 """Beyond every real configuration, and below what Python can write again without running out of stack."""
 
@@ -26,13 +28,16 @@ class NotJson(ValueError):
 def parse(content: bytes) -> Json:
     """The JSON value that is all of ``content``. What is no UTF-8 reads as U+FFFD, as in Go.
 
+    A number without a fraction is an integer however it is written, as it is when Go writes it again: a plugin that
+    wants an integer takes no ``1500.0``.
+
     Raises:
         NotJson: not JSON, or nested too deep.
     """
     if not content.strip():
         raise NotJson("is empty")
     try:
-        value: Json = json.loads(content.decode(errors="replace"), parse_float=_finite, parse_constant=_refuse_constant)
+        value: Json = json.loads(content.decode(errors="replace"), parse_float=_number, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise NotJson(f"not JSON: {_lower_first(error.msg)}", error.lineno, error.colno) from None
     except RecursionError:
@@ -75,8 +80,14 @@ def member(value: Object, name: str) -> Json:
     """
     if name in value:
         return value[name]
-    folded = name.lower()
-    return next((each for key, each in reversed(value.items()) if _folded(key) == folded), None)
+    wanted = name.lower()
+    return next((each for key, each in reversed(value.items()) if folded(key) == wanted), None)
+
+
+def folded(name: str) -> str:
+    """``name`` in the form in which Go compares names of members without regard to case."""
+    # Of the characters that are not ASCII, Go folds two to ASCII letters.
+    return name.replace("\u017f", "s").replace("\u212a", "k").lower()
 
 
 def kind(value: Json) -> str:
@@ -96,11 +107,6 @@ def kind(value: Json) -> str:
             return "a number"
 
 
-def _folded(name: str) -> str:
-    # Of the characters that are not ASCII, Go folds two to ASCII letters.
-    return name.replace("\u017f", "s").replace("\u212a", "k").lower()
-
-
 def _depth_exceeds(value: Json, limit: int) -> bool:
     level: list[Json] = [value]
     for _ in range(limit):
@@ -115,11 +121,11 @@ def _depth_exceeds(value: Json, limit: int) -> bool:
     return True
 
 
-def _finite(literal: str) -> float:
+def _number(literal: str) -> int | float:
     value = float(literal)
     if math.isinf(value):
         raise NotJson(f"not JSON that can be used: {literal[:40]} is too large")
-    return value
+    return int(value) if value.is_integer() and abs(value) < _WRITTEN_OUT else value
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -8,7 +8,7 @@ from typing import Final
 
 from plugbay.cni.documents import Json, Object
 from plugbay.cni.result import Dns, Interface, Ip, Result, Route
-from plugbay.cni.versions import is_at_least
+from plugbay.cni.versions import SUPPORTED, is_at_least
 from plugbay.errors import InvalidNetworkResult
 
 _HAS_LISTS: Final = "0.3.0"
@@ -40,8 +40,11 @@ def convert(result: Result, version: str) -> Result:
     """``result`` as one of another version; what that cannot express is dropped when it is encoded.
 
     Raises:
-        InvalidNetworkResult: the version is before 0.3.0, where a result without an address makes no sense.
+        InvalidNetworkResult: the version is not one that we know, or before 0.3.0, where a result without an address
+            makes no sense.
     """
+    if version not in SUPPORTED:
+        raise InvalidNetworkResult(f'no converter for CNI result version {result.version} to "{version}"')
     if version != result.version and not is_at_least(version, _HAS_LISTS) and not result.ips:
         raise InvalidNetworkResult("cannot convert: no valid IP addresses")
     return replace(result, version=version)

@@ -106,6 +106,7 @@ class CniRuntime:
         Raises:
             NetworkPluginMissing, NetworkPluginFailed: the first plugin that says it is not.
             InvalidNetworkConfig: the network's version has no CHECK.
+            PathUnusable: what is remembered of the container cannot be read; nobody was asked.
         """
         if not chain.has_check(network):
             raise InvalidNetworkConfig(
@@ -184,7 +185,7 @@ class CniRuntime:
     async def _detach(self, network: NetworkConfig, attachment: Attachment) -> None:
         cached = None
         if chain.tells_delete(network):
-            cached = await asyncio.to_thread(self.cache.load, network.name, attachment)
+            cached = await asyncio.to_thread(self.cache.load_for_removal, network.name, attachment)
         previous = _as_version(cached.result, network.version) if cached and cached.result else None
         for plugin in reversed(network.plugins):
             await self._tell(network, plugin, Command.DEL, attachment, previous)

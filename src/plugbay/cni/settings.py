@@ -24,7 +24,6 @@ _KINDS: Final[tuple[tuple[frozenset[str], type, str], ...]] = (
     (INTEGERS, int, "an integer"),
     (TEXTS, str, "a text"),
     (LISTS, list, "a list"),
-    (frozenset({"ipam", "dns"}), dict, "an object"),
 )
 
 

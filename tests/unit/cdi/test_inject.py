@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +85,13 @@ def test_a_node_that_the_host_has_not_is_refused(given: dict[str, str], problem:
         node(**given)
 
 
+@pytest.mark.parametrize("path", ["/dev/\0", "/dev/\ud800"])
+def test_a_path_that_no_host_can_have_is_refused(path: str) -> None:
+    edits = Edits(device_nodes=(DeviceNode(path),))
+    with pytest.raises(CdiInjectionFailed, match=r"failed to stat CDI host device .*: invalid argument"):
+        inject(edits, {"ociVersion": "1.1.0"}, partial(host_node, root=Path("/")))
+
+
 def test_pipes_and_unbuffered_nodes_get_no_cgroup_rule() -> None:
     assert "resources" not in node(path="/dev/p", host_path="/run/pipe", type="p")
     assert "resources" not in node(path="/dev/u", type="u", major=4, minor=1)
@@ -107,7 +116,7 @@ def test_a_node_replaces_the_one_at_its_path_and_leaves_its_rule() -> None:
         }
     }
     linux = injected(Edits(device_nodes=(DeviceNode("/dev/fuse"),)), oci)["linux"]
-    assert [(each["path"], each.get("major")) for each in linux["devices"]] == [("/dev/fuse", 10), ("/dev/z", None)]
+    assert [(each["path"], each.get("major")) for each in linux["devices"]] == [("/dev/z", None), ("/dev/fuse", 10)]
     assert len(linux["resources"]["devices"]) == 2
 
 

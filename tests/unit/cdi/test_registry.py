@@ -61,12 +61,13 @@ def test_a_conflict_below_spoils_what_is_defined_above(tmp_path: Path) -> None:
 
 def test_only_spec_files_right_in_the_directory_count(tmp_path: Path) -> None:
     put(tmp_path / "d", "a.json", "a")
+    put(tmp_path / "d", ".yaml", "hidden")
     put(tmp_path / "d", "b.yml", "b")
     put(tmp_path / "d", "c.JSON", "c")
     put(tmp_path / "d", "spec.123.tmp", "d")
     put(tmp_path / "d" / "sub", "e.json", "e")
     (tmp_path / "d" / "f.json").mkdir()
-    assert defined(scan([tmp_path / "d", tmp_path / "missing"])) == {"v/c=a": "a.json"}
+    assert defined(scan([tmp_path / "d", tmp_path / "missing"])) == {"v/c=a": "a.json", "v/c=hidden": ".yaml"}
 
 
 def test_a_bad_file_harms_no_other(tmp_path: Path) -> None:

@@ -65,6 +65,47 @@ def test_what_is_no_yaml_is_refused_in_the_words_of_its_reader() -> None:
     assert refusal("kind: [", source="s").startswith("s: line 1: not valid YAML: ")
 
 
+@pytest.mark.parametrize("second", ["kind: b.example/c\n", "kind: [", "{}"])
+def test_the_first_document_counts(second: str) -> None:
+    assert read_spec(f"{OLDEST}---\n{second}", source="f") == read_spec(OLDEST, source="f")
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("420.0", 420), ("4.2e2", 420), ("0x1a4", 420), ("0X1A4", 420), ("0o644", 420), ("0O644", 420), ("0B11", 3)],
+)
+def test_whole_numbers_are_integers_however_they_are_written(written: str, read: int) -> None:
+    text = f"""
+cdiVersion: 0.7.0
+kind: a.example/b
+devices: [{{name: d, containerEdits: {{deviceNodes: [{{path: /d, fileMode: {written}, minor: {written}}}]}}}}]
+"""
+    (node,) = read_spec(text, source="f").devices[0].edits.device_nodes
+    assert (node.file_mode, node.minor) == (read, read)
+
+
+@pytest.mark.parametrize("argument", ["y", "N", "yes", "off", "0X1F", "0B1", "0O17", "1e3", "~", "null"])
+def test_texts_that_engines_would_take_for_something_else_are_quoted(argument: str) -> None:
+    """Go's YAML library knows ``y`` and ``n`` as booleans."""
+    hooks = (Hook("prestart", "/h", args=(argument,)),)
+    spec = Spec("0.5.0", "a.example/b", devices=(Device("d", edits=Edits(hooks=hooks)),))
+    written = write_spec(spec, Format.YAML)
+    assert f"'{argument}'" in written
+    assert read_spec(written, source="f") == spec
+
+
+@pytest.mark.parametrize("member", ["kind", "annotations"])
+def test_half_a_character_is_refused(member: str) -> None:
+    value = {"kind": '"a.example/b\\ud800"', "annotations": '{"a": "\\ud800"}'}[member]
+    with pytest.raises(InvalidCdiSpec, match="holds half of a character"):
+        read_spec(f'{{"cdiVersion": "0.7.0", "{member}": {value}}}', source="f")
+
+
+def test_a_group_of_null_is_no_group() -> None:
+    text = "cdiVersion: 0.7.0\nkind: a.example/b\ndevices: [{name: d, containerEdits: {additionalGids: [null, 5]}}]"
+    assert read_spec(text, source="f").devices[0].edits.additional_gids == (0, 5)
+
+
 def test_annotations_have_no_more_than_an_engine_takes() -> None:
     def text(length: int) -> str:
         return json.dumps(yaml.safe_load(OLDEST) | {"cdiVersion": "1.1.0", "annotations": {"a": "c" * length}})
@@ -99,7 +140,7 @@ def test_a_problem_tells_its_line() -> None:
 )
 def test_the_minimum_version_follows_the_content(edits: Edits, version: str) -> None:
     device = Device("a", edits=Edits(env=("A=1",)))
-    assert minimum_version(Spec(kind="v/c", devices=(Device("a", edits=edits),))) == version
+    assert minimum_version(Spec(kind="v/c", devices=(Device("b", edits=edits), device))) == version
     assert minimum_version(Spec(kind="v/c", devices=(device,), edits=edits)) == version
 
 
@@ -109,6 +150,13 @@ def test_the_minimum_version_follows_the_names() -> None:
     assert minimum_version(Spec(kind="v.example/c", devices=(Device("a", edits=edits),))) == "0.3.0"
     assert minimum_version(Spec(kind="v/c.d", devices=(Device("a", edits=edits),))) == "0.6.0"
     assert minimum_version(Spec(kind="v/c", devices=(Device("a", {"x": "y"}, edits),))) == "0.6.0"
+
+
+@pytest.mark.parametrize("form", Format)
+def test_settings_of_nothing_are_written_too(form: Format) -> None:
+    device = Device("d", edits=Edits(intel_rdt=IntelRdt()))
+    spec = Spec("0.7.0", "a.example/b", devices=(device,))
+    assert read_spec(write_spec(spec, form), source="f") == spec
 
 
 def test_yaml_output_begins_a_document() -> None:

@@ -90,6 +90,7 @@ def test_old_plugins_need_not_list_their_versions() -> None:
         b'{"cniVersion":"1.0.0"}',
         b'{"cniVersion":1}',
         b'{"cniVersion":"1.0.0","supportedVersions":[1]}',
+        b'{"cniVersion":"0.2.0","supportedVersions":{}}',
     ],
 )
 def test_versions_must_be_told(answer: bytes) -> None:
@@ -114,6 +115,11 @@ def test_failure_without_error_is_told(stdout: bytes, stderr: bytes, message: st
     assert error.code == 0
     assert error.message.startswith(message)
     assert len(error.message) < 3000
+
+
+def test_error_after_a_result_counts() -> None:
+    printed = b'{"cniVersion":"1.0.0","ips":[]}\n{"code":8,"msg":"it is the host\'s"}'
+    assert parse_error(printed, b"", exit_status="") == ErrorResult(8, "it is the host's")
 
 
 def test_error_members_are_matched_as_go_does() -> None:

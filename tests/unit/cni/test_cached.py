@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 
-from plugbay.cni.cached import CachedResult, decode, encode
+import pytest
+
+from plugbay.cni.cached import CachedResult, decode, decode_listed, encode
 from plugbay.cni.chain import Attachment
 from plugbay.cni.result import parse
 
@@ -32,15 +35,27 @@ WRITTEN = (
 def test_entry_is_written_to_the_byte_and_read_back() -> None:
     entry = CachedResult("net", ATTACHMENT, CONFIG, RESULT)
     assert encode(entry) == WRITTEN
-    assert decode(WRITTEN) == entry
+    assert decode(WRITTEN, network="net", attachment=ATTACHMENT) == decode_listed(WRITTEN) == entry
 
 
 def test_what_is_empty_is_left_out() -> None:
     entry = CachedResult("net", Attachment("c1", ""), CONFIG, None)
     assert encode(entry).endswith(b'"ifName":"eth0","networkName":"net"}')
-    assert decode(encode(entry)) == entry
+    assert decode_listed(encode(entry)) == entry
 
 
 def test_half_a_character_does_not_hinder() -> None:
     entry = CachedResult("net", Attachment("c1", "", capabilities={"dns": {"searches": ["\ud800"]}}), CONFIG, None)
-    assert decode(encode(entry)) == entry
+    assert decode_listed(encode(entry)) == entry
+
+
+def test_entry_with_a_damaged_result_is_listed_without_it() -> None:
+    damaged = WRITTEN.replace(b"10.1.0.5/24", b"10.1.0.5")
+    assert decode_listed(damaged) == replace(decode_listed(WRITTEN), result=None)
+    with pytest.raises(ValueError, match="is no address with a prefix length"):
+        decode(damaged, network="net", attachment=ATTACHMENT)
+
+
+def test_numbers_are_written_as_go_writes_them() -> None:
+    entry = decode_listed(WRITTEN.replace(b'"mac":"02:00:00:00:00:01"', b'"mtu":1.5e3,"x":[0.5,1e21,1.0]'))
+    assert b'"mtu":1500,"x":[0.5,1e+21,1]' in encode(entry)

@@ -20,9 +20,9 @@ def network(plugin: dict[str, object]) -> NetworkConfig:
 
 
 def test_name_and_version_of_the_list_win() -> None:
-    net = network({"type": "a", "name": "own", "cniVersion": "9.9.9", "x": {"B": 1, "a": [1.0, 12345678901234567890]}})
+    net = network({"type": "a", "name": "own", "cniVersion": "9.9.9", "x": {"B": 1, "a": [1.5, 12345678901234567890]}})
     given = plugin_input(net, net.plugins[0], capabilities={"mac": "x"}, previous=None)
-    assert given == b'{"cniVersion":"0.4.0","name":"net","type":"a","x":{"B":1,"a":[1.0,12345678901234567890]}}'
+    assert given == b'{"cniVersion":"0.4.0","name":"net","type":"a","x":{"B":1,"a":[1.5,12345678901234567890]}}'
 
 
 def test_previous_result_is_in_the_lists_version() -> None:

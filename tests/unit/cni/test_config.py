@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,9 @@ def test_list_without_version_is_of_the_first() -> None:
         ({"name": "a b"}, "invalid characters found in network name 'a b'"),
         ({"name": "a\n"}, "invalid characters found in network name"),
         ({"name": "../x"}, "invalid characters found in network name"),
+        ({"cniVersion": None}, "invalid cniVersion type: it is null"),
+        ({"cniVersions": None}, "invalid cniVersions type: it is null"),
+        ({"disableCheck": None}, "invalid value for disableCheck"),
         ({"cniVersion": 1}, "invalid cniVersion type: it is a number"),
         ({"cniVersion": "one"}, "invalid cniVersion: 'one' is no version"),
         ({"cniVersions": "1.0.0"}, "invalid cniVersions type: it is a text"),
@@ -127,6 +131,39 @@ def test_single_plugin_becomes_a_list() -> None:
 def test_broken_single_plugin_is_refused(content: bytes, problem: str) -> None:
     with pytest.raises(InvalidNetworkConfig, match=f"error parsing configuration: .*{problem}"):
         parse_single(content, source="n.conf")
+
+
+@pytest.mark.parametrize(
+    ("members", "problem"),
+    [
+        ({"name": 5}, "name is a number, not a text"),
+        ({"cniVersion": []}, "cniVersion is a list, not a text"),
+        ({"IPAM": "host-local"}, "IPAM is a text, not an object"),
+        ({"ipam": {"type": 1}}, "ipam.type is a number, not a text"),
+        ({"dns": []}, "dns is a list, not an object"),
+        ({"dns": {"nameservers": "1.1.1.1"}}, "dns.nameservers is a text, not a list"),
+        ({"dns": {"search": ["a", 1]}}, "dns.search[1] is a number, not a text"),
+        ({"prevResult": "x"}, "prevResult is a text, not an object"),
+        ({"cni.dev/valid-attachments": [{"containerID": 1}]}, "containerID is a number, not a text"),
+    ],
+)
+def test_members_that_engines_read_themselves_have_to_be_what_they_read(members: dict[str, Json], problem: str) -> None:
+    with pytest.raises(InvalidNetworkConfig, match=re.escape(problem)) as caught:
+        network(plugins=[{"type": "a"}, {"type": "b", **members}])
+    assert caught.value.problem.startswith("error parsing configuration list: plugins[1].")
+    assert caught.value.column is not None
+
+
+def test_null_is_nothing_to_engines() -> None:
+    nothing: dict[str, Json] = {"ipam": None, "dns": {"search": None, "options": [None]}, "name": None}
+    (plugin,) = network(plugins=[{"type": "a", **nothing}]).plugins
+    assert (plugin.name, plugin.ipam_type) == ("", "")
+
+
+def test_single_plugin_is_matched_without_regard_to_case_and_offers_one_version() -> None:
+    content = b'{"Name":"n","CNIVersion":"0.4.0","cniVersions":["1.0.0"],"type":"bridge"}'
+    config = parse_single(content, source="x.conf")
+    assert (config.name, config.version, config.offered) == ("n", "0.4.0", ("0.4.0",))
 
 
 def test_extra_plugins_come_last_and_into_the_cache() -> None:

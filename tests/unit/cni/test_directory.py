@@ -45,6 +45,12 @@ def test_files_are_sorted_byte_by_byte(tmp_path: Path) -> None:
     ]
 
 
+def test_file_named_by_its_extension_alone_is_a_list(tmp_path: Path) -> None:
+    write_list(tmp_path / ".conflist", "hidden")
+    write_list(tmp_path / "10.conflist", "net")
+    assert load_default(tmp_path).name == "hidden"
+
+
 def test_missing_directory_is_empty(tmp_path: Path) -> None:
     assert config_files(tmp_path / "none") == []
     with pytest.raises(NetworkNotFound):

@@ -84,6 +84,12 @@ def test_first_versions_need_an_address() -> None:
         convert(Result("1.0.0", (Interface("eth0"),)), "0.2.0")
 
 
+@pytest.mark.parametrize("version", ["1.2.0", "1.0", "9.0.0"])
+def test_nothing_becomes_a_result_of_a_version_nobody_knows(version: str) -> None:
+    with pytest.raises(InvalidNetworkResult, match="no converter for CNI result version 1"):
+        convert(FULL, version)
+
+
 def test_same_version_needs_nothing() -> None:
     assert convert(Result("0.2.0"), "0.2.0") == Result("0.2.0")
 
@@ -102,6 +108,13 @@ def test_everything_is_read_back(version: str) -> None:
 @pytest.mark.parametrize("value", [None, {}])
 def test_nothing_is_an_empty_result_of_the_configs_version(value: Json) -> None:
     assert parse(value, version="0.4.0") == Result("0.4.0")
+
+
+def test_mapped_address_is_the_one_of_ipv4_as_for_go() -> None:
+    given: Json = {"ips": [{"address": "::ffff:10.0.0.2/120", "gateway": "::ffff:10.0.0.1"}]}
+    assert encode(parse(given, version="0.4.0"))["ips"] == [
+        {"address": "10.0.0.2/24", "gateway": "10.0.0.1", "version": "4"}
+    ]
 
 
 def test_members_are_matched_as_go_does() -> None:
