@@ -20,7 +20,7 @@ from plugbay.node.runtimes.oci.rootless import Owner
 from plugbay.node.runtimes.oci.shares import UNSHARED
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
 from plugbay.node.runtimes.process.confinement import Launch
-from tests.contract.test_oci_runtime import spec, why_not
+from tests.contract.bench_oci import spec, why_not
 
 __all__ = ["spec"]
 

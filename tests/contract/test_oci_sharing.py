@@ -26,20 +26,8 @@ from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
 from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.node.runtimes.process.runtime import ProcessRuntime
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
-from tests.contract.test_oci_runtime import (
-    POD,
-    PROC,
-    Places,
-    first_line,
-    output_of,
-    places,
-    run,
-    runtime_on,
-    sh,
-    spec,
-    until_ended,
-    why_not,
-)
+from tests.contract.bench_oci import POD, Places, output_of, places, run, runtime_on, spec, why_not
+from tests.contract.bench_process import PROC, first_line, sh, until_ended
 
 __all__ = ["places", "spec"]
 

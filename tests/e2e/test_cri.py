@@ -25,7 +25,7 @@ from plugbay.model.cri import SandboxState
 from plugbay.wire.cri import CriClient
 from tests.contract.conftest import DEADLINE_S, Plugbay
 from tests.contract.test_cli_exec import SHELL, terminal
-from tests.e2e.containerd import Containerd, knows_cdi
+from tests.e2e.containerd import Containerd, knows_cdi, version
 from tests.e2e.images import BUSYBOX, ECHO
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -241,6 +241,7 @@ async def test_containers_end_as_a_kubelet_tells_it(node: Node) -> None:
         never = await node.ended("never", "Failed")
         assert (never["exitCode"], never["reason"]) == (128, "StartError")
         assert "/no/such" in never["message"]
+        assert 'container "main" in pod "never" is terminated' in (await node("pod", "logs", "never")).err
         eats = await node.ended("eats", "Failed")
         assert (eats["exitCode"], eats["reason"]) == (137, "OOMKilled")
         assert await node.log("badly") == "bad\n"
@@ -430,6 +431,7 @@ async def test_a_node_killed_while_pods_start_starts_each_once(node: Node, begun
             await node.wait(name, "condition=Ready")
             assert container(await node.pod(name))["restartCount"] == 0
         await until_running(node, 8)  # four pods, each a container and a sandbox
+    await asyncio.to_thread(node.engine.end_lost_shims)
 
 
 @pytest.mark.usefixtures("plugin")
@@ -440,6 +442,8 @@ async def test_pods_outlive_the_engine_and_none_is_started_twice(node: Node) -> 
         await node.wait("dies", "condition=Ready")
         before = container(await node.pod("stays"))
         dying = _pid(node, await node.pod("dies"))
+        about = json.loads((await node("node", "get", "-o", "json")).out)["items"][0]["status"]["nodeInfo"]
+        assert about["containerRuntimeVersion"].startswith("containerd://{}.{}.".format(*version()))
         node.engine.kill()
         try:
             await node.apply(pod("later", "sleep 1000"))

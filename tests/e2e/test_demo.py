@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.kernel.processes import ProcessIdentity, is_running
-from tests.contract.test_oci_runtime import why_not
+from tests.contract.bench_oci import why_not
 
 LEFT_OUT = "A real container is left out: "
 DEMO = Path(__file__).parents[2] / "tools/demo.py"

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from plugbay.cdi.inject import OciSpec
+from tests.contract.bench_oci import why_not
 from tests.contract.conftest import Plugbay
-from tests.contract.test_oci_runtime import why_not
 from tests.e2e.containerd import knows_cdi
 from tests.e2e.test_cri import Node, container, node, pod
 from tests.unit.node.runtimes.oci.containerd_specs import (

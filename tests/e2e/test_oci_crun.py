@@ -28,7 +28,7 @@ sys.exit(choose_engine(None, search_path=os.environ["PATH"], state_dir=Path("/no
 )
 def test_what_engines_do_differently_works_with_crun_too(sockets: Path) -> None:
     chosen = "command or leaving or cannot_run or cdi_devices_are or terminal or keepers or opens or words or sharing"
-    files = f"{CONTRACT}/test_oci_runtime.py {CONTRACT}/test_oci_sharing.py"
+    files = " ".join(f"{CONTRACT}/test_oci_{each}.py" for each in ("runtime", "edits", "cdi", "exec", "sharing"))
     tests = f'"$1" -m pytest -q --basetemp={sockets}/t -p no:cacheprovider {files} -k "{chosen}"'
     script = f'umount -l {HIDDEN} && "$1" -c "$2" && exec {tests}'
     unshare = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", sys.executable, ASK)

@@ -104,7 +104,7 @@ def test_everything_supported_becomes_values() -> None:
     assert pod.spec.restart_policy is RestartPolicy.ON_FAILURE
     assert pod.spec.termination_grace_period_s == 5
     assert pod.spec.active_deadline_s == 3600
-    assert main.post_start == ExecHook(("touch", "/work/started"))
+    assert main.post_start == ExecHook(("touch", "/srv/started"))
     assert watcher.pre_stop == SleepHook(1)
     assert main.env[1] == EnvVar("NODE", field_path="spec.nodeName")
     assert pod.spec.node_name == "node-1"

@@ -57,6 +57,12 @@ async def following(node: FakeNode, directory: Path) -> AsyncIterator[PodEngine]
             yield engine
 
 
+def write_with_uid(path: Path, uid: str, name: str = "web", argument: str = "1") -> Path:
+    write(path, argument=argument)
+    path.write_text(path.read_text().replace("{name: web}", f'{{name: {name}, uid: "{uid}"}}'))
+    return path
+
+
 def names(node: FakeNode) -> set[str]:
     return {record.pod.name for record in node.pods}
 
@@ -82,6 +88,20 @@ def test_its_identity_is_that_of_file_content_and_node(tmp_path: Path) -> None:
         static_pod(replace(pod(), labels={"a": "b"}), path=tmp_path / "a.yaml", node="n1"),
     ]
     assert len({made.uid, *(other.uid for other in others)}) == 4
+
+
+def test_a_manifest_may_bring_its_uid(manifests: Path) -> None:
+    made = static_pod(replace(pod(), uid=PodUid("given")), path=manifests / "a.yaml", node="n1")
+    assert (made.uid, made.annotations["kubernetes.io/config.hash"]) == ("given", "given")
+    assert is_static(made)
+
+
+@pytest.mark.parametrize("uid", ["../other", ".", "a/b", "-a", "a" * 64, "a\\n"])
+def test_a_uid_that_could_name_no_directory_is_refused(manifests: Path, uid: str) -> None:
+    path = write_with_uid(manifests / "web.yaml", uid)
+    files = read_manifests(manifests, node="n1")
+    assert not files.pods
+    assert "metadata.uid: must be at most 63 letters, digits and hyphens" in files.problems[path]
 
 
 def test_an_annotation_alone_makes_no_static_pod() -> None:
@@ -153,6 +173,41 @@ async def test_a_changed_manifest_replaces_the_pod(node: FakeNode, manifests: Pa
         after = await node.until(runs_with("2"), "web-n1")
         assert before.uid != after.uid
         assert [record.uid for record in node.pods] == [after.uid]
+
+
+async def test_a_changed_manifest_that_brings_its_uid_replaces_the_pod(node: FakeNode, manifests: Path) -> None:
+    path = write_with_uid(manifests / "web.yaml", "given", argument="1")
+    async with following(node, manifests):
+        assert (await node.until(runs_with("1"), "web-n1")).uid == "given"
+        write_with_uid(path, "given", argument="2")
+        assert (await node.until(runs_with("2"), "web-n1")).uid == "given"
+    write_with_uid(path, "given", argument="3")
+    async with following(node, manifests):
+        await node.until(runs_with("3"), "web-n1")
+    async with following(node, manifests):
+        await node.until(runs_with("3"), "web-n1")
+    assert node.runtime.started == ["c", "c", "c"]
+
+
+async def test_the_second_pod_of_a_uid_is_reported_and_waits_for_its_turn(node: FakeNode, manifests: Path) -> None:
+    first = write_with_uid(manifests / "a.yaml", "given", name="a")
+    second = write_with_uid(manifests / "b.yaml", "given", name="b")
+    async with following(node, manifests):
+        await node.until(is_in(Phase.RUNNING), "a-n1")
+        (event,) = [event for event in node.events if event.reason == "InvalidManifest"]
+        assert event.message == f"{second}: UID given is there twice; {first} has the first one"
+        first.unlink()
+        await node.until(is_in(Phase.RUNNING), "b-n1")
+
+
+async def test_the_uid_of_a_pod_that_comes_from_no_manifest_is_reported(node: FakeNode, manifests: Path) -> None:
+    async with following(node, manifests) as engine:
+        uid = (await engine.create(pod(name="p"))).uid
+        write_with_uid(manifests / "web.yaml", uid)
+        await node.when(lambda: "InvalidManifest" in node.reasons())
+        (event,) = [event for event in node.events if event.reason == "InvalidManifest"]
+        assert event.message == ("pod default/web-n1 has the UID of pod default/p, which does not come from a manifest")
+        assert names(node) == {"p"}
 
 
 async def test_a_deleted_static_pod_comes_back(node: FakeNode, manifests: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -18,6 +19,7 @@ from plugbay.wire.cri import CriClient, is_away
 ANSWER_S: Final = 10.0
 """An engine that has just been started looks through what it runs before it answers."""
 RETRY_S: Final = 0.5
+LOOK_S: Final = 30.0
 _HICCUP_S: Final = 0.5
 _CRIO: Final = "cri-o"
 _CRIO_WITH_CDI: Final = (1, 23)
@@ -47,10 +49,14 @@ async def open_engine(socket: Path, clock: Clock) -> tuple[CriClient, EngineTrai
         return client, await _traits(client, clock)
     except TimeoutError as error:
         await client.close()
-        raise ContainerEngineUnusable(str(socket), "nobody answers there") from error
+        problem = "nobody answers there" if await asyncio.to_thread(socket.exists) else "there is no such file"
+        raise ContainerEngineUnusable(str(socket), problem) from error
     except RpcFailed as error:
         await client.close()
-        raise ContainerEngineUnusable(str(socket), str(error)) from error
+        problem = str(error)
+        if error.code == "Unimplemented":  # as Docker sets containerd up
+            problem = f"it has no CRI v1 (containerd has, unless its setting disabled_plugins names cri): {error}"
+        raise ContainerEngineUnusable(str(socket), problem) from error
     except BaseException:
         await client.close()
         raise
@@ -85,16 +91,40 @@ async def insist(client: CriClient, clock: Clock, call: Callable[[], Awaitable[_
             await client.connect(ANSWER_S)
 
 
-async def absences(client: CriClient, clock: Clock) -> AsyncIterator[str]:
-    """Why the engine cannot be asked, whenever that begins, and an empty text when it can be again."""
+async def absences(
+    client: CriClient, clock: Clock, *, look_s: float = LOOK_S, answer_s: float = ANSWER_S
+) -> AsyncIterator[str]:
+    """Why the engine cannot be asked, whenever that begins, and an empty text when it can be again.
+
+    Args:
+        look_s: how often to ask it something: nothing else tells of an engine that hangs.
+        answer_s: how long it may take to answer.
+    """
     while True:
-        await client.until_lost()
         try:
+            async with asyncio.timeout(look_s):
+                await client.until_lost()
             await client.connect(_HICCUP_S)
         except TimeoutError:
-            yield "nobody answers at its socket"
-            await insist(client, clock, client.version)
+            if await _answers(client, answer_s):
+                continue
+            yield "it does not answer" if client.is_connected else "nobody answers at its socket"
+            while not await _answers(client, answer_s):
+                await clock.sleep(RETRY_S)
+                with contextlib.suppress(TimeoutError):
+                    await client.connect(answer_s)
             yield ""
+
+
+async def _answers(client: CriClient, within_s: float) -> bool:
+    try:
+        async with asyncio.timeout(within_s):
+            await client.version()
+    except TimeoutError:
+        return False
+    except RpcFailed as error:
+        return not is_away(error)
+    return True
 
 
 def injects_cdi(version: EngineVersion, status: EngineStatus) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 from collections.abc import AsyncGenerator, Awaitable
@@ -92,11 +93,14 @@ async def read_log(path: Path, *, tail: int | None, times: LogTimes = UNTIMED) -
 async def follow_log(
     path: Path, *, tail: int | None, ended: Awaitable[object], times: LogTimes = UNTIMED
 ) -> AsyncGenerator[bytes, None]:
-    """As `read_log`, and on with what is added, until ``ended`` is over and everything was read."""
+    """As `read_log`, and on with what is added, until ``ended`` is over and everything was read.
+
+    A log that is rotated, which is moved away before the engine begins another one, is followed into the new one.
+    """
     log = await asyncio.to_thread(os.open, path, os.O_RDONLY)
     try:
         async with Inotify() as growth:
-            growth.add(path, Mask.MODIFY)
+            growth.add(path.parent, Mask.MODIFY | Mask.CREATE | Mask.MOVED_TO)
             waiting = asyncio.ensure_future(ended)
             # When the container has ended, `growth` is closed, and from then on there is nothing to receive.
             waiting.add_done_callback(lambda _: growth.close())
@@ -105,15 +109,30 @@ async def follow_log(
                 offset = await asyncio.to_thread(tail_offset, log, end=os.fstat(log).st_size, lines=tail)
                 while True:
                     was_over = waiting.done()
+                    was_left = await asyncio.to_thread(_is_another, path, log)
                     while chunk := await read_chunk(log, offset):
                         offset += len(chunk)
                         if text := decoder.feed(chunk):
                             yield text
-                    if was_over:
+                    if was_left:
+                        with contextlib.suppress(FileNotFoundError):  # again, in this moment
+                            newer = await asyncio.to_thread(os.open, path, os.O_RDONLY)
+                            os.close(log)
+                            log, offset = newer, 0
+                    elif was_over:
                         waiting.result()
                         return
-                    await growth.receive()
+                    else:
+                        await growth.receive()
             finally:
                 waiting.cancel()
     finally:
         os.close(log)
+
+
+def _is_another(path: Path, log: int) -> bool:
+    """Whether the file at ``path`` is not ``log`` any more; False as long as there is none."""
+    try:
+        return not os.path.samestat(path.stat(), os.fstat(log))
+    except FileNotFoundError:
+        return False

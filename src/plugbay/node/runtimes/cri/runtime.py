@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Final, TypeVar
 from plugbay.cdi.convert import NOTHING
 from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound, RpcFailed
 from plugbay.kernel.processes import read_stat, wait_end
-from plugbay.model.cri import ContainerPhase, ContainerStatus
+from plugbay.model.cri import ContainerPhase, ContainerStatus, ListedContainer
 from plugbay.node.runtimes.cri.cdi import expand_cdi
 from plugbay.node.runtimes.cri.config import NODE, POD_UID, Conventions, container_config, container_labels
 from plugbay.node.runtimes.cri.engine import EngineTraits, insist
@@ -40,12 +41,15 @@ from plugbay.node.runtimes.port import (
 from plugbay.ops.clock import Clock
 from plugbay.wire.cri import CriClient, is_away
 
+logger = logging.getLogger(__name__)
+
 _PROC: Final = Path("/proc")
 _LOOK_AGAIN_S: Final = 1.0
 """As often as a kubelet asks its engine, where the end of a process cannot be waited for."""
 _SETTLING_S: Final = 0.02
 """Between the end of a container's process and the engine's telling of it."""
 _DOUBT_S: Final = 60.0
+_CLEARING_S: Final = 10.0
 _STARTING: Final = "is in starting state"
 
 _Result = TypeVar("_Result")
@@ -111,10 +115,11 @@ class CriRuntime:
 
     async def _earlier(self, spec: ContainerSpec) -> ContainerState | None:
         """What there is of this attempt: started is started, and what was only created is made anew."""
-        for container in await self._client.containers(container_labels(spec.pod_uid, spec.name)):
-            if container.attempt == spec.attempt and (state := await self._settled(ContainerId(container.id))):
-                return state
-        return None
+        labels = {NODE: self._conventions.node} | container_labels(spec.pod_uid, spec.name)
+        containers = await self._client.containers(labels)
+        states = self._settled_of(each for each in containers if each.attempt == spec.attempt)
+        async with aclosing(states):
+            return await anext(states, None)
 
     async def _start(self, container: ContainerId) -> ContainerState:
         try:
@@ -138,18 +143,29 @@ class CriRuntime:
     # --- what there is ----------------------------------------------------------------------------------------------
 
     async def list(self) -> Sequence[ContainerState]:
-        states = []
-        for container in await self._client.containers({NODE: self._conventions.node}):
-            if is_named(container) and (state := await self._settled(ContainerId(container.id))):
-                states.append(state)
-        return states
+        containers = await self._client.containers({NODE: self._conventions.node})
+        return [state async for state in self._settled_of(filter(is_named, containers))]
+
+    async def _settled_of(self, containers: Iterable[ListedContainer]) -> AsyncGenerator[ContainerState, None]:
+        """The states of those that are still there, and ran."""
+        for container in containers:
+            try:
+                state = await self._settled(ContainerId(container.id))
+            except RpcFailed as error:
+                if error.code != "NotFound":
+                    raise
+                continue  # somebody removed it since it was listed
+            if state is not None:
+                yield state
 
     async def _settled(self, container: ContainerId) -> ContainerState | None:
         """The state of an instance that an earlier call made; None if it never ran.
 
-        Then it is removed, as if it had never been made. One that is just being started is waited for.
+        Then it is removed, as if it had never been made. One that is just being started is waited for, and the engine
+        may need a while to clear a start that was broken off. If it cannot, the container stays for now: its name is
+        taken, so that no other comes in its place.
         """
-        pause_s = _SETTLING_S
+        pause_s, deadline = _SETTLING_S, self._clock.monotonic() + _CLEARING_S
         while True:
             status = await self._client.container_status(container)
             if status.phase is not ContainerPhase.CREATED and not never_ran(status):
@@ -158,8 +174,11 @@ class CriRuntime:
             try:
                 await self._client.remove_container(container)
             except RpcFailed as error:
-                if _STARTING not in error.detail:
+                if is_away(error) or error.code == "NotFound":
                     raise
+                if _STARTING not in error.detail and self._clock.monotonic() >= deadline:
+                    logger.warning("container %s, which never ran, stays for now: %s", container, error)
+                    return None
             else:
                 return None
             await self._clock.sleep(pause_s)

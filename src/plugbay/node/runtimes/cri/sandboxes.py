@@ -17,7 +17,7 @@ from plugbay.model.bandwidth import bandwidth_of
 from plugbay.model.cri import CgroupDriver, NamespaceMode, Sandbox, SandboxConfig, SandboxState
 from plugbay.model.ids import PodUid
 from plugbay.node.runtimes.cri.config import NODE, POD_UID, Conventions, cgroup_name, sandbox_config
-from plugbay.node.runtimes.sandboxes import SandboxSpec
+from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
 from plugbay.wire.cri import CriClient
 
 logger = logging.getLogger(__name__)
@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 _PROC: Final = Path("/proc")
 _ENDING_S: Final = 10.0
 _RESERVED: Final = "is reserved for"
+_NETWORK_READY: Final = "NetworkReady"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,36 +80,60 @@ class CriSandboxes:
         return frozenset(PodUid(each.uid) for each in sandboxes)
 
     async def _run(self, spec: SandboxSpec) -> tuple[str, ...]:
-        current = self._current.get(spec.pod_uid)
-        if current is not None and await self._is_in_order(current):
-            return current.ips
-        there = await self._of(spec.pod_uid)
-        if there and there[-1].state is SandboxState.READY:
-            config = sandbox_config(spec, self._conventions, attempt=there[-1].attempt)
-            status = await self._client.sandbox_status(there[-1].id, mode=config.namespaces.network)
-            if status.ips or config.namespaces.network is NamespaceMode.NODE:
-                self._current[spec.pod_uid] = RunningSandbox(there[-1].id, config, spec, status.ips)
-                return status.ips
-        if spec.pod_uid in self._current:
-            logger.warning("the sandbox of pod %s died; it gets a new one", spec.pod_uid)
-        # What still runs in the old one ends, as with a kubelet: it would share no network with the rest. They are
-        # removed with the pod: until then their containers can be looked at.
-        for sandbox in there:
+        # Those that were broken off and went on may be younger than the one that came after them.
+        there = sorted(await self._of(spec.pod_uid), key=lambda each: each.attempt)
+        current = await self._taken_over(there[-1], spec) if there else None
+        if current is None:
+            if spec.pod_uid in self._current:
+                logger.warning("the sandbox of pod %s died; it gets a new one", spec.pod_uid)
+            # What still runs in the old one ends, as with a kubelet: it would share no network with the rest.
+            await self._clear_away(there, spec.pod_uid, to_stop=there)
+            await self._check_network(spec)
+            attempt = 1 + max((each.attempt for each in there), default=-1)
+            current = await self._make(spec, sandbox_config(spec, self._conventions, attempt=attempt))
+        elif others := there[:-1]:
+            # One that is ready would keep ports of the pod's.
+            ready = [each for each in others if each.state is SandboxState.READY]
+            await self._clear_away(others, spec.pod_uid, to_stop=ready)
+        self._current[spec.pod_uid] = current
+        return current.ips
+
+    async def _taken_over(self, sandbox: Sandbox, spec: SandboxSpec) -> RunningSandbox | None:
+        """A sandbox that there is, if it lives and has a network."""
+        if sandbox.state is not SandboxState.READY:
+            return None
+        config = sandbox_config(spec, self._conventions, attempt=sandbox.attempt)
+        mode = config.namespaces.network
+        status = await self._client.sandbox_status(sandbox.id, mode=mode)
+        is_in_order = status.state is SandboxState.READY and (status.ips or mode is NamespaceMode.NODE)
+        return RunningSandbox(sandbox.id, config, spec, status.ips) if is_in_order else None
+
+    async def _clear_away(self, old: Sequence[Sandbox], pod: PodUid, *, to_stop: Sequence[Sandbox]) -> None:
+        """Remove a pod's ``old`` sandboxes, but not before their containers, which can still be looked at."""
+        if not old:
+            return
+        for sandbox in to_stop:
             await self._client.stop_sandbox(sandbox.id)
-        attempt = 1 + max((each.attempt for each in there), default=-1)
-        return await self._make(spec, sandbox_config(spec, self._conventions, attempt=attempt))
+        kept = {each.sandbox for each in await self._client.containers({NODE: self._conventions.node, POD_UID: pod})}
+        for sandbox in old:
+            if sandbox.id in kept:
+                continue
+            try:
+                await self._client.remove_sandbox(sandbox.id)
+            except RpcFailed as error:
+                logger.warning("a sandbox that pod %s had before stays for now: %s", pod, error)
 
-    async def _is_in_order(self, sandbox: RunningSandbox) -> bool:
-        try:
-            status = await self._client.sandbox_status(sandbox.id, mode=sandbox.config.namespaces.network)
-        except RpcFailed as error:
-            if error.code != "NotFound":
-                raise
-            return False
-        has_network = bool(status.ips) or status.network is NamespaceMode.NODE
-        return status.state is SandboxState.READY and has_network and status.ips == sandbox.ips
+    async def _check_network(self, spec: SandboxSpec) -> None:
+        """As a kubelet does: what an engine makes without a network it cannot remove, either, before it has one."""
+        if spec.network is Network.HOST:
+            return
+        if problem := (await self._client.status()).problems.get(_NETWORK_READY):
+            raise SandboxFailed(
+                f"container runtime network not ready: {_NETWORK_READY}=false reason:NetworkPluginNotReady "
+                f"message:{problem}"
+            )
 
-    async def _make(self, spec: SandboxSpec, config: SandboxConfig) -> tuple[str, ...]:
+    async def _make(self, spec: SandboxSpec, config: SandboxConfig) -> RunningSandbox:
         await asyncio.to_thread(Path(config.log_directory).mkdir, mode=0o755, parents=True, exist_ok=True)
         try:
             sandbox = await self._client.run_sandbox(config, handler=spec.runtime_class)
@@ -119,8 +144,7 @@ class CriSandboxes:
             config = replace(config, attempt=config.attempt + 1)
             sandbox = await self._client.run_sandbox(config, handler=spec.runtime_class)
         status = await self._client.sandbox_status(sandbox, mode=config.namespaces.network)
-        self._current[spec.pod_uid] = RunningSandbox(sandbox, config, spec, status.ips)
-        return status.ips
+        return RunningSandbox(sandbox, config, spec, status.ips)
 
     async def _of(self, pod: PodUid) -> Sequence[Sandbox]:
         return await self._client.sandboxes({NODE: self._conventions.node, POD_UID: pod})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -26,8 +27,10 @@ class ScriptedEngine:
     Attributes:
         calls: what was asked, in order.
         failures: of a method, what it says instead of answering, the next one first; None answers.
+        held: methods that answer when the event is set.
         lacking: methods this engine is too old for.
         ips: of the next sandbox.
+        network_problem: why it can give sandboxes no network; empty if it can.
         config: what it tells of its settings.
         driver: what it answers to RuntimeConfig; None says nothing of Linux.
         stops_unknown: whether stopping a container that is not there goes well.
@@ -38,9 +41,11 @@ class ScriptedEngine:
         self.name, self.version = name, version
         self.calls: list[tuple[str, Any]] = []
         self.failures: dict[str, list[RpcFailed | None]] = {}
+        self.held: dict[str, asyncio.Event] = {}
         self.lacking = {"RuntimeConfig"}
         self.driver: Any = v1.CGROUPFS
         self.ips = ["10.0.0.1", "fd00::1"]
+        self.network_problem = ""
         self.config: object = {}
         self.images = {"img:1": v1.Image(id="sha256:1")}
         self.pullable: set[str] = set()
@@ -73,6 +78,8 @@ class ScriptedEngine:
             self.calls.append((method, request))
             if (script := self.failures.get(method)) and (failure := script.pop(0)) is not None:
                 raise failure
+            if method in self.held:
+                await self.held[method].wait()
             return await answer(request)
 
         return unary(getattr(v1, f"{method}Request"), respond)
@@ -93,7 +100,12 @@ class ScriptedEngine:
         )
 
     async def Status(self, _: v1.StatusRequest) -> v1.StatusResponse:
-        return v1.StatusResponse(status=v1.RuntimeStatus(), info={"config": json.dumps(self.config)})
+        network = v1.RuntimeCondition(
+            type="NetworkReady", status=not self.network_problem, message=self.network_problem
+        )
+        return v1.StatusResponse(
+            status=v1.RuntimeStatus(conditions=[network]), info={"config": json.dumps(self.config)}
+        )
 
     async def RuntimeConfig(self, _: v1.RuntimeConfigRequest) -> v1.RuntimeConfigResponse:
         told = None if self.driver is None else v1.LinuxRuntimeConfiguration(cgroup_driver=self.driver)
@@ -103,7 +115,7 @@ class ScriptedEngine:
 
     async def RunPodSandbox(self, request: v1.RunPodSandboxRequest) -> v1.RunPodSandboxResponse:
         config = request.config
-        sandbox = f"s{len(self.sandboxes)}"
+        sandbox = f"s{len(self._log_root)}"
         network = v1.PodSandboxNetworkStatus(
             ip=self.ips[0], additional_ips=[v1.PodIP(ip=each) for each in self.ips[1:]]
         )

@@ -26,7 +26,7 @@ from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
 
 UID = PodUid("0c1-2")
-CONVENTIONS = Conventions("n-1", "/root/logs", "/root/pods", "plugbay-ab12", CgroupDriver.CGROUPFS, 1000)
+CONVENTIONS = Conventions("n-1", "/srv/logs", "/srv/pods", "plugbay-ab12", CgroupDriver.CGROUPFS, 1000)
 SANDBOX = SandboxSpec(
     UID,
     "ns",
@@ -73,7 +73,7 @@ def test_a_sandbox_carries_the_pods_own_labels_but_not_forged_ones() -> None:
     assert (made.name, made.uid, made.namespace, made.attempt) == ("web", UID, "ns", 1)
     assert made.annotations == {"a": "b"}
     assert made.ports == (ContainerPort(80, 8080),)
-    assert made.log_directory == "/root/logs/ns_web_0c1-2"
+    assert made.log_directory == "/srv/logs/ns_web_0c1-2"
     assert made.cgroup_parent == "/plugbay-ab12-0c1-2"
 
 
@@ -127,10 +127,10 @@ def test_a_container_gets_its_devices_first_and_the_pod_wins() -> None:
 
 
 def test_a_pod_has_its_own_hosts_unless_it_mounts_some() -> None:
-    made = container_config(CONTAINER, CONVENTIONS, image="i", sandbox=config(), hosts="/root/pods/u/etc-hosts")
-    assert made.mounts[-1] == Mount("/etc/hosts", "/root/pods/u/etc-hosts")
+    made = container_config(CONTAINER, CONVENTIONS, image="i", sandbox=config(), hosts="/srv/pods/u/etc-hosts")
+    assert made.mounts[-1] == Mount("/etc/hosts", "/srv/pods/u/etc-hosts")
     own = replace(CONTAINER, mounts=(Mount("/etc/hosts", "/mine"),))
-    made = container_config(own, CONVENTIONS, image="i", sandbox=config(), hosts="/root/pods/u/etc-hosts")
+    made = container_config(own, CONVENTIONS, image="i", sandbox=config(), hosts="/srv/pods/u/etc-hosts")
     assert [each.host_path for each in made.mounts if each.container_path == "/etc/hosts"] == ["/mine"]
 
 

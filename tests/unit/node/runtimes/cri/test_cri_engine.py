@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -14,7 +15,7 @@ from plugbay.model.cri import CgroupDriver, EngineStatus, EngineVersion, Image
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.security import Security
-from plugbay.node.runtimes.cri.engine import injects_cdi, open_engine
+from plugbay.node.runtimes.cri.engine import absences, injects_cdi, open_engine
 from plugbay.node.runtimes.cri.images import check_user, checked_name
 from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.ops.clock import SystemClock
@@ -86,7 +87,7 @@ async def test_one_that_speaks_another_cri_is_refused(sockets: Path) -> None:
     engine = ScriptedEngine()
     engine.lacking |= {"Version"}
     async with engine.serve(sockets / "cri"):
-        with pytest.raises(ContainerEngineUnusable, match="code = Unimplemented"):
+        with pytest.raises(ContainerEngineUnusable, match=r"it has no CRI v1 .* code = Unimplemented"):
             await open_engine(sockets / "cri", SystemClock())
 
 
@@ -128,3 +129,28 @@ def test_who_must_not_be_root_is_not(security: Security, image: Image, problem: 
     with pytest.raises(ContainerStartError, match=re.escape(problem)) as caught:
         check_user(spec, image)
     assert caught.value.reason == "CreateContainerConfigError"
+
+
+async def test_an_engine_that_hangs_is_away_until_it_answers(sockets: Path) -> None:
+    engine = ScriptedEngine()
+    async with engine.serve(sockets / "cri.sock"):
+        client, _ = await open_engine(sockets / "cri.sock", SystemClock())
+        engine.held["Version"] = released = asyncio.Event()
+        told = absences(client, SystemClock(), look_s=0.05, answer_s=0.3)
+        assert await anext(told) == "it does not answer"
+        del engine.held["Version"]
+        released.set()
+        assert await anext(told) == ""
+        await client.close()
+
+
+async def test_an_engine_that_ends_is_away_until_there_is_another(sockets: Path) -> None:
+    engine = ScriptedEngine()
+    async with engine.serve(sockets / "cri.sock"):
+        client, _ = await open_engine(sockets / "cri.sock", SystemClock())
+    told = absences(client, SystemClock())
+    assert await anext(told) == "nobody answers at its socket"
+    async with engine.serve(sockets / "cri.sock"):
+        engine.failures["Version"] = [RpcFailed("Unavailable", "not yet")]
+        assert await anext(told) == ""
+        await client.close()

@@ -99,6 +99,27 @@ async def test_a_log_is_followed_until_its_container_has_ended(tmp_path: Path) -
     assert b"".join(seen) == b"2\n3\nhalf"
 
 
+async def test_a_log_that_is_rotated_is_followed_into_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(b"t stdout F 1\n")
+    ended = asyncio.Event()
+    seen = b""
+    async with asyncio.timeout(30):
+        with path.open("ab", buffering=0) as log:
+            async for chunk in follow_log(path, tail=None, ended=ended.wait()):
+                seen += chunk
+                if seen == b"1\n":
+                    path.rename(tmp_path / "0.log.1")
+                    log.write(b"t stdout F 2\n")  # the engine has yet to be told
+                elif seen == b"1\n2\n":
+                    path.write_bytes(b"t stdout F 3\n")
+                elif seen == b"1\n2\n3\n":
+                    path.rename(tmp_path / "0.log.2")
+                    path.write_bytes(b"t stdout F 4\n")
+                    ended.set()
+    assert seen == b"1\n2\n3\n4\n"
+
+
 async def test_the_end_of_a_log_and_no_log_at_all(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     assert [chunk async for chunk in read_log(path, tail=None)] == []

@@ -27,6 +27,7 @@ from plugbay.node.runtimes.port import ContainerId, ContainerSpec, ExecExit, Exe
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
 from plugbay.testing.clock import ManualClock
 from plugbay.wire.cri import CriClient
+from plugbay.wire.generated import cri_v1_pb2 as v1
 from tests.unit.node.runtimes.cri.scripted_engine import ScriptedEngine
 
 UID = PodUid("0c1-2")
@@ -39,8 +40,8 @@ TRAITS = EngineTraits(EngineVersion("containerd", "1.6.20"), CgroupDriver.CGROUP
 class Runtime(CriRuntime):
     """The runtime with a pod's sandbox to hand, and what it tells."""
 
-    def __init__(self, client: CriClient, conventions: Conventions) -> None:
-        self.clock = ManualClock()
+    def __init__(self, client: CriClient, conventions: Conventions, clock: ManualClock | None = None) -> None:
+        self.clock = clock or ManualClock()
         self.sandboxes = CriSandboxes(client, conventions)
         super().__init__(CriEngine(client, TRAITS, ()), self.sandboxes, conventions, self.clock)
         self.told: list[Notice] = []
@@ -362,6 +363,26 @@ async def test_a_start_that_nobody_saw_fail_is_tried_again(
     assert (await successor.start(SPEC)).state is RunState.RUNNING
 
 
+class Passing(ManualClock):
+    """Waiting costs nothing."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+
+@pytest.mark.parametrize(("refusals", "left"), [(1, 0), (1_000, 1)], ids=["a-while", "for-good"])
+async def test_an_engine_that_still_clears_a_broken_start_is_waited_for(
+    engine: ScriptedEngine, client: CriClient, conventions: Conventions, runtime: Runtime, refusals: int, left: int
+) -> None:
+    """Seen with containerd 1.6: the task of a container whose start was broken off cannot be deleted yet."""
+    started = await runtime.start(SPEC)
+    engine.containers[started.id].state = v1.CONTAINER_CREATED
+    engine.failures["RemoveContainer"] = [RpcFailed("FailedPrecondition", "cannot delete running task")] * refusals
+    successor = Runtime(client, conventions, Passing())
+    assert await successor.list() == []
+    assert len(engine.containers) == left
+
+
 async def test_what_ran_is_found_again_whatever_its_end(
     engine: ScriptedEngine, client: CriClient, conventions: Conventions, runtime: Runtime
 ) -> None:
@@ -369,3 +390,36 @@ async def test_what_ran_is_found_again_whatever_its_end(
     engine.end(started.id, 128, "Error", "context canceled")
     (found,) = await Runtime(client, conventions).list()
     assert (found.state, found.exit_code) == (RunState.EXITED, 128)
+
+
+async def test_one_of_which_the_engine_knows_only_half_is_found_again(
+    engine: ScriptedEngine, client: CriClient, conventions: Conventions, runtime: Runtime
+) -> None:
+    """As containerd does when somebody removed the container, but not through CRI."""
+    started = await runtime.start(SPEC)
+    engine.end(started.id, 137, "Error")
+    engine.failures["ContainerStatus"] = [RpcFailed("NotFound", "failed to get verbose container info")]
+    (found,) = await Runtime(client, conventions).list()
+    assert (found.id, found.exit_code) == (started.id, 137)
+    engine.failures["RemoveContainer"] = [RpcFailed("NotFound", "get container info: not found")]
+    await runtime.remove(started.id)
+
+
+async def test_one_that_is_removed_while_all_are_listed_is_passed_over(
+    engine: ScriptedEngine, client: CriClient, conventions: Conventions, runtime: Runtime
+) -> None:
+    await runtime.start(SPEC)
+    other = await runtime.start(replace(SPEC, name=ContainerName("other")))
+    gone = RpcFailed("NotFound", "not found")
+    engine.failures["ContainerStatus"] = [gone, gone, None]
+    assert [each.id for each in await Runtime(client, conventions).list()] == [other.id]
+
+
+async def test_an_equal_pod_of_another_node_on_the_engine_is_not_taken_for_ours(
+    engine: ScriptedEngine, client: CriClient, conventions: Conventions, runtime: Runtime
+) -> None:
+    """Static pods have the UIDs that their manifests come to."""
+    theirs = Runtime(client, replace(conventions, node="other"))
+    await theirs.sandboxes.run(SandboxSpec(UID, "ns", "web"))
+    started = await theirs.start(SPEC)
+    assert (await runtime.start(SPEC)).id != started.id

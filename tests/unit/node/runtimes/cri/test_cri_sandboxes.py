@@ -50,6 +50,49 @@ async def test_one_that_died_is_replaced_by_one_with_addresses_of_its_own(
     assert [each.pod_sandbox_id for each in engine.asked("StopPodSandbox")] == ["s0"]
 
 
+async def test_one_that_died_is_removed_once_it_holds_no_container(
+    engine: ScriptedEngine, sandboxes: CriSandboxes, client: CriClient
+) -> None:
+    await sandboxes.run(SPEC)
+    labels = {"io.plugbay.node": "n", "io.kubernetes.pod.uid": UID}
+    config = v1.ContainerConfig(metadata=v1.ContainerMetadata(name="main"), labels=labels)
+    await engine.CreateContainer(v1.CreateContainerRequest(pod_sandbox_id="s0", config=config))
+    engine.kill_sandbox("s0")
+    await sandboxes.run(SPEC)
+    engine.kill_sandbox("s1")
+    await sandboxes.run(SPEC)
+    assert list(engine.sandboxes) == ["s0", "s2"], "a container in the first one can still be looked at"
+    await client.remove_container("c0")
+    await sandboxes.run(SPEC)
+    assert list(engine.sandboxes) == ["s2"]
+    assert [each.pod_sandbox_id for each in engine.asked("StopPodSandbox")] == ["s0", "s0", "s1"]
+
+
+async def test_one_whose_making_was_broken_off_and_went_on_is_ended(
+    engine: ScriptedEngine, sandboxes: CriSandboxes
+) -> None:
+    """It would keep the pod's host ports, and an address."""
+    engine.failures["RunPodSandbox"] = [RpcFailed("Unknown", 'name "web_ns_0c1-2_0" is reserved for "late"')]
+    await sandboxes.run(SPEC)
+    late = v1.PodSandboxStatus()
+    late.CopyFrom(engine.sandboxes["s0"])
+    late.id, late.metadata.attempt, late.created_at = "late", 0, late.created_at + 1
+    engine.sandboxes["late"] = late
+    await sandboxes.run(SPEC)
+    assert list(engine.sandboxes) == ["s0"]
+    assert [each.pod_sandbox_id for each in engine.asked("StopPodSandbox")] == ["late"]
+
+
+async def test_old_ones_that_the_engine_keeps_hold_nothing_up(engine: ScriptedEngine, sandboxes: CriSandboxes) -> None:
+    await sandboxes.run(SPEC)
+    engine.kill_sandbox("s0")
+    engine.failures["RemovePodSandbox"] = [RpcFailed("Unknown", "device or resource busy")]
+    engine.ips = ["10.0.0.2"]
+    assert await sandboxes.run(SPEC) == ("10.0.0.2",)
+    await sandboxes.run(SPEC)
+    assert list(engine.sandboxes) == ["s1"]
+
+
 async def test_containers_that_want_it_at_once_get_the_same_one(
     engine: ScriptedEngine, sandboxes: CriSandboxes
 ) -> None:
@@ -95,6 +138,18 @@ async def test_what_the_engine_refuses_is_said(engine: ScriptedEngine, sandboxes
     engine.failures["RunPodSandbox"] = [RpcFailed("Unknown", "cni plugin not initialized")]
     with pytest.raises(SandboxFailed, match="cni plugin not initialized"):
         await sandboxes.run(SPEC)
+
+
+async def test_none_is_made_while_there_is_no_network_for_it(engine: ScriptedEngine, sandboxes: CriSandboxes) -> None:
+    engine.network_problem = "cni plugin not initialized"
+    with pytest.raises(SandboxFailed, match=r"network not ready: .*:cni plugin not initialized$"):
+        await sandboxes.run(SPEC)
+    await sandboxes.run(SandboxSpec(PodUid("h"), "ns", "host", Network.HOST))
+    assert [each.config.metadata.name for each in engine.asked("RunPodSandbox")] == ["host"]
+    engine.network_problem = ""
+    await sandboxes.run(SPEC)
+    engine.network_problem = "cni plugin not initialized"
+    await sandboxes.run(SPEC)  # it has one already
 
 
 async def test_nothing_is_left_and_stopping_what_is_gone_is_no_mistake(
