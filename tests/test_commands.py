@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
+from plugbay.cli.command_parser import CommandParser
 from plugbay.cli.main import make_parser
-from plugbay.cli.parsing import CommandParser
 from tests.test_docs import ALL
 
 REPOSITORY: Final = Path(__file__).parents[1]

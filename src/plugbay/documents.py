@@ -25,8 +25,8 @@ _MAX_DIGITS: Final = 100
 
 _TAG: Final = "tag:yaml.org,2002:"
 _PLAIN_SCALARS: Final = (
-    ("bool", r"(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)", "yYnNtTfFoO"),
-    ("int", r"[-+]?(?:0x[0-9a-fA-F]+|0b[01]+|0o?[0-7]+|0|[1-9][0-9_]*)", "-+0123456789"),
+    ("bool", r"(?:y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)", "yYnNtTfFoO"),
+    ("int", r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9_]*)", "-+0123456789"),
     (
         "float",
         r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
@@ -163,7 +163,7 @@ class _Tree:
             case "null":
                 return None
             case "bool":
-                return node.value.lower() in {"yes", "true", "on"}
+                return node.value.lower() in {"y", "yes", "true", "on"}
             case "int" | "float" as kind:
                 try:
                     return _integer(node.value) if kind == "int" else float(node.value.replace(".inf", "inf"))

@@ -12,8 +12,8 @@ from typing import TypeVar
 import pytest
 
 from plugbay.cli.client import NodeClient, WatchEvent, pod_path, pods_path
-from plugbay.cli.frames import Channel, Frame
 from plugbay.errors import NodeUnreachable, RequestRefused
+from plugbay.node.api.frames import Channel, Frame
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress
 from plugbay.ops.routing import HttpError, Request, Response, Router, StreamResponse, json_response

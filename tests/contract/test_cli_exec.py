@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from plugbay.cli.frames import Channel, Frame, FrameDecoder
 from plugbay.kernel.processes import read_stat, wait_end
+from plugbay.node.api.frames import Channel, Frame, FrameDecoder
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contract.test_oci_runtime import why_not
+from tests.contract.bench_oci import why_not
 from tests.contract.test_scratch import LOOPS, SUCCEEDED, can_make_loop_devices
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """PostStopContainer and Deallocate in a pod's life, by the numbers of the proposal's list of tests (spec 12.12).
 
-The manager's part of it, without pods around, is in ``test_releases.py``; crashes are in ``test_release_crashes.py``.
+The manager's part of it, without pods around, is in ``test_releases.py``, ``test_release_admissions.py`` and
+``test_release_settings.py``; crashes are in ``test_release_crashes.py``.
 """
 
 from __future__ import annotations

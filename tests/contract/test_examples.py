@@ -19,9 +19,9 @@ from plugbay import Assignment
 from plugbay.kernel.watch import watch_paths
 from plugbay.model.assignments import AssignmentKey
 from plugbay.model.ids import DeviceId, ResourceName
+from tests.contract.bench_oci import needs_fuse, why_not
 from tests.contract.fake_pci import OWN, VFIO, FakePci
 from tests.contract.private_machine import needs_private_machine, private_machine
-from tests.contract.test_oci_runtime import needs_fuse, why_not
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay

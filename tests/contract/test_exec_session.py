@@ -15,8 +15,7 @@ import pytest
 
 from plugbay.cli import v1
 from plugbay.cli.client import NodeClient
-from plugbay.cli.frames import Channel, FrameDecoder
-from plugbay.node.api.exec_frames import frame
+from plugbay.node.api.frames import Channel, Frame, FrameDecoder
 from plugbay.node.config import NodeConfig
 from plugbay.node.runner import run_node
 from plugbay.ops.clock import SystemClock
@@ -43,7 +42,7 @@ class Session:
         self.exit: Any = None
 
     def send(self, channel: Channel, payload: bytes = b"") -> None:
-        self._writer.write(frame(channel, payload))
+        self._writer.write(Frame(channel, payload).encode())
 
     def resize(self, width: int, height: int) -> None:
         self.send(Channel.RESIZE, json.dumps({"width": width, "height": height}).encode())

@@ -135,7 +135,7 @@ async def test_manifest_is_a_daemon_set_that_reaches_what_it_needs(
     assert places == {}
     wanted: dict[str, dict[str, object]] = {DEVICE_PLUGINS: {}, "/dev": READ_ONLY}
     if "--release" in parts:
-        wanted["/var/lib/kubelet/pod-resources"] = READ_ONLY
+        wanted["/var/lib/kubelet/pod-resources"] = wanted["/sys/fs/cgroup"] = READ_ONLY
         wanted[PODS] = {**READ_ONLY, "mountPropagation": "HostToContainer"}
     if "--cdi" in parts:
         wanted["/var/run/cdi"] = {}

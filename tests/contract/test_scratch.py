@@ -26,8 +26,8 @@ from plugbay.sdk.runner import serving as serving_plugins
 from plugbay.testing.fake_kubelet import fake_kubelet
 from tests.contract.bench_manager import GOPHER, bench, container
 from tests.contract.bench_manager import pod as pod_with_gopher
+from tests.contract.bench_stock_release import Pods
 from tests.contract.conftest import Plugbay
-from tests.contract.test_release_stock import Pods
 
 LOOPS = LoopDevices(Path("/dev"), Path("/sys"))
 ON = ("--feature-gates", "DeviceManagerDeallocate=true")

@@ -25,7 +25,8 @@ from plugbay.model.devices import ListedDevice
 from plugbay.model.ids import is_extended_resource
 from plugbay.wire.device_list import ChangedDevices, DeviceListReader, NewList
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-from plugbay.wire.registration import API_VERSION, Registration
+from plugbay.wire.plugin_versions import API_VERSIONS
+from plugbay.wire.registration import Registration
 
 CORPUS: Final = Path(__file__).with_name("corpus")
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "checkpoints"
@@ -156,7 +157,7 @@ def check_registration_message(encoded: bytes) -> None:
         resource, socket = check_registration(registration, DIRECTORY)
     except (DecodeError, RegistrationRefused):
         return
-    assert registration.version == API_VERSION
+    assert registration.version == API_VERSIONS[0]
     assert is_extended_resource(resource)
     assert DIRECTORY in (socket, *socket.parents)
     assert ".." not in socket.parts

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from plugbay.cli.parsing import CommandParser, Subparsers, add_commands, file_of, path_of
+from plugbay.cli.command_parser import CommandParser, Subparsers, add_commands
+from plugbay.cli.parsing import file_of, path_of
 from plugbay.cli.ready_made import add_ready_made_options
 from plugbay.cli.targets import DESCRIPTION, add_targets
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from plugbay.cli.parsing import CommandParser, Subparsers, add_commands
+from plugbay.cli.command_parser import CommandParser, Subparsers, add_commands
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from plugbay.cli.parsing import CommandParser, Subparsers, add_commands, duration_s, file_of, path_of
+from plugbay.cli.command_parser import CommandParser, Subparsers, add_commands
+from plugbay.cli.parsing import duration_s, file_of, path_of
 
 _CONFIG: Final = "/etc/cni/net.d"
 _CACHE: Final = "/var/lib/cni"

@@ -10,6 +10,7 @@ from typing import Final
 
 from plugbay.cli.cni import binary_directories
 from plugbay.cni.cache import ResultCache
+from plugbay.cni.chain import DEFAULT_IFNAME
 from plugbay.cni.config import NetworkConfig
 from plugbay.cni.directory import load_default, load_file, load_named
 from plugbay.cni.documents import Json, NotJson, parse
@@ -85,10 +86,10 @@ def wishes(args: argparse.Namespace) -> dict[str, Json]:
     return capabilities_of(annotations, [_port(each) for each in args.port])
 
 
-def kept(args: argparse.Namespace, default_ifname: str) -> list[tuple[str, str]]:
+def kept(args: argparse.Namespace) -> list[tuple[str, str]]:
     """``--keep``."""
     parts = [each.partition(":") for each in args.keep]
-    return [(container, ifname or default_ifname) for container, _, ifname in parts]
+    return [(container, ifname or DEFAULT_IFNAME) for container, _, ifname in parts]
 
 
 def _port(text: str) -> ContainerPort:

@@ -108,7 +108,7 @@ async def _check(runtime: CniRuntime, args: argparse.Namespace) -> int:
 def collect_garbage(args: argparse.Namespace) -> int:
     network = arguments.network(args)
     runtime = arguments.runtime(args)
-    return _run(args, _collect_garbage(runtime, network, arguments.kept(args, DEFAULT_IFNAME)))
+    return _run(args, _collect_garbage(runtime, network, arguments.kept(args)))
 
 
 async def _collect_garbage(runtime: CniRuntime, network: NetworkConfig, kept: Sequence[tuple[str, str]]) -> int:
@@ -141,7 +141,12 @@ async def _status(runtime: CniRuntime, args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Readiness:
-    """Attributes: ``network`` is None when its file is of no use; ``reason`` is empty when it is ready."""
+    """Whether a network can take containers.
+
+    Attributes:
+        network: None when its file is of no use.
+        reason: why it cannot; empty when it can.
+    """
 
     network: NetworkConfig | None
     reason: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from plugbay.cli.parsing import Subparsers
+from plugbay.cli.command_parser import Subparsers
 from plugbay.cli.ready_made import add_ready_made_options
 from plugbay.cli.targets import DESCRIPTION, add_targets, load_targets
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from plugbay.cli.parsing import Subparsers, add_all_namespaces, add_namespace, add_output, add_root
+from plugbay.cli.command_parser import Subparsers
+from plugbay.cli.parsing import add_all_namespaces, add_namespace, add_output, add_root
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final
 
-from plugbay.cli.frames import Channel, Frame, FrameDecoder
 from plugbay.cli.terminal import raw_terminal, window_changes
+from plugbay.node.api.frames import Channel, Frame, FrameDecoder
 from plugbay.ops.http_client import Upgraded
 
 _CHUNK: Final = 32 * 1024

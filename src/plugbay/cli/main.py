@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from plugbay.cli import cdi, checkpoint, cni, devices, events, new, node, pod, podresources, serve
+from plugbay.cli.command_parser import CommandParser, add_commands
 from plugbay.cli.output import PROGRAM, show_error
-from plugbay.cli.parsing import CommandParser, add_commands, add_root
+from plugbay.cli.parsing import add_root
 from plugbay.errors import InvalidManifest, PlugbayError, UsageError
 
 _COMMANDS: Final = {

@@ -8,7 +8,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from plugbay.cli.parsing import Subparsers, path_of
+from plugbay.cli.command_parser import Subparsers
+from plugbay.cli.parsing import path_of
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 """Good in a module's name, a path and a label of Kubernetes alike."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from plugbay.cli.command_parser import CommandParser, Subparsers, add_commands
 from plugbay.cli.parsing import (
-    CommandParser,
-    Subparsers,
-    add_commands,
     add_log_options,
     add_metrics_address,
     add_output,

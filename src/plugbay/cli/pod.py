@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from plugbay.cli import pod_arguments as arguments
-from plugbay.cli.parsing import Subparsers, add_commands, add_root
+from plugbay.cli.command_parser import Subparsers, add_commands
+from plugbay.cli.parsing import add_root
 
 
 def add_parser(subparsers: Subparsers) -> None:

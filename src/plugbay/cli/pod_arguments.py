@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from plugbay.cli.command_parser import CommandParser, Subparsers
 from plugbay.cli.parsing import (
-    CommandParser,
-    Subparsers,
     add_all_namespaces,
     add_namespace,
     add_output,
@@ -185,10 +184,6 @@ def add_logs(commands: Subparsers) -> CommandParser:
     return parser
 
 
-def _add_container(parser: CommandParser) -> None:
-    parser.add_argument("-c", "--container", metavar="CONTAINER", help="container (default: the first one)")
-
-
 def add_delete(commands: Subparsers) -> CommandParser:
     parser = commands.add_parser(
         "delete",
@@ -219,6 +214,10 @@ def add_delete(commands: Subparsers) -> CommandParser:
     parser.add_argument("--ignore-not-found", action="store_true", help="a pod that is not there is no error")
     _add_manifest_namespace(parser)
     return parser
+
+
+def _add_container(parser: CommandParser) -> None:
+    parser.add_argument("-c", "--container", metavar="CONTAINER", help="container (default: the first one)")
 
 
 def _add_filename(parser: CommandParser, *, required: bool = False) -> None:

@@ -17,7 +17,12 @@ _FINAL_PHASES = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class PodSummary:
-    """Attributes: ``last_restart`` is when the last container that was restarted had ended."""
+    """A pod in the words of a table.
+
+    Attributes:
+        ready, total: number of containers that are ready, and of those that are to be.
+        last_restart: when the last container that was restarted had ended.
+    """
 
     ready: int
     total: int

@@ -10,10 +10,10 @@ from typing import Final
 
 from plugbay.cli import v1
 from plugbay.cli.client import NodeClient, pod_path
-from plugbay.cli.frames import Channel
 from plugbay.cli.output import show_note
 from plugbay.cli.roots import chosen_root
 from plugbay.errors import NodeUnreachable, UsageError
+from plugbay.node.api.frames import Channel
 
 _LONGEST_S: Final = 999_999_999
 """No log is as old: more means all of it."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from plugbay.cli.parsing import Subparsers, add_kubelet_root, path_of
+from plugbay.cli.command_parser import Subparsers
+from plugbay.cli.parsing import add_kubelet_root, path_of
 
 
 def add_parser(subparsers: Subparsers) -> None:

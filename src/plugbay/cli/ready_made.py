@@ -78,7 +78,8 @@ def from_options(target: str, args: argparse.Namespace) -> Sequence[DevicePlugin
     """
     if target == DIRECTORY:
         return [_directory(args.resource, args.path.absolute(), env=args.env)]
-    return _scratch(args.resource, args.directory.absolute(), args.size, args.count, args.partitions or 0)
+    place = args.directory.absolute()
+    return _scratch(args.resource, place, size=args.size, count=args.count, partitions=args.partitions or 0)
 
 
 def from_settings(entry: Entry, directory: Path) -> Sequence[DevicePlugin]:
@@ -98,7 +99,7 @@ def from_settings(entry: Entry, directory: Path) -> Sequence[DevicePlugin]:
 
     wanted = settings_as(ScratchSettings, entry)
     place = directory / wanted.directory
-    return _scratch(wanted.resource, place, wanted.size, wanted.count, wanted.partitions)
+    return _scratch(wanted.resource, place, size=wanted.size, count=wanted.count, partitions=wanted.partitions)
 
 
 def _names() -> list[str]:
@@ -121,7 +122,7 @@ def _directory(resource: str, path: Path, *, env: str) -> DevicePlugin:
     return DirectoryPlugin(resource, path, env=env)
 
 
-def _scratch(resource: str, directory: Path, size: str, count: int, partitions: int) -> Sequence[DevicePlugin]:
+def _scratch(resource: str, directory: Path, *, size: str, count: int, partitions: int) -> Sequence[DevicePlugin]:
     from plugbay.kernel.loop import LoopDevices
     from plugbay.plugins.scratch.config import layout_of
     from plugbay.plugins.scratch.plugin import scratch_plugins

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from plugbay.cli.parsing import CommandParser, duration_s
+from plugbay.cli.command_parser import CommandParser
+from plugbay.cli.parsing import duration_s
 from plugbay.errors import UsageError
 
 if TYPE_CHECKING:

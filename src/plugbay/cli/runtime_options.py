@@ -56,8 +56,9 @@ def add_runtime_options(parser: argparse.ArgumentParser) -> None:
     cri.add_argument(
         "--cri-socket",
         metavar="PATH",
-        type=path_of,
-        help="where the engine answers (default: the socket of containerd or CRI-O, whichever is there)",
+        type=_socket_of,
+        help="where the engine answers; unix:// may stand before it (default: the socket of containerd or CRI-O, "
+        "whichever is there)",
     )
 
 
@@ -99,6 +100,13 @@ def oci_config(args: argparse.Namespace) -> OciConfig | None:
         args.cni_conf_dir and args.cni_conf_dir.absolute(),
         _paths(args.cni_bin_dir or _CNI_BINARIES),
     )
+
+
+def _socket_of(text: str) -> Path:
+    scheme, mark, path = text.partition("://")
+    if mark and scheme != "unix":
+        raise argparse.ArgumentTypeError(f"takes unix sockets only, found {text!r}")
+    return path_of(path if mark else text)
 
 
 def _paths(text: str) -> tuple[Path, ...]:

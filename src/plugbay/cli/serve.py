@@ -7,14 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from plugbay.cli import dry_run
-from plugbay.cli.parsing import (
-    Subparsers,
-    add_kubelet_root,
-    add_log_options,
-    add_metrics_address,
-    duration_s,
-    path_of,
-)
+from plugbay.cli.command_parser import Subparsers
+from plugbay.cli.parsing import add_kubelet_root, add_log_options, add_metrics_address, duration_s, path_of
 from plugbay.cli.ready_made import add_ready_made_options
 from plugbay.cli.targets import DESCRIPTION, add_targets, load_targets
 

@@ -55,6 +55,7 @@ def wish_of(
     pod: PodUid,
     container: ContainerRequest,
     resource: ResourceName,
+    *,
     held: Assignment | None,
     running: frozenset[ContainerName],
 ) -> Wish | None:

@@ -76,7 +76,7 @@ class DevicePart:
             AdmissionError: with the kubelet's text.
         """
         held = self._state.assignment(self._pod.uid, container.name, self.name)
-        wish = wish_of(self._pod.uid, container, self.name, held, self._running)
+        wish = wish_of(self._pod.uid, container, self.name, held=held, running=self._running)
         if wish is None:
             return
         devices = held.devices if held else frozenset[DeviceId]()

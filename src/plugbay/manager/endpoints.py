@@ -45,6 +45,7 @@ class Endpoints:
     def __init__(
         self,
         config: ManagerConfig,
+        *,
         clock: Clock,
         store: Store,
         tasks: asyncio.TaskGroup,

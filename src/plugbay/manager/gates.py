@@ -33,11 +33,11 @@ class Stage(Enum):
     DEPRECATED = "DEPRECATED"
 
 
-class Change(Enum):
+class Lock(Enum):
     """Whether a gate may be set to another value than its default."""
 
-    ALLOWED = "allowed"
-    LOCKED = "locked"
+    NONE = "none"
+    TO_DEFAULT = "to default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class GateSpec:
 
     stage: Stage
     default: bool
-    change: Change = Change.ALLOWED
+    lock: Lock = Lock.NONE
 
 
 GATES: Final[Mapping[Gate, GateSpec]] = {
@@ -57,8 +57,8 @@ GATES: Final[Mapping[Gate, GateSpec]] = {
     Gate.TOPOLOGY_MANAGER_POLICY_OPTIONS: GateSpec(Stage.GA, True),
     Gate.TOPOLOGY_MANAGER_POLICY_BETA_OPTIONS: GateSpec(Stage.BETA, True),
     Gate.TOPOLOGY_MANAGER_POLICY_ALPHA_OPTIONS: GateSpec(Stage.ALPHA, False),
-    Gate.KUBELET_POD_RESOURCES_GET: GateSpec(Stage.GA, True, Change.LOCKED),
-    Gate.KUBELET_POD_RESOURCES_DYNAMIC_RESOURCES: GateSpec(Stage.GA, True, Change.LOCKED),
+    Gate.KUBELET_POD_RESOURCES_GET: GateSpec(Stage.GA, True, Lock.TO_DEFAULT),
+    Gate.KUBELET_POD_RESOURCES_DYNAMIC_RESOURCES: GateSpec(Stage.GA, True, Lock.TO_DEFAULT),
     Gate.KUBELET_POD_RESOURCES_LIST_USE_ACTIVE_PODS: GateSpec(Stage.DEPRECATED, True),
     Gate.DEVICE_MANAGER_DEALLOCATE: GateSpec(Stage.ALPHA, False),
 }
@@ -113,7 +113,7 @@ def parse_feature_gates(text: str) -> FeatureGates:
     named = {_gate(name): value for name, value in wanted.items() if name not in _WHOLE_STAGES}
     for gate, value in named.items():
         spec = GATES[gate]
-        if spec.change is Change.LOCKED and value is not spec.default:
+        if spec.lock is Lock.TO_DEFAULT and value is not spec.default:
             raise UsageError(
                 f"cannot set feature gate {gate.value} to {_go(value)}, feature is locked to {_go(spec.default)}"
             )

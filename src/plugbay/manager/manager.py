@@ -81,7 +81,9 @@ async def run_manager(
         await asyncio.to_thread(prepare_directory, config.paths.device_plugins)
         await asyncio.to_thread(make_directory, config.paths.plugins_registry)
         tasks = asyncio.TaskGroup()
-        manager = DeviceManager(config, clock, store, tasks, topology, hint_providers)
+        manager = DeviceManager(
+            config, clock=clock, store=store, tasks=tasks, topology=topology, hint_providers=hint_providers
+        )
         # Entered before the tasks, and so written for the last time when nothing can change any more.
         view = await stack.enter_async_context(
             open_view(
@@ -122,6 +124,7 @@ class DeviceManager:
     def __init__(
         self,
         config: ManagerConfig,
+        *,
         clock: Clock,
         store: Store,
         tasks: asyncio.TaskGroup,
@@ -139,10 +142,24 @@ class DeviceManager:
         self._lanes = Lanes()
         self.admitted_pods = AdmittedPods()
         self.releases = Releases(
-            config, clock, store, tasks, self._state, changes=self._changes, active=self._active_endpoint
+            config,
+            clock=clock,
+            store=store,
+            tasks=tasks,
+            state=self._state,
+            changes=self._changes,
+            active=self._active_endpoint,
         )
         self._post_stops = self.releases.post_stops
-        self.endpoints = Endpoints(config, clock, store, tasks, self._state, self._changes, self.releases)
+        self.endpoints = Endpoints(
+            config,
+            clock=clock,
+            store=store,
+            tasks=tasks,
+            state=self._state,
+            changes=self._changes,
+            releases=self.releases,
+        )
         self._allocation = PodAllocation(
             state=self._state,
             store=store,

@@ -45,7 +45,9 @@ class PostStopOwner(Protocol):
 class PostStops:
     """The instances of containers, as far as calls about them are due."""
 
-    def __init__(self, owner: PostStopOwner, queue: ReleaseQueue, limits: ReleaseLimits, state: ManagerState) -> None:
+    def __init__(
+        self, owner: PostStopOwner, queue: ReleaseQueue, *, limits: ReleaseLimits, state: ManagerState
+    ) -> None:
         self._owner = owner
         self._queue = queue
         self._limits = limits

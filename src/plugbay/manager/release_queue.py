@@ -102,6 +102,7 @@ class ReleaseQueue:
         self,
         owner: QueueOwner,
         limits: ReleaseLimits,
+        *,
         clock: Clock,
         store: Store,
         tasks: asyncio.TaskGroup,

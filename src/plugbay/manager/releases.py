@@ -1,6 +1,6 @@
 """PostStopContainer and Deallocate: what becomes due, who waits for it, and which devices stay out of use meanwhile.
 
-The former's part of it is `post_stops`.
+`post_stops` knows the instances of containers: at whose end PostStopContainer is due, and who waits for it.
 
 Only with the gate ``DeviceManagerDeallocate``, and only for plugins that ask for the calls in their options. Of a
 plugin that is not connected the options are not known: what may be wanted is queued, and dropped when it comes back
@@ -49,11 +49,11 @@ class Releases:
     def __init__(
         self,
         config: ManagerConfig,
+        *,
         clock: Clock,
         store: Store,
         tasks: asyncio.TaskGroup,
         state: ManagerState,
-        *,
         changes: Changes,
         active: Callable[[ResourceName], Endpoint | None],
     ) -> None:
@@ -67,9 +67,9 @@ class Releases:
         self._state = state
         self._changes = changes
         self._active = active
-        self._queue = ReleaseQueue(self, config.release, clock, store, tasks)
+        self._queue = ReleaseQueue(self, config.release, clock=clock, store=store, tasks=tasks)
         self._quarantine = Quarantine(state)
-        self.post_stops = PostStops(self, self._queue, config.release, state)
+        self.post_stops = PostStops(self, self._queue, limits=config.release, state=state)
         self.notices = ReleaseNotices()
 
     @property

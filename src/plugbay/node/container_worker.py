@@ -97,23 +97,23 @@ class ContainerWorker:
                 case Terminated() as end:
                     self._report_end(end)
                     self.attempted.set()
-                    if not restarts(self._container.kind, self._pod.pod.spec.restart_policy, end):
+                    if not restarts(self._container.kind, self._pod_record.pod.spec.restart_policy, end):
                         return end
                     await self._remove_older()
                     await self._back_off(end)
                     await self._start()
 
     @property
-    def _pod(self) -> PodRecord:
+    def _pod_record(self) -> PodRecord:
         return self._parts.pods[self._uid]
 
     @property
     def _record(self) -> ContainerRecord:
-        return self._pod.containers[self._container.name]
+        return self._pod_record.containers[self._container.name]
 
     @property
     def _ref(self) -> ObjectRef:
-        return pod_ref(self._pod.pod, self._container.name)
+        return pod_ref(self._pod_record.pod, self._container.name)
 
     def _put(self, record: ContainerRecord) -> None:
         self._parts.pods.put_container(self._uid, self._container.name, record)
@@ -126,10 +126,10 @@ class ContainerWorker:
             self._report_end(end)
         await self._prepare_sandbox()  # the pod's may have died with the container: then addresses are new
         try:
-            spec = await asyncio.to_thread(self._spec, self._pod, NO_EDITS)
+            spec = await asyncio.to_thread(self._spec, self._pod_record, NO_EDITS)
             await self._parts.runtime.prepare(spec, self._tell)
             edits = await self._parts.devices.prepare_container(self._uid, self._container.name)
-            spec = await asyncio.to_thread(self._spec, self._pod, edits)
+            spec = await asyncio.to_thread(self._spec, self._pod_record, edits)
         except ContainerStartError as error:
             self._fail(error.reason, str(error), event=error.reason if error.reason in _OF_IMAGES else "")
             return
@@ -138,29 +138,30 @@ class ContainerWorker:
             return
         await uninterrupted(self._parts.tasks, partial(self._start_instance, spec))
 
-    def _spec(self, pod: PodRecord, edits: ContainerEdits) -> ContainerSpec:
-        container = with_field_values(self._container, pod.pod, host_ip=HOST_IP, pod_ips=pod.ips)
+    def _spec(self, record: PodRecord, edits: ContainerEdits) -> ContainerSpec:
+        pod = record.pod
+        container = with_field_values(self._container, pod, host_ip=HOST_IP, pod_ips=record.ips)
         return ContainerSpec(
-            pod_uid=pod.uid,
-            namespace=pod.pod.namespace,
-            pod=pod.pod.name,
+            pod_uid=record.uid,
+            namespace=pod.namespace,
+            pod=pod.name,
             name=container.name,
-            attempt=pod.containers[container.name].attempt + 1,
+            attempt=record.containers[container.name].attempt + 1,
             image=container.image,
             argv=container_argv(container, device_env=edits.env),
             working_dir=container.working_dir,
             env=container_env(container),
             mounts=container_mounts(container, self._volumes),
             edits=edits,
-            hostname=pod.pod.spec.hostname,
-            security=effective_security(pod=pod.pod.spec.security, container=container.security),
+            hostname=pod.spec.hostname,
+            security=effective_security(pod=pod.spec.security, container=container.security),
             limits=cgroup_limits(container.requests, container.limits),
-            runtime_class=pod.pod.spec.runtime_class,
+            runtime_class=pod.spec.runtime_class,
             command=container_command(container, device_env=edits.env),
             pull_policy=container.pull_policy or default_pull_policy(container.image),
-            qos=qos_class(pod.pod),
+            qos=qos_class(pod),
             memory_request=container.requests["memory"].to_int_ceil() if "memory" in container.requests else 0,
-            grace_period_s=pod.pod.spec.termination_grace_period_s,
+            grace_period_s=pod.spec.termination_grace_period_s,
             message=TerminationMessage.of(container.message_path, container.message_policy),
         )
 
@@ -194,7 +195,7 @@ class ContainerWorker:
             return
         logger.warning("post-start hook of container %s of pod %s: %s", self._container.name, self._uid, problem)
         self._parts.events.warning(self._ref, "FailedPostStartHook", "PostStartHook failed")
-        grace_s = self._pod.pod.spec.termination_grace_period_s
+        grace_s = self._pod_record.pod.spec.termination_grace_period_s
         await self._stopper.stop_one(self._container.name, running, grace_s=grace_s, message="FailedPostStartHook")
 
     def _start_failed(self, error: ContainerStartError, *, attempt: int) -> None:
@@ -232,7 +233,7 @@ class ContainerWorker:
         delay_s = self._restart_backoff.next_delay_s(ran_s=ran_for.total_seconds())
         if delay_s == 0:
             return
-        name, pod = self._container.name, self._pod.full_name
+        name, pod = self._container.name, self._pod_record.full_name
         message = f"back-off {go_duration(delay_s)} restarting failed container={name} pod={pod}"
         self._put(self._record.waiting("CrashLoopBackOff", message))
         self._parts.events.warning(self._ref, "BackOff", f"Back-off restarting failed container {name} in pod {pod}")

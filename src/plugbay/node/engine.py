@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from plugbay.errors import InvalidManifest, StoreUnusable
+from plugbay.errors import InvalidManifest, PlugbayError, StoreUnusable
 from plugbay.manager.operations import OperationKind
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import Pod, with_identity
@@ -192,8 +192,8 @@ class PodEngine:
                 self.binder.enqueue(adopted.uid)
             elif adopted.stage is not Stage.ENDED:
                 self._start_worker(adopted.uid)
-        for uid, instances in (await leftovers(self._parts, there)).items():
-            self._spawn(partial(clear_away, self._parts, uid, instances))
+        for uid, left in (await leftovers(self._parts, there)).items():
+            self._spawn(partial(clear_away, self._parts, uid, left))
 
     # --- workers ----------------------------------------------------------------------------------------------------
 
@@ -215,11 +215,13 @@ class PodEngine:
             try:
                 await worker.run()
             except Exception as error:
-                logger.exception("running pod %s failed; trying again in %d s", uid, RETRY_S)
+                leaf = _leaf(error)
+                trace = None if isinstance(leaf, PlugbayError) else error
+                logger.error("running pod %s failed: %s; trying again in %d s", uid, leaf, RETRY_S, exc_info=trace)
                 if uid not in self._parts.pods:
                     break
                 pod = self._parts.pods[uid].pod
-                self._parts.events.warning(pod_ref(pod), "FailedSync", f"Error syncing pod, skipping: {_leaf(error)}")
+                self._parts.events.warning(pod_ref(pod), "FailedSync", f"Error syncing pod, skipping: {leaf}")
                 await self._parts.clock.sleep(RETRY_S)
             else:
                 break

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
-from plugbay.errors import InstanceNotFound, SandboxFailed
+from plugbay.errors import InstanceNotFound, PlugbayError
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S
 from plugbay.model.releases import ReleaseReason
@@ -18,7 +20,7 @@ from plugbay.node.runtimes.port import ContainerState, RunState
 logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 10.0
-"""Before a sandbox that stays is tried again."""
+"""Before something that stays is tried again."""
 
 
 def by_pod(instances: Iterable[ContainerState]) -> dict[PodUid, list[ContainerState]]:
@@ -47,27 +49,28 @@ async def clear_away(parts: NodeParts, uid: PodUid, instances: Iterable[Containe
     """Stop and remove ``instances``; if their pod is over, or unknown, also free what it holds."""
     for instance in instances:
         logger.warning("removing container %s, which belongs to no pod", instance.id)
-        try:
-            if instance.state is RunState.RUNNING:
-                await parts.runtime.stop(instance.id, grace_s=DEFAULT_GRACE_PERIOD_S)
-            parts.devices.container_ended(uid, instance.name, instance.id)
-            await parts.runtime.remove(instance.id)
-        except InstanceNotFound:
-            continue
+        await _insist(parts, f"container {instance.id}", partial(_remove_instance, parts, uid, instance))
+    sandbox = f"the sandbox of pod {uid}"
     if uid not in parts.pods:
-        await _end_sandbox(parts, uid, parts.sandboxes.remove)
+        await _insist(parts, sandbox, partial(parts.sandboxes.remove, uid))
         await parts.devices.release_pod(uid, reason=ReleaseReason.ORPHANED)
     elif parts.pods[uid].stage not in HOLDS_RESOURCES:
-        await _end_sandbox(parts, uid, parts.sandboxes.stop)
+        await _insist(parts, sandbox, partial(parts.sandboxes.stop, uid))
         await parts.devices.release_pod(uid)
 
 
-async def _end_sandbox(parts: NodeParts, uid: PodUid, end: Callable[[PodUid], Awaitable[None]]) -> None:
+async def _remove_instance(parts: NodeParts, uid: PodUid, instance: ContainerState) -> None:
+    with suppress(InstanceNotFound):
+        if instance.state is RunState.RUNNING:
+            await parts.runtime.stop(instance.id, grace_s=DEFAULT_GRACE_PERIOD_S)
+        parts.devices.container_ended(uid, instance.name, instance.id)
+        await parts.runtime.remove(instance.id)
+
+
+async def _insist(parts: NodeParts, what: str, work: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
-            await end(uid)
-        except SandboxFailed as error:
-            logger.warning("the sandbox of pod %s, which is no more, stays for now: %s", uid, error)
-            await parts.clock.sleep(RETRY_S)
-        else:
-            return
+            return await work()
+        except PlugbayError as error:
+            logger.warning("%s, which belongs to no pod, stays for now: %s", what, error)
+        await parts.clock.sleep(RETRY_S)

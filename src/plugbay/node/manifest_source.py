@@ -16,7 +16,7 @@ from plugbay.node.broadcast import Change
 from plugbay.node.engine import PodEngine
 from plugbay.node.events import EventLog, ObjectRef
 from plugbay.node.pods import PodTable
-from plugbay.node.static_pods import ManifestFiles, is_static, manifest_paths, read_manifests
+from plugbay.node.static_pods import ManifestFiles, is_of, is_static, manifest_paths, read_manifests
 
 logger = logging.getLogger(__name__)
 
@@ -82,14 +82,20 @@ class ManifestSource:
         self._events.warning(self._node, REASON, problem)
 
     async def _sync(self) -> None:
-        wanted = {pod.uid: pod for pods in self._made.values() for pod in pods}
+        wanted: dict[PodUid, Pod] = {}
+        for pod in (pod for pods in self._made.values() for pod in pods):
+            wanted.setdefault(pod.uid, pod)
         self._seen |= wanted.keys()
-        for record in [each for each in self._pods if is_static(each.pod) and each.uid not in wanted]:
-            if record.deletion is None and self._may_delete(record.uid):
+        for record in [each for each in self._pods if is_static(each.pod)]:
+            is_kept = record.uid in wanted and is_of(record.pod, wanted[record.uid])
+            if not is_kept and record.deletion is None and self._may_delete(record.uid):
                 await _delete(record.pod, self._engine)
         for pod in wanted.values():
             if pod.uid not in self._pods:
                 await self._create(pod)
+            elif not is_static(there := self._pods[pod.uid].pod):
+                whose = f"pod {there.namespace}/{there.name}, which does not come from a manifest"
+                self._report_foreign(there, f"pod {pod.namespace}/{pod.name} has the UID of {whose}")
 
     def _may_delete(self, uid: PodUid) -> bool:
         """One from before a restart of the node may belong to a file that cannot be used now."""
@@ -99,12 +105,16 @@ class ManifestSource:
         try:
             await self._engine.create_static(pod)
         except PodExists as error:
-            there = self._pods.named(pod.namespace, pod.name)
-            if not is_static(there.pod) and there.uid not in self._foreign:
-                self._foreign.add(there.uid)
-                self._report(f"{error}, and it does not come from a manifest")
+            there = self._pods.named(pod.namespace, pod.name).pod
+            if not is_static(there):
+                self._report_foreign(there, f"{error}, and it does not come from a manifest")
         except StoreUnusable as error:
             self._report(str(error))
+
+    def _report_foreign(self, there: Pod, problem: str) -> None:
+        if there.uid not in self._foreign:
+            self._foreign.add(there.uid)
+            self._report(problem)
 
 
 async def end_static_pods(engine: PodEngine, pods: PodTable) -> None:
@@ -121,14 +131,14 @@ async def _delete(pod: Pod, engine: PodEngine) -> None:
 
 
 def doubles(made: Mapping[Path, tuple[Pod, ...]]) -> dict[Path, str]:
-    """Of each file with a pod whose name is taken by a pod before it, what is wrong; that pod waits for its turn."""
-    takers: dict[tuple[str, str], Path] = {}
-    problems = {}
+    """Of each file with a pod whose name or UID is that of one before it, what is wrong; it waits for its turn."""
+    takers: dict[tuple[str, ...], Path] = {}
+    problems: dict[Path, str] = {}
     for path, pods in made.items():
         for pod in pods:
-            full_name = (pod.namespace, pod.name)
-            if full_name in takers:
-                taker = takers[full_name]
-                problems[path] = f"{path}: pod {pod.namespace}/{pod.name} is there twice; {taker} has the first one"
-            takers.setdefault(full_name, path)
+            identities = {(pod.namespace, pod.name): f"pod {pod.namespace}/{pod.name}", (pod.uid,): f"UID {pod.uid}"}
+            for identity, what in identities.items():
+                if identity in takers:
+                    problems.setdefault(path, f"{path}: {what} is there twice; {takers[identity]} has the first one")
+                takers.setdefault(identity, path)
     return problems

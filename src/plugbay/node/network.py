@@ -29,7 +29,7 @@ from plugbay.errors import (
 from plugbay.kernel.links import LinkState, link_addresses, link_state, set_link_state
 from plugbay.kernel.netns import in_netns
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # As containerd's: whoever removes the pod later finds the cached result under this name.
 LOOPBACK: Final = parse_list(
@@ -126,13 +126,13 @@ class PodNetwork:
             await self._runtime.detach(await self.load(), replace(pod, netns=netns))
         except (NetworkNotFound, InvalidNetworkConfig, NetworkPluginMissing) as error:
             # Neither could the pod have been added then; what was begun would have been remembered.
-            _logger.info("container %s was on no network: %s", pod.container_id, error)
+            logger.info("container %s was on no network: %s", pod.container_id, error)
 
     async def _roll_back(self, pod: Attachment) -> None:
         try:
             await self._runtime.detach_cached(pod.container_id)
         except PlugbayError as error:
-            _logger.warning("container %s: its network is left half-made: %s", pod.container_id, error)
+            logger.warning("container %s: its network is left half-made: %s", pod.container_id, error)
 
 
 async def add_loopback(runtime: CniRuntime, pod: Attachment, *, proc_root: Path) -> Result:
@@ -152,7 +152,7 @@ async def remove_loopback(runtime: CniRuntime, pod: Attachment) -> None:
     try:
         await runtime.detach(LOOPBACK, Attachment(pod.container_id, pod.netns, _LO))
     except (NetworkPluginMissing, NetworkPluginFailed) as error:
-        _logger.info("container %s: %s", pod.container_id, error)
+        logger.info("container %s: %s", pod.container_id, error)
 
 
 def bring_up_loopback(netns: Path, *, proc_root: Path) -> Result:

@@ -29,13 +29,19 @@ def pod_object(record: PodRecord, *, runtime: str) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What does not change while a node runs. ``version`` is plugbay's."""
+    """What does not change while a node runs.
+
+    Attributes:
+        version: plugbay's.
+        runtime_version: of the engine that runs the containers; empty where that is plugbay itself.
+    """
 
     name: str
     uid: str
     machine: Machine
     runtime: str
     version: str
+    runtime_version: str
     started_at: datetime
 
 
@@ -84,7 +90,7 @@ def node_object(
             "addresses": [{"type": "InternalIP", "address": HOST_IP}, {"type": "Hostname", "address": facts.name}],
             "nodeInfo": {
                 "architecture": facts.machine.architecture,
-                "containerRuntimeVersion": f"{facts.runtime}://{facts.version}",
+                "containerRuntimeVersion": f"{facts.runtime}://{facts.runtime_version or facts.version}",
                 "kernelVersion": facts.machine.kernel,
                 "kubeletVersion": f"plugbay-{facts.version}",
                 "operatingSystem": "linux",

@@ -67,8 +67,8 @@ async def run_node(
         joining: other resource managers.
 
     Raises:
-        PathTooLong, PathUnusable, RootInUse, KubeletIsLive, StoreUnusable, UnusableTopology, EngineUnusable: it cannot
-            start; nothing was changed.
+        PathTooLong, PathUnusable, RootInUse, KubeletIsLive, StoreUnusable, CheckpointNotOurs, UnusableTopology,
+            EngineUnusable, ContainerEngineUnusable, UsageError: it cannot start; nothing was changed.
         OperatorError: something it needs was taken away.
     """
     try:
@@ -99,15 +99,8 @@ async def open_node(
         machine = await asyncio.to_thread(
             read_machine, config.root, max_pods=config.max_pods, fake_numa_nodes=config.fake_numa_nodes
         )
-        if config.fake_numa_nodes is not None:
-            logger.warning("pretending to have %d NUMA nodes", config.fake_numa_nodes)
-        name = config.name or machine.hostname.lower()
-        if not is_dns_subdomain(name):
-            raise UsageError(
-                f"{name!r} is no name for a node: it has to be lower-case words joined by dots; give --name"
-            )
-        for gate in changed_in_vain(config.gates):
-            logger.warning("feature gate %s has no effect here", gate.value)
+        name = _node_name(config, machine)
+        _warn(config)
         store = await stack.enter_async_context(open_pod_store(config.pod_store))
         stored = await asyncio.to_thread(store.load)
         manager = await stack.enter_async_context(
@@ -142,15 +135,15 @@ async def open_node(
         pages.parts = parts
         await _plugins_return(manager, _resources_of(stored.pods))
         engine = await stack.enter_async_context(run_engine(parts, machine, handlers=joining.handlers))
-        facts = NodeFacts(
+        pages.facts = facts = NodeFacts(
             name=name,
             uid=str(uuid.uuid5(uuid.NAMESPACE_URL, f"{config.root.as_uri()}#{name}")),
             machine=machine,
             runtime=parts.runtime.name,
             version=await asyncio.to_thread(version, "plugbay"),
+            runtime_version=chosen.version,
             started_at=clock.now(),
         )
-        pages.facts = facts
         about = ObjectRef("Node", "", name, facts.uid)
         if chosen.absences is not None:
             following = follow_absences(parts, about, chosen.absences())
@@ -160,13 +153,28 @@ async def open_node(
         else:
             source = ManifestSource(config.manifests, node=about, engine=engine, pods=pods, events=parts.events)
             await stack.enter_async_context(background(source.run(), name="static pods"))
-        router = control_router(engine, parts, manager, facts)
+        router = control_router(engine, parts, view=manager, facts=facts)
         await stack.enter_async_context(serve_http(router, UnixAddress(config.control_socket)))
         logger.info("node %s is ready at %s", name, config.control_socket)
         pages.is_ready = True
         stack.callback(setattr, pages, "is_ready", False)
         yield parts
         logger.info("node %s stops; its pods go on", name)
+
+
+def _node_name(config: NodeConfig, machine: Machine) -> str:
+    name = config.name or machine.hostname.lower()
+    if not is_dns_subdomain(name):
+        raise UsageError(f"{name!r} is no name for a node: it has to be lower-case words joined by dots; give --name")
+    return name
+
+
+def _warn(config: NodeConfig) -> None:
+    """Of settings that do less, or more, than whoever gave them may think."""
+    if config.fake_numa_nodes is not None:
+        logger.warning("pretending to have %d NUMA nodes", config.fake_numa_nodes)
+    for gate in changed_in_vain(config.gates):
+        logger.warning("feature gate %s has no effect here", gate.value)
 
 
 def _resources_of(records: Iterable[PodRecord]) -> frozenset[ResourceName]:

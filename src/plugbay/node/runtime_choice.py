@@ -57,12 +57,14 @@ class ChosenRuntime:
     Attributes:
         about: who runs the containers, and who was passed over.
         absences: tells when it cannot be asked, as `follow_absences` takes it; None if it always can.
+        version: of the container engine that it stands for; empty if the node runs the containers itself.
     """
 
     runtime: ContainerRuntime
     sandboxes: Sandboxes
     about: str
     absences: Callable[[], AsyncIterator[str]] | None = None
+    version: str = ""
 
 
 @asynccontextmanager
@@ -93,6 +95,7 @@ def _open_local(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock)
 
 
 def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str], clock: Clock) -> ChosenRuntime:
+    oci_dir = config.oci_dir
     if not oci.rootfs.is_dir():
         raise PathUnusable(str(oci.rootfs), "is no directory, and containers need one for their root file system")
     _refuse_foreign(config.containers, runtime="process")
@@ -100,17 +103,16 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
     if owner is not None and oci.cni_configuration is not None:
         raise UsageError("--cni-conf-dir takes root: nobody else may put pods on networks")
     search_path = environ.get("PATH", os.defpath) + ":" + DEFAULT_PATH
-    engine = choose_engine(oci.engine, search_path=search_path, state_dir=config.oci_dir / _ENGINES)
-    engine = replace(engine, state_dir=config.oci_dir / _ENGINES / engine.kind)
-    _refuse_other_engine(config.oci_dir / _ENGINES, engine)
+    engine = choose_engine(oci.engine, search_path=search_path, state_dir=oci_dir / _ENGINES)
+    engine = replace(engine, state_dir=oci_dir / _ENGINES / engine.kind)
+    _refuse_other_engine(oci_dir / _ENGINES, engine)
     cgroup_parent = _cgroup_prefix(config)
-    oci_dir = config.oci_dir
     places = SandboxPlaces(oci_dir / "sandboxes", oci_dir / "netns", oci_dir / "shared", cgroup_parent)
-    cache = ResultCache(config.oci_dir / "cni", write=write_durably)
+    cache = ResultCache(oci_dir / "cni", write=write_durably)
     plugins = Plugins(oci.cni_binaries, environ=environ)
     sandboxes = OciSandboxes(
         places,
-        PodNetwork(CniRuntime(plugins, cache), oci.cni_configuration or config.oci_dir / _NO_NETWORKS, proc_root=_PROC),
+        PodNetwork(CniRuntime(plugins, cache), oci.cni_configuration or oci_dir / _NO_NETWORKS, proc_root=_PROC),
         default=Network.HOST if oci.cni_configuration is None else Network.POD,
         has_handler=lambda name: handler_of(name, engine=engine.kind) is not None,
         host=HostFiles(_host_names(), _host_dns()),
@@ -125,7 +127,7 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
         owner=owner,
     )
     runtime = ProcessRuntime(
-        config.oci_dir / _CONTAINERS, environ=environ, clock=clock.now, confinement=OciConfinement(engine, grounds)
+        oci_dir / _CONTAINERS, environ=environ, clock=clock.now, confinement=OciConfinement(engine, grounds)
     )
     return ChosenRuntime(runtime, sandboxes, _about(engine, owner))
 
@@ -167,7 +169,8 @@ async def _open_cri(
         sandboxes = CriSandboxes(client, conventions)
         runtime = CriRuntime(CriEngine(client, traits, cri.cdi_directories), sandboxes, conventions, clock)
         about = f"{traits.version.name} {traits.version.version} ({socket})"
-        yield ChosenRuntime(runtime, sandboxes, about, partial(absences, client, clock))
+        version = traits.version.version.removeprefix("v")
+        yield ChosenRuntime(runtime, sandboxes, about, partial(absences, client, clock), version)
     finally:
         await client.close()
 

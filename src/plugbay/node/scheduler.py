@@ -63,12 +63,8 @@ class Ledger:
         self._used: Counter[str] = Counter()
         self._demands: dict[PodUid, Counter[str]] = {}
 
-    @property
-    def used(self) -> Amounts:
-        return self._used
-
     def used_beside(self, pods: Iterable[PodUid]) -> Amounts:
-        """What all others need."""
+        """What all pods but these need."""
         used = self._used.copy()
         for pod in pods:
             used.subtract(self._demands.get(pod, Counter()))

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, Message
 
 from plugbay.errors import RpcFailed
 from plugbay.wire.status import translate
-from plugbay.wire.transport import MAX_MESSAGE_BYTES, open_channel, wait_connected
+from plugbay.wire.transport import LOCALHOST, MAX_MESSAGE_BYTES, open_channel, wait_connected
 
 _Answer = TypeVar("_Answer", bound=Message)
 _CLOSING: Final = ("Canceled", "grpc: the client connection is closing")
@@ -27,8 +27,8 @@ class Connection:
     It connects when first used. The calls are known here because not every grpcio ends them with their channel.
     """
 
-    def __init__(self, path: Path, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
-        self._channel = open_channel(path, max_message_bytes=max_message_bytes)
+    def __init__(self, path: Path, *, authority: str = LOCALHOST, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._channel = open_channel(path, authority=authority, max_message_bytes=max_message_bytes)
         self._calls: set[grpc.aio.Call] = set()
         self._methods: dict[str, grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = {}
 
@@ -40,10 +40,14 @@ class Connection:
         """
         await wait_connected(self._channel, timeout_s)
 
+    @property
+    def is_connected(self) -> bool:
+        return self._channel.get_state() is grpc.ChannelConnectivity.READY
+
     async def until_lost(self) -> None:
         """Returns when there is no connection; at once when there is none. It may be lost only for want of calls."""
-        while (state := self._channel.get_state()) is grpc.ChannelConnectivity.READY:
-            await self._channel.wait_for_state_change(state)
+        while self.is_connected:
+            await self._channel.wait_for_state_change(grpc.ChannelConnectivity.READY)
 
     async def close(self) -> None:
         """Close the channel; calls under way fail."""

@@ -65,6 +65,10 @@ class CriClient:
         """
         await self._connection.connect(timeout_s)
 
+    @property
+    def is_connected(self) -> bool:
+        return self._connection.is_connected
+
     async def until_lost(self) -> None:
         """Returns when there is no connection, which may also be for want of calls."""
         await self._connection.until_lost()
@@ -149,7 +153,11 @@ class CriClient:
     async def remove_container(self, container: str) -> None:
         """Nothing happens when it is not known."""
         request = v1.RemoveContainerRequest(container_id=container)
-        await self._runtime("RemoveContainer", request, v1.RemoveContainerResponse)
+        try:
+            await self._runtime("RemoveContainer", request, v1.RemoveContainerResponse)
+        except RpcFailed as error:
+            if error.code != "NotFound":
+                raise
 
     async def containers(self, labels: Mapping[str, str]) -> list[ListedContainer]:
         """Those that carry ``labels``, oldest first."""
@@ -158,9 +166,18 @@ class CriClient:
         return sorted(map(listed_from_v1, answer.containers), key=lambda each: (each.created_at, each.attempt))
 
     async def container_status(self, container: str) -> ContainerStatus:
-        request = v1.ContainerStatusRequest(container_id=container, verbose=True)
-        answer = await self._runtime("ContainerStatus", request, v1.ContainerStatusResponse)
+        try:
+            answer = await self._container_status(container, verbose=True)
+        except RpcFailed as error:
+            if error.code != "NotFound":
+                raise
+            # containerd may know a container and not what else it should tell of it, if that was removed behind CRI.
+            answer = await self._container_status(container, verbose=False)
         return status_from_v1(answer.status, info=answer.info)
+
+    async def _container_status(self, container: str, *, verbose: bool) -> v1.ContainerStatusResponse:
+        request = v1.ContainerStatusRequest(container_id=container, verbose=verbose)
+        return await self._runtime("ContainerStatus", request, v1.ContainerStatusResponse)
 
     async def exec_sync(self, container: str, command: Sequence[str]) -> ExecResult:
         """Run a command to its end, however long that takes; giving up the call kills it."""

@@ -14,6 +14,7 @@ import grpc
 from plugbay.wire.calls import Connection
 from plugbay.wire.generated import pluginregistration_v1_pb2 as pb
 from plugbay.wire.handlers import unary
+from plugbay.wire.transport import authority_of
 
 DEVICE_PLUGIN: Final = "DevicePlugin"
 """The type of a device plugin; compared exactly."""
@@ -46,10 +47,13 @@ class RegistrationStatus:
 
 
 class PluginRegistrationClient:
-    """A connection to a registration socket. Failing calls raise `RpcFailed`."""
+    """A connection to a registration socket, with the authority that a kubelet sends there.
+
+    Failing calls raise `RpcFailed`.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._connection = Connection(path)
+        self._connection = Connection(path, authority=authority_of(path))
 
     async def connect(self, timeout_s: float) -> None:
         """Connect, trying again while nobody listens yet.

@@ -14,8 +14,6 @@ from plugbay.wire.convert import options_to_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.handlers import unary
 
-API_VERSION = "v1beta1"
-
 
 @dataclass(frozen=True, slots=True)
 class Registration:

@@ -1,6 +1,6 @@
 """gRPC over unix sockets: the one place that makes grpcio's channels and servers.
 
-Every channel sets the authority ``localhost``: Go servers refuse the path that grpcio would send instead.
+Every channel sets an authority: Go servers refuse the path that grpcio would send instead.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ _METADATA_OPTIONS: Final = (
     ("grpc.max_metadata_size", _MAX_METADATA_BYTES),  # beyond this one, calls are refused at random
     ("grpc.absolute_max_metadata_size", _MAX_METADATA_BYTES),
 )
+LOCALHOST: Final = "localhost"
+"""The authority that a kubelet, and Go's gRPC for a unix socket, sends."""
+_NOT_ESCAPED: Final = "!$&'()*+,;=:[]@"
+"""In an authority, besides letters, digits and ``-_.~``."""
 FLUSH_S: Final = 1.0
 """How long the end of a server may take once no call is left."""
 _CHANNEL_OPTIONS: Final = (
     *_METADATA_OPTIONS,
-    ("grpc.default_authority", "localhost"),
     ("grpc.enable_http_proxy", 0),
     # Without it every channel to one path shares a connection, and closing one says nothing about the other.
     ("grpc.use_local_subchannel_pool", 1),
@@ -59,16 +62,31 @@ def check_socket_path(path: Path) -> Path:
     return path
 
 
-def open_channel(path: Path, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> grpc.aio.Channel:
+def authority_of(path: Path) -> str:
+    """What Go's gRPC sends where a kubelet gives it a bare path to dial: Rust servers refuse it, as no host has it.
+
+    Source: grpc-go 1.81 ``clientconn.go``, ``encodeAuthority``.
+    """
+    return quote(bytes(path), safe=_NOT_ESCAPED)
+
+
+def open_channel(
+    path: Path, *, authority: str = LOCALHOST, max_message_bytes: int = MAX_MESSAGE_BYTES
+) -> grpc.aio.Channel:
     """A channel to the server at the unix socket ``path``; it connects when first used.
 
     Args:
+        authority: what the server is told it is called.
         max_message_bytes: of what is received.
 
     Raises:
         PathTooLong: grpcio would make a channel that never connects, and then keep the process from ending.
     """
-    options = (*_CHANNEL_OPTIONS, ("grpc.max_receive_message_length", max_message_bytes))
+    options = (
+        *_CHANNEL_OPTIONS,
+        ("grpc.default_authority", authority),
+        ("grpc.max_receive_message_length", max_message_bytes),
+    )
     return grpc.aio.insecure_channel(_target(check_socket_path(path)), options=options)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -19,35 +18,13 @@ from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import run_manager
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.health import unhealthy
-from plugbay.model.ids import DeviceId, PodUid
 from plugbay.model.requests import ContainerKind, PodRequest
 from plugbay.model.topology import NumaTopology, pretended_nodes
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fake_plugin import refusing
-from plugbay.topology.settings import TopologySettings
 from plugbay.wire.plugin_server import PreferenceRequest
-from tests.contract.bench_cores import Cores
-from tests.contract.bench_manager import APP, GOPHER, OTHER, Bench, Gate, bench, container, never, pod, rejection
-
-MISALIGNED = "Resources cannot be allocated with Topology locality"
-STRICT = ("restricted", "single-numa-node")
-ALL = ("none", "best-effort", *STRICT)
-TWO_NODES = pretended_nodes(2)
-
-
-def placed(**nodes: Collection[int]) -> list[Device]:
-    return [Device(name, numa_nodes=on) for name, on in nodes.items()]
-
-
-def ids(*names: str) -> tuple[DeviceId, ...]:
-    return tuple(map(DeviceId, names))
-
-
-def settings(policy: str, scope: str = "container", **options: str) -> TopologySettings:
-    return TopologySettings(policy, scope, {name.replace("_", "-"): value for name, value in options.items()})
-
-
-# --- verdicts -------------------------------------------------------------------------------------------------------
+from tests.contract.bench_manager import GOPHER, OTHER, Bench, Gate, bench, container, never, pod, rejection
+from tests.contract.scenarios.bench_topology import ALL, MISALIGNED, STRICT, TWO_NODES, ids, placed, settings
 
 
 @pytest.mark.parametrize("policy", ALL)
@@ -366,71 +343,6 @@ async def test_single_node_policy_admits_exactly_what_fits_on_one(sockets: Path)
                 assert len({node_of[id] for id in held[uid]}) == 1
                 free -= held[uid]
         assert min(verdicts[True], verdicts[False]) > 20
-
-
-# --- another hint provider ------------------------------------------------------------------------------------------
-
-
-async def test_another_provider_joins_and_devices_follow_it(sockets: Path) -> None:
-    cores = Cores([1])
-    async with bench(sockets, hint_providers=[cores], topology=settings("restricted"), numa=TWO_NODES) as b:
-        await b.plugin(*placed(a=[0], b=[1]))
-        await b.admit(pod("p"))
-        assert b.gophers_of("p") == {"app": {"b"}}
-        assert cores.given == {"p": {"app": 1}}
-        await b.release("p")
-        assert cores.free == {1}
-
-
-async def test_devices_decide_where_another_provider_gives(sockets: Path) -> None:
-    cores = Cores([0, 1])
-    async with bench(sockets, hint_providers=[cores], topology=settings("single-numa-node"), numa=TWO_NODES) as b:
-        await b.plugin(*placed(b=[1]))
-        await b.admit(pod("p"))
-        assert cores.given == {"p": {"app": 1}}
-
-
-@pytest.mark.parametrize("policy", ALL)
-async def test_what_another_provider_refuses_gives_devices_back(sockets: Path, policy: str) -> None:
-    cores = Cores([0], answer=InsufficientDevices("cpu", 1, 0))
-    async with bench(sockets, hint_providers=[cores], topology=settings(policy), numa=TWO_NODES) as b:
-        plugin = await b.plugin(*placed(a=[0]))
-        with pytest.raises(InsufficientDevices):
-            await b.manager.admit(pod("p"))
-        assert plugin.allocated == [("a",)]
-        assert b.manager.assigned_pods() == frozenset()
-
-
-async def test_what_devices_refuse_is_given_back_to_another_provider(sockets: Path) -> None:
-    cores = Cores([0, 1])
-    async with bench(sockets, hint_providers=[cores], topology=settings("best-effort"), numa=TWO_NODES) as b:
-        (await b.plugin(*placed(x=[0]), resource=OTHER)).allocate_answer = refusing("Internal", "boom")
-        with pytest.raises(AdmissionError, match="boom"):
-            await b.manager.admit(pod("p", container("x"), container("y", other=1)))
-        assert cores.asked == ["x", "y"]
-        assert cores.free == {0, 1}
-
-
-@pytest.mark.parametrize(("policy", "device"), [("restricted", "b"), ("none", "a")])
-async def test_container_of_before_gets_its_devices_where_the_pod_was_admitted_to(
-    sockets: Path, policy: str, device: str
-) -> None:
-    """Its process outlived a restart, and it is made anew: nobody has forgotten the affinity by then (spec 5.10)."""
-    async with bench(sockets, hint_providers=[Cores([1])], topology=settings(policy), numa=TWO_NODES) as b:
-        await b.manager.admit(pod("p"), running={APP})
-        await b.plugin(*placed(a=[0], b=[1]))
-        assert b.held("p") == {}
-        b.manager.container_ended(PodUid("p"), APP, "of before")
-        await b.prepare("p")
-        assert b.gophers_of("p") == {"app": {device}}
-
-
-async def test_without_a_policy_nobody_is_asked_for_hints(sockets: Path) -> None:
-    cores = Cores([1])
-    async with bench(sockets, hint_providers=[cores], numa=TWO_NODES) as b:
-        await b.plugin(*placed(a=[0], b=[1]))
-        await b.admit(pod("p"))
-        assert (b.gophers_of("p"), cores.given, cores.asked) == ({"app": {"a"}}, {"p": {"app": 1}}, [])
 
 
 # --- what is counted ------------------------------------------------------------------------------------------------

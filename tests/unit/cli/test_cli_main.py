@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from plugbay.cli.command_parser import CommandParser
 from plugbay.cli.main import make_parser, run
-from plugbay.cli.parsing import CommandParser
 
 HEAVY = ("grpc", "yaml", "msgspec", "asyncio", "http.client")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugbay.cli.parsing import CommandParser
+from plugbay.cli.command_parser import CommandParser
 from plugbay.cli.release_options import add_release_options, release_limits
 from plugbay.errors import UsageError
 from plugbay.manager.release_rules import Exhaustion, ReleaseLimits, Unconfirmed

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugbay.errors import UsageError
-from plugbay.manager.gates import GATES, Change, FeatureGates, Gate, Stage, changed_in_vain, parse_feature_gates
+from plugbay.manager.gates import GATES, FeatureGates, Gate, Lock, Stage, changed_in_vain, parse_feature_gates
 
-FREE = sorted((gate for gate, spec in GATES.items() if spec.change is Change.ALLOWED), key=lambda gate: gate.value)
+FREE = sorted((gate for gate, spec in GATES.items() if spec.lock is Lock.NONE), key=lambda gate: gate.value)
 
 
 def test_every_gate_has_a_row() -> None:

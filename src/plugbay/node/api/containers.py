@@ -80,9 +80,9 @@ def _newest(pod: PodRecord, name: ContainerName) -> ContainerId:
     container = pod.containers[name]
     instance = _instance(container.state) or _instance(container.last)
     if instance is None:
-        reason = container.state.reason if isinstance(container.state, Waiting | Terminated) else ""
-        problem = f'container "{name}" in pod "{pod.pod.name}" is waiting to start: {reason}'
-        raise HttpError(400, "BadRequest", problem)
+        state = container.state
+        what = f"is waiting to start: {state.reason}" if isinstance(state, Waiting) else "is terminated"
+        raise HttpError(400, "BadRequest", f'container "{name}" in pod "{pod.pod.name}" {what}')
     return instance
 
 

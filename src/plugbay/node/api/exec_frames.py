@@ -1,23 +1,17 @@
-"""Frames of ``exec``: one byte channel, four bytes length, payload; pure."""
+"""What frames carry when a command runs: its output and end, and what a client gives it; pure."""
 
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator
 from typing import Annotated, Final
 
 import msgspec
 
+from plugbay.node.api.frames import Channel, Frame, FrameDecoder
 from plugbay.node.runtimes.exec_input import TerminalSize
 from plugbay.node.runtimes.port import ExecExit, ExecOutput
 
-STDIN: Final = 0
-STDERR: Final = 2
-EXIT: Final = 3
-RESIZE: Final = 4
-
-_HEAD: Final = struct.Struct(">BI")
 _MAX_PAYLOAD: Final = 1024 * 1024
 _Side = Annotated[int, msgspec.Meta(ge=0, le=2**16 - 1)]
 
@@ -34,20 +28,16 @@ def encode(item: ExecOutput | ExecExit) -> bytes:
     """What a command printed, or how it ended."""
     match item:
         case ExecOutput(stream, chunk):
-            return frame(stream.value, chunk)
+            return Frame(Channel(stream.value), chunk).encode()
         case ExecExit(exit_code):
-            return frame(EXIT, json.dumps({"exitCode": exit_code}).encode())
-
-
-def frame(channel: int, payload: bytes) -> bytes:
-    return _HEAD.pack(channel, len(payload)) + payload
+            return Frame(Channel.EXIT, json.dumps({"exitCode": exit_code}).encode()).encode()
 
 
 class InputDecoder:
     """Reads what a client gives a command, from pieces of any size."""
 
     def __init__(self) -> None:
-        self._pending = b""
+        self._frames = FrameDecoder(max_payload=_MAX_PAYLOAD)
 
     def feed(self, chunk: bytes) -> Iterator[bytes | TerminalSize]:
         """What is complete with ``chunk``; empty bytes are the end of the input.
@@ -55,26 +45,17 @@ class InputDecoder:
         Raises:
             ValueError: these are no frames of a client.
         """
-        self._pending += chunk
-        while len(self._pending) >= _HEAD.size:
-            channel, size = _HEAD.unpack_from(self._pending)
-            if size > _MAX_PAYLOAD:
-                raise ValueError(f"a frame of {size} bytes is too large, at most {_MAX_PAYLOAD} are read")
-            end = _HEAD.size + size
-            if len(self._pending) < end:
-                return
-            payload, self._pending = self._pending[_HEAD.size : end], self._pending[end:]
-            yield _decode(channel, payload)
+        return map(_decode, self._frames.feed(chunk))
 
 
-def _decode(channel: int, payload: bytes) -> bytes | TerminalSize:
-    match channel:
-        case 0:
-            return payload
-        case 4:
-            return _size(payload)
-        case _:
-            raise ValueError(f"a client has no channel {channel}")
+def _decode(frame: Frame) -> bytes | TerminalSize:
+    match frame.channel:
+        case Channel.STDIN:
+            return frame.payload
+        case Channel.RESIZE:
+            return _size(frame.payload)
+        case other:
+            raise ValueError(f"a client has no channel {other.value}")
 
 
 def _size(payload: bytes) -> TerminalSize:

@@ -8,7 +8,8 @@ from contextlib import aclosing
 from typing import Final
 
 from plugbay.errors import ExecFailed, InstanceNotFound
-from plugbay.node.api.exec_frames import STDERR, InputDecoder, encode, frame
+from plugbay.node.api.exec_frames import InputDecoder, encode
+from plugbay.node.api.frames import Channel, Frame
 from plugbay.node.runtimes.exec_input import ExecInput, TerminalSize
 from plugbay.node.runtimes.port import ContainerId, ContainerRuntime, ExecExit
 from plugbay.ops.routing import UpgradedStream
@@ -29,7 +30,7 @@ async def output_frames(
             async for item in items:
                 yield encode(item)
     except (ExecFailed, InstanceNotFound) as error:
-        yield frame(STDERR, f"error: {error}\n".encode())
+        yield Frame(Channel.STDERR, f"error: {error}\n".encode()).encode()
         yield encode(ExecExit(_CANNOT_RUN_EXIT_CODE))
 
 
@@ -61,7 +62,7 @@ async def _receive(stream: UpgradedStream, backlog: _Backlog, given: ExecInput) 
                     backlog.add(item)
             await backlog.has_room.wait()
     except ValueError as error:
-        await stream.write(frame(STDERR, f"error: {error}\n".encode()))
+        await stream.write(Frame(Channel.STDERR, f"error: {error}\n".encode()).encode())
 
 
 async def _pass_on(backlog: _Backlog, given: ExecInput) -> None:

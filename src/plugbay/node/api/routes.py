@@ -26,12 +26,12 @@ _PODS = "/api/v1/namespaces/{namespace}/pods"
 _POD = f"{_PODS}/{{name}}"
 
 
-def control_router(engine: PodEngine, parts: NodeParts, view: DeviceView, facts: NodeFacts) -> Router:
+def control_router(engine: PodEngine, parts: NodeParts, *, view: DeviceView, facts: NodeFacts) -> Router:
     """All routes of the control socket."""
     pods = PodRoutes(engine, parts.pods, runtime=parts.runtime.name)
     containers = ContainerRoutes(parts.pods, parts.runtime, parts.clock)
     events = EventRoutes(parts.events)
-    node = _NodeRoutes(engine, facts, view, parts)
+    node = _NodeRoutes(engine, parts, view=view, facts=facts)
     router = Router()
     for method, template, handler in (
         ("GET", "/api/v1/pods", pods.list),
@@ -57,11 +57,11 @@ def control_router(engine: PodEngine, parts: NodeParts, view: DeviceView, facts:
 
 
 class _NodeRoutes:
-    def __init__(self, engine: PodEngine, facts: NodeFacts, view: DeviceView, parts: NodeParts) -> None:
+    def __init__(self, engine: PodEngine, parts: NodeParts, *, view: DeviceView, facts: NodeFacts) -> None:
         self._engine = engine
-        self._facts = facts
-        self._view = view
         self._parts = parts
+        self._view = view
+        self._facts = facts
 
     async def list(self, request: Request) -> Response:
         return json_response(list_object("NodeList", [self._node()]))

@@ -14,7 +14,7 @@ from plugbay.model.downward import FIELD_PATHS, is_field_path
 from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S, FieldPath
 from plugbay.node.manifest.report import Report
 from plugbay.node.manifest.resource_checks import invalid
-from plugbay.node.manifest.v1 import V1Container, V1EnvVar, V1Hook, V1Spec
+from plugbay.node.manifest.v1_types import V1Container, V1EnvVar, V1Hook, V1Spec
 
 _HOOKS: Final = ("postStart", "preStop")
 _NO_HOOKS: Final = "Forbidden: may not be set for init containers without restartPolicy=Always"

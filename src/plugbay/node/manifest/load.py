@@ -17,7 +17,8 @@ from plugbay.node.manifest.schema import POD
 from plugbay.node.manifest.server_filled import without_token_volumes
 from plugbay.node.manifest.shapes import Walk, found
 from plugbay.node.manifest.surroundings import check_surroundings
-from plugbay.node.manifest.v1 import V1Pod, pod_of
+from plugbay.node.manifest.v1 import pod_of
+from plugbay.node.manifest.v1_types import V1Pod
 
 API_VERSION: Final = "v1"
 KIND: Final = "Pod"

@@ -20,7 +20,13 @@ _NATIVE: Final = re.compile(r"(?:[a-z0-9][-.a-z0-9]*\.)?kubernetes\.io/[A-Za-z0-
 
 def invalid(value: object, rule: str) -> str:
     """The API server's ``Invalid value`` sentence."""
-    shown = value if isinstance(value, int) else f'"{value}"'
+    match value:
+        case bool():
+            shown = str(value).lower()
+        case int():
+            shown = str(value)
+        case _:
+            shown = f'"{value}"'
     return f"Invalid value: {shown}: {rule}"
 
 

@@ -141,7 +141,7 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
         lifecycle=_LIFECYCLE,
         securityContext=_CONTAINER_SECURITY,
         ports=ListOf(_PORT),
-        # Read by an engine's runtime; the others have no file for it.
+        # Read where there is a file for it; plain processes have none.
         terminationMessagePath=_TEXT,
         terminationMessagePolicy=Text(tuple(policy.value for policy in MessagePolicy)),
     )
@@ -242,7 +242,8 @@ _SPEC: Final = Table(
         serviceAccount=_TEXT,
         serviceAccountName=_TEXT,
     )
-    # Sharing with the host, which the oci runtime refuses; plain processes share everything anyway.
+    # Sharing with the host and with each other: runtimes that isolate do as they can or refuse; plain processes share
+    # everything anyway.
     | _unused(
         hostIPC=Flag(),
         hostPID=Flag(),

@@ -92,10 +92,10 @@ def check_security(security: Security, path: FieldPath, report: Report) -> None:
         field = (*path, "allowPrivilegeEscalation")
         if security.privileged:
             problem = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-            report.problem(field, invalid("false", problem).replace('"', ""))
+            report.problem(field, invalid(False, problem))
         elif "SYS_ADMIN" in security.added_capabilities:
             problem = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            report.problem(field, invalid("false", problem).replace('"', ""))
+            report.problem(field, invalid(False, problem))
 
 
 def _check_id(number: int | None, path: FieldPath, report: Report) -> None:

@@ -22,7 +22,8 @@ class Support(Enum):
 
     USED = "used"
     UNUSED = "unused"
-    """It changes nothing here: accepted, and shown again as it came."""
+    """The node decides nothing by it: accepted, and shown again as it came. A runtime, or a container that asks for
+    fields of its pod, may still take it from `Pod.unused`."""
     IGNORED = "ignored"
     """The API server fills it in: accepted and forgotten, so that ``kubectl get -o yaml`` can be fed back."""
     UNSUPPORTED = "unsupported"

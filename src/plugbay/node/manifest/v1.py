@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypedDict
 
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.images import PullPolicy
@@ -29,11 +28,9 @@ from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
 from plugbay.model.resolution import DnsPolicy
 from plugbay.model.termination import MessagePolicy
-from plugbay.node.manifest.ports import V1Port, ports_of, ports_to_v1
-from plugbay.node.manifest.security import V1Security, security_of, security_to_v1
+from plugbay.node.manifest.ports import ports_of, ports_to_v1
+from plugbay.node.manifest.security import security_of, security_to_v1
 from plugbay.node.manifest.surroundings import (
-    V1DnsConfig,
-    V1HostAlias,
     aliases_of,
     aliases_to_v1,
     dns_of,
@@ -41,114 +38,7 @@ from plugbay.node.manifest.surroundings import (
     sysctls_of,
     sysctls_to_v1,
 )
-
-
-class V1Metadata(TypedDict, total=False):
-    name: str
-    generateName: str
-    namespace: str
-    uid: str
-    labels: dict[str, str]
-    annotations: dict[str, str]
-
-
-class V1FieldRef(TypedDict, total=False):
-    fieldPath: str
-
-
-class V1ValueFrom(TypedDict, total=False):
-    fieldRef: V1FieldRef
-
-
-class V1EnvVar(TypedDict, total=False):
-    name: str
-    value: str
-    valueFrom: V1ValueFrom
-
-
-class V1Exec(TypedDict, total=False):
-    command: list[str]
-
-
-class V1Sleep(TypedDict, total=False):
-    seconds: int
-
-
-class V1Hook(TypedDict, total=False):
-    exec: V1Exec
-    sleep: V1Sleep
-
-
-class V1Lifecycle(TypedDict, total=False):
-    postStart: V1Hook
-    preStop: V1Hook
-
-
-class V1Resources(TypedDict, total=False):
-    limits: dict[str, Quantity]
-    requests: dict[str, Quantity]
-
-
-class V1VolumeMount(TypedDict, total=False):
-    name: str
-    mountPath: str
-    readOnly: bool
-    subPath: str
-
-
-class V1Container(TypedDict, total=False):
-    name: str
-    image: str
-    imagePullPolicy: str
-    command: list[str]
-    args: list[str]
-    workingDir: str
-    env: list[V1EnvVar]
-    resources: V1Resources
-    volumeMounts: list[V1VolumeMount]
-    lifecycle: V1Lifecycle
-    restartPolicy: str
-    ports: list[V1Port]
-    securityContext: V1Security
-    terminationMessagePath: str
-    terminationMessagePolicy: str
-
-
-class V1HostPath(TypedDict, total=False):
-    path: str
-    type: str
-
-
-class V1Volume(TypedDict, total=False):
-    name: str
-    hostPath: V1HostPath
-    emptyDir: dict[str, object]
-
-
-class V1Spec(TypedDict, total=False):
-    initContainers: list[V1Container]
-    containers: list[V1Container]
-    volumes: list[V1Volume]
-    restartPolicy: str
-    terminationGracePeriodSeconds: int
-    activeDeadlineSeconds: int
-    nodeName: str
-    hostNetwork: bool
-    hostname: str
-    runtimeClassName: str
-    securityContext: V1Security
-    dnsPolicy: str
-    dnsConfig: V1DnsConfig
-    hostAliases: list[V1HostAlias]
-
-
-class V1Pod(TypedDict, total=False):
-    """The used fields of a Pod, as the walk along `schema.POD` returns them: quantities are parsed."""
-
-    apiVersion: str
-    kind: str
-    metadata: V1Metadata
-    spec: V1Spec
+from plugbay.node.manifest.v1_types import V1Container, V1EnvVar, V1Hook, V1Pod, V1Volume, V1VolumeMount
 
 
 def pod_of(v1: V1Pod, *, unused: Mapping[FieldPath, object]) -> Pod:
