@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 from pathlib import Path
@@ -17,18 +16,22 @@ from plugbay.manager.state import Assignment, ManagerState
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.testing.clock import ManualClock
+from tests.contract.conftest import Done, Plugbay
 
 GPU = ResourceName("example.com/gpu")
 
 
-async def ask(root: Path, state: ManagerState, *argv: str) -> int:
-    """The command's exit code, with a pod of one container on the node."""
+async def ask(plugbay: Plugbay, state: ManagerState, *argv: str) -> Done:
+    """What the command says of a node with a pod of one container.
+
+    It is a process of its own, as for users: grpc.aio complains on stderr when one process runs two event loops.
+    """
     pods = AdmittedPods()
     container = ContainerRequest(ContainerName("c"), ContainerKind.APP, {})
     pods.add(PodRequest(PodUid("u"), "default", "p", (container,)))
-    path = KubeletPaths(root).pod_resources_socket
+    path = KubeletPaths(plugbay.root).pod_resources_socket
     async with serve_pod_resources(path, PodResourcesReader(state), pods, clock=ManualClock()):
-        return await asyncio.to_thread(run, ["podresources", *argv])
+        return await plugbay("podresources", *argv)
 
 
 def holding() -> ManagerState:
@@ -37,24 +40,24 @@ def holding() -> ManagerState:
     return state
 
 
-async def test_table_names_the_holder_of_each_resource(sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert await ask(sockets, holding(), "--root", str(sockets)) == 0
-    assert capsys.readouterr().out == (
+async def test_table_names_the_holder_of_each_resource(plugbay: Plugbay) -> None:
+    table = (
         "NAMESPACE   POD   CONTAINER   RESOURCE          DEVICES   NUMA\n"
         "default     p     c           example.com/gpu   g0,g1     1\n"
     )
+    assert await ask(plugbay, holding()) == (0, table, "")
 
 
-async def test_json_is_the_answer(sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = KubeletPaths(sockets).pod_resources_socket
-    assert await ask(sockets, holding(), "--socket", str(path), "-o", "json") == 0
-    (pod,) = json.loads(capsys.readouterr().out)["podResources"]
+async def test_json_is_the_answer(plugbay: Plugbay) -> None:
+    path = KubeletPaths(plugbay.root).pod_resources_socket
+    answer = await ask(plugbay, holding(), "--socket", str(path), "-o", "json")
+    assert answer.code == 0
+    (pod,) = json.loads(answer.out)["podResources"]
     assert [device["deviceIds"] for device in pod["containers"][0]["devices"]] == [["g0"], ["g1"]]
 
 
-async def test_nothing_held_is_said_beside_the_output(sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert await ask(sockets, ManagerState(), "--root", str(sockets)) == 0
-    assert capsys.readouterr() == ("", "No devices are held.\n")
+async def test_nothing_held_is_said_beside_the_output(plugbay: Plugbay) -> None:
+    assert await ask(plugbay, ManagerState()) == (0, "", "No devices are held.\n")
 
 
 def test_missing_socket_is_one_sentence(sockets: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,7 +148,16 @@ def quoted(value: str) -> str:
 
 def quoted_list(values: Sequence[str]) -> str:
     """The texts as a JSON list in Go's spelling."""
-    return json.dumps(list(values), ensure_ascii=False, separators=(",", ":")).translate(_HTML)
+    return compact(list(values))
+
+
+def compact(value: object) -> str:
+    """JSON without blanks, in Go's spelling.
+
+    Args:
+        value: what `json.dumps` takes; members are written in their order.
+    """
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_HTML)
 
 
 def _refuse_constant(name: str) -> NoReturn:

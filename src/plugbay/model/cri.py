@@ -49,6 +49,7 @@ class SandboxConfig:
         attempt: one more for each sandbox of the pod.
         hostname: empty for a pod on the host's network.
         dns: None lets the engine copy the host's ``resolv.conf``.
+        resources: of all its containers together, for engines that give each pod a machine of its own.
     """
 
     name: str
@@ -68,6 +69,7 @@ class SandboxConfig:
     run_as_group: int | None = None
     supplemental_groups: tuple[int, ...] = ()
     sysctls: Mapping[str, str] = field(default_factory=dict)
+    resources: LinuxResources = LinuxResources()
 
 
 @dataclass(frozen=True, slots=True)

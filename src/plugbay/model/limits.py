@@ -5,12 +5,14 @@ Source: kubelet 1.36 ``cm/helpers_linux.go``, ``kuberuntime_container_linux.go``
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Final
 
+from plugbay.model.pods import Container
 from plugbay.model.quantity import Quantity
+from plugbay.model.requests import ContainerKind, most_at_once
 
 MIN_SHARES: Final = 2
 MAX_SHARES: Final = 262144
@@ -56,13 +58,30 @@ def cgroup_limits(requests: Mapping[str, Quantity], limits: Mapping[str, Quantit
     request = requests["cpu"] if "cpu" in requests else limits.get("cpu")
     shares = MIN_SHARES
     if request is not None:
-        shares = min(max(_milli(request) * 1024 // 1000, MIN_SHARES), MAX_SHARES)
+        shares = min(max(request.to_milli_ceil() * 1024 // 1000, MIN_SHARES), MAX_SHARES)
     quota = 0
-    if "cpu" in limits and (milli := _milli(limits["cpu"])) > 0:
+    if "cpu" in limits and (milli := limits["cpu"].to_milli_ceil()) > 0:
         quota = max(milli * PERIOD_US // 1000, MIN_QUOTA_US)
     memory = limits["memory"].to_int_ceil() if "memory" in limits else 0
     return CgroupLimits(shares, quota, memory)
 
 
-def _milli(amount: Quantity) -> int:
-    return math.ceil(amount.value * 1000)
+def pod_limits(containers: Iterable[Container]) -> CgroupLimits:
+    """What all ``containers`` of a pod, in admission order, come to at their most demanding moment.
+
+    One that has no limit adds nothing to the sum.
+
+    Source: kubelet 1.36 ``kuberuntime_sandbox_linux.go``, ``calculateSandboxResources``.
+    """
+    given = list(containers)
+    requests = _together([(each.kind, each.requests) for each in given])
+    return cgroup_limits(requests, _together([(each.kind, each.limits) for each in given]))
+
+
+def _together(needs: Iterable[tuple[ContainerKind, Mapping[str, Quantity]]]) -> dict[str, Quantity]:
+    cpu = [(kind, amounts["cpu"].to_milli_ceil()) for kind, amounts in needs if "cpu" in amounts]
+    memory = [(kind, amounts["memory"].to_int_ceil()) for kind, amounts in needs if "memory" in amounts]
+    return {
+        **({"cpu": Quantity(Fraction(most_at_once(cpu), 1000))} if cpu else {}),
+        **({"memory": Quantity(Fraction(most_at_once(memory)))} if memory else {}),
+    }

@@ -80,6 +80,10 @@ class Quantity:
         """The smallest integer that is not less."""
         return math.ceil(self.value)
 
+    def to_milli_ceil(self) -> int:
+        """The smallest number of thousandths that is not less."""
+        return math.ceil(self.value * 1000)
+
     def __str__(self) -> str:
         """The canonical text: no fraction digits, the largest suffix that keeps every digit.
 

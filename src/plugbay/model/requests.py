@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -36,18 +36,24 @@ class PodRequest:
     containers: tuple[ContainerRequest, ...]
 
     def most_at_once(self, resource: ResourceName) -> int:
-        """How much of a resource the pod has at its most demanding moment.
+        """How much of a resource the pod has at its most demanding moment."""
+        return most_at_once((container.kind, container.limits.get(resource, 0)) for container in self.containers)
 
-        While an init container runs, the sidecars before it run too; later all sidecars and app containers do.
-        """
-        peak = sidecars = apps = 0
-        for container in self.containers:
-            number = container.limits.get(resource, 0)
-            match container.kind:
-                case ContainerKind.INIT:
-                    peak = max(peak, sidecars + number)
-                case ContainerKind.SIDECAR:
-                    sidecars += number
-                case ContainerKind.APP:
-                    apps += number
-        return max(peak, sidecars + apps)
+
+def most_at_once(needs: Iterable[tuple[ContainerKind, int]]) -> int:
+    """What containers, in admission order, need at their most demanding moment.
+
+    While an init container runs, the sidecars before it run too; later all sidecars and app containers do.
+
+    Source: Kubernetes 1.36 ``component-helpers/resource/helpers.go``, ``AggregateContainerRequests``.
+    """
+    peak = sidecars = apps = 0
+    for kind, amount in needs:
+        match kind:
+            case ContainerKind.INIT:
+                peak = max(peak, sidecars + amount)
+            case ContainerKind.SIDECAR:
+                sidecars += amount
+            case ContainerKind.APP:
+                apps += amount
+    return max(peak, sidecars + apps)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import AdmissionError, ContainerStartError, InstanceNotFound, VolumeUnusable
+from plugbay.kubelet.go_json import compact
 from plugbay.model.downward import with_field_values
 from plugbay.model.edits import NO_EDITS, ContainerEdits
 from plugbay.model.expansion import container_argv, container_command, container_env
@@ -25,6 +26,7 @@ from plugbay.node.adoption import lost, terminated
 from plugbay.node.backoff import Backoff, go_duration
 from plugbay.node.events import EventType, ObjectRef, pod_ref
 from plugbay.node.hooks import run_hook
+from plugbay.node.manifest.v1 import hook_to_v1
 from plugbay.node.parts import NodeParts
 from plugbay.node.records import ContainerRecord, PodRecord, Running, Startup, Terminated, Waiting
 from plugbay.node.restart_policy import restarts
@@ -163,6 +165,8 @@ class ContainerWorker:
             memory_request=container.requests["memory"].to_int_ceil() if "memory" in container.requests else 0,
             grace_period_s=pod.spec.termination_grace_period_s,
             message=TerminationMessage.of(container.message_path, container.message_policy),
+            ports=container.ports,
+            pre_stop=compact(hook_to_v1(container.pre_stop)) if container.pre_stop else "",
         )
 
     def _report_end(self, end: Terminated) -> None:

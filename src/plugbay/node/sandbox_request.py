@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from plugbay.model.limits import pod_limits
 from plugbay.model.pods import Pod, PodSpec
 from plugbay.model.resolution import NO_DNS
 from plugbay.model.security import Seccomp
@@ -28,6 +29,7 @@ def sandbox_spec(pod: Pod) -> SandboxSpec:
         hostname=pod.spec.hostname,
         security=pod.spec.security,
         privileged=any(container.security.privileged for container in pod.spec.all_containers),
+        limits=pod_limits(pod.spec.all_containers),
         dns_policy=pod.spec.dns_policy,
         dns=pod.spec.dns,
         host_aliases=pod.spec.host_aliases,

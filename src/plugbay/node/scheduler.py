@@ -7,15 +7,13 @@ Source: Kubernetes 1.36 ``component-helpers/resource/helpers.go`` (a pod's reque
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from typing import Final
 
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import Container, Pod
-from plugbay.model.requests import ContainerKind
+from plugbay.model.requests import most_at_once
 
 CPU: Final = "cpu"
 PODS: Final = "pods"
@@ -24,36 +22,18 @@ Amounts = Mapping[str, int]
 
 
 def demand(pod: Pod) -> Counter[str]:
-    """What ``pod`` needs at its most demanding moment, itself included under ``pods``.
-
-    While an init container runs, the sidecars before it run too; later all sidecars and app containers run together.
-    """
-    sidecars: Counter[str] = Counter()
-    peak: Counter[str] = Counter()
-    for container in pod.spec.init_containers:
-        if container.kind is ContainerKind.SIDECAR:
-            sidecars += _request(container)
-            peak |= sidecars
-        else:
-            peak |= sidecars + _request(container)
-    together = sidecars.copy()
-    for container in pod.spec.containers:
-        together += _request(container)
-    peak |= together
-    peak[PODS] = 1
-    return peak
+    """What ``pod`` needs at its most demanding moment, itself included under ``pods``."""
+    needs = [(container.kind, _request(container)) for container in pod.spec.all_containers]
+    names = {name for _, amounts in needs for name in amounts}
+    peak = {name: most_at_once((kind, amounts.get(name, 0)) for kind, amounts in needs) for name in names}
+    return Counter({**peak, PODS: 1})
 
 
-def _request(container: Container) -> Counter[str]:
-    amounts = {
-        name: (_milli(amount.value) if name == CPU else amount.to_int_ceil())
+def _request(container: Container) -> dict[str, int]:
+    return {
+        name: (amount.to_milli_ceil() if name == CPU else amount.to_int_ceil())
         for name, amount in container.requests.items()
     }
-    return Counter(amounts)
-
-
-def _milli(value: Fraction) -> int:
-    return math.ceil(value * 1000)
 
 
 class Ledger:

@@ -16,7 +16,8 @@ from plugbay.testing.fake_node import GOPHER
 
 def container(name: str, kind: ContainerKind = ContainerKind.APP, *, gophers: int = 0, **fields: Any) -> Container:
     amounts = {str(GOPHER): Quantity.parse(str(gophers))} if gophers else {}
-    return Container(ContainerName(name), "i", ("run",), requests=amounts, limits=amounts, kind=kind, **fields)
+    resources = {"requests": amounts, "limits": amounts}
+    return Container(ContainerName(name), "i", ("run",), kind=kind, **{**resources, **fields})
 
 
 def pod(*containers: Container, name: str = "p", policy: RestartPolicy = RestartPolicy.ALWAYS, **spec: Any) -> Pod:

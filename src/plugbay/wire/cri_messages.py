@@ -76,6 +76,8 @@ def sandbox_to_v1(config: SandboxConfig) -> v1.PodSandboxConfig:
         linux=v1.LinuxPodSandboxConfig(
             cgroup_parent=config.cgroup_parent,
             sysctls=config.sysctls,
+            overhead=v1.LinuxContainerResources(),
+            resources=_resources(config.resources),
             security_context=v1.LinuxSandboxSecurityContext(
                 namespace_options=_namespaces(config.namespaces),
                 run_as_user=_optional(config.run_as_user),

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from plugbay.model.limits import CgroupLimits, cgroup_limits
+from plugbay.model.ids import ContainerName
+from plugbay.model.limits import CgroupLimits, cgroup_limits, pod_limits
+from plugbay.model.pods import Container
 from plugbay.model.quantity import Quantity
+from plugbay.model.requests import ContainerKind
 from plugbay.model.security import Security, effective_security, non_root_violation
+
+APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECAR
+
+
+def parsed(amounts: dict[str, str]) -> dict[str, Quantity]:
+    return {name: Quantity.parse(text) for name, text in amounts.items()}
 
 
 @pytest.mark.parametrize(
@@ -22,10 +31,35 @@ from plugbay.model.security import Security, effective_security, non_root_violat
     ],
 )
 def test_requests_and_limits(requests: dict[str, str], limits: dict[str, str], wanted: CgroupLimits) -> None:
-    def parsed(amounts: dict[str, str]) -> dict[str, Quantity]:
-        return {name: Quantity.parse(text) for name, text in amounts.items()}
-
     assert cgroup_limits(parsed(requests), parsed(limits)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("containers", "wanted"),
+    [
+        pytest.param([], CgroupLimits(2, 0, 0), id="none"),
+        pytest.param([(APP, {}, {"memory": "1"})], CgroupLimits(2, 0, 1), id="no-cpu"),
+        pytest.param([(APP, {"cpu": "0"}, {"cpu": "1"})], CgroupLimits(2, 100_000, 0), id="asks-for-nothing"),
+        pytest.param(
+            [(APP, {"cpu": "1"}, {"cpu": "1"}), (APP, {"cpu": "500m"}, {"memory": "4"}), (APP, {}, {"memory": "3"})],
+            CgroupLimits(1536, 100_000, 7),
+            id="apps-add-up",
+        ),
+        pytest.param(
+            [(INIT, {}, {"memory": "9"}), (SIDECAR, {}, {"memory": "2"}), (INIT, {}, {"memory": "8"}), (APP, {}, {})],
+            CgroupLimits(2, 0, 10),
+            id="init-beside-a-sidecar",
+        ),
+    ],
+)
+def test_a_pods_limits_are_those_of_its_most_demanding_moment(
+    containers: list[tuple[ContainerKind, dict[str, str], dict[str, str]]], wanted: CgroupLimits
+) -> None:
+    made = [
+        Container(ContainerName(str(index)), kind=kind, requests=parsed(requests), limits=parsed(limits))
+        for index, (kind, requests, limits) in enumerate(containers)
+    ]
+    assert pod_limits(made) == wanted
 
 
 def test_engine_is_told_only_of_limits_there_are() -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from plugbay.errors import InvalidManifest, SandboxFailed
 from plugbay.model.ids import PodUid
-from plugbay.model.pods import EmptyDir, Pod, PodSpec, Volume
+from plugbay.model.pods import EmptyDir, ExecHook, Pod, PodSpec, SleepHook, Volume
+from plugbay.model.ports import ContainerPort
+from plugbay.model.quantity import Quantity
 from plugbay.model.resolution import DnsConfig, DnsPolicy, HostAlias
 from plugbay.model.security import Seccomp, Security, all_groups, effective_security
 from plugbay.model.termination import MessagePolicy
@@ -18,7 +20,9 @@ from plugbay.node.manifest import pod_from_v1, pod_to_v1
 from plugbay.node.runtimes.sandboxes import HostSandboxes
 from plugbay.node.sandbox_request import sandbox_spec
 from plugbay.node.volumes import Volumes
-from plugbay.testing.pod_values import container
+from plugbay.testing.fake_node import FakeNode
+from plugbay.testing.pod_values import container, runs
+from plugbay.testing.pod_values import pod as pod_of
 
 DNS: dict[str, Any] = {
     "nameservers": ["10.0.0.1"],
@@ -131,3 +135,21 @@ def test_the_group_of_the_pods_files_owns_what_is_made_in_them(tmp_path: Path) -
     for _ in range(2):
         path = Volumes(tmp_path).prepare(Pod("p", spec, uid=PodUid("u")))["v"]
     assert (path.stat().st_gid, path.stat().st_mode & 0o7777) == (group, 0o2777)
+
+
+def test_a_sandbox_is_asked_for_with_the_limits_of_all_containers() -> None:
+    limits = {"memory": Quantity.parse("3")}
+    pod = pod_of(container("a"), container("b", limits=limits), container("c", limits=limits))
+    assert sandbox_spec(pod).limits.memory_bytes == 6
+
+
+async def test_a_container_is_started_with_its_ports_and_hook_in_gos_spelling(tmp_path: Path) -> None:
+    node, port = FakeNode(tmp_path), ContainerPort(80, 8080)
+    hooked = container("a", ports=(port,), pre_stop=ExecHook(("sh", "-c", "x && y")))
+    async with node.engine() as engine:
+        await engine.create(pod_of(hooked, container("b", pre_stop=SleepHook(0)), container("c")))
+        await node.until(runs(0))
+    with_command, sleeping, plain = sorted(node.runtime.specs.values(), key=lambda spec: spec.name)
+    assert with_command.ports == (port,)
+    assert with_command.pre_stop == r'{"exec":{"command":["sh","-c","x \u0026\u0026 y"]}}'
+    assert (sleeping.pre_stop, plain.pre_stop) == ('{"sleep":{"seconds":0}}', "")

@@ -11,6 +11,7 @@ from plugbay.model.cri import (
     ContainerPhase,
     EngineStatus,
     Image,
+    LinuxResources,
     NamespaceMode,
     NamespaceModes,
     SandboxConfig,
@@ -121,8 +122,13 @@ def test_a_sandbox_is_sent_with_all_that_was_said() -> None:
         labels={"a": "b"},
         namespaces=NamespaceModes(network=NamespaceMode.NODE),
         run_as_group=5,
+        resources=LinuxResources(cpu_period=100_000, cpu_quota=5000, cpu_shares=2, memory_limit=7),
     )
     sent = sandbox_to_v1(config)
+    assert sent.linux.resources == v1.LinuxContainerResources(
+        cpu_period=100_000, cpu_quota=5000, cpu_shares=2, memory_limit_in_bytes=7
+    )
+    assert sent.linux.overhead == v1.LinuxContainerResources()
     assert (sent.metadata.attempt, sent.linux.cgroup_parent, list(sent.dns_config.servers)) == (
         3,
         "/pods/u",

@@ -191,7 +191,7 @@ def _container_to_v1(container: Container) -> dict[str, object]:
             _written(name=each.name, mountPath=each.mount_path, readOnly=each.read_only, subPath=each.sub_path)
             for each in container.volume_mounts
         ],
-        lifecycle=_written(postStart=_hook_to_v1(container.post_start), preStop=_hook_to_v1(container.pre_stop)),
+        lifecycle=_written(postStart=hook_to_v1(container.post_start), preStop=hook_to_v1(container.pre_stop)),
         ports=ports_to_v1(container.ports),
         securityContext=security_to_v1(container.security),
         terminationMessagePath=container.message_path,
@@ -205,7 +205,8 @@ def _env_var_to_v1(variable: EnvVar) -> dict[str, object]:
     return _written(name=variable.name, value=variable.value, valueFrom=value_from)
 
 
-def _hook_to_v1(hook: Hook | None) -> dict[str, object] | None:
+def hook_to_v1(hook: Hook | None) -> dict[str, object] | None:
+    """A v1 LifecycleHandler."""
     match hook:
         case ExecHook(command):
             return {"exec": {"command": list(command)}}

@@ -13,6 +13,7 @@ from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.images import PullPolicy
 from plugbay.model.limits import DEFAULT_LIMITS, CgroupLimits
 from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S
+from plugbay.model.ports import ContainerPort
 from plugbay.model.security import DEFAULT_SECURITY, Security
 from plugbay.model.termination import DEFAULT_MESSAGE, TerminationMessage
 from plugbay.node.runtimes.exec_input import ExecInput
@@ -37,6 +38,8 @@ class ContainerSpec:
         memory_request: in bytes.
         grace_period_s: the pod's.
         message: where it leaves word of its end.
+        ports: its own, as they are told to those who look at it; the sandbox's are those that are mapped.
+        pre_stop: its hook as v1 JSON, told to those who look at it; running it is not the runtime's business.
     """
 
     pod_uid: PodUid
@@ -60,6 +63,8 @@ class ContainerSpec:
     memory_request: int = 0
     grace_period_s: int = DEFAULT_GRACE_PERIOD_S
     message: TerminationMessage = DEFAULT_MESSAGE
+    ports: tuple[ContainerPort, ...] = ()
+    pre_stop: str = ""
 
 
 class RunState(Enum):

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from plugbay.errors import SandboxFailed
 from plugbay.model.ids import PodUid
+from plugbay.model.limits import DEFAULT_LIMITS, CgroupLimits
 from plugbay.model.ports import ContainerPort
 from plugbay.model.resolution import NO_DNS, DnsConfig, DnsPolicy, HostAlias
 from plugbay.model.security import DEFAULT_SECURITY, Security
@@ -34,6 +35,7 @@ class SandboxSpec:
         hostname: empty is the pod's name.
         security: the pod's own context.
         privileged: whether a container of it is.
+        limits: what its containers take of the machine, all together.
         dns_policy, dns, host_aliases, sysctls: see `plugbay.model.pods.PodSpec`.
         engine_only: fields the pod sets that only containers can honour; a runtime without them refuses the pod.
     """
@@ -50,6 +52,7 @@ class SandboxSpec:
     hostname: str = ""
     security: Security = DEFAULT_SECURITY
     privileged: bool = False
+    limits: CgroupLimits = DEFAULT_LIMITS
     dns_policy: DnsPolicy | None = None
     dns: DnsConfig = NO_DNS
     host_aliases: tuple[HostAlias, ...] = ()

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from plugbay.cdi.convert import NOTHING, Spelled
 from plugbay.kubelet.fnv import fnv1a
+from plugbay.kubelet.go_json import compact
 from plugbay.model.cri import (
     CgroupDriver,
     ContainerConfig,
@@ -24,9 +25,10 @@ from plugbay.model.cri import (
 )
 from plugbay.model.edits import DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
-from plugbay.model.limits import PERIOD_US
+from plugbay.model.limits import PERIOD_US, CgroupLimits
 from plugbay.model.resolution import DnsConfig, pod_dns
 from plugbay.model.security import MASKED_PATHS, READ_ONLY_PATHS, Seccomp, all_groups
+from plugbay.node.manifest.ports import ports_to_v1
 from plugbay.node.runtimes.hosts import hostname
 from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.node.runtimes.sandboxes import Network, SandboxSpec
@@ -90,6 +92,7 @@ def sandbox_config(spec: SandboxSpec, conventions: Conventions, *, attempt: int)
         run_as_group=spec.security.run_as_group,
         supplemental_groups=all_groups(spec.security),
         sysctls=spec.sysctls,
+        resources=_resources(spec.limits),
     )
 
 
@@ -132,11 +135,8 @@ def container_config(
         | {POD_NAME: spec.pod, POD_NAMESPACE: spec.namespace, NODE: conventions.node},
         annotations={**edits.annotations, **_annotations(spec)},
         log_path=f"{spec.name}/{spec.attempt}.log",
-        resources=LinuxResources(
-            cpu_period=PERIOD_US,
-            cpu_quota=spec.limits.cpu_quota_us,
-            cpu_shares=spec.limits.cpu_shares,
-            memory_limit=spec.limits.memory_bytes,
+        resources=replace(
+            _resources(spec.limits),
             oom_score_adj=oom_score_adj(spec.qos, spec.memory_request, conventions.memory_bytes),
         ),
         security=ContainerSecurity(
@@ -223,13 +223,25 @@ def _pod_labels(namespace: str, pod: str, uid: str) -> dict[str, str]:
     return {POD_NAME: pod, POD_NAMESPACE: namespace, POD_UID: uid}
 
 
+def _resources(limits: CgroupLimits) -> LinuxResources:
+    return LinuxResources(
+        cpu_period=PERIOD_US,
+        cpu_quota=limits.cpu_quota_us,
+        cpu_shares=limits.cpu_shares,
+        memory_limit=limits.memory_bytes,
+    )
+
+
 def _annotations(spec: ContainerSpec) -> Mapping[str, str]:
+    """All that a kubelet writes but ``deletionGracePeriod``: no container starts in a pod that is being deleted."""
     return {
         "io.kubernetes.container.hash": f"{_fingerprint(spec):x}",
         "io.kubernetes.container.restartCount": str(spec.attempt),
         MESSAGE_PATH: spec.message.path,
         MESSAGE_POLICY: spec.message.policy.value,
         "io.kubernetes.pod.terminationGracePeriod": str(spec.grace_period_s),
+        **({"io.kubernetes.container.preStopHandler": spec.pre_stop} if spec.pre_stop else {}),
+        **({"io.kubernetes.container.ports": compact(ports_to_v1(spec.ports))} if spec.ports else {}),
     }
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from plugbay.cdi.convert import Spelled
-from plugbay.model.cri import CgroupDriver, NamespaceMode, SandboxConfig
+from plugbay.model.cri import CgroupDriver, LinuxResources, NamespaceMode, SandboxConfig
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.limits import CgroupLimits
-from plugbay.model.ports import ContainerPort
+from plugbay.model.ports import ContainerPort, Protocol
 from plugbay.model.resolution import DnsConfig
 from plugbay.model.security import Security
 from plugbay.node.runtimes.cri.config import (
@@ -124,6 +124,26 @@ def test_a_container_gets_its_devices_first_and_the_pod_wins() -> None:
         "io.kubernetes.pod.uid": UID,
         "io.plugbay.node": "n-1",
     }
+
+
+def test_what_a_kubelet_writes_on_containers_is_in_gos_spelling() -> None:
+    made = container_config(CONTAINER, CONVENTIONS, image="i", sandbox=config()).annotations
+    assert made["io.kubernetes.pod.terminationGracePeriod"] == "30"
+    assert not {"io.kubernetes.container.ports", "io.kubernetes.container.preStopHandler"} & made.keys()
+    ports = (ContainerPort(53, 5353, Protocol.UDP, "127.0.0.1", "dns"), ContainerPort(80))
+    hook = '{"sleep":{"seconds":0}}'
+    full = replace(CONTAINER, ports=ports, pre_stop=hook)
+    made = container_config(full, CONVENTIONS, image="i", sandbox=config()).annotations
+    assert made["io.kubernetes.container.ports"] == (
+        '[{"name":"dns","hostPort":5353,"containerPort":53,"protocol":"UDP","hostIP":"127.0.0.1"},'
+        '{"containerPort":80,"protocol":"TCP"}]'
+    )
+    assert made["io.kubernetes.container.preStopHandler"] == hook
+
+
+def test_a_sandbox_is_told_what_its_containers_take_together() -> None:
+    made = config(replace(SANDBOX, limits=CgroupLimits(512, 50_000, 2**20))).resources
+    assert made == LinuxResources(cpu_period=100_000, cpu_quota=50_000, cpu_shares=512, memory_limit=2**20)
 
 
 def test_a_pod_has_its_own_hosts_unless_it_mounts_some() -> None:
