@@ -324,6 +324,7 @@ async def test_images_say_what_runs_or_why_nothing_does(node: Node) -> None:
         await node.ended("says", "Succeeded")
         await node.ended("told", "Succeeded")
         assert await node.log("says") == "image says\n"
+        assert "sha256:" in container(await node.pod("says"))["imageID"]
         assert await node.log("told") == "image gopher\n"
         waiting = "jsonpath={.status.containerStatuses[0].state.waiting.reason}="
         await node.wait("absent", waiting + "ErrImageNeverPull")

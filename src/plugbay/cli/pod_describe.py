@@ -95,6 +95,8 @@ def _container(page: Description, container: v1.Json, status: v1.Json, zone: tzi
         page.field("Container ID", v1.text(status, "containerID"), depth=2)
     image = v1.text(container, "image")
     page.field("Image", image + _unused_by(v1.text(status, "containerID")) if image else NONE, depth=2)
+    if image_id := v1.text(status, "imageID"):
+        page.field("Image ID", image_id, depth=2)
     for label in ("Command", "Args"):
         if words := v1.texts(container, label.lower()):
             page.items(label, words, depth=2)

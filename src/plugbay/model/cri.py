@@ -176,6 +176,7 @@ class ContainerStatus:
         log_path: where its log is, absolute.
         mounts: container path to host path.
         pid: of its first process as the engine sees it; None when the engine does not tell.
+        image_ref: the image it was made of, by its digest.
     """
 
     id: str
@@ -193,6 +194,7 @@ class ContainerStatus:
     pid: int | None
     annotations: Mapping[str, str] = field(default_factory=dict)
     mounts: Mapping[str, str] = field(default_factory=dict)
+    image_ref: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,15 @@ def terminated(state: ContainerState, *, now: datetime) -> Terminated:
         state.finished_at or now,
         state.started_at,
         state.message or (_LOST_MESSAGE if state.state is RunState.LOST else ""),
+        state.image_id,
     )
 
 
 def lost(running: Running, *, now: datetime) -> Terminated:
     """The end of an instance the runtime does not know any more."""
-    return Terminated(running.id, KILLED_EXIT_CODE, _LOST_REASON, now, running.started_at, _LOST_MESSAGE)
+    return Terminated(
+        running.id, KILLED_EXIT_CODE, _LOST_REASON, now, running.started_at, _LOST_MESSAGE, running.image_id
+    )
 
 
 def adopt(record: PodRecord, instances: Iterable[ContainerState], *, now: datetime) -> PodRecord:
@@ -54,7 +57,8 @@ def _adopt(container: ContainerRecord, instance: ContainerState | None, *, now: 
             return container.terminated(lost(container.state, now=now), attempt=container.attempt)
         return container
     if instance.state is RunState.RUNNING:
-        return container.running(instance.id, attempt=instance.attempt, started_at=instance.started_at)
+        running = Running(instance.id, instance.started_at, image_id=instance.image_id)
+        return container.running(running, attempt=instance.attempt)
     if isinstance(container.state, Terminated) and instance.attempt == container.attempt:
         return container
     if container.last is not None and container.last.id == instance.id:

@@ -185,7 +185,8 @@ class ContainerWorker:
             self._start_failed(error, attempt=spec.attempt)
             return
         startup = Startup.POST_START if self._container.post_start else Startup.DONE
-        self._put(self._record.running(state.id, attempt=spec.attempt, started_at=state.started_at, startup=startup))
+        running = Running(state.id, state.started_at, startup, state.image_id)
+        self._put(self._record.running(running, attempt=spec.attempt))
         self._parts.events.normal(self._ref, "Created", "Container created")
         self._parts.events.normal(self._ref, "Started", "Container started")
 

@@ -31,14 +31,17 @@ class Startup(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Running:
+    """``image_id``: see `plugbay.node.runtimes.port.ContainerState`."""
+
     id: ContainerId
     started_at: datetime
     startup: Startup = Startup.DONE
+    image_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """How one instance ended. ``id`` is None when the runtime never had it."""
+    """How one instance ended. ``id`` is None when the runtime never had it; ``image_id`` is as it was in `Running`."""
 
     id: ContainerId | None
     exit_code: int
@@ -46,6 +49,7 @@ class Terminated:
     finished_at: datetime
     started_at: datetime | None = None
     message: str = ""
+    image_id: str = ""
 
 
 State = Waiting | Running | Terminated
@@ -78,10 +82,7 @@ class ContainerRecord:
     def waiting(self, reason: str, message: str = "") -> ContainerRecord:
         return replace(self, state=Waiting(reason, message), last=self.newest_end())
 
-    def running(
-        self, instance: ContainerId, *, attempt: int, started_at: datetime, startup: Startup = Startup.DONE
-    ) -> ContainerRecord:
-        state = Running(instance, started_at, startup)
+    def running(self, state: Running, *, attempt: int) -> ContainerRecord:
         return replace(self, state=state, last=self.newest_end(), attempt=attempt)
 
     def terminated(self, end: Terminated, *, attempt: int) -> ContainerRecord:

@@ -230,21 +230,19 @@ def _container_status(name: ContainerName, container: ContainerRecord, *, image:
     state = container.state
     runs = isinstance(state, Running)
     done = container.kind is ContainerKind.INIT and isinstance(state, Terminated) and state.exit_code == 0
-    instance = container.last.id if isinstance(state, Waiting) and container.last else None
-    if isinstance(state, Running | Terminated):
-        instance = state.id
+    shown = container.last if isinstance(state, Waiting) else state
     status: Json = {
         "name": name,
         "image": image,
-        "imageID": "",
+        "imageID": shown.image_id if shown else "",
         "ready": done or (runs and container.kind is not ContainerKind.INIT),
         "started": runs,
         "restartCount": container.restart_count,
         "state": _state(state, runtime),
         "lastState": _state(container.last, runtime) if container.last else {},
     }
-    if instance is not None:
-        status["containerID"] = f"{runtime}://{instance}"
+    if shown is not None and shown.id is not None:
+        status["containerID"] = f"{runtime}://{shown.id}"
     return status
 
 

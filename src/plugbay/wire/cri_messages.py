@@ -167,6 +167,7 @@ def status_from_v1(status: v1.ContainerStatus, *, info: Mapping[str, str]) -> Co
         pid=_pid(info.get("info", "")),
         annotations=dict(status.annotations),
         mounts={each.container_path: each.host_path for each in status.mounts},
+        image_ref=status.image_ref,
     )
 
 

@@ -252,6 +252,13 @@ def test_a_pod_that_is_being_deleted_says_until_when() -> None:
     assert "Terminating (until Thu, 01 Jan 2026 12:00:30 +0000)\nTermination Grace Period:  30s" in page
 
 
+def test_the_image_that_runs_is_told() -> None:
+    (status,) = RUNNING["status"]["containerStatuses"]
+    ran = RUNNING["status"] | {"containerStatuses": [status | {"imageID": "busybox@sha256:1"}]}
+    page = pod_description(RUNNING | {"status": ran}, devices={}, events=[], now=NOW, zone=UTC)
+    assert "    Image ID:      busybox@sha256:1\n" in page
+
+
 def test_a_rejected_pod_says_why() -> None:
     status = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Pod was rejected: no"}
     page = pod_description(RUNNING | {"status": status}, devices={}, events=[], now=NOW, zone=UTC)

@@ -27,20 +27,20 @@ def instance(attempt: int, state: RunState, exit_code: int | None = None) -> Con
         started_at=T0,
         finished_at=T0 + timedelta(seconds=1) if state is RunState.EXITED else None,
         exit_code=exit_code,
+        image_id="i@1",
     )
 
 
 def end(attempt: int, code: int = 1) -> Terminated:
-    return Terminated(
-        ContainerId(f"c_{attempt}"), code, "Completed" if code == 0 else "Error", T0 + timedelta(seconds=1), T0
-    )
+    reason = "Completed" if code == 0 else "Error"
+    return Terminated(ContainerId(f"c_{attempt}"), code, reason, T0 + timedelta(seconds=1), T0, image_id="i@1")
 
 
 def container(state: Waiting | Running | Terminated, attempt: int, last: Terminated | None = None) -> ContainerRecord:
     return ContainerRecord(ContainerKind.APP, state, last, attempt)
 
 
-RUNS_0 = Running(ContainerId("c_0"), T0)
+RUNS_0 = Running(ContainerId("c_0"), T0, image_id="i@1")
 WAITS = Waiting("ContainerCreating")
 BACKS_OFF = Waiting("CrashLoopBackOff")
 
@@ -82,6 +82,7 @@ BACKS_OFF = Waiting("CrashLoopBackOff")
                     NOW,
                     T0,
                     "The container could not be located when the pod was terminated",
+                    "i@1",
                 ),
                 0,
             ),

@@ -31,9 +31,11 @@ def record(uid: str, *, age_s: int = 0) -> PodRecord:
 
 def busy_record() -> PodRecord:
     base = record("busy")
-    end = Terminated(ContainerId("b_0"), 1, "Error", T0, T0, "why")
+    end = Terminated(ContainerId("b_0"), 1, "Error", T0, T0, "why", "i@1")
     containers = {
-        ContainerName("a"): base.containers[ContainerName("a")].running(ContainerId("a_2"), attempt=2, started_at=T0),
+        ContainerName("a"): base.containers[ContainerName("a")].running(
+            Running(ContainerId("a_2"), T0, image_id="i@1"), attempt=2
+        ),
         ContainerName("b"): base.containers[ContainerName("b")].terminated(end, attempt=0).waiting("CrashLoopBackOff"),
     }
     return replace(

@@ -31,7 +31,7 @@ APP, INIT, SIDECAR = ContainerKind.APP, ContainerKind.INIT, ContainerKind.SIDECA
 WAITS = Waiting("ContainerCreating")
 RUNS = Running(ContainerId("c_0"), T0)
 DONE = Terminated(ContainerId("c_0"), 0, "Completed", T0 + timedelta(seconds=5), T0)
-FAILED = Terminated(ContainerId("c_0"), 1, "Error", T0 + timedelta(seconds=5), T0)
+FAILED = Terminated(ContainerId("c_0"), 1, "Error", T0 + timedelta(seconds=5), T0, image_id="i@1")
 
 
 def record(stage: Stage, *containers: tuple[ContainerKind, State], **changes: Any) -> PodRecord:
@@ -151,7 +151,7 @@ def test_a_container_that_waits_shows_how_it_ended() -> None:
         {
             "name": "c0",
             "image": "i",
-            "imageID": "",
+            "imageID": "i@1",
             "ready": False,
             "started": False,
             "restartCount": 1,

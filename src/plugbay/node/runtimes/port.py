@@ -82,6 +82,7 @@ class ContainerState:
         exit_code: 128 + signal number when a signal ended it; None while it runs and when it is lost.
         reason: ``Completed``, ``Error``, ``ContainerStatusUnknown``; empty while it runs. ``StartError`` when its
             command could not be run and no node was there to be told.
+        image_id: what the runtime calls the image it runs, by its digest; empty when it runs none.
     """
 
     id: ContainerId
@@ -95,6 +96,7 @@ class ContainerState:
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
+    image_id: str = ""
 
 
 class ExecStream(Enum):

@@ -39,6 +39,7 @@ def container_state(status: ContainerStatus) -> ContainerState:
         exit_code=status.exit_code if run_state is RunState.EXITED else None,
         reason=_LOST if run_state is RunState.LOST else status.reason,
         message=status.message,
+        image_id=status.image_ref,
     )
 
 

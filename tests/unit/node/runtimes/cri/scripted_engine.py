@@ -173,6 +173,7 @@ class ScriptedEngine:
             annotations=config.annotations,
             mounts=config.mounts,
             log_path=f"{self._log_root[request.pod_sandbox_id]}/{config.log_path}",
+            image_ref=config.image.image,
         )
         return v1.CreateContainerResponse(container_id=container)
 

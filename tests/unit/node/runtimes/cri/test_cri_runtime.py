@@ -151,6 +151,7 @@ def test_durations_are_those_of_go(seconds: float, text: str) -> None:
 
 async def test_a_second_start_of_one_attempt_finds_the_first(engine: ScriptedEngine, runtime: Runtime) -> None:
     first = await runtime.start(SPEC)
+    assert first.image_id == "sha256:1"
     assert (await runtime.start(SPEC)).id == first.id
     assert len(engine.asked("CreateContainer")) == 1
 
