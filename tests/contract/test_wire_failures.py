@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from plugbay.model.devices import Device, ListedDevice, PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
+from plugbay.wire.calls import Connection
 from plugbay.wire.device_list import NewList, encode_devices
 from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.plugin_server import device_plugin_handler
@@ -209,3 +211,23 @@ async def test_a_cancelled_caller_stays_cancelled(path: Path) -> None:
             await started.wait()
             call.cancel()
         assert call.cancelled()
+
+
+async def test_waits_for_the_loss_of_a_connection_that_are_given_up_leave_nothing(path: Path) -> None:
+    async with serve_grpc(path, []):
+        connection = Connection(path)
+        await connection.connect(DEADLINE_S)
+        before = _futures()
+        for _ in range(20):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0):
+                    await connection.until_lost()
+        assert _futures() - before < 5
+        waiting = asyncio.ensure_future(connection.until_lost())
+        await asyncio.sleep(0)
+        await connection.close()
+        await asyncio.wait_for(waiting, DEADLINE_S)
+
+
+def _futures() -> int:
+    return sum(isinstance(each, asyncio.Future) for each in gc.get_objects())

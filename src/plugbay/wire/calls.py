@@ -31,6 +31,7 @@ class Connection:
         self._channel = open_channel(path, authority=authority, max_message_bytes=max_message_bytes)
         self._calls: set[grpc.aio.Call] = set()
         self._methods: dict[str, grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = {}
+        self._losing: asyncio.Task[None] | None = None
 
     async def connect(self, timeout_s: float) -> None:
         """Connect now, trying again while nobody listens yet.
@@ -47,10 +48,18 @@ class Connection:
     async def until_lost(self) -> None:
         """Returns when there is no connection; at once when there is none. It may be lost only for want of calls."""
         while self.is_connected:
-            await self._channel.wait_for_state_change(grpc.ChannelConnectivity.READY)
+            # One for all who wait, as grpcio keeps what it was asked until the state changes, cancelled or not.
+            if self._losing is None or self._losing.done():
+                self._losing = asyncio.create_task(
+                    self._channel.wait_for_state_change(grpc.ChannelConnectivity.READY),
+                    name="until a connection is lost",
+                )
+            await asyncio.wait([self._losing])
 
     async def close(self) -> None:
         """Close the channel; calls under way fail."""
+        if self._losing is not None:
+            self._losing.cancel()
         for call in tuple(self._calls):
             call.cancel()
         await self._channel.close()
