@@ -10,6 +10,9 @@ BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 PROFILE := fixed
 
+# Tests start thousands of commands: each would compile anew what it imports, which takes longer than what it does.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-lowest e2e check format bench proto soak clean
 
 help:
