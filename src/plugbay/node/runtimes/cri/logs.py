@@ -13,7 +13,7 @@ from typing import Final
 
 from plugbay.kernel.inotify import Inotify, Mask
 from plugbay.node.runtimes.port import UNTIMED, LogTimes
-from plugbay.node.runtimes.process.logs import read_chunk, tail_offset
+from plugbay.node.runtimes.process.logs import open_log, read_chunk, tail_offset
 
 _PARTIAL: Final = b"P"
 _FRACTION: Final = re.compile(rb"(?:\.([0-9]+))?(?=Z$|[-+][0-9]{2}:[0-9]{2}$)")
@@ -75,7 +75,7 @@ def log_end(path: Path, *, lines: int) -> bytes:
 async def read_log(path: Path, *, tail: int | None, times: LogTimes = UNTIMED) -> AsyncGenerator[bytes, None]:
     """What the last ``tail`` lines of the file (None: all) say; nothing when there is no file."""
     try:
-        log = await asyncio.to_thread(os.open, path, os.O_RDONLY)
+        log = await open_log(path)
     except FileNotFoundError:
         return
     try:
@@ -97,7 +97,7 @@ async def follow_log(
 
     A log that is rotated, which is moved away before the engine begins another one, is followed into the new one.
     """
-    log = await asyncio.to_thread(os.open, path, os.O_RDONLY)
+    log = await open_log(path)
     try:
         async with Inotify() as growth:
             growth.add(path.parent, Mask.MODIFY | Mask.CREATE | Mask.MOVED_TO)
@@ -116,7 +116,7 @@ async def follow_log(
                             yield text
                     if was_left:
                         with contextlib.suppress(FileNotFoundError):  # again, in this moment
-                            newer = await asyncio.to_thread(os.open, path, os.O_RDONLY)
+                            newer = await open_log(path)
                             os.close(log)
                             log, offset = newer, 0
                     elif was_over:

@@ -16,7 +16,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 
 async def read_log(path: Path, *, tail: int | None) -> AsyncGenerator[bytes, None]:
     """The last ``tail`` lines (None: all) up to where the log ends now, in chunks."""
-    log = await asyncio.to_thread(os.open, path, os.O_RDONLY)
+    log = await open_log(path)
     try:
         end = os.fstat(log).st_size
         offset = await asyncio.to_thread(tail_offset, log, end=end, lines=tail)
@@ -31,7 +31,7 @@ async def follow_log(
     path: Path, *, tail: int | None, writer: ProcessIdentity, proc_root: Path
 ) -> AsyncGenerator[bytes, None]:
     """As `read_log`, and on with what is added, until ``writer`` has ended and everything was read."""
-    log = await asyncio.to_thread(os.open, path, os.O_RDONLY)
+    log = await open_log(path)
     try:
         async with Inotify() as growth:
             growth.add(path, Mask.MODIFY)
@@ -48,6 +48,21 @@ async def follow_log(
                     ended = not await growth.receive()
     finally:
         os.close(log)
+
+
+async def open_log(path: Path) -> int:
+    """The file, for the caller to close; when cancelled, what a thread has opened by then or opens later is closed."""
+    opening = asyncio.ensure_future(asyncio.to_thread(os.open, path, os.O_RDONLY))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_opened)
+        raise
+
+
+def _close_opened(opening: asyncio.Future[int]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        os.close(opening.result())
 
 
 def tail_offset(log: int, *, end: int, lines: int | None) -> int:
