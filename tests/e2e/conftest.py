@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from plugbay.kernel.cgroups import hierarchies
+from tests.e2e.bench_cri import PLUGIN, PROC, Node, cgroups
 from tests.e2e.containerd import Containerd, containerd, why_not
 
 
@@ -26,6 +28,30 @@ def engine() -> Iterator[Containerd]:
         assert base not in Path("/proc/self/mountinfo").read_text()
         assert [each for each in Path("/proc").glob("[0-9]*/cmdline") if base in _text(each)] == []
     assert _machine() == before
+
+
+@pytest.fixture
+def node(sockets: Path, engine: Containerd) -> Iterator[Node]:
+    """A node on containerd; whatever its pods leave fails the test."""
+    made = Node(sockets, engine)
+    yield made
+    engine.until_no_more_than(0)  # what was broken off is cleared away by and by
+    assert [each for root in hierarchies(proc_root=PROC) for each in root.glob(cgroups(sockets))] == []
+    engine.until_nothing_runs()
+    assert engine.leavings() == []
+    assert list((sockets / "logs/pods").glob("*")) == []
+    assert [each for each in sockets.rglob("*") if each.is_socket()] == []
+
+
+@pytest.fixture
+async def plugin(node: Node, tmp_path: Path) -> AsyncIterator[None]:
+    """Two devices, each of them ``/dev/fuse`` under another name."""
+    (tmp_path / "word").write_text("hello\n")
+    (tmp_path / "plugin.py").write_text(PLUGIN % str(tmp_path))
+    async with node.start("serve", str(tmp_path / "plugin.py"), "--log-level", "error") as serving:
+        yield
+        serving.terminate()
+        await serving.wait()
 
 
 def _machine() -> dict[str, object]:

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from plugbay.kernel.cgroups import hierarchies
+from tests.e2e.bench_cri import PROC, Node, cgroups
 from tests.e2e.images import BUSYBOX
-from tests.e2e.test_cri import PROC, Node, cgroups, node
 from tests.e2e.test_oci_release import TOLD, told
-
-__all__ = ["node"]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 

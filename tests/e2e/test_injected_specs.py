@@ -13,16 +13,14 @@ import pytest
 from plugbay.cdi.inject import OciSpec
 from tests.contract.bench_oci import why_not
 from tests.contract.conftest import Plugbay
+from tests.e2e.bench_cri import Node, container, pod
 from tests.e2e.containerd import knows_cdi
-from tests.e2e.test_cri import Node, container, node, pod
 from tests.unit.node.runtimes.oci.containerd_specs import (
     POD_ENV,
     decided,
     without_host_mode,
     write_cdi,
 )
-
-__all__ = ["node"]
 
 pytestmark = [
     pytest.mark.e2e,
