@@ -55,6 +55,8 @@ class PodEngine:
         self._parts = parts
         self._workers: dict[PodUid, PodWorker] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._clearing: dict[PodUid, asyncio.Task[None]] = {}
+        """What frees all that a pod held: one from a manifest may come back meanwhile under the same UID."""
         self.binder = Binder(parts, machine, start=self._start_worker)
         self.admission = admission_chain(parts.devices, self.binder.misfit, others=handlers)
 
@@ -193,7 +195,9 @@ class PodEngine:
             elif adopted.stage is not Stage.ENDED:
                 self._start_worker(adopted.uid)
         for uid, left in (await leftovers(self._parts, there)).items():
-            self._spawn(partial(clear_away, self._parts, uid, left))
+            clearing = self._spawn(partial(clear_away, self._parts, uid, left))
+            if uid not in self._parts.pods or self._parts.pods[uid].stage not in HOLDS_RESOURCES:
+                self._clearing[uid] = clearing
 
     # --- workers ----------------------------------------------------------------------------------------------------
 
@@ -211,6 +215,8 @@ class PodEngine:
 
     async def _run_worker(self, uid: PodUid, worker: PodWorker) -> None:
         """Run a pod, and try again after a fault: one pod must not end the others."""
+        if (clearing := self._clearing.pop(uid, None)) is not None:
+            await asyncio.wait([clearing])
         while True:
             try:
                 await worker.run()
@@ -230,12 +236,13 @@ class PodEngine:
         if uid in self._parts.pods and self._parts.pods[uid].stage is Stage.TERMINATING:
             self._start_worker(uid)  # deleted in the moment it ended
 
-    def _spawn(self, work: Callable[[], Awaitable[None]]) -> None:
-        self._track(self._parts.tasks.create_task(_guarded(work)))
+    def _spawn(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        return self._track(self._parts.tasks.create_task(_guarded(work)))
 
-    def _track(self, task: asyncio.Task[None]) -> None:
+    def _track(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def stop(self) -> None:
         """Let go of all pods; what runs goes on running."""
