@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from plugbay import Assignment, Device, DevicePlugin, ReleasePolicy
+from plugbay.kernel.watch import watch_paths
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.podresources import serve_pod_resources
 from plugbay.model.requests import ContainerKind, PodRequest
@@ -102,8 +103,8 @@ async def stock(root: Path, gophers: Gophers, interval_s: float = 0.2) -> AsyncI
             yield b
 
 
-def journal(root: Path) -> Path:
-    return root / "device-plugins" / ".plugbay" / "example.com_gopher.journal"
+def journal(root: Path, resource: str = GOPHER) -> Path:
+    return root / "device-plugins" / ".plugbay" / f"{resource.replace('/', '_')}.journal"
 
 
 async def until_seen(root: Path, *units: str) -> None:
@@ -129,7 +130,24 @@ async def until_said(condition: Callable[[], bool]) -> None:
 
 
 def seen_units(root: Path) -> set[str]:
-    return {unit for use in records.read(journal(root).read_bytes()).uses if use.seen_in for unit in use.units}
+    return seen_in(journal(root))
+
+
+def seen_in(kept: Path) -> set[str]:
+    """The units of the uses in a journal that a look at the checkpoint has found."""
+    return {unit for use in records.read(kept.read_bytes()).uses if use.seen_in for unit in use.units}
+
+
+async def until_kept(kept: Path, *units: str) -> None:
+    """Wait until another process, whose journal this is, has found all these in use."""
+    await until_files([kept], lambda: kept.exists() and seen_in(kept) >= set(units))
+
+
+async def until_files(paths: Sequence[Path], condition: Callable[[], bool]) -> None:
+    """Wait until ``condition``, which comes with a change of one of ``paths``."""
+    async with watch_paths(paths) as changes, asyncio.timeout(DEADLINE_S):
+        while not condition():
+            await anext(changes)
 
 
 def with_init(uid: str) -> PodRequest:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from plugbay import Assignment
-from plugbay.kernel.watch import watch_paths
 from plugbay.model.assignments import AssignmentKey
 from plugbay.model.ids import DeviceId, ResourceName
 from tests.contract.bench_oci import needs_fuse, why_not
+from tests.contract.bench_stock_release import journal, until_files, until_kept
 from tests.contract.fake_pci import OWN, VFIO, FakePci
 from tests.contract.private_machine import needs_private_machine, private_machine
 
@@ -315,24 +315,28 @@ async def test_vfio_rebind_gives_devices_back_to_their_driver(
         "stderr": asyncio.subprocess.DEVNULL,
         "env": {**os.environ, "SYSFS": str(tmp_path / "sys"), "DEV": str(dev)},
     }
-    manifest = one_device("guest", "passthrough", "echo $PCI_ADDRESSES; readlink $DRIVER").replace(
-        "$DRIVER", str(fake.place / "driver")
-    )
+    go, kept = tmp_path / "go", journal(plugbay.root, "example.com/passthrough")
+    script = f"echo $PCI_ADDRESSES; readlink {fake.place}/driver; until [ -e {go} ]; do sleep 0.05; done"
+    manifest = one_device("guest", "passthrough", script)
     async with (
         fake.running(),
         plugbay.node_up(*gate),
         plugbay.start("serve", str(EXAMPLES / "vfio_rebind.py"), *OFTEN, **streams),
     ):
         for _ in range(2):
+            go.unlink(missing_ok=True)
             assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
+            if not gate:
+                await until_kept(kept, fake.address)  # else its end is believed 10 s later
+            go.touch()
             done = await plugbay("pod", "wait", SUCCEEDED, "guest")
             assert done.code == 0, await plugbay("pod", "describe", "guest")
             assert await logs(plugbay, "guest") == ["0000:3b:00.0", str(fake.pci / "drivers" / VFIO)]
             assert (await plugbay("pod", "delete", "guest")).code == 0
-        async with watch_paths([fake.place / "driver"]) as changes, asyncio.timeout(DEADLINE_S):
-            # The fake follows with a delay, and may miss that the device was its own driver's between the two pods.
-            while not (fake.history[-2:] == ["", OWN] and fake.history.count(VFIO) == 2):
-                await anext(changes)
+        # The fake follows with a delay, and may miss that the device was its own driver's between the two pods.
+        await until_files(
+            [fake.place / "driver"], lambda: fake.history[-2:] == ["", OWN] and fake.history.count(VFIO) == 2
+        )
         assert fake.history[:5] in ([OWN, "", VFIO, "", OWN], [OWN, "", VFIO, "", VFIO])
 
 
@@ -358,6 +362,4 @@ async def test_fpga_designs_are_gone_with_their_container(
         assert await logs(plugbay, "blink", "-c", "prepare") == ["blinkon"]
         assert await logs(plugbay, "blink", "-c", "main") == ["blinkon"]
         files = [board / name for name in ("design", "memory", "power")]
-        async with watch_paths(files) as changes, asyncio.timeout(DEADLINE_S):
-            while [file.read_text() for file in files] != ["", "", "save"]:
-                await anext(changes)
+        await until_files(files, lambda: [file.read_text() for file in files] == ["", "", "save"])

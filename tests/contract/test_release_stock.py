@@ -14,7 +14,7 @@ import pytest
 
 from plugbay import ContainerEdits, Device, Origin, ReleasePolicy, Replicas
 from plugbay.errors import AdmissionError
-from plugbay.sdk.release import records
+from plugbay.sdk.release import records, stored, uses
 from plugbay.sdk.release.report import release_status
 from plugbay.sdk.release.settings import ReleaseSource
 from tests.contract.bench_manager import DEADLINE_S, bench, pod
@@ -50,6 +50,20 @@ async def test_next_allocate_releases_first(sockets: Path) -> None:
         assert gophers.told == []
         await b.admit(pod("q"))
         assert gophers.told == ["release a"]
+
+
+async def test_the_end_of_a_pod_that_no_look_has_ever_found_is_believed_after_a_while(
+    sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (uses, stored):
+        monkeypatch.setattr(module, "GRACE_S", 0.5)
+    gophers = Gophers("a")
+    async with stock(sockets, gophers) as b:
+        await b.admit(pod("p"))
+        await b.release("p")
+        await gophers.until_told("release a")
+        [assignment] = gophers.released
+        assert (assignment.origin, assignment.owners) == (Origin.SYNTHESISED, ())
 
 
 async def test_app_container_takes_over_from_its_init_container(sockets: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,20 +13,17 @@ import pytest
 
 from plugbay.errors import RpcFailed
 from plugbay.kernel.loop import LoopDevices, Slice
-from plugbay.kernel.watch import watch_paths
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.podresources import serve_pod_resources
-from plugbay.model.ids import DeviceId, PodUid
+from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
-from plugbay.model.requests import PodRequest
 from plugbay.plugins.scratch.config import layout_of
 from plugbay.plugins.scratch.plugin import scratch_plugins
-from plugbay.sdk.release import records
 from plugbay.sdk.runner import serving as serving_plugins
 from plugbay.testing.fake_kubelet import fake_kubelet
-from tests.contract.bench_manager import GOPHER, bench, container
+from tests.contract.bench_manager import GOPHER, bench
 from tests.contract.bench_manager import pod as pod_with_gopher
-from tests.contract.bench_stock_release import Pods
+from tests.contract.bench_stock_release import OTHERS, Pods, journal, until_files, until_kept
 from tests.contract.conftest import Plugbay
 
 LOOPS = LoopDevices(Path("/dev"), Path("/sys"))
@@ -112,6 +109,11 @@ WRITE = OPEN + "disk.write(b'secret'.ljust(4096)); print('written', flush=True)"
 READ = OPEN + "print('dirty' if disk.read().strip(b'\\0') else 'clean')"
 
 
+def until_there(path: Path) -> str:
+    """Lines with which a pod waits for a file."""
+    return f"import time\nwhile not os.path.exists({str(path)!r}): time.sleep(0.05)\n"
+
+
 async def run(plugbay: Plugbay, manifest: str, name: str) -> list[str]:
     """What a pod that ends by itself writes to its log."""
     assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
@@ -136,11 +138,14 @@ async def test_nor_without_the_calls_that_kubelets_lack(plugbay: Plugbay, scratc
         assert await run(plugbay, pod("two", READ), "two") == ["clean"]
 
 
-async def test_disk_is_wiped_soon_though_nobody_wants_it(plugbay: Plugbay, scratch: Scratch) -> None:
+async def test_disk_is_wiped_soon_though_nobody_wants_it(plugbay: Plugbay, scratch: Scratch, tmp_path: Path) -> None:
+    go, node = tmp_path / "go", scratch.directory / "nodes" / "disk0"
     async with plugbay.node_up(), serving(plugbay, *scratch.options(), "--release-interval", "500ms"):
-        assert await run(plugbay, pod("one", WRITE), "one") == ["written"]
-        node = scratch.directory / "nodes" / "disk0"
-        await until([node], lambda: not node.exists())
+        assert (await plugbay("pod", "apply", "-f", "-", given=pod("one", f"{WRITE}\n{until_there(go)}"))).code == 0
+        await until_kept(journal(plugbay.root, "example.com/scratch"), "disk0")  # else its end is believed 10 s later
+        go.touch()
+        assert (await plugbay("pod", "wait", SUCCEEDED, "one")).code == 0
+        await until_files([node], lambda: not node.exists())
         assert scratch.content() == bytes(SIZE)
         assert scratch.attached() == []
 
@@ -183,54 +188,28 @@ async def test_plugin_that_is_killed_loses_nothing(plugbay: Plugbay, scratch: Sc
     assert scratch.attached() == []
 
 
-class AskedPods(Pods):
-    """Notes that a look for uses that are over has begun."""
-
-    def __init__(self, *pods: PodRequest) -> None:
-        super().__init__(*pods)
-        self.asked = asyncio.Event()
-
-    def active_pods(self) -> Sequence[PodRequest]:
-        self.asked.set()
-        return super().active_pods()
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until ``condition``, which an earlier look has brought about."""
-        async with asyncio.timeout(DEADLINE_S):
-            while not condition():
-                self.asked.clear()
-                await self.asked.wait()
-
-
 async def test_nor_where_nobody_tells_of_the_end(scratch: Scratch, sockets: Path) -> None:
     """The pod ends while no plugin runs, on a stock kubelet; the next process finds out, though nobody asks."""
-    disk, journal = scratch.directory / "nodes" / "disk0", sockets / "state" / "example.com_gopher.journal"
-    often = ("--release-interval", "200ms", "--state-directory", str(journal.parent))
+    disk, kept = scratch.directory / "nodes" / "disk0", sockets / "state" / "example.com_gopher.journal"
+    often = ("--release-interval", "200ms", "--state-directory", str(kept.parent))
     plugbay = Plugbay(sockets)
     serve = ("scratch", "--resource", GOPHER, *scratch.options()[3:], *often)
     async with bench(sockets) as b:
-        others = AskedPods(PodRequest(PodUid("others"), "default", "others", (container("app"),)))
-        async with serve_pod_resources(b.paths.pod_resources_socket, b.manager.pod_resources(), others, clock=b.clock):
+        pods = Pods(OTHERS)
+        async with serve_pod_resources(b.paths.pod_resources_socket, b.manager.pod_resources(), pods, clock=b.clock):
             async with serving(plugbay, *serve) as plugin:
                 await b.counts(1, 1)
                 await b.admit(pod_with_gopher("one"))
                 disk.write_bytes(b"secret".ljust(4096))
-                await others.until(lambda: any(use.seen_in for use in records.read(journal.read_bytes()).uses))
+                await until_kept(kept, "disk0")
                 plugin.kill()
                 await plugin.wait()
             assert scratch.attached() == ["disk0"]
             await b.release("one")
             async with serving(plugbay, *serve):
-                await until([disk], lambda: not disk.exists())
+                await until_files([disk], lambda: not disk.exists())
                 assert scratch.attached() == []
                 assert scratch.content() == bytes(SIZE)
-
-
-async def until(paths: Sequence[Path], condition: Callable[[], bool]) -> None:
-    """Wait until ``condition``, which comes with a change of one of ``paths``."""
-    async with watch_paths(paths) as changes, asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await anext(changes)
 
 
 async def test_container_that_starts_again_finds_its_disk_wherever_it_is(
@@ -240,8 +219,7 @@ async def test_container_that_starts_again_finds_its_disk_wherever_it_is(
     go, other = tmp_path / "go", tmp_path / "other"
     other.write_bytes(bytes(SIZE))
     script = "was = disk.read(6); disk.seek(0); disk.write(b'secret'.ljust(4096)); os.fsync(disk); disk.close(); "
-    script += f"print('wrote', flush=True); import sys, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.05)\n"
-    script += "sys.exit(0 if was == b'secret' else 1)"
+    script += f"print('wrote', flush=True)\n{until_there(go)}import sys; sys.exit(0 if was == b'secret' else 1)"
     manifest = pod("one", OPEN + script).replace("Never", "OnFailure")
     async with plugbay.node_up(*ON), serving(plugbay, *scratch.options()):
         assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
