@@ -16,6 +16,7 @@ from plugbay.node.broadcast import Change
 from plugbay.node.engine import PodEngine
 from plugbay.node.events import EventLog, ObjectRef
 from plugbay.node.pods import PodTable
+from plugbay.node.records import PodRecord
 from plugbay.node.static_pods import ManifestFiles, is_of, is_static, manifest_paths, read_manifests
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ class ManifestSource:
         self._events = events
         self._made: dict[Path, tuple[Pod, ...]] = {}
         """Of each file that is there, what it said when it was last usable."""
+        self._wanted: dict[PodUid, Pod] = {}
+        """All of them; replaced, never changed."""
         self._reported: dict[Path, str] = {}
         self._unusable: frozenset[Path] = frozenset()
         self._foreign: set[str] = set()
@@ -70,6 +73,10 @@ class ManifestSource:
 
     def _take(self, files: ManifestFiles) -> None:
         self._made = {path: pods for path, pods in self._made.items() if path in files.problems} | dict(files.pods)
+        wanted: dict[PodUid, Pod] = {}
+        for pod in (pod for pods in self._made.values() for pod in pods):
+            wanted.setdefault(pod.uid, pod)
+        self._wanted = wanted
         problems = {**doubles(self._made), **files.problems}
         for path, problem in problems.items():
             if self._reported.get(path) != problem:
@@ -82,20 +89,24 @@ class ManifestSource:
         self._events.warning(self._node, REASON, problem)
 
     async def _sync(self) -> None:
-        wanted: dict[PodUid, Pod] = {}
-        for pod in (pod for pods in self._made.values() for pod in pods):
-            wanted.setdefault(pod.uid, pod)
-        self._seen |= wanted.keys()
-        for record in [each for each in self._pods if is_static(each.pod)]:
-            is_kept = record.uid in wanted and is_of(record.pod, wanted[record.uid])
-            if not is_kept and record.deletion is None and self._may_delete(record.uid):
-                await _delete(record.pod, self._engine)
-        for pod in wanted.values():
-            if pod.uid not in self._pods:
+        """Files and pods may change while one step waits, and another call take steps: each looks at what is wanted."""
+        self._seen |= self._wanted.keys()
+        for uid in [each.uid for each in self._pods if is_static(each.pod)]:
+            if uid in self._pods and self._is_to_go(self._pods[uid]):
+                await _delete(self._pods[uid].pod, self._engine)
+        for uid in self._wanted:
+            if (pod := self._wanted.get(uid)) is None:
+                continue
+            if uid not in self._pods:
                 await self._create(pod)
-            elif not is_static(there := self._pods[pod.uid].pod):
+            elif not is_static(there := self._pods[uid].pod):
                 whose = f"pod {there.namespace}/{there.name}, which does not come from a manifest"
                 self._report_foreign(there, f"pod {pod.namespace}/{pod.name} has the UID of {whose}")
+
+    def _is_to_go(self, record: PodRecord) -> bool:
+        wanted = self._wanted.get(record.uid)
+        is_kept = wanted is not None and is_of(record.pod, wanted)
+        return not is_kept and record.deletion is None and self._may_delete(record.uid)
 
     def _may_delete(self, uid: PodUid) -> bool:
         """One from before a restart of the node may belong to a file that cannot be used now."""

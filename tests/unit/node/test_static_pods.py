@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,8 +18,9 @@ from plugbay.node.manifest_source import ManifestSource, end_static_pods
 from plugbay.node.records import PodRecord
 from plugbay.node.static_pods import MAX_BYTES, is_static, read_manifests, static_pod
 from plugbay.node.status import Phase
+from plugbay.ops.changes import Changes
 from plugbay.ops.tasks import background
-from plugbay.testing.fake_node import FakeNode
+from plugbay.testing.fake_node import FakeNode, FakeStore
 from plugbay.testing.pod_values import is_in, pod
 
 MANIFEST = """\
@@ -327,3 +329,34 @@ async def test_a_drain_that_is_repeated_can_only_be_shorter(node: FakeNode) -> N
         await node.when(lambda: node.runtime.stopped == [("c", 30)])
         await engine.drain(grace_s=0)
         await node.when(lambda: not names(node))
+
+
+class GatedStore(FakeStore):
+    """Attributes: ``opens``, while it is not set, keeps whoever flushes waiting."""
+
+    def __init__(self, moved: Changes) -> None:
+        super().__init__(moved)
+        self.opens = asyncio.Event()
+        self.opens.set()
+
+    async def flush(self) -> None:
+        await self.opens.wait()
+
+
+async def test_a_manifest_that_goes_while_its_pod_is_to_come_back_makes_none(node: FakeNode, manifests: Path) -> None:
+    node.kept = store = GatedStore(node.moved)
+    write(manifests / "a.yaml", name="a")
+    gone = write(manifests / "b.yaml", name="b")
+    async with following(node, manifests) as engine, asyncio.TaskGroup() as tasks:
+        for name in ("a-n1", "b-n1"):
+            await node.until(is_in(Phase.RUNNING), name)
+        store.opens.clear()
+        for name in ("a-n1", "b-n1"):
+            tasks.create_task(engine.delete("default", name))
+        await node.when(lambda: [each.deletion for each in node.pods] == [None])  # a comes back, and b would be next
+        gone.unlink()
+        (manifests / "bad.yaml").write_text("{")
+        await node.when(lambda: "InvalidManifest" in node.reasons())
+        store.opens.set()
+        await node.until(is_in(Phase.RUNNING), "a-n1")
+        assert names(node) == {"a-n1"}
