@@ -42,6 +42,8 @@ class ManifestSource:
         """Of each file that is there, what it said when it was last usable."""
         self._wanted: dict[PodUid, Pod] = {}
         """All of them; replaced, never changed."""
+        self._is_read = asyncio.Event()
+        """What is wanted is known; before, every static pod would seem to have lost its file."""
         self._reported: dict[Path, str] = {}
         self._unusable: frozenset[Path] = frozenset()
         self._foreign: set[str] = set()
@@ -66,6 +68,7 @@ class ManifestSource:
     async def _follow_pods(self) -> None:
         """A static pod that somebody deleted comes back, and one whose name was taken gets its turn."""
         subscription = self._pods.watch()
+        await self._is_read.wait()
         while True:
             changes = await subscription.next()
             if any(change is Change.DELETED for change, _ in changes):
@@ -77,6 +80,7 @@ class ManifestSource:
         for pod in (pod for pods in self._made.values() for pod in pods):
             wanted.setdefault(pod.uid, pod)
         self._wanted = wanted
+        self._is_read.set()
         problems = {**doubles(self._made), **files.problems}
         for path, problem in problems.items():
             if self._reported.get(path) != problem:

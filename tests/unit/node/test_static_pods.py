@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from plugbay.model.ids import PodUid
 from plugbay.node.engine import PodEngine
 from plugbay.node.events import ObjectRef
+from plugbay.node.lifecycle import Step
 from plugbay.node.manifest_source import ManifestSource, end_static_pods
-from plugbay.node.records import PodRecord
+from plugbay.node.records import Deletion, PodRecord
+from plugbay.node.runtimes.sandboxes import HostSandboxes
 from plugbay.node.static_pods import MAX_BYTES, is_static, read_manifests, static_pod
 from plugbay.node.status import Phase
 from plugbay.ops.changes import Changes
@@ -360,3 +364,44 @@ async def test_a_manifest_that_goes_while_its_pod_is_to_come_back_makes_none(nod
         store.opens.set()
         await node.until(is_in(Phase.RUNNING), "a-n1")
         assert names(node) == {"a-n1"}
+
+
+class SlowSandboxes(HostSandboxes):
+    """Attributes: ``removing`` is set when a removal has begun; while ``may_remove`` is not, it waits."""
+
+    def __init__(self) -> None:
+        self.removing = asyncio.Event()
+        self.may_remove = asyncio.Event()
+
+    async def remove(self, pod: PodUid) -> None:
+        self.removing.set()
+        await self.may_remove.wait()
+
+
+async def test_static_pods_stay_when_another_goes_before_the_manifests_are_read(
+    node: FakeNode, manifests: Path
+) -> None:
+    node.sandboxes = sandboxes = SlowSandboxes()
+    write(manifests / "web.yaml")
+    disk = Event()
+    async with following(node, manifests) as engine:
+        static = await node.until(is_in(Phase.RUNNING), "web-n1")
+        await engine.create(pod())
+        other = await node.until(is_in(Phase.RUNNING))
+    deletion = Deletion.at(node.clock.now(), grace_s=0)  # as it is stored when the node is killed then
+    node.kept.pods[other.uid] = replace(other.after(Step.DELETE), deletion=deletion)
+    async with node.engine() as engine, AsyncExitStack() as stack:
+        await sandboxes.removing.wait()
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        stack.callback(disk.set)
+        reading = asyncio.ensure_future(asyncio.to_thread(disk.wait))
+        about = ObjectRef("Node", "", "n1", "u1")
+        source = ManifestSource(manifests, node=about, engine=engine, pods=node.pods, events=node.events)
+        await stack.enter_async_context(background(source.run(), name="static pods"))
+        sandboxes.may_remove.set()
+        await node.when(lambda: names(node) == {"web-n1"})
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert node.pods[static.uid].deletion is None
+        disk.set()
+        await reading
