@@ -45,6 +45,7 @@ class Ends:
         self._released: set[DeviceId] = set()
         self._owed: frozenset[DeviceId] = frozenset()  # what a release has left to who had another share
         self._cleaning: dict[AssignmentKey, frozenset[DeviceId]] = {}  # of running releases: what each gives back
+        self._unwritten: set[AssignmentKey] = set()  # uses that are released, or given up, and still in the book
 
     def given(self, units: Collection[DeviceId]) -> None:
         """``units`` are in use again."""
@@ -112,10 +113,13 @@ class Ends:
     def _nobody_elses(self, use: Use) -> frozenset[DeviceId]:
         """The devices that are not another use's as well, through their replicas; the last of these gives them back."""
         mine = frozenset(use.units.values())
-        others = [other for other in self._book.sharing(mine, *Phase) if other.key != use.key]
+        is_over = {use.key, *self._unwritten}
+        others = [other for other in self._book.sharing(mine, *Phase) if other.key not in is_over]
         return mine.difference(*(self._cleaning.get(other.key, other.units.values()) for other in others))
 
     def _close(self, use: Use) -> None:
+        del self._cleaning[use.key]
+        self._unwritten.add(use.key)
         free = use.units.keys() - self.still_used(use)
         self._released.update(free)
         if self._mode is not None:
@@ -138,9 +142,9 @@ class Ends:
             self._book.change(replace(other, started=other.started | (started & other.units.keys())))
 
     def _forget(self, use: Use) -> None:
-        self._cleaning.pop(use.key, None)
         self._hand_on_starts(use)
         self._book.close_use(use.key)
+        self._unwritten.discard(use.key)
         self.failures.pop(use.key, None)
 
     async def stop(self, use: Use, units: Collection[DeviceId]) -> None:

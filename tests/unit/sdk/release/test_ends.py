@@ -139,3 +139,15 @@ async def test_start_is_handed_on_to_who_has_the_unit_now_once_there_is_room(tmp
         left = made.book.uses()
         assert [(use.key, use.started) for use in left] == [(going_on.key, frozenset([FIRST]))]
         assert made.plugin.stopped == []
+
+
+async def test_device_left_to_another_share_is_released_though_that_was_not_written_down(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        first, second = made.give(FIRST), made.give(SECOND)
+        made.book.end(first.key, Origin.SYNTHESISED)
+        with full_after(0), pytest.raises(PathUnusable):
+            await made.ends.end(first.key, Origin.SYNTHESISED)
+        await made.ends.end(second.key, Origin.SYNTHESISED)
+        await made.ends.end(first.key, Origin.SYNTHESISED)
+        assert made.plugin.released == [(DEVICE,)]
+        assert made.book.uses() == []
