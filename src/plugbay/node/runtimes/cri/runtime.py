@@ -174,7 +174,7 @@ class CriRuntime:
             try:
                 await self._client.remove_container(container)
             except RpcFailed as error:
-                if is_away(error) or error.code == "NotFound":
+                if is_away(error):
                     raise
                 if _STARTING not in error.detail and self._clock.monotonic() >= deadline:
                     logger.warning("container %s, which never ran, stays for now: %s", container, error)
