@@ -14,14 +14,14 @@ import json
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from plugbay.cli.client import NodeClient
 from plugbay.errors import RequestRefused, RpcFailed
+from plugbay.kernel.watch import watch_paths
 from plugbay.node.config import NodeConfig
 from plugbay.node.parts import NodeParts
 from plugbay.node.runner import open_node
@@ -41,6 +41,7 @@ LEAST_TIMEOUT_S: Final = 1.0
 """Of calls to plugins, however fast the clock runs: what they need to answer does not shrink."""
 NODE: Final = "n1"
 CLEARING_S: Final = 60
+STARTING_S: Final = 30
 BURST_S: Final = 0.005
 """Changes come in bursts, and looking at all that was seen takes time."""
 PODS: Final = "/api/v1/namespaces/default/pods"
@@ -90,7 +91,8 @@ class _Driver:
             name: ScriptedPlugin(script, places=self._places, speed=speed, log=self._notebook.logger(name))
             for name, script in recording.plugins.items()
         }
-        self._node = AsyncExitStack()
+        self._life: asyncio.Task[None] | None = None
+        self._ready, self._over = asyncio.Event(), asyncio.Event()
         self._parts: NodeParts | None = None
         self._given_up: set[str] = set()
         self._postponed: list[Step] = []
@@ -99,11 +101,13 @@ class _Driver:
     async def run(self, tasks: asyncio.TaskGroup) -> Json:
         self._places.furnish()
         try:
-            await self._start_node()
+            await self._start_node(tasks)
             before_s = 0.0
             for each in self._recording.script:
                 await self._catch_up(each.at_s, since_s=before_s)
                 before_s = each.at_s
+                if self._life is not None and not (isinstance(each, Step) and each.who is Who.PLUGIN):
+                    await self._ready.wait()
                 if isinstance(each, Snapshot):
                     assert self._parts is not None, "nobody looks at a node that is down"
                     self._notebook.snapshots[each.key] = await self._looker.look(self._parts, each)
@@ -112,7 +116,7 @@ class _Driver:
             await self._catch_up(self._recording.duration_s, since_s=before_s)
             return copy.deepcopy(self._notebook.observations())
         finally:
-            await self._clear()
+            await self._clear(tasks)
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
@@ -185,11 +189,9 @@ class _Driver:
             case "kubelet stopped (SIGTERM)" | "kubelet stopped (SIGKILL)":
                 await self._stop_node()
             case "kubelet started":
-                if self._parts is None:  # else it was to have crashed
+                if self._life is None:  # else it was to have crashed
                     self._config = replace(self._config, topology=_topology(step.args))
-                    await self._start_node()
-                    for postponed in self._take_postponed():
-                        await self._do(postponed, tasks)
+                    await self._start_node(tasks)
             case "checkpoint removed":
                 self._config.kubelet_paths.checkpoint.unlink()
             case "checksum in the file made wrong":
@@ -236,35 +238,47 @@ class _Driver:
 
     # --- the node ---------------------------------------------------------------------------------------------------
 
-    async def _start_node(self) -> None:
-        await self._node.enter_async_context(self._followed())
+    async def _start_node(self, tasks: asyncio.TaskGroup) -> None:
+        """Until it takes plugins; it waits for those it knew before it is ready, as a kubelet does."""
+        self._ready, self._over = asyncio.Event(), asyncio.Event()
+        self._life = tasks.create_task(self._live(tasks))
+        socket = self._config.kubelet_paths.registration_socket
+        async with asyncio.timeout(STARTING_S), watch_paths([socket]) as changes:
+            while not socket.exists():
+                await anext(changes)
 
     async def _stop_node(self) -> None:
         """The same for every signal: what a crash leaves is for the tests of durability, not for these."""
-        await self._node.aclose()
+        self._over.set()
+        if self._life is not None:
+            await self._life
+            self._life = None
 
-    @asynccontextmanager
-    async def _followed(self) -> AsyncIterator[None]:
-        async with (
-            open_node(self._config, environ=os.environ, clock=self._clock) as parts,
-            asyncio.TaskGroup() as tasks,
-        ):
-            follower = tasks.create_task(self._notebook.follow(parts))
-            self._parts = parts
-            try:
-                yield
-            finally:
-                self._parts = None
+    async def _live(self, tasks: asyncio.TaskGroup) -> None:
+        try:
+            async with (
+                open_node(self._config, environ=os.environ, clock=self._clock) as self._parts,
+                asyncio.TaskGroup() as followers,
+            ):
+                follower = followers.create_task(self._notebook.follow(self._parts))
+                for postponed in self._take_postponed():
+                    await self._do(postponed, tasks)
+                self._ready.set()
+                await self._over.wait()
                 follower.cancel()
+        finally:
+            self._parts = None
+            self._ready.set()  # nobody waits for one that cannot start
 
-    async def _clear(self) -> None:
+    async def _clear(self, tasks: asyncio.TaskGroup) -> None:
         """Leave no process behind."""
         for plugin in self._plugins.values():
             await plugin.stop()
         for task in self._watchers:
             task.cancel()
-        if self._parts is None:
-            await self._start_node()
+        if self._life is None:
+            await self._start_node(tasks)
+        await self._ready.wait()
         assert self._parts is not None
         left = [record.pod.name for record in self._parts.pods]
         for name in left:
