@@ -39,6 +39,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
     Usage errors and ``--help`` leave by SystemExit, as argparse has it.
     """
+    _open_closed_streams()
     # gRPC reads it when it is imported; its own chatter is no output of ours.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     tell: Callable[[object], None] = show_error
@@ -68,10 +69,9 @@ def run(argv: Sequence[str] | None = None) -> int:
         tell(error)
         return _FAILED
     except OSError as error:
-        # Files are the commands' business; what is left is output that cannot be written, such as to a full disk.
-        _discard_stdout()
-        where = f"{error.filename}: " if error.filename else ""
-        tell(f"{where}input or output failed: {error.strerror or error}")
+        if error.filename is None:  # output that cannot be written, such as to a full disk
+            _discard_stdout()
+        tell(f"{error.filename or 'input or output failed'}: {error.strerror or error}")
         return _FAILED
 
 
@@ -105,6 +105,19 @@ class _ShowVersion(argparse.Action):
 
         print(f"{PROGRAM} {version('plugbay')}")
         parser.exit()
+
+
+def _open_closed_streams() -> None:
+    """Let /dev/null stand for a standard stream that is closed (``>&-``): else a socket would get its number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)
 
 
 def _discard_stdout() -> None:

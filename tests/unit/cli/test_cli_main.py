@@ -59,6 +59,38 @@ def test_help_imports_nothing_heavy(argv: list[str]) -> None:
     assert done.stderr == "[]\n"
 
 
+@pytest.mark.parametrize(
+    ("closed", "code", "out", "err"),
+    [
+        (">&-", 1, "", "plugbay: error: no plugbay node answers at "),
+        ("2>&-", 1, "", ""),
+        ("<&- >&- 2>&-", 1, "", ""),
+    ],
+)
+def test_closed_standard_streams_are_read_and_written_as_nothing(
+    tmp_path: Path, closed: str, code: int, out: str, err: str
+) -> None:
+    command = [sys.executable, "-m", "plugbay", "--root", str(tmp_path), "pod", "get"]
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    done = subprocess.run([*shell, *command], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (code, out)
+    assert done.stderr.startswith(err)
+    assert len(done.stderr.splitlines()) == bool(err)
+
+
+def test_output_to_a_closed_stream_is_lost_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text("from plugbay import plugin\n@plugin('example.com/p')\ndef p():\n    return []\n")
+    command = [sys.executable, "-m", "plugbay", "devices", str(tmp_path / "p.py"), "-o", "json"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_file_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = 300 * "x"
+    assert run(["--root", str(tmp_path), "pod", "run", "-f", name, "--dry-run"]) == 1
+    assert capsys.readouterr().err == f"plugbay: error: {name}: File name too long\n"
+
+
 def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run(["--version"])
