@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,23 @@ async def test_list_of_a_replaced_plugin_is_ignored(sockets: Path) -> None:
         await b.counts(3, 3)
 
 
+async def test_plugin_that_goes_is_a_warning_but_not_when_it_is_the_manager_that_goes(
+    sockets: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = [f"plugin of {GOPHER} at p.sock is gone"]
+    async with AsyncExitStack() as outliving:
+        async with bench(sockets) as b:
+            plugin = await outliving.enter_async_context(fake_plugin(GOPHER, b.at("p.sock"), [Device("a")]))
+            await plugin.register(b.paths.registration_socket)
+            await b.counts(1, 1)
+            plugin.end_streams()
+            await b.counts(1, 0)
+            assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == told
+            await plugin.register(b.paths.registration_socket)
+            await b.counts(1, 1)
+        assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == told
+
+
 # --- lists and health -----------------------------------------------------------------------------------------------
 
 
@@ -103,11 +121,15 @@ async def test_malformed_list_ends_the_stream(sockets: Path) -> None:
 # --- allocation -----------------------------------------------------------------------------------------------------
 
 
-async def test_pod_gets_the_lowest_free_devices_and_their_edits(sockets: Path) -> None:
+async def test_pod_gets_the_lowest_free_devices_and_their_edits(
+    sockets: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     async with bench(sockets) as b:
         plugin = await b.plugin("a", "b", "c")
         await b.manager.admit(pod("p", gopher=2))
         assert plugin.allocated == [("a", "b")]
+        assert f"allocated a, b of {GOPHER} to pod p, container app" in caplog.messages
         assert b.manager.edits(PodUid("p"), APP) == ContainerEdits(env={"DEVICES": "a,b"})
         assert await rejection(b.manager, pod("q", gopher=2)) == (
             "requested number of devices unavailable for example.com/gopher. Requested: 2, Available: 1"

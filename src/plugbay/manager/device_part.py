@@ -96,7 +96,9 @@ class DevicePart:
         self._transaction.assignments.append(
             Assignment(wish.pod, wish.container, wish.resource, _by_node(resource, devices), response)
         )
-        logger.info("allocated %s of %s to pod %s, container %s", devices, resource.name, wish.pod, wish.container)
+        logger.info(
+            "allocated %s of %s to pod %s, container %s", ", ".join(devices), resource.name, wish.pod, wish.container
+        )
         return devices
 
     async def _choose(self, resource: Resource, required: int, affinity: Mask) -> tuple[DeviceId, ...]:

@@ -62,6 +62,7 @@ class Endpoints:
         self._releases = releases
         self._connected: dict[ResourceName, list[Endpoint]] = {}
         self._waiting: set[asyncio.Task[None]] = set()
+        self._is_closing = False
         self.on_repeated_list: Callable[[], object] = lambda: None
         self.health_notices = HealthNotices()
         self.registrations: Counter[str] = Counter()
@@ -126,6 +127,7 @@ class Endpoints:
 
     async def close(self) -> None:
         """Close every connection and end what waits; the devices of all plugins turn unhealthy."""
+        self._is_closing = True
         while self._waiting:  # a connection that ends starts its grace period
             for task in self._waiting:
                 task.cancel()
@@ -178,7 +180,8 @@ class Endpoints:
             logger.info("plugin of %s at %s is gone; an older one goes on", endpoint.resource, endpoint.socket.name)
             self._activate(connected[-1])
             return
-        logger.warning("plugin of %s at %s is gone", endpoint.resource, endpoint.socket.name)
+        if not self._is_closing:  # then it is us who go
+            logger.warning("plugin of %s at %s is gone", endpoint.resource, endpoint.socket.name)
         resource = self._state.resource(endpoint.resource)
         stopped = resource.disconnect(self._clock.now())
         self._changes.notify()
