@@ -54,6 +54,16 @@ async def test_plugin_registers_with_every_new_kubelet(paths: KubeletPaths) -> N
         assert len(set(endpoints)) == len(endpoints), "every incarnation has a socket name of its own"
 
 
+async def test_plugin_says_once_that_it_waits_for_a_kubelet(paths: KubeletPaths, log: Log) -> None:
+    paths.device_plugins.mkdir(parents=True, exist_ok=True)
+    waits = f"{NAME}: waiting for a kubelet at {paths.registration_socket}"
+    async with serving(Things("a"), paths.root):
+        await log.seen(waits)
+        async with fake_kubelet(paths) as kubelet:
+            await (await kubelet.next_registration()).until_devices("a")
+        assert log.lines.count(waits) == 1
+
+
 async def test_another_kubelet_socket_is_enough(paths: KubeletPaths) -> None:
     """A kubelet that does not clear the directory: our socket stays, the registration is repeated."""
     async with fake_kubelet(paths) as kubelet, serving(Things("a"), paths.root):

@@ -117,6 +117,8 @@ class Keeper:
                 return Event.SOCKET_LOST
             if kubelet != self._kubelet:
                 self._meet(kubelet)
+            if kubelet is None and self._route.calls:
+                self._registrar.absent()
             if self._wants_new_socket():
                 return Event.RENEWAL
             delay_s = await self._advance(sockets, changes)

@@ -64,6 +64,11 @@ class Registrar:
             logger.info("%s: no answer at %s, trying again: %s", self._resource, self._kubelet, problem)
         return False
 
+    def absent(self) -> None:
+        """There is no socket to call."""
+        if self._is_new("absent"):
+            logger.info("%s: waiting for a kubelet at %s", self._resource, self._kubelet)
+
     def answered(self, status: RegistrationStatus) -> None:
         """A plugin watcher says what became of the registration."""
         if status.plugin_registered:
