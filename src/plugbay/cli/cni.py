@@ -141,7 +141,7 @@ def _add_status(commands: Subparsers) -> None:
         description="Show the networks of the configuration directory in their order; pods get the first. Plugins of "
         "version 1.1.0 are asked with STATUS. Exits with 1 if one that is shown is not ready.",
     )
-    _add_network(parser)
+    _add_network(parser, default="all of the configuration directory")
     _add_machine(parser)
     _add_json(parser)
 
@@ -186,12 +186,8 @@ def _add_container(parser: CommandParser) -> None:
     parser.add_argument("container", metavar="CONTAINER", help="the container's ID")
 
 
-def _add_network(parser: CommandParser) -> None:
-    parser.add_argument(
-        "--network",
-        metavar="NETWORK",
-        help="its name, or a configuration file (default: the first of the configuration directory)",
-    )
+def _add_network(parser: CommandParser, *, default: str = "the first of the configuration directory") -> None:
+    parser.add_argument("--network", metavar="NETWORK", help=f"its name, or a configuration file (default: {default})")
 
 
 def _add_arguments(parser: CommandParser) -> None:

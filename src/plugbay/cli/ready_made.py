@@ -22,6 +22,7 @@ _NEEDED: Final = {
     SCRATCH: ("resource", "directory", "size", "count"),
 }
 _OPTIONAL: Final[dict[str, tuple[str, ...]]] = {DIRECTORY: (), SCRATCH: ("partitions",)}
+READY_MADE: Final = tuple(_NEEDED)
 
 
 def is_ready_made(target: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from plugbay.cli.parsing import path_of
-from plugbay.cli.ready_made import check_ready_made, from_options, from_settings, is_ready_made
+from plugbay.cli.ready_made import READY_MADE, check_ready_made, from_options, from_settings, is_ready_made
 
 if TYPE_CHECKING:
     from plugbay.sdk.config import Entry
@@ -77,7 +77,17 @@ def _load(target: str, args: argparse.Namespace) -> Sequence[DevicePlugin | Plug
         return from_options(target, args)
     from plugbay.sdk.targets import load_plugins
 
+    _check_form(target)
     return load_plugins(target)
+
+
+def _check_form(target: str) -> None:
+    """The loader would say the same, but knows of no ready-made ones."""
+    from plugbay.errors import PluginLoadError
+
+    if not target.endswith(".py") and ":" not in target:
+        ready_made = ", ".join(READY_MADE)
+        raise PluginLoadError(target, f"a target is {ready_made}, FILE.py, FILE.py:object or module:object")
 
 
 def _loader(directory: Path) -> Callable[[Entry], Sequence[DevicePlugin | PluginSource]]:
@@ -87,6 +97,7 @@ def _loader(directory: Path) -> Callable[[Entry], Sequence[DevicePlugin | Plugin
     def load(entry: Entry) -> Sequence[DevicePlugin | PluginSource]:
         if is_ready_made(entry.target):
             return from_settings(entry, directory)
+        _check_form(entry.target)
         return load_plugins(beside(entry.target, directory), entry.settings or None)
 
     return load
