@@ -38,18 +38,24 @@ def ids(*names: str) -> list[DeviceId]:
 
 @asynccontextmanager
 async def serving(plugin: DevicePlugin, root: Path) -> AsyncIterator[PluginServer]:
-    """The plugin served until the block ends, then stopped in order."""
-    server = PluginServer(plugin, KubeletPaths(root))
+    """The plugin served until the block ends, and nothing left of it."""
+    async with running(PluginServer(plugin, KubeletPaths(root))) as server:
+        yield server
+    assert not list((root / "device-plugins").glob("example*.sock"))
+
+
+@asynccontextmanager
+async def running(server: PluginServer) -> AsyncIterator[PluginServer]:
+    """``server`` at work until the block ends, then stopped in order."""
     async with watching() as watches, asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(server.run(watches))
+        work = tasks.create_task(server.run(watches))
         try:
             yield server
         finally:
             server.stop()
             async with asyncio.timeout(DEADLINE_S):
-                await running
+                await work
     assert server.state is State.STOPPED
-    assert not list((root / "device-plugins").glob("example*.sock"))
 
 
 @pytest.fixture

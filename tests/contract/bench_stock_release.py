@@ -17,8 +17,8 @@ from plugbay.sdk.release import records
 from plugbay.sdk.release.quiet import Shared
 from plugbay.sdk.release.settings import ReleaseSettings, ReleaseSource
 from plugbay.sdk.server import PluginServer
-from plugbay.sdk.watching import watching
 from tests.contract.bench_manager import DEADLINE_S, GOPHER, Bench, bench, container, pod
+from tests.contract.bench_serving import running
 
 OTHERS = PodRequest(pod("others").uid, "default", "others", (container("app"),))
 """A pod without devices: PodResources tells of it as well."""
@@ -79,15 +79,8 @@ async def served(
 ) -> AsyncIterator[PluginServer]:
     paths = KubeletPaths(root)
     shared = Shared(ReleaseSettings(source=source, interval_s=interval_s), paths)
-    server = PluginServer(gophers, paths, shared=shared)
-    async with watching() as watches, asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(server.run(watches))
-        try:
-            yield server
-        finally:
-            server.stop()
-            async with asyncio.timeout(DEADLINE_S):
-                await running
+    async with running(PluginServer(gophers, paths, shared=shared)) as server:
+        yield server
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import grpc
 import pytest
@@ -34,9 +35,17 @@ def path(sockets: Path) -> Path:
     return sockets / "plugin.sock"
 
 
+class Client(Protocol):
+    async def connect(self, timeout_s: float) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Client)
+
+
 @asynccontextmanager
-async def connected(path: Path) -> AsyncIterator[PluginClient]:
-    client = PluginClient(path)
+async def connected(client: C) -> AsyncIterator[C]:
     try:
         await client.connect(DEADLINE_S)
         yield client
@@ -46,7 +55,7 @@ async def connected(path: Path) -> AsyncIterator[PluginClient]:
 
 @asynccontextmanager
 async def pair(path: Path, **plugin: object) -> AsyncIterator[tuple[FakePlugin, PluginClient]]:
-    async with fake_plugin("example.com/gopher", path, [Device(G1)]) as fake, connected(path) as client:
+    async with fake_plugin("example.com/gopher", path, [Device(G1)]) as fake, connected(PluginClient(path)) as client:
         vars(fake).update(plugin)
         yield fake, client
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from plugbay.errors import PostStopUnconfirmed
 from plugbay.manager.operations import OperationKind
 from plugbay.manager.release_rules import ReleaseLimits, Unconfirmed
+from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName
 from plugbay.model.requests import ContainerKind, PodRequest
-from plugbay.testing.fake_plugin import refusing
-from tests.contract.bench_manager import OTHER, Gate, container, never, pod
+from plugbay.testing.fake_plugin import FakePlugin, refusing
+from tests.contract.bench_manager import OTHER, Bench, Gate, container, never, pod
 from tests.contract.bench_release import ALL, BOTH, INTERNAL, P, Sequenced, ended, fine, first_notice, gated
 
 APPS = ("app", "beside")
@@ -35,15 +39,31 @@ async def test_next_start_waits_for_the_last_ones_cleaning(sockets: Path) -> Non
         assert gopher.calls_for_pods[3:] == ["PreStartContainer"]
 
 
-async def test_start_goes_on_without_confirmation_and_the_call_is_not_made_late(sockets: Path) -> None:
-    async with gated(sockets) as b:
-        gopher = await b.plugin("a", options=ALL)
-        await b.manager.admit(pod("p"))
-        await b.prepare("p")
-        gopher.post_stop_answer = hang = Gate(fine)
-        ended(b)
+class Held(NamedTuple):
+    """A start that waits for a cleaning, which lasts until the gate opens."""
+
+    b: Bench
+    gopher: FakePlugin
+    cleaning: Gate
+    start: asyncio.Future[ContainerEdits]
+
+
+@asynccontextmanager
+async def held(root: Path, request: PodRequest, *, after: str = "app", **settings: Any) -> AsyncIterator[Held]:
+    """The start of ``app``, when ``after`` has ended, of which it takes over the device."""
+    async with gated(root, **settings) as b:
+        gopher = await b.plugin("a", "b", options=ALL)
+        await b.manager.admit(request)
+        await b.prepare("p", after)
+        gopher.post_stop_answer = cleaning = Gate(fine)
+        ended(b, name=after)
         start = asyncio.ensure_future(b.prepare("p"))
-        await hang.entered.wait()
+        await cleaning.entered.wait()
+        yield Held(b, gopher, cleaning, start)
+
+
+async def test_start_goes_on_without_confirmation_and_the_call_is_not_made_late(sockets: Path) -> None:
+    async with held(sockets, pod("p")) as (b, gopher, _, start):
         await b.clock.sleep_through(60.0)
         await start
         notice = await first_notice(b)
@@ -60,18 +80,11 @@ async def test_start_goes_on_without_confirmation_and_the_call_is_not_made_late(
 
 async def test_strict_setting_fails_the_start_instead(sockets: Path) -> None:
     limits = ReleaseLimits(on_unconfirmed=Unconfirmed.FAIL)
-    async with gated(sockets, release=limits) as b:
-        gopher = await b.plugin("a", options=ALL)
-        await b.manager.admit(pod("p"))
-        await b.prepare("p")
-        gopher.post_stop_answer = hang = Gate(fine)
-        ended(b)
-        start = asyncio.ensure_future(b.prepare("p"))
-        await hang.entered.wait()
+    async with held(sockets, pod("p"), release=limits) as (b, gopher, cleaning, start):
         await b.clock.sleep_through(60.0)
         with pytest.raises(PostStopUnconfirmed):
             await start
-        hang.open.set()
+        cleaning.open.set()
         await b.prepare("p")
         assert len(gopher.post_stopped) == 1
 
@@ -82,17 +95,10 @@ def sharing() -> PodRequest:
 
 
 async def test_next_user_of_a_device_waits_for_a_slow_cleaning_and_nobody_else_does(sockets: Path) -> None:
-    async with gated(sockets) as b:
-        gopher = await b.plugin("a", "b", options=ALL)
-        await b.manager.admit(sharing())
-        await b.prepare("p", "init")
-        gopher.post_stop_answer = hang = Gate(fine)
-        ended(b, name="init")
-        start = asyncio.ensure_future(b.prepare("p", "app"))
-        await hang.entered.wait()
+    async with held(sockets, sharing(), after="init") as (b, gopher, cleaning, start):
         await b.prepare("p", "beside")
         assert gopher.pre_started == [("a",), ("b",)]
-        hang.open.set()
+        cleaning.open.set()
         await start
         assert gopher.pre_started == [("a",), ("b",), ("a",)]
 
@@ -126,19 +132,13 @@ async def test_next_user_of_a_device_starts_when_its_cleaning_is_refused(sockets
 
 @pytest.mark.parametrize("unconfirmed", Unconfirmed)
 async def test_next_user_of_a_device_whose_cleaning_hangs(sockets: Path, unconfirmed: Unconfirmed) -> None:
-    async with gated(sockets, release=ReleaseLimits(on_unconfirmed=unconfirmed)) as b:
-        gopher = await b.plugin("a", "b", options=ALL)
-        await b.manager.admit(sharing())
-        await b.prepare("p", "init")
-        gopher.post_stop_answer = hang = Gate(fine)
-        ended(b, name="init")
-        start = asyncio.ensure_future(b.prepare("p", "app"))
-        await hang.entered.wait()
+    limits = ReleaseLimits(on_unconfirmed=unconfirmed)
+    async with held(sockets, sharing(), after="init", release=limits) as (b, gopher, cleaning, start):
         await b.clock.sleep_through(60.0)
         if unconfirmed is Unconfirmed.FAIL:
             with pytest.raises(PostStopUnconfirmed, match="for container init is not confirmed"):
                 await start
-            hang.open.set()
+            cleaning.open.set()
             await b.prepare("p", "app")
         else:
             await start

@@ -7,7 +7,7 @@ import logging
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +25,6 @@ from plugbay.sdk.routes import Route
 from plugbay.sdk.runner import serve
 from plugbay.sdk.server import PluginServer
 from plugbay.sdk.states import State
-from plugbay.sdk.watching import watching
 from plugbay.testing.fake_kubelet import fake_kubelet
 from plugbay.wire import plugin_versions
 from plugbay.wire.plugin_client import PluginClient
@@ -33,6 +32,8 @@ from plugbay.wire.pluginregistration import PluginInfo, PluginRegistrationClient
 from plugbay.wire.registration import Registration, registration_handler
 from plugbay.wire.transport import open_channel, serve_grpc
 from tests.contract.bench_manager import GOPHER, bench
+from tests.contract.bench_serving import running
+from tests.contract.bench_wire import connected
 
 DEADLINE_S = 30
 FOUND = pytest.mark.parametrize("route", [Route.WATCHER, Route.BOTH], ids=lambda route: route.value)
@@ -49,16 +50,8 @@ class Gophers(DevicePlugin):
 @asynccontextmanager
 async def serving(root: Path, route: Route) -> AsyncIterator[PluginServer]:
     paths = KubeletPaths(root)
-    server = PluginServer(Gophers(), paths, route)
-    async with watching() as watches, asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(server.run(watches))
-        try:
-            yield server
-        finally:
-            server.stop()
-            async with asyncio.timeout(DEADLINE_S):
-                await running
-    assert server.state is State.STOPPED
+    async with running(PluginServer(Gophers(), paths, route)) as server:
+        yield server
     assert gophers_in(paths.device_plugins) + gophers_in(paths.plugins_registry) == []
 
 
@@ -110,14 +103,8 @@ def moves() -> Iterator[Moves]:
     logger.removeHandler(moves)
 
 
-@asynccontextmanager
-async def watcher_at(path: Path) -> AsyncIterator[PluginRegistrationClient]:
-    client = PluginRegistrationClient(path)
-    try:
-        await client.connect(DEADLINE_S)
-        yield client
-    finally:
-        await client.close()
+def watcher_at(path: Path) -> AbstractAsyncContextManager[PluginRegistrationClient]:
+    return connected(PluginRegistrationClient(path))
 
 
 # --- against our manager --------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ class BreakingLists(FakePlugin):
     ],
 )
 async def test_a_stream_that_breaks_has_the_same_status(path: Path, error: Exception, status: tuple[str, str]) -> None:
-    async with serve_grpc(path, [device_plugin_handler(BreakingLists(error))]), connected(path) as client:
+    async with serve_grpc(path, [device_plugin_handler(BreakingLists(error))]), connected(PluginClient(path)) as client:
         lists = client.lists()
         assert await anext(lists) == NewList((ListedDevice(G1, "Healthy"),))
         with pytest.raises(RpcFailed) as failure:
@@ -111,7 +111,7 @@ async def test_a_long_text_of_an_error_arrives(path: Path, size: int) -> None:
 
 
 async def test_a_method_the_plugin_does_not_have(path: Path) -> None:
-    async with serve_grpc(path, []), connected(path) as client:
+    async with serve_grpc(path, []), connected(PluginClient(path)) as client:
         with pytest.raises(RpcFailed) as failure:
             await client.allocate((G1,))
     assert failure.value.code == "Unimplemented"
@@ -124,7 +124,7 @@ async def test_an_answer_that_cannot_be_read(path: Path) -> None:
     handler = grpc.method_handlers_generic_handler(
         "v1beta1.DevicePlugin", {"Allocate": grpc.unary_unary_rpc_method_handler(garbage)}
     )
-    async with serve_grpc(path, [handler]), connected(path) as client:
+    async with serve_grpc(path, [handler]), connected(PluginClient(path)) as client:
         with pytest.raises(RpcFailed, match="code = Internal desc = grpc: failed to unmarshal"):
             await client.allocate((G1,))
 

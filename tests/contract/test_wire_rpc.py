@@ -18,6 +18,7 @@ from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.testing.fake_plugin import FakePlugin
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.handlers import server_stream
+from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.plugin_server import PreferenceRequest, device_plugin_handler
 from plugbay.wire.registration import Registration, register, registration_handler
 from plugbay.wire.transport import open_channel, serve_grpc
@@ -135,7 +136,7 @@ async def test_a_caller_that_goes_away_runs_the_handlers_finally(path: Path) -> 
                 cleaned.set()
 
     plugin = Watched("example.com/gopher", path, [Device(G1)], PluginOptions())
-    async with serve_grpc(path, [device_plugin_handler(plugin)]), connected(path) as client:
+    async with serve_grpc(path, [device_plugin_handler(plugin)]), connected(PluginClient(path)) as client:
         async with aclosing(client.lists()) as lists:
             await anext(lists)
             assert not cleaned.is_set()
@@ -158,5 +159,5 @@ async def test_an_iterator_that_cannot_be_closed_is_served_too(path: Path) -> No
 
     stream = server_stream(pb.Empty, lambda _: Once())
     handler = grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", {"ListAndWatch": stream})
-    async with serve_grpc(path, [handler]), connected(path) as client:
+    async with serve_grpc(path, [handler]), connected(PluginClient(path)) as client:
         assert len([update async for update in client.lists()]) == 2
