@@ -77,14 +77,19 @@ async def test_names_that_mean_something_elsewhere(plugbay: Plugbay, tmp_path: P
     assert (code, "2 passed" in out) == (0, True), out
 
 
-@with_no_part_or_all
-async def test_what_it_writes_is_typed(plugbay: Plugbay, tmp_path: Path, parts: tuple[str, ...]) -> None:
+@pytest.fixture(scope="module")
+def mypy(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """A command; what it finds out about us, which takes the most time, it does once."""
     pytest.importorskip("mypy")
+    return (sys.executable, "-m", "mypy", "--strict", f"--cache-dir={tmp_path_factory.mktemp('mypy')}")
+
+
+@with_no_part_or_all
+async def test_what_it_writes_is_typed(
+    plugbay: Plugbay, tmp_path: Path, parts: tuple[str, ...], mypy: tuple[str, ...]
+) -> None:
     await made(plugbay, tmp_path, *parts)
-    cache = f"--cache-dir={tmp_path / 'cache'}"
-    code, out = await output(
-        sys.executable, "-m", "mypy", "--strict", cache, "my_card_plugin.py", "test_my_card_plugin.py", cwd=tmp_path
-    )
+    code, out = await output(*mypy, "my_card_plugin.py", "test_my_card_plugin.py", cwd=tmp_path)
     assert code == 0, out
 
 
