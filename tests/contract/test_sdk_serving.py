@@ -61,7 +61,7 @@ async def test_plugin_says_once_that_it_waits_for_a_kubelet(paths: KubeletPaths,
         await log.seen(waits)
         async with fake_kubelet(paths) as kubelet:
             await (await kubelet.next_registration()).until_devices("a")
-        assert log.lines.count(waits) == 1
+            assert log.lines.count(waits) == 1
 
 
 async def test_another_kubelet_socket_is_enough(paths: KubeletPaths) -> None:
