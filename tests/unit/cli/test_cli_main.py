@@ -13,6 +13,7 @@ import pytest
 
 from plugbay.cli.command_parser import CommandParser
 from plugbay.cli.main import make_parser, run
+from plugbay.kernel import files
 
 HEAVY = ("grpc", "yaml", "msgspec", "asyncio", "http.client")
 
@@ -299,8 +300,9 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p%s}\nspec: {containers: [{na
     ids=" ".join,
 )
 def test_a_fifo_without_a_writer_is_not_waited_for(
-    argv: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    argv: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(files, "_WRITER_S", 0.05)
     os.mkfifo(tmp_path / "fifo")
     assert run([*argv, str(tmp_path / "fifo")]) != 0
     assert capsys.readouterr().err.endswith("/fifo: cannot be read: it is a FIFO that nobody writes to\n")
