@@ -268,6 +268,10 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "chained first": (lambda it: it["plugins"].insert(0, {"type": "portmap"}), "cannot be the first"),
     "type": (lambda it: it["plugins"][0].update(type="a/b"), "'a/b' is no file name"),
     "subnet": (lambda it: it["plugins"].insert(0, bridge("10.0.0.0")), "'10.0.0.0' is no subnet, such as"),
+    "host-bits": (
+        lambda it: it["plugins"].insert(0, bridge("10.0.0.5/24")),
+        "10.0.0.5/24 is an address, not a network, which would be 10.0.0.0/24",
+    ),
     "small": (lambda it: it["plugins"].insert(0, bridge("10.0.0.0/31")), "network 10.0.0.0/31 is too small"),
     "range": (lambda it: it["plugins"].insert(0, bridge("10.9.0.0/24", rangeEnd="10.8.0.9")), "10.8.0.9 is not in"),
     "no ranges": (lambda it: it["plugins"].insert(0, bridge("")), "no IP ranges specified"),

@@ -101,6 +101,8 @@ def _check_range(report: Report, path: Path, entry: Object) -> None:
         return
     if subnet.network.max_prefixlen - subnet.network.prefixlen < 2:
         report.error((*path, "subnet"), f"network {subnet.network} is too small to allocate from")
+    elif subnet.ip != subnet.network.network_address:
+        report.error((*path, "subnet"), f"{subnet} is an address, not a network, which would be {subnet.network}")
     for name in ("rangeStart", "rangeEnd", "gateway"):
         text = member(entry, name)
         if not text:
