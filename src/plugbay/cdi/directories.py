@@ -72,8 +72,8 @@ def read_file(path: Path) -> Spec:
     Raises:
         InvalidCdiSpec: it cannot be read, or is no good spec.
     """
-    if path.is_fifo():  # opening it would wait for a writer
-        raise InvalidCdiSpec(str(path), "is a FIFO, not a file")
+    if path.is_fifo() or path.is_char_device():  # one may have no writer, the other no end
+        raise InvalidCdiSpec(str(path), "is a FIFO or a device, not a file")
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

@@ -20,15 +20,14 @@ from plugbay.cdi.spec import Device as Entry
 from plugbay.cdi.spec import Spec
 from plugbay.cdi.text import Format, plain, read_spec, write_spec
 from plugbay.cdi.versions import minimum_version
+from plugbay.cli.inputs import STDIN, input_name, read_input
 from plugbay.cli.output import Form, list_of, object_text, show, show_error, show_note
 from plugbay.cli.table import Columns
 from plugbay.cli.targets import load_targets
 from plugbay.errors import InvalidCdiSpec, InvalidDevice, PathUnusable, PlugbayError, UsageError
-from plugbay.kernel.files import read_bytes
 from plugbay.model.devices import Device
 
 _ROOT: Final = Path("/")
-_STDIN: Final = "-"
 _HEADER: Final = ("DEVICE", "VERSION", "FILE")
 
 
@@ -126,8 +125,8 @@ def _spec(kind: Kind, devices: tuple[Entry, ...]) -> Spec:
 
 def _validate_file(file: str) -> int:
     try:
-        if file == _STDIN:
-            read_spec(sys.stdin.read(), source="standard input")
+        if file == STDIN:
+            read_spec(_text(file), source=input_name(file))
         else:
             read_file(Path(file))
             if Path(file).suffix not in {each.value for each in Format}:
@@ -135,19 +134,13 @@ def _validate_file(file: str) -> int:
     except PlugbayError as error:
         show_error(error)
         return 1
-    show(f"{'standard input' if file == _STDIN else file}: valid\n")
+    show(f"{input_name(file)}: valid\n")
     return 0
 
 
 def _oci_spec(file: str) -> OciSpec:
     try:
-        text = sys.stdin.read() if file == _STDIN else read_bytes(file).decode()
-    except OSError as error:
-        raise PathUnusable(file, f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise PathUnusable(file, f"byte {error.start} is no UTF-8") from error
-    try:
-        oci = json.loads(text)
+        oci = json.loads(_text(file))
     except json.JSONDecodeError as error:
         raise PathUnusable(file, f"line {error.lineno}, column {error.colno} is no JSON") from error
     except RecursionError as error:
@@ -155,6 +148,13 @@ def _oci_spec(file: str) -> OciSpec:
     if not isinstance(oci, dict) or "ociVersion" not in oci:
         raise PathUnusable(file, "is no OCI runtime spec: it has no ociVersion")
     return oci
+
+
+def _text(file: str) -> str:
+    try:
+        return read_input(file).decode()
+    except UnicodeDecodeError as error:
+        raise PathUnusable(input_name(file), f"byte {error.start} is no UTF-8") from error
 
 
 def _scanned(args: argparse.Namespace) -> Registry:

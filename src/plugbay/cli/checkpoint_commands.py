@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from plugbay.cli.checkpoint_pages import checkpoint_object, checkpoint_page, difference
+from plugbay.cli.inputs import STDIN, input_name, read_input
 from plugbay.cli.output import Form, object_text, show, show_error, show_note
 from plugbay.cli.table import printable
 from plugbay.errors import CorruptCheckpoint, PathUnusable, PlugbayError, UsageError
-from plugbay.kernel.files import read_bytes, write_durably
+from plugbay.kernel.files import write_durably
 from plugbay.kubelet.checkpoint import encode, parse
 from plugbay.kubelet.checkpoint_data import Checkpoint, CheckpointData, checksum
 from plugbay.kubelet.old_checkpoint import old_checksum, parse_old
 
-_STDIN: Final = "-"
 _DIFFERENT: Final = 1
 _TROUBLE: Final = 2
 """What diff(1) exits with when it cannot compare."""
@@ -27,7 +26,9 @@ _TROUBLE: Final = 2
 def show_checkpoint(args: argparse.Namespace) -> int:
     checkpoint = _parse(args.file)
     if checkpoint.data == CheckpointData() and not checkpoint.checksum:
-        raise CorruptCheckpoint(_name(args.file), "it is JSON, but no checkpoint: it has neither Data nor Checksum")
+        raise CorruptCheckpoint(
+            input_name(args.file), "it is JSON, but no checkpoint: it has neither Data nor Checksum"
+        )
     if args.output:
         show(object_text(checkpoint_object(checkpoint), Form(args.output)))
     else:
@@ -40,18 +41,18 @@ def verify_checkpoint(args: argparse.Namespace) -> int:
     data = checkpoint.data
     _check(checkpoint, checksum(data), args.file)
     entries, registered = len(data.pod_device_entries or ()), len(data.registered_devices or ())
-    show(f"{_name(args.file)}: valid, checksum {checkpoint.checksum}, entries {entries}, resources {registered}\n")
+    show(f"{input_name(args.file)}: valid, checksum {checkpoint.checksum}, entries {entries}, resources {registered}\n")
     return 0
 
 
 def convert_checkpoint(args: argparse.Namespace) -> int:
-    content = _content(args.file)
+    content = read_input(args.file)
     try:
-        checkpoint = parse(content, source=_name(args.file))
+        checkpoint = parse(content, source=input_name(args.file))
         computed = checksum(checkpoint.data)
     except CorruptCheckpoint as error:
         try:
-            checkpoint = parse_old(content, source=_name(args.file))
+            checkpoint = parse_old(content, source=input_name(args.file))
         except CorruptCheckpoint:
             raise error from None  # what is wrong with it as a file of today says more
         computed = old_checksum(checkpoint.data)
@@ -70,7 +71,7 @@ def convert_checkpoint(args: argparse.Namespace) -> int:
 
 def diff_checkpoints(args: argparse.Namespace) -> int:
     try:
-        if args.file == args.other == _STDIN:
+        if args.file == args.other == STDIN:
             raise UsageError("only one of the two checkpoints can come from standard input")
         lines = list(difference(_compared(args.file), _compared(args.other)))
     except PlugbayError as error:
@@ -84,40 +85,27 @@ def _compared(file: str) -> CheckpointData:
     checkpoint = _parse(file)
     computed = checksum(checkpoint.data)
     if checkpoint.checksum != computed:
-        show_note(f"{_name(file)}: checksum is {checkpoint.checksum}, the content's is {computed}")
+        show_note(f"{input_name(file)}: checksum is {checkpoint.checksum}, the content's is {computed}")
     return checkpoint.data
 
 
 def _parse(file: str) -> Checkpoint:
-    content = _content(file)
+    content = read_input(file)
     try:
-        return parse(content, source=_name(file))
+        return parse(content, source=input_name(file))
     except CorruptCheckpoint as error:
         try:
-            parse_old(content, source=_name(file))
+            parse_old(content, source=input_name(file))
         except CorruptCheckpoint:
             raise error from None
         problem = "it is in the format of kubelet 1.19 and older, which `plugbay checkpoint convert` reads"
-        raise CorruptCheckpoint(_name(file), problem) from None
+        raise CorruptCheckpoint(input_name(file), problem) from None
 
 
 def _check(checkpoint: Checkpoint, computed: int, file: str) -> None:
     if checkpoint.checksum != computed:
         problem = f"checksum is {checkpoint.checksum}, the content's is {computed}"
-        raise CorruptCheckpoint(_name(file), problem)
-
-
-def _content(file: str) -> bytes:
-    if file == _STDIN:
-        return sys.stdin.buffer.read()
-    try:
-        return read_bytes(file)
-    except OSError as error:
-        raise PathUnusable(file, f"cannot be read: {error.strerror}") from error
-
-
-def _name(file: str) -> str:
-    return "standard input" if file == _STDIN else file
+        raise CorruptCheckpoint(input_name(file), problem)
 
 
 def _sorted(data: CheckpointData) -> CheckpointData:

@@ -11,6 +11,7 @@ from typing import Final
 
 from plugbay.cli import cni_arguments as arguments
 from plugbay.cli.cni import binary_directories
+from plugbay.cli.inputs import read_file
 from plugbay.cli.output import show
 from plugbay.cli.table import printable
 from plugbay.cni.config import NetworkConfig
@@ -25,10 +26,8 @@ from plugbay.errors import (
     NetworkNotFound,
     NetworkPluginFailed,
     NetworkPluginMissing,
-    PathUnusable,
     UsageError,
 )
-from plugbay.kernel.files import read_bytes
 from plugbay.kernel.routes import read_routes
 from plugbay.node.network_request import capabilities_of
 
@@ -40,7 +39,7 @@ def validate(args: argparse.Namespace) -> int:
     paths = [Path(each) for each in args.files] or config_files(args.conf_dir)
     if not paths:
         raise NetworkNotFound("", str(args.conf_dir))
-    sources = [_source(path) for path in paths]
+    sources = [Source(str(path), read_file(path)) for path in paths]
     around = Surroundings(
         asyncio.run(_installed(args, sorted(plugin_types(sources)))),
         [str(each) for each in binary_directories(args)],
@@ -55,13 +54,6 @@ def validate(args: argparse.Namespace) -> int:
     else:
         show("".join(_page(each) for each in validated))
     return 0 if all(map(_is_valid, validated)) else _INVALID
-
-
-def _source(path: Path) -> Source:
-    try:
-        return Source(str(path), read_bytes(path))
-    except OSError as error:
-        raise PathUnusable(str(path), f"cannot be read: {error.strerror}") from error
 
 
 async def _installed(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Installed]:

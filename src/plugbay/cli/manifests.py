@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from plugbay.cli import v1
+from plugbay.cli.inputs import STDIN, input_name, read_input
 from plugbay.cli.output import show_note
 from plugbay.errors import InvalidManifest, PathUnusable, UsageError
-from plugbay.kernel.files import read_bytes
 from plugbay.model.pods import DEFAULT_NAMESPACE, Pod
 from plugbay.node.manifest import ManifestWarning, Strictness, load_pods, pod_to_v1, raise_problems
 from plugbay.node.static_pods import MAX_BYTES
 
-STDIN: Final = "-"
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """Of a directory, files with these names are read; as kubectl's."""
 
@@ -47,7 +45,7 @@ def load_manifests(names: Iterable[str], *, mode: Strictness) -> tuple[list[Pod]
     warnings: list[ManifestWarning] = []
     for source, text in [(source, _text(source)) for name in names for source in _files(name)]:
         try:
-            found, dropped = load_pods(text, source=_shown(source), mode=mode)
+            found, dropped = load_pods(text, source=input_name(source), mode=mode)
         except InvalidManifest as error:
             problems += [error, *error.more]
             continue
@@ -87,19 +85,6 @@ def _files(name: str) -> Iterator[str]:
 
 def _text(source: str) -> str:
     try:
-        if source == STDIN:
-            content = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            content = read_bytes(source, at_most=MAX_BYTES + 1)
-    except OSError as error:
-        raise PathUnusable(_shown(source), f"cannot be read: {error.strerror}") from error
-    if len(content) > MAX_BYTES:
-        raise PathUnusable(_shown(source), f"is larger than a manifest may be, {MAX_BYTES // 2**20} MiB")
-    try:
-        return content.decode("utf-8-sig")
+        return read_input(source, limit=MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise PathUnusable(_shown(source), "is not UTF-8 text") from error
-
-
-def _shown(source: str) -> str:
-    return "standard input" if source == STDIN else source
+        raise PathUnusable(input_name(source), "is not UTF-8 text") from error

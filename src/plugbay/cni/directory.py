@@ -102,8 +102,8 @@ def _extra_plugins(directory: Path) -> list[PluginConfig]:
 
 
 def _load(path: Path, parse: Callable[..., _T]) -> _T:
-    if path.is_fifo():  # opening it would wait for a writer
-        raise InvalidNetworkConfig(str(path), "is a FIFO, not a file")
+    if path.is_fifo() or path.is_char_device():  # one may have no writer, the other no end
+        raise InvalidNetworkConfig(str(path), "is a FIFO or a device, not a file")
     try:
         content = path.read_bytes()
     except OSError as error:

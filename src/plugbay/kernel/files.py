@@ -9,13 +9,15 @@ import os
 import select
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from plugbay.errors import LockHeld
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+MAX_BYTES: Final = 64 * 2**20
+"""No file that people write, and none that a kubelet or an engine does for us to read, comes near."""
 _PID_BYTES: Final = 32
 _WRITER_S: Final = 2
 """So long a FIFO may take to get a writer."""
@@ -58,11 +60,11 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def read_bytes(path: str | os.PathLike[str], *, at_most: int | None = None) -> bytes:
+def read_bytes(path: str | os.PathLike[str], *, limit: int = MAX_BYTES) -> bytes:
     """All that a file holds, or a FIFO gets: one without a writer is refused, where an open would wait for one.
 
     Args:
-        at_most: so many bytes from its beginning, as of what may have no end; None reads all.
+        limit: so many bytes it may hold: some files have no end.
 
     Raises:
         OSError: it cannot be read; ``strerror`` says why.
@@ -70,7 +72,19 @@ def read_bytes(path: str | os.PathLike[str], *, at_most: int | None = None) -> b
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         early = _early(file.fileno(), path)
         os.set_blocking(file.fileno(), True)
-        return early + file.read(-1 if at_most is None else at_most - len(early))
+        return early + read_all(file, limit=limit - len(early))
+
+
+def read_all(file: BinaryIO, *, limit: int = MAX_BYTES) -> bytes:
+    """What is left of an open file.
+
+    Raises:
+        OSError: it cannot be read, or more than ``limit`` bytes are left.
+    """
+    content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"it is larger than {-(-limit // 2**20)} MiB")
+    return content
 
 
 def _early(descriptor: int, path: str | os.PathLike[str]) -> bytes:

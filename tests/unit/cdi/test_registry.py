@@ -166,4 +166,4 @@ def test_a_fifo_among_the_specs_is_named_and_not_waited_for(tmp_path: Path) -> N
     registry = scan([tmp_path / "cdi"])
     assert defined(registry) == {"v/c=one": "a.json"}
     [(path, [problem])] = registry.problems.items()
-    assert (Path(path).name, str(problem)) == ("b.json", f"{path}: is a FIFO, not a file")
+    assert (Path(path).name, str(problem)) == ("b.json", f"{path}: is a FIFO or a device, not a file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -306,6 +307,26 @@ def test_a_fifo_without_a_writer_is_not_waited_for(
     os.mkfifo(tmp_path / "fifo")
     assert run([*argv, str(tmp_path / "fifo")]) != 0
     assert capsys.readouterr().err.endswith("/fifo: cannot be read: it is a FIFO that nobody writes to\n")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("serve", "--dry-run", "--config"),
+        ("cni", "validate"),
+        ("cdi", "validate"),
+        ("checkpoint", "show"),
+        ("checkpoint", "show", "-"),
+    ],
+    ids=" ".join,
+)
+def test_a_file_without_end_is_refused(
+    argv: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open("/dev/zero", encoding="utf-8") as zeros:
+        monkeypatch.setattr(sys, "stdin", zeros)
+        assert run([*argv, *([] if "-" in argv else ["/dev/zero"])]) != 0
+    assert re.search("is larger than 64 MiB\n|is a FIFO or a device, not a file\n", capsys.readouterr().err)
 
 
 def test_a_node_is_not_kept_by_a_single_manifest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

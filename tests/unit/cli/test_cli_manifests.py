@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_read_is_named(
 @pytest.mark.parametrize("command", ["run", "apply", "delete"])
 def test_a_manifest_without_an_end_is_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["pod", command, "-f", "/dev/zero"]) == 1
-    assert capsys.readouterr().err == "plugbay: error: /dev/zero: is larger than a manifest may be, 10 MiB\n"
+    assert capsys.readouterr().err == "plugbay: error: /dev/zero: cannot be read: it is larger than 10 MiB\n"
 
 
 def test_standard_input_without_an_end_is_refused(
@@ -112,12 +112,12 @@ def test_standard_input_without_an_end_is_refused(
     with open("/dev/zero") as zeros:
         monkeypatch.setattr(sys, "stdin", zeros)
         assert run(["pod", "apply", "-f", "-"]) == 1
-    assert capsys.readouterr().err == "plugbay: error: standard input: is larger than a manifest may be, 10 MiB\n"
+    assert capsys.readouterr().err == "plugbay: error: standard input: cannot be read: it is larger than 10 MiB\n"
 
 
 @pytest.mark.parametrize(
     ("size", "problem"),
-    [(MAX_BYTES, "is not UTF-8 text"), (MAX_BYTES + 1, "is larger than a manifest may be, 10 MiB")],
+    [(MAX_BYTES, "is not UTF-8 text"), (MAX_BYTES + 1, "cannot be read: it is larger than 10 MiB")],
     ids=["largest", "too large"],
 )
 def test_a_manifest_is_read_up_to_10_mib_to_the_byte(

@@ -122,5 +122,5 @@ def test_plugins_of_other_files_can_be_refused(tmp_path: Path) -> None:
 
 def test_a_fifo_is_named_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "0.conflist")
-    with pytest.raises(InvalidNetworkConfig, match=r"0\.conflist: is a FIFO, not a file"):
+    with pytest.raises(InvalidNetworkConfig, match=r"0\.conflist: is a FIFO or a device, not a file"):
         load_default(tmp_path)

@@ -71,6 +71,15 @@ def test_directory_that_cannot_be_read_is_closed(tmp_path: Path) -> None:
     assert str(tmp_path) not in open_files()
 
 
+def test_what_has_no_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="it is larger than 1 MiB"):
+        read_bytes("/dev/zero", limit=2**20)
+    (tmp_path / "just").write_bytes(b"x" * 10)
+    assert read_bytes(tmp_path / "just", limit=10) == b"x" * 10
+    with pytest.raises(OSError, match="larger"):
+        read_bytes(tmp_path / "just", limit=9)
+
+
 def test_content_and_name_are_synced_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
     fsync, replace = os.fsync, os.replace
