@@ -64,7 +64,7 @@ async def test_devices_are_listed_and_bad_files_named(plugbay: Plugbay, specs: P
         ["vendor.example/gopher=g0", "0.5.0", str(specs / "gopher.yaml")],
         ["vendor.example/gopher=g1", "0.5.0", str(specs / "gopher.yaml")],
     ]
-    assert done.err.startswith(f"plugbay: error: {specs / 'bad.json'}: line 1: not valid YAML")
+    assert done.err.startswith(f"warning: {specs / 'bad.json'}: line 1: not valid YAML")
     done = await plugbay("cdi", "list", "--spec-dir", str(specs), "-o", "name")
     assert done.out == "vendor.example/gopher=g0\nvendor.example/gopher=g1\n"
     done = await plugbay("cdi", "list", "--spec-dir", str(specs / "missing"))

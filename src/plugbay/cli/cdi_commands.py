@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -61,7 +61,8 @@ def validate(args: argparse.Namespace) -> int:
     if args.files:
         return max([_validate_file(file) for file in args.files])
     registry = scan(_directories(args))
-    _show_problems(registry)
+    for problem in _problems(registry):
+        show_error(problem)
     files = {entry.file.path for entry in registry.devices.values()} - set(registry.problems)
     show("".join(f"{path}: valid\n" for path in sorted(files)))
     if not files and not registry.problems:
@@ -159,14 +160,14 @@ def _text(file: str) -> str:
 
 def _scanned(args: argparse.Namespace) -> Registry:
     registry = scan(_directories(args))
-    _show_problems(registry)
+    for problem in _problems(registry):
+        show_note(f"warning: {problem}")
     return registry
 
 
-def _show_problems(registry: Registry) -> None:
+def _problems(registry: Registry) -> Iterator[InvalidCdiSpec]:
     for path in sorted(registry.problems):
-        for problem in registry.problems[path]:
-            show_error(problem)
+        yield from registry.problems[path]
 
 
 def _directories(args: argparse.Namespace) -> tuple[Path, ...]:
