@@ -51,6 +51,8 @@ class ManifestSource:
 
     async def run(self) -> None:
         """Runs as long as the node."""
+        if not await asyncio.to_thread(self._directory.is_dir):
+            logger.warning("there is no directory %s yet; its manifests make pods once there is", self._directory)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_files())
             tasks.create_task(self._follow_pods())

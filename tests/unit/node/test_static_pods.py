@@ -24,7 +24,7 @@ from plugbay.node.static_pods import MAX_BYTES, is_static, read_manifests, stati
 from plugbay.node.status import Phase
 from plugbay.ops.changes import Changes
 from plugbay.ops.tasks import background
-from plugbay.testing.fake_node import FakeNode, FakeStore
+from plugbay.testing.fake_node import DEADLINE_S, FakeNode, FakeStore
 from plugbay.testing.pod_values import is_in, pod
 
 MANIFEST = """\
@@ -169,6 +169,19 @@ async def test_a_manifest_becomes_a_pod_and_ends_it(node: FakeNode, manifests: P
         path.unlink()
         await node.when(lambda: not names(node))
         assert node.runtime.stopped == [("c", 30)]
+
+
+async def test_a_directory_that_is_not_there_yet_is_named_and_waited_for(
+    node: FakeNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with following(node, tmp_path / "later"):
+        async with asyncio.timeout(DEADLINE_S):
+            while "later yet; its manifests make pods once there is" not in caplog.text:  # noqa: ASYNC110  # logs tell nobody
+                await asyncio.sleep(0)
+        (tmp_path / "ready").mkdir()
+        write(tmp_path / "ready" / "web.yaml")
+        (tmp_path / "ready").rename(tmp_path / "later")
+        await node.until(is_in(Phase.RUNNING), "web-n1")
 
 
 async def test_a_changed_manifest_replaces_the_pod(node: FakeNode, manifests: Path) -> None:
