@@ -149,7 +149,11 @@ async def test_nobody_there(path: Path) -> None:
     with pytest.raises(RpcFailed) as failure:
         await client.options(timeout_s=DEADLINE_S)
     await client.close()
-    assert failure.value.code == "Unavailable"
+    dialing = f"dial unix {path}: connect: no such file or directory"
+    assert (failure.value.code, failure.value.detail) == (
+        "Unavailable",
+        f'connection error: desc = "transport: Error while dialing: {dialing}"',
+    )
 
 
 async def test_nobody_to_connect_to(path: Path) -> None:

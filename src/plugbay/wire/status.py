@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import unquote
 
 import grpc
 
@@ -20,6 +21,10 @@ _END_OF_CONNECTION: Final = ("Unavailable", "error reading from server: EOF")
 _ANSWER_TOO_LARGE: Final = re.compile(
     r"(?:Stream removed \()?(?:CLIENT: )?Received message larger than max (\(\d+ vs\. \d+\))\)?"
 )
+_NOBODY_THERE: Final = re.compile(
+    r"failed to connect to all addresses; last error: \w+: unix:(?P<path>.+): "
+    r"(?:connect failed: addr: unix:(?P=path) error|connect): (?P<why>[^:]+?)(?: \(\d+\))?"
+)
 
 
 def go_name(code: grpc.StatusCode) -> str:
@@ -34,6 +39,9 @@ def translate(error: grpc.aio.AioRpcError) -> RpcFailed:
         return RpcFailed(*_END_OF_CONNECTION)
     if sizes := _ANSWER_TOO_LARGE.fullmatch(detail):
         detail = f"grpc: received message larger than max {sizes[1]}"
+    if nobody := _NOBODY_THERE.fullmatch(detail):
+        dialing = f"dial unix {unquote(nobody['path'])}: connect: {nobody['why'].lower()}"
+        detail = f'connection error: desc = "transport: Error while dialing: {dialing}"'
     return RpcFailed(go_name(error.code()), _GO_TEXTS.get(detail, detail))
 
 

@@ -78,6 +78,21 @@ def test_other_names_are_unknown(name: str) -> None:
             id="long request, as the server says",
         ),
         pytest.param(
+            grpc.StatusCode.UNAVAILABLE,
+            "failed to connect to all addresses; last error: FAILED_PRECONDITION: unix:/a%20b: connect failed: "
+            "addr: unix:/a%20b error: No such file or directory",
+            'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: '
+            'dial unix /a b: connect: no such file or directory"',
+            id="nobody there",
+        ),
+        pytest.param(
+            grpc.StatusCode.UNAVAILABLE,
+            "failed to connect to all addresses; last error: UNKNOWN: unix:/a: connect: Connection refused (111)",
+            'rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: '
+            'dial unix /a: connect: connection refused"',
+            id="nobody there, grpcio 1.66",
+        ),
+        pytest.param(
             grpc.StatusCode.UNKNOWN, "no power", "rpc error: code = Unknown desc = no power", id="the server's own"
         ),
         pytest.param(grpc.StatusCode.INTERNAL, None, "rpc error: code = Internal desc = ", id="no text"),
