@@ -232,9 +232,19 @@ class _Driver:
         with contextlib.suppress(RequestRefused):  # gone already
             await asyncio.to_thread(self._client.delete, f"{PODS}/{name}", query)
 
-    def _take_postponed(self) -> list[Step]:
+    async def _do_postponed(self, tasks: asyncio.TaskGroup) -> None:
+        """What was deleted by force while the kubelet was down is gone before it looks."""
         postponed, self._postponed = self._postponed, []
-        return postponed
+        for step in postponed:
+            await self._do(step, tasks)
+        await self._until_gone({each.subject for each in postponed} & self._notebook.forced)
+
+    async def _until_gone(self, names: Collection[str]) -> None:
+        assert self._parts is not None
+        async with asyncio.timeout(CLEARING_S):
+            async for _ in self._notebook.changes:
+                if not {record.pod.name for record in self._parts.pods} & set(names):
+                    break
 
     # --- the node ---------------------------------------------------------------------------------------------------
 
@@ -261,8 +271,7 @@ class _Driver:
                 asyncio.TaskGroup() as followers,
             ):
                 follower = followers.create_task(self._notebook.follow(self._parts))
-                for postponed in self._take_postponed():
-                    await self._do(postponed, tasks)
+                await self._do_postponed(tasks)
                 self._ready.set()
                 await self._over.wait()
                 follower.cancel()
@@ -283,10 +292,7 @@ class _Driver:
         left = [record.pod.name for record in self._parts.pods]
         for name in left:
             await self._delete(name, 0)
-        async with asyncio.timeout(CLEARING_S):
-            async for _ in self._notebook.changes:
-                if not list(self._parts.pods):
-                    break
+        await self._until_gone(left)
         await self._stop_node()
 
     def _recorded_ids(self, resource: str, ids: Iterable[str]) -> list[str]:
