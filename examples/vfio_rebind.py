@@ -93,8 +93,10 @@ def driver_after(driver: str, address: str, latest: float) -> str:
 
 
 def driver_of(address: str) -> str:
-    link = PCI / "devices" / address / "driver"
-    return link.resolve().name if link.is_symlink() else ""
+    try:
+        return os.path.basename(os.readlink(PCI / "devices" / address / "driver"))
+    except FileNotFoundError:
+        return ""
 
 
 def read(path: Path) -> str:

@@ -14,6 +14,8 @@ import pytest
 from plugbay.sdk.release import readings
 
 DEADLINE_S = 30
+COMMAND_S = DEADLINE_S + 15
+"""Longer than `pod wait` waits by itself: it says what it waited for, and its test what became of that."""
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +47,7 @@ class Plugbay:
     async def __call__(self, *argv: str, given: str = "") -> Done:
         """Run a command to its end."""
         pipe = asyncio.subprocess.PIPE
-        async with asyncio.timeout(DEADLINE_S), self.start(*argv, stdin=pipe, stderr=pipe) as process:
+        async with asyncio.timeout(COMMAND_S), self.start(*argv, stdin=pipe, stderr=pipe) as process:
             out, err = await process.communicate(given.encode())
             assert process.returncode is not None
             return Done(process.returncode, out.decode(), err.decode())

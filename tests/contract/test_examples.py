@@ -311,10 +311,7 @@ async def test_vfio_rebind_gives_devices_back_to_their_driver(
     (dev / "vfio").mkdir(parents=True)
     for node in ("vfio", "7"):
         (dev / "vfio" / node).symlink_to("/dev/null")
-    streams = {
-        "stderr": asyncio.subprocess.DEVNULL,
-        "env": {**os.environ, "SYSFS": str(tmp_path / "sys"), "DEV": str(dev)},
-    }
+    streams = {"env": {**os.environ, "SYSFS": str(tmp_path / "sys"), "DEV": str(dev)}}
     go, kept = tmp_path / "go", journal(plugbay.root, "example.com/passthrough")
     script = f"echo $PCI_ADDRESSES; readlink {fake.place}/driver; until [ -e {go} ]; do sleep 0.05; done"
     manifest = one_device("guest", "passthrough", script)
