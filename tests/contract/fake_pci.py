@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-from plugbay.kernel.watch import watch_paths
 
 OWN = "i40e"
 VFIO = "vfio-pci"
@@ -42,23 +41,22 @@ class FakePci:
         link = self.place / "driver"
         return link.readlink().name if link.is_symlink() else ""
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        async with watch_paths(self._files, settle_s=0) as changes, asyncio.TaskGroup() as tasks:
-
-            async def react() -> None:
-                async for changed in changes:
-                    for file in sorted(changed):
-                        self._react(file)
-
-            reacting = tasks.create_task(react())
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """React to what is written, in order and to all of it, as sysfs does; which waits until it has reacted."""
+        with ExitStack() as stack:
+            for file in self._files:
+                file.unlink()
+                os.mkfifo(file)
+                written = os.open(file, os.O_RDWR | os.O_NONBLOCK)  # so that there always is a reader
+                stack.callback(os.close, written)
+                loop = asyncio.get_running_loop()
+                loop.add_reader(written, self._react, file, written)
+                stack.callback(loop.remove_reader, written)
             yield
-            reacting.cancel()
 
-    def _react(self, file: Path) -> None:
-        if file.read_text().strip() != self.address:
-            return
-        file.write_text("")  # what sysfs files never keep
+    def _react(self, file: Path, written: int) -> None:
+        assert set(os.read(written, 4096).decode().split(self.address)) == {""}
         if file.name == "unbind" and file.parent.name == self.driver:
             (self.place / "driver").unlink()
             self.history.append("")

@@ -315,26 +315,24 @@ async def test_vfio_rebind_gives_devices_back_to_their_driver(
     go, kept = tmp_path / "go", journal(plugbay.root, "example.com/passthrough")
     script = f"echo $PCI_ADDRESSES; readlink {fake.place}/driver; until [ -e {go} ]; do sleep 0.05; done"
     manifest = one_device("guest", "passthrough", script)
-    async with (
-        fake.running(),
-        plugbay.node_up(*gate),
-        plugbay.start("serve", str(EXAMPLES / "vfio_rebind.py"), *OFTEN, **streams),
-    ):
-        for _ in range(2):
-            go.unlink(missing_ok=True)
-            assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
-            if not gate:
-                await until_kept(kept, fake.address)  # else its end is believed 10 s later
-            go.touch()
-            done = await plugbay("pod", "wait", SUCCEEDED, "guest")
-            assert done.code == 0, await plugbay("pod", "describe", "guest")
-            assert await logs(plugbay, "guest") == ["0000:3b:00.0", str(fake.pci / "drivers" / VFIO)]
-            assert (await plugbay("pod", "delete", "guest")).code == 0
-        # The fake follows with a delay, and may miss that the device was its own driver's between the two pods.
-        await until_files(
-            [fake.place / "driver"], lambda: fake.history[-2:] == ["", OWN] and fake.history.count(VFIO) == 2
-        )
-        assert fake.history[:5] in ([OWN, "", VFIO, "", OWN], [OWN, "", VFIO, "", VFIO])
+    serve = ("serve", str(EXAMPLES / "vfio_rebind.py"), *OFTEN)
+    with fake.running():
+        async with plugbay.node_up(*gate), plugbay.start(*serve, **streams):
+            for _ in range(2):
+                go.unlink(missing_ok=True)
+                assert (await plugbay("pod", "apply", "-f", "-", given=manifest)).code == 0
+                if not gate:
+                    await until_kept(kept, fake.address)  # else its end is believed 10 s later
+                go.touch()
+                done = await plugbay("pod", "wait", SUCCEEDED, "guest")
+                assert done.code == 0, (await plugbay("pod", "describe", "guest")).out
+                assert await logs(plugbay, "guest") == ["0000:3b:00.0", str(fake.pci / "drivers" / VFIO)]
+                assert (await plugbay("pod", "delete", "guest")).code == 0
+            # The fake follows with a delay, and may miss that the device was its own driver's between the two pods.
+            await until_files(
+                [fake.place / "driver"], lambda: fake.history[-2:] == ["", OWN] and fake.history.count(VFIO) == 2
+            )
+            assert fake.history[:5] in ([OWN, "", VFIO, "", OWN], [OWN, "", VFIO, "", VFIO])
 
 
 @on_any_kubelet
