@@ -20,6 +20,8 @@ PAGES: Final = [REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/*.md"))]
 
 SHOWN: Final = re.compile(r"#   (?P<command>plugbay .*)")
 QUOTED: Final = re.compile(r"`(?P<command>plugbay [^`]*)`")
+SUBSTITUTED: Final = re.compile(r"\$\([^)]*\)")
+"""What a shell puts in place, such as the host's name."""
 WORDS: Final = re.compile(r"\bR\b|[|…\[]|\b[A-Z]{3,}\b")
 """In running text, what stands for something else: not a command that could be typed."""
 
@@ -58,7 +60,7 @@ MENTIONED: Final = [*in_text()]
 
 @pytest.mark.parametrize(("where", "line"), COMPLETE, ids=[f"{where} {line}" for where, line in COMPLETE])
 def test_command_that_is_shown_can_be_typed(where: str, line: str) -> None:
-    words = shlex.split(line.removesuffix(" &"), comments=True)
+    words = shlex.split(SUBSTITUTED.sub("n1", line.removesuffix(" &")), comments=True)
     after_pipe = words.index("|") + 1 if "|" in words else 0
     make_parser().parse_args([word for word in words[after_pipe + 1 :] if word != "&"])
 

@@ -133,13 +133,43 @@ async def test_a_wait_that_is_too_long_or_for_nobody_fails(plugbay: Plugbay) -> 
         assert await plugbay("pod", "wait", "--for=delete", "nope") == (0, "", "")
         await plugbay("pod", "run", "web", "--", "sleep", "3600")
         await plugbay.until_running("web")
-        late = "plugbay: error: timed out waiting for the condition on pods/web\n"
-        assert await plugbay(*wait, "web", "--timeout=0") == (1, "", late)
-        assert await plugbay("pod", "wait", "--for=delete", "web", "--timeout=100ms") == (1, "", late)
+        late = "plugbay: error: timed out waiting for the condition on pods/web: "
+        ready = f"{late}Ready is True; the pod is Running (1/1 ready)\n"
+        assert await plugbay(*wait, "web", "--timeout=0") == (1, "", ready)
+        running = f"{late}the pod is Running (1/1 ready)\n"
+        assert await plugbay("pod", "wait", "--for=delete", "pod/web", "--timeout=100ms") == (1, "", running)
         missing = 'plugbay: error: pods "nope" not found\n'
-        assert await plugbay(*wait, "nope", "web", "--timeout=100ms") == (1, "", missing + late)
+        assert await plugbay(*wait, "nope", "web", "--timeout=100ms") == (1, "", missing + ready)
         met = await plugbay("pod", "wait", "--for=condition=Ready", "web", "--timeout=9000h")  # poll(2) counts 24 days
         assert met == (0, "pod/web condition met\n", "")
+
+
+async def test_a_wait_that_is_too_long_says_what_stands_in_the_way(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        await plugbay("pod", "run", "web", "--resource", "example.com/gopher=1", "--", "sleep", "3600")
+        async with plugbay.start("events", "--for", "pod/web", "-w") as events:
+            await plugbay.line_with(events, "FailedScheduling")
+        done = await plugbay("pod", "wait", "--for=condition=Ready", "web", "--timeout=100ms")
+        assert (done.code, done.out) == (1, "")
+        assert "the pod is Pending (0/1 ready): " in done.err
+        assert "1 Insufficient example.com/gopher" in done.err
+
+
+async def test_names_that_are_printed_can_be_fed_back(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        await plugbay("pod", "apply", "-f", "-", given="---\n".join(SLEEPER % name for name in ("a", "b")))
+        names = (await plugbay("pod", "get", "-o", "name")).out.split()
+        assert names == ["pod/a", "pod/b"]
+        assert (await plugbay("pod", "wait", "--for=condition=Ready", *names)).code == 0
+        assert [row[0] for row in (await plugbay("pod", "get", *names)).rows] == ["a", "b"]
+        assert (await plugbay("pod", "exec", "pod/a", "--", "true")).code == 0
+        assert (await plugbay("pod", "logs", "pods/a")).code == 0
+        done = await plugbay("pod", "delete", "--now", "--ignore-not-found", *names)
+        assert done == (0, 'pod "a" deleted\npod "b" deleted\n', "")
+        assert (await plugbay("pod", "get", "-o", "name")).out == ""
+        node = (await plugbay("node", "get", "-o", "name")).out.strip()
+        assert node == "node/n1"
+        assert (await plugbay("node", "describe", node)).code == 0
 
 
 async def test_pods_are_deleted_as_their_manifests_name_them(plugbay: Plugbay, tmp_path: Path) -> None:

@@ -65,10 +65,10 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         given = list(args or ())
         if not self._takes_command:
-            parsed, unknown = super().parse_known_args(given, namespace)
+            parsed, unknown = super().parse_known_args(self._filled(given), namespace)
         else:
             end = given.index("--") if "--" in given else len(given)
-            parsed, unknown = super().parse_known_args(given[:end], namespace)
+            parsed, unknown = super().parse_known_args(self._filled(given[:end]), namespace)
             parsed.command = given[end + 1 :]
         # Here, where the options are known; argparse would leave it to the parser above.
         if options := [each for each in unknown if each.startswith("-") and each != "-"]:
@@ -79,6 +79,16 @@ class CommandParser(argparse.ArgumentParser):
             after = "; what a container runs comes after --" if self._takes_command else ""
             self.error(f'unexpected argument "{unknown[0]}"{after}')
         return parsed, []
+
+    def _filled(self, given: Sequence[str]) -> list[str]:
+        """With the values that options have when they are given alone: argparse would take the next word for it."""
+        alone = {
+            option: action.const
+            for action in self._actions
+            if action.nargs == argparse.OPTIONAL and action.const is not None
+            for option in action.option_strings
+        }
+        return [f"{each}={alone[each]}" if each in alone else each for each in given] if alone else list(given)
 
     def _unknown(self, option: str) -> str:
         name = option.partition("=")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from plugbay.cli.command_parser import Subparsers
+from plugbay.cli.names import object_of
 from plugbay.cli.parsing import add_all_namespaces, add_namespace, add_output, add_root
 
 
@@ -15,7 +16,9 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Show what happened to pods and to the node, oldest first. The node keeps the newest 1000.",
         examples=("plugbay events --for pod/web -w",),
     )
-    parser.add_argument("--for", dest="about", metavar="KIND/NAME", help="only about this object, such as pod/gopher")
+    parser.add_argument(
+        "--for", dest="about", metavar="KIND/NAME", type=object_of, help="only about this object, such as pod/gopher"
+    )
     parser.add_argument("-w", "--watch", action="store_true", help="go on with every new event")
     add_namespace(parser)
     add_all_namespaces(parser)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Final
 
 from plugbay.cli import v1
 from plugbay.cli.client import NodeClient, events_path
@@ -13,16 +12,13 @@ from plugbay.cli.output import Form, show_note
 from plugbay.cli.parsing import chosen_namespace
 from plugbay.cli.roots import chosen_root
 from plugbay.cli.rows import View, event_view, oldest_first, wide_event_view
-from plugbay.errors import UsageError
-
-_KINDS: Final = {"pod": "Pod", "pods": "Pod", "po": "Pod", "node": "Node", "nodes": "Node", "no": "Node"}
 
 
 def get_events(args: argparse.Namespace) -> int:
     client = NodeClient(chosen_root(args))
     namespace = chosen_namespace(args)
     form = Form(args.output)
-    kind, name = _about(args.about)
+    kind, name = args.about or ("", "")
     query = {"involvedObject": name} if name else {}
     is_wanted = _filter(kind)
     listing = Listing(lambda: _view(args), form)
@@ -45,16 +41,6 @@ def get_events(args: argparse.Namespace) -> int:
 def _view(args: argparse.Namespace) -> View:
     view = wide_event_view() if args.output == Form.WIDE.value else event_view()
     return view.with_namespaces() if args.all_namespaces else view
-
-
-def _about(text: str | None) -> tuple[str, str]:
-    """Kind and name of the object ``--for`` names; both empty when there is no such option."""
-    if text is None:
-        return "", ""
-    kind, _, name = text.partition("/")
-    if kind.lower() not in _KINDS or not name:
-        raise UsageError(f"--for wants pod/NAME or node/NAME, found {text!r}")
-    return _KINDS[kind.lower()], name
 
 
 def _filter(kind: str) -> Callable[[v1.Json], bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from plugbay.cli.command_parser import CommandParser, Subparsers, add_commands
+from plugbay.cli.names import node_name
 from plugbay.cli.parsing import (
     add_log_options,
     add_metrics_address,
@@ -12,7 +13,6 @@ from plugbay.cli.parsing import (
     add_root,
     at_least,
     duration_s,
-    name_of,
     path_of,
 )
 from plugbay.cli.release_options import add_release_options
@@ -130,7 +130,7 @@ def _add_get(commands: Subparsers) -> CommandParser:
         help="list the node",
         description="List the node, with a column for each extended resource: allocatable/capacity.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="only these")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=node_name, help="only these")
     add_output(parser)
     return parser
 
@@ -142,7 +142,7 @@ def _add_describe(commands: Subparsers) -> CommandParser:
         description="Show the node's capacity and what of it is allocatable, each device with its health and holder, "
         "the plugins with their states, and what happened.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="only these")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=node_name, help="only these")
     return parser
 
 
@@ -189,4 +189,4 @@ def _add_uncordon(commands: Subparsers) -> CommandParser:
 
 
 def _add_node(parser: CommandParser) -> None:
-    parser.add_argument("name", metavar="NAME", type=name_of, help="the node's name, as `plugbay node get` shows it")
+    parser.add_argument("name", metavar="NAME", type=node_name, help="the node's name, as `plugbay node get` shows it")

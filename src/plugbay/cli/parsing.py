@@ -13,6 +13,7 @@ _LONGEST_S: Final = 292 * 365 * 86400.0
 """Go counts nanoseconds, in 64 bits."""
 _DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+")
+_URL: Final = re.compile("https?://")
 _NAMESPACE: Final = re.compile("[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -51,6 +52,10 @@ def path_of(text: str) -> Path:
 
 def file_of(text: str) -> str:
     """A file, or - for standard input; for ``type=`` of an argument."""
+    if _URL.match(text):
+        raise argparse.ArgumentTypeError(
+            f"wants a file, and {text} is an address: fetch it with curl, and give the file, or - for standard input"
+        )
     return _given(text, "a file")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugbay.cli.command_parser import CommandParser, Subparsers
+from plugbay.cli.names import pod_name
 from plugbay.cli.parsing import (
     add_all_namespaces,
     add_namespace,
@@ -48,7 +49,15 @@ def add_run(commands: Subparsers) -> CommandParser:
         help="restart policy (default: Always); not with -f",
     )
     _add_lenient(parser)
-    parser.add_argument("--dry-run", action="store_true", help="check, and create nothing")
+    parser.add_argument(
+        "--dry-run",
+        nargs="?",
+        choices=("none", "client", "server"),
+        default="none",
+        const="client",
+        help="check the manifest here and create nothing (client, which --dry-run alone means); the node cannot be "
+        "asked to check (server)",
+    )
     _add_manifest_namespace(parser)
     add_output(parser)
     return parser
@@ -82,7 +91,7 @@ def add_get(commands: Subparsers) -> CommandParser:
             "plugbay pod get web -o jsonpath='{.status.phase}'",
         ),
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="only these")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=pod_name, help="only these")
     add_selector(parser)
     parser.add_argument("-w", "--watch", action="store_true", help="go on with every change")
     add_namespace(parser)
@@ -98,7 +107,7 @@ def add_describe(commands: Subparsers) -> CommandParser:
         description="Show all about pods: the states of their containers, which devices each holds, how these are and "
         "what came with them, and what happened.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="only these")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=pod_name, help="only these")
     add_selector(parser)
     add_namespace(parser)
     add_all_namespaces(parser)
@@ -116,7 +125,7 @@ def add_wait(commands: Subparsers) -> CommandParser:
             "plugbay pod wait --for=delete --all",
         ),
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="the pods")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=pod_name, help="the pods")
     parser.add_argument("--all", action="store_true", help="all pods of the namespace")
     add_selector(parser)
     parser.add_argument(
@@ -150,7 +159,7 @@ def add_exec(commands: Subparsers) -> CommandParser:
             "plugbay pod exec -i web -- sh -c 'cat > /tmp/note' < note",
         ),
     )
-    parser.add_argument("name", metavar="NAME", type=name_of, help="the pod")
+    parser.add_argument("name", metavar="NAME", type=pod_name, help="the pod")
     parser.add_argument("-i", "--stdin", action="store_true", help="pass standard input on to the command")
     parser.add_argument("-t", "--tty", action="store_true", help="give the command a terminal; with -i")
     _add_container(parser)
@@ -165,7 +174,7 @@ def add_logs(commands: Subparsers) -> CommandParser:
         description="Show what a container printed, on standard output and standard error.",
         examples=("plugbay pod logs -f web", "plugbay pod logs --previous --tail 20 web"),
     )
-    parser.add_argument("name", metavar="NAME", type=name_of, help="the pod")
+    parser.add_argument("name", metavar="NAME", type=pod_name, help="the pod")
     _add_container(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="go on as long as the container runs")
     parser.add_argument("--tail", type=at_least(-1), default=-1, metavar="N", help="the last N lines only; -1 is all")
@@ -191,7 +200,7 @@ def add_delete(commands: Subparsers) -> CommandParser:
         description="Stop pods, wait until they have ended, and forget them.",
         examples=("plugbay pod delete web", "plugbay pod delete -f pods/ --now", "plugbay pod delete -l app=web"),
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", type=name_of, help="the pods")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=pod_name, help="the pods")
     parser.add_argument("--all", action="store_true", help="all pods of the namespace")
     add_selector(parser)
     _add_filename(parser)

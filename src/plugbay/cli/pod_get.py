@@ -70,6 +70,8 @@ def _form(output: str) -> tuple[Form, Callable[[v1.Json], str] | None]:
 def _check(args: argparse.Namespace) -> None:
     if args.names and args.selector:
         raise UsageError("name the pods or say -l, not both")
+    if args.names and args.all_namespaces:
+        raise UsageError("a name means a pod of one namespace: say -n NS with it, not -A")
 
 
 def _view(client: NodeClient, args: argparse.Namespace) -> View:

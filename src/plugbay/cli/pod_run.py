@@ -23,15 +23,16 @@ def run_pods(args: argparse.Namespace) -> int:
         pods = [pod_to_v1(pod_from_v1(_pod(args), source=f"pod/{args.name}"))]
     form = Form(args.output)
     client = NodeClient(chosen_root(args))
+    dry_run = args.dry_run == "client"
     failed = False
     for pod in pods:
         try:
-            made = pod if args.dry_run else client.create(pods_path(v1.namespace(pod)), pod)
+            made = pod if dry_run else client.create(pods_path(v1.namespace(pod)), pod)
         except RequestRefused as error:
             show_error(error)
             failed = True
         else:
-            _show_made(made, form, dry_run=args.dry_run)
+            _show_made(made, form, dry_run=dry_run)
     return int(failed)
 
 
@@ -56,6 +57,8 @@ def _check(args: argparse.Namespace) -> None:
         )
         if given
     ]
+    if args.dry_run == "server":
+        raise UsageError("--dry-run=server: the node cannot check without creating; --dry-run=client checks here")
     if args.filename and inline:
         raise UsageError(f"-f takes everything from the manifest; {inline[0]} cannot be added")
     if not args.filename and not args.name:

@@ -40,6 +40,25 @@ class PodSummary:
         return f"{self.restarts} ({duration(now - self.last_restart)} ago)"
 
 
+def state_text(pod: v1.Json) -> str:
+    """How a pod is, as the end of a sentence: ``the pod is Pending (0/1 ready): 1 Insufficient example.com/gopher``."""
+    if not pod:
+        return "the pod is gone"
+    summary = summarize(pod)
+    reason = _why(pod)
+    return f"the pod is {summary.status} ({summary.readiness} ready){f': {reason}' if reason else ''}"
+
+
+def _why(pod: v1.Json) -> str:
+    """The first message that says why a pod is as it is; often there is none."""
+    statuses = v1.objects(pod, "status", "initContainerStatuses") + v1.objects(pod, "status", "containerStatuses")
+    messages = [v1.text(pod, "status", "message")]
+    messages += [v1.text(each, "state", state, "message") for each in statuses for state in ("waiting", "terminated")]
+    conditions = v1.objects(pod, "status", "conditions")
+    messages += [v1.text(each, "message") for each in conditions if each.get("type") == "PodScheduled"]
+    return next((line.strip() for message in messages for line in message.splitlines()[:1]), "")
+
+
 def summarize(pod: v1.Json) -> PodSummary:
     sidecars = {v1.text(each, "name") for each in v1.objects(pod, "spec", "initContainers") if _is_sidecar(each)}
     inits = v1.objects(pod, "status", "initContainerStatuses")

@@ -24,6 +24,8 @@ def exec_in_pod(args: argparse.Namespace) -> int:
     """Run a command; its exit code is ours."""
     if not args.command:
         raise UsageError("say which command to run after --, such as: plugbay pod exec NAME -- env")
+    if args.tty and not args.stdin:
+        raise UsageError("-t gives the command a terminal only together with -i: say -it")
     client = NodeClient(chosen_root(args))
     path = pod_path(args.namespace, args.name)
     query = {"container": _container(client.get(path), args.container)}

@@ -6,15 +6,15 @@ Source: kubectl 1.36 ``pkg/cmd/wait/wait.go``; unlike there, all pods are waited
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 
 from plugbay.cli import v1
-from plugbay.cli.client import NodeClient, WatchEvent, pod_path, pods_path, selecting
-from plugbay.cli.output import show, show_error
+from plugbay.cli.client import NodeClient, pod_path, pods_path, selecting
+from plugbay.cli.output import show_error
+from plugbay.cli.pod_status import state_text
 from plugbay.cli.roots import chosen_root
 from plugbay.cli.wait_conditions import Deleted, WaitCondition, parse_condition
+from plugbay.cli.waiting import wait_for
 from plugbay.errors import PodNotFound, UsageError
-from plugbay.ops.http_client import TimeIsUp
 
 
 def wait_for_pods(args: argparse.Namespace) -> int:
@@ -32,9 +32,9 @@ def wait_for_pods(args: argparse.Namespace) -> int:
             return 1
         for name in missing:
             show_error(PodNotFound(name))
-        late = _wait(changes, pods, condition)
-    for name in late:
-        show_error(f"timed out waiting for the condition on pods/{name}")
+        late = wait_for(changes, pods, condition, kind="pod")
+    for name, pod in late.items():
+        show_error(f"timed out waiting for the condition on pods/{name}: {_state(pod, condition)}")
     return int(bool(late or missing))
 
 
@@ -56,29 +56,6 @@ def _asked_for(client: NodeClient, args: argparse.Namespace) -> tuple[dict[str, 
     return there, [name for name in asked if name not in there]
 
 
-def _wait(changes: Iterator[WatchEvent], pods: dict[str, v1.Json], condition: WaitCondition) -> dict[str, v1.Json]:
-    """Say of each of ``pods`` when the condition is met; returns those of which it was not in time."""
-    left = dict(pods)
-    for name, pod in pods.items():
-        if condition.holds(pod):
-            _say_met(left, name)
-    try:
-        while left:
-            change = next(changes)
-            name = v1.name(change.object)
-            if name in left and _is_met(change, left[name], condition):
-                _say_met(left, name)
-    except TimeIsUp:
-        pass
-    return left
-
-
-def _is_met(change: WatchEvent, pod: v1.Json, condition: WaitCondition) -> bool:
-    if isinstance(condition, Deleted):
-        return change.type == "DELETED" and v1.uid(change.object) == v1.uid(pod)
-    return change.type != "DELETED" and condition.holds(change.object)
-
-
-def _say_met(left: dict[str, v1.Json], name: str) -> None:
-    del left[name]
-    show(f"pod/{name} condition met\n")
+def _state(pod: v1.Json, condition: WaitCondition) -> str:
+    """What was last seen of a pod that was not in time."""
+    return "; ".join(filter(None, (condition.seen(pod) if pod else "", state_text(pod))))

@@ -132,6 +132,47 @@ def test_what_is_empty_means_neither_the_working_directory_nor_everything(
     assert sentence in misuse(capsys, *argv)
 
 
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["events", "--for", "web"], "argument --for: wants pod/NAME or node/NAME, found 'web'"),
+        (
+            ["pod", "wait", "--for=delete", "job/web"],
+            "argument NAME: takes pods only, such as pod/NAME, found 'job/web'",
+        ),
+        (
+            ["pod", "delete", "a/b", "--ignore-not-found"],
+            "argument NAME: takes pods only, such as pod/NAME, found 'a/b'",
+        ),
+        (["node", "get", "pod/n1"], "argument NAME: takes nodes only, such as node/NAME, found 'pod/n1'"),
+        (
+            ["pod", "apply", "-f", "https://example.com/pod.yaml"],
+            "argument -f/--filename: wants a file, and https://example.com/pod.yaml is an address: fetch it with curl, "
+            "and give the file, or - for standard input",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_no_name_is_told_before_a_node_is_asked(
+    argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert misuse(capsys, *argv).splitlines()[0] == f"plugbay: error: {sentence}"
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--dry-run=client"])
+def test_an_option_with_a_value_may_stand_alone_before_a_name(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--root", str(tmp_path), "pod", "run", option, "web", "--", "env"]) == 0
+    assert capsys.readouterr().out == "pod/web created (dry run)\n"
+    assert make_parser().parse_args(["pod", "delete", "--wait", "web"]).names == ["web"]
+
+
+def test_no_dry_run_asks_the_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--root", str(tmp_path), "pod", "run", "--dry-run=none", "web", "--", "env"]) == 1
+    assert "no plugbay node answers" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("namespace", ["x y", "Lab", "-", "a.b", "x" * 64])
 @pytest.mark.parametrize("argv", [["pod", "apply", "-f", "x"], ["pod", "get"], ["events"]], ids=" ".join)
 def test_a_namespace_that_cannot_be_is_refused_before_anything_is_read(
@@ -225,7 +266,13 @@ def test_an_unknown_argument_is_answered_with_a_close_one_and_its_commands_help(
         (["node", "up", "--feature-gates", "a,b"], "--feature-gates a,b: malformed pair, expect string=bool"),
         (["node", "up", "--release-wait", "-1m"], "--release-wait cannot be below zero"),
         (["serve", "plugins.yaml"], "plugins.yaml looks like a config file; those are given with --config"),
-        (["events", "--for", "gopher"], "--for wants pod/NAME or node/NAME, found 'gopher'"),
+        (
+            ["pod", "run", "a", "--dry-run=server", "--", "env"],
+            "--dry-run=server: the node cannot check without creating; --dry-run=client checks here",
+        ),
+        (["pod", "exec", "-t", "a", "--", "env"], "-t gives the command a terminal only together with -i: say -it"),
+        (["pod", "get", "a", "-A"], "a name means a pod of one namespace: say -n NS with it, not -A"),
+        (["pod", "describe", "a", "-A"], "a name means a pod of one namespace: say -n NS with it, not -A"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

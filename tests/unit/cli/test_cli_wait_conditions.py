@@ -9,7 +9,8 @@ import pytest
 
 from plugbay.cli.jsonpath import find, parse_jsonpath
 from plugbay.cli.parsing import duration_s
-from plugbay.cli.wait_conditions import parse_condition
+from plugbay.cli.pod_status import state_text
+from plugbay.cli.wait_conditions import parse_condition, parse_node_condition
 from plugbay.errors import UsageError
 
 POD: dict[str, Any] = {
@@ -54,6 +55,75 @@ def test_conditions_hold_as_kubectl_has_them(text: str, holds: bool) -> None:
 def test_what_cannot_be_waited_for_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError):
         parse_condition(text)
+
+
+NODE: dict[str, Any] = {
+    "status": {
+        "capacity": {"example.com/gopher": "3"},
+        "allocatable": {"example.com/gopher": "2"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("resource=example.com/gopher", True),
+        ("resource=example.com/gopher=2", True),
+        ("resource=example.com/gopher=1", False),
+        ("resource=example.com/gopher>=1", True),
+        ("resource=example.com/gopher>=3", False),
+        ("capacity=example.com/gopher=3", True),
+        ("resource=example.com/other", False),
+        ("resource=example.com/other=0", True),
+        ("condition=Ready", True),
+        (r"jsonpath={.status.allocatable.example\.com/gopher}=2", True),
+    ],
+)
+def test_nodes_are_waited_for_by_their_resources(text: str, holds: bool) -> None:
+    assert parse_node_condition(text).holds(NODE) is holds
+
+
+@pytest.mark.parametrize("text", ["delete", "resource=", "resource=gopher=1", "resource=cpu", "resource=a.b/c=x", ""])
+def test_what_no_node_can_come_to_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--for.* wants "):
+        parse_node_condition(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("condition=Ready=False", "Ready is True"),
+        ("condition=Missing", "Missing is not set"),
+        ("jsonpath={.status.phase}=Failed", "{.status.phase} is Running"),
+        ("jsonpath={.status.reason}", "{.status.reason} is not set"),
+    ],
+)
+def test_what_was_seen_instead_is_told(text: str, seen: str) -> None:
+    assert parse_condition(text).seen(POD) == seen
+
+
+def test_what_a_node_has_instead_is_told() -> None:
+    seen = parse_node_condition("resource=example.com/gopher=3").seen(NODE)
+    assert seen == "example.com/gopher has capacity 3, of which 2 can be allocated"
+    seen = parse_node_condition("resource=example.com/other").seen(NODE)
+    assert seen == "the node has no example.com/other: no plugin has offered it"
+
+
+def test_the_state_of_a_pod_says_why_it_is_so() -> None:
+    pod = {
+        "spec": {"containers": [{"name": "a"}]},
+        "status": {
+            "phase": "Pending",
+            "conditions": [{"type": "PodScheduled", "status": "False", "message": "1 Insufficient example.com/gopher"}],
+        },
+    }
+    assert state_text(pod) == "the pod is Pending (0/1 ready): 1 Insufficient example.com/gopher"
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "no such image\nat all"}}
+    status = {"phase": "Pending", "containerStatuses": [{"name": "a", "state": waiting}]}
+    assert state_text(pod | {"status": status}) == "the pod is ErrImagePull (0/1 ready): no such image"
+    assert state_text({}) == "the pod is gone"
 
 
 @pytest.mark.parametrize(
