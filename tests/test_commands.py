@@ -54,6 +54,20 @@ def in_help(parser: CommandParser) -> Iterator[tuple[str, str]]:
         yield from in_help(command)
 
 
+def quick_starts() -> Iterator[tuple[str, list[str]]]:
+    """The commands of each place that shows plugins together with a node or its pods."""
+    places = [(f"{block.page}:{block.line}", block.text.splitlines()) for block in ALL if block.language == "sh"]
+    for path in EXAMPLES:
+        shown = (SHOWN.match(line) for line in path.read_text(encoding="utf-8").splitlines())
+        places.append((str(path.relative_to(REPOSITORY)), [match["command"] for match in shown if match]))
+    for template in sorted((REPOSITORY / "src/plugbay/cli/templates").glob("README*")):
+        places.append((template.name, template.read_text(encoding="utf-8").splitlines()))
+    places.append(("plugbay --help", list(make_parser().examples)))
+    for where, lines in places:
+        if any(re.match(r"plugbay (--root \S+ )?(node up|pod) ", f"{line} ") for line in lines):
+            yield where, [line for line in lines if line.startswith("plugbay serve ")]
+
+
 COMPLETE: Final = [*in_blocks(), *in_examples(), *in_help(make_parser())]
 MENTIONED: Final = [*in_text()]
 
@@ -71,3 +85,10 @@ def test_command_that_is_mentioned_exists(where: str, command: str, capsys: pyte
         make_parser().parse_args(shlex.split(command)[1:])
     except SystemExit:
         assert re.search("required: |expected one argument", capsys.readouterr().err), "more than something left out"
+
+
+def test_quick_start_says_which_kubelet_is_meant() -> None:
+    """It is typed on machines that have a kubelet too."""
+    served = [(where, line) for where, lines in quick_starts() for line in lines]
+    assert {"README.md", "examples", "plugbay --help"} <= {re.split("[:/]", where)[0] for where, _ in served}
+    assert [(where, line) for where, line in served if not re.search(" --(node|root) ", line)] == []

@@ -11,12 +11,11 @@ from typing import Final
 from urllib.parse import quote
 
 from plugbay.cli import v1
-from plugbay.cli.starting import wait_for_start
+from plugbay.cli.starting import SOCKET_NAME, wait_for_start
 from plugbay.errors import NodeUnreachable, RequestRefused
 from plugbay.node.api.frames import Frame, FrameDecoder
 from plugbay.ops.http_client import ClientStream, UnixHttpClient, Upgraded, UpgradeRefused
 
-SOCKET_NAME: Final = "plugbay.sock"
 NOT_FOUND: Final = "NotFound"
 """The reason of a refusal: there is no such object."""
 

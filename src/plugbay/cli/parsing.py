@@ -30,14 +30,17 @@ def add_root(parser: argparse.ArgumentParser, *, default: str | None = argparse.
 
 
 def add_kubelet_root(parser: argparse.ArgumentParser) -> None:
-    """``--root`` of a command that is meant for any kubelet."""
+    """``--root`` and ``--node`` of a command that is meant for any kubelet, for `chosen_kubelet_root`."""
     parser.add_argument(
         "--root",
         metavar="DIR",
         type=_directory,
         default=argparse.SUPPRESS,
-        help="the kubelet's root directory (default: $PLUGBAY_ROOT, else /var/lib/kubelet if there is one, "
-        "else that of `plugbay node up`)",
+        help="the kubelet's root directory (default: $PLUGBAY_ROOT, else /var/lib/kubelet if a kubelet has its "
+        "directory there, else that of `plugbay node up`; with both on this machine, an option has to say which)",
+    )
+    parser.add_argument(
+        "--node", action="store_true", help="the kubelet is the node of `plugbay node up`, not a stock kubelet"
     )
 
 

@@ -34,7 +34,7 @@ def list_pod_resources(args: argparse.Namespace) -> int:
 def _chosen_socket(args: argparse.Namespace) -> Path:
     if args.socket is not None:
         return Path(args.socket).absolute()
-    return KubeletPaths(chosen_kubelet_root(args)).pod_resources_socket
+    return KubeletPaths(chosen_kubelet_root(args).path).pod_resources_socket
 
 
 async def _ask(socket: Path) -> tuple[PodResources, ...]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from plugbay.kubelet.roots import KubeletRoot
 
 
 def chosen_root(args: argparse.Namespace) -> Path:
@@ -17,10 +21,18 @@ def chosen_root(args: argparse.Namespace) -> Path:
     return private_root(os.environ, os.geteuid()).absolute()
 
 
-def chosen_kubelet_root(args: argparse.Namespace) -> Path:
-    """``--root``, else where a kubelet lives, stock or our own; absolute."""
-    if args.root is not None:
-        return Path(args.root).absolute()
-    from plugbay.kubelet.roots import default_root
+def chosen_kubelet_root(args: argparse.Namespace) -> KubeletRoot:
+    """``--root`` or ``--node``, else where a kubelet lives, stock or our own; absolute.
 
-    return default_root(os.environ, os.geteuid()).absolute()
+    Raises:
+        UsageError: a stock kubelet and a node of ours are both here, and no option says which is meant.
+    """
+    from plugbay.cli.starting import is_node_up
+    from plugbay.kubelet.roots import KubeletRoot, kubelet_root
+
+    if args.root is not None:
+        return KubeletRoot(chosen_root(args), "--root says so")
+    if args.node:
+        return KubeletRoot(chosen_root(args), "--node says so")
+    found = kubelet_root(os.environ, os.geteuid(), is_node_up=is_node_up)
+    return KubeletRoot(found.path.absolute(), found.why)

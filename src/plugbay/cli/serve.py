@@ -110,6 +110,7 @@ def _interval_s(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Serve until told to stop, or until an end that was asked for; returns 0 then."""
     import asyncio
+    import logging
     import sys
     from functools import partial
 
@@ -136,7 +137,9 @@ def run(args: argparse.Namespace) -> int:
         OnRefusal.EXIT if args.exit_on_refusal else OnRefusal.ASK_AGAIN,
         IfNone.EXIT if args.exit_if_none else IfNone.WAIT,
     )
-    paths = KubeletPaths(chosen_kubelet_root(args))
+    root = chosen_kubelet_root(args)
+    logging.getLogger(__name__).info("serving the kubelet at %s: %s", root.path, root.why)
+    paths = KubeletPaths(root.path)
     cdi_directory = CDI_DIRECTORY if args.cdi_directory is None else args.cdi_directory.absolute()
     release = ReleaseSettings(
         source=ReleaseSource(args.release),

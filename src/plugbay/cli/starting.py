@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
+SOCKET_NAME: Final = "plugbay.sock"
+"""The control socket, below a node's root."""
 _PREFIX: Final = b"\0plugbay node up "
 _CREDENTIALS: Final = struct.Struct("3i")
 """Process, user and group."""
@@ -48,6 +50,27 @@ def wait_for_start(root: Path, *, for_s: float) -> bool:
         with suppress(ConnectionError):
             announcement.recv(1)  # nothing is ever sent: it ends
         return True
+
+
+def is_node_up(root: Path) -> bool:
+    """Whether a node answers at ``root``, or is starting there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as announcement:
+        if _connects(announcement, address_of(root)) and _is_trusted(announcement):
+            return True
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+        return _connects(control, os.fsencode(root / SOCKET_NAME))
+
+
+def _connects(client: socket.socket, address: bytes) -> bool:
+    """Whether there is a server behind ``address``; one whose queue is full is there."""
+    client.setblocking(False)
+    try:
+        client.connect(address)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def address_of(root: Path) -> bytes:

@@ -1,8 +1,9 @@
-"""Where a node of our own lives when nobody says otherwise."""
+"""Where a stock kubelet, a node of our own, and so the kubelet that a command means have their root."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,14 @@ from plugbay.errors import UsageError
 ROOT_VARIABLE: Final = "PLUGBAY_ROOT"
 _SYSTEM_ROOT: Final = Path("/var/lib/plugbay")
 STOCK_ROOT: Final = Path("/var/lib/kubelet")
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletRoot:
+    """Where the kubelet that is meant has its root, and why it is this one, as half a sentence."""
+
+    path: Path
+    why: str
 
 
 def private_root(environ: Mapping[str, str], uid: int) -> Path:
@@ -35,11 +44,33 @@ def private_root(environ: Mapping[str, str], uid: int) -> Path:
     raise UsageError(f"cannot tell where the node lives: set {ROOT_VARIABLE} or HOME, or give --root DIR")
 
 
-def default_root(environ: Mapping[str, str], uid: int) -> Path:
-    """The root a plugin or an inspecting command means: a stock kubelet's if there is one, else `private_root`.
+def kubelet_root(environ: Mapping[str, str], uid: int, *, is_node_up: Callable[[Path], bool]) -> KubeletRoot:
+    """The kubelet that a plugin or an inspecting command means when no option says which.
 
-    ``$PLUGBAY_ROOT`` goes before both.
+    It is a stock kubelet where one has its directory, whether it is alive or not: in a DaemonSet a plugin may well
+    start before the kubelet. Else it is the node of `private_root`, and ``$PLUGBAY_ROOT`` goes before both.
+
+    Args:
+        is_node_up: whether a node of ours answers at a root, or is starting there.
+
+    Raises:
+        UsageError: a stock kubelet has its directory here and a node of ours is up as well, so that either may be
+            meant. A plugin for practice must not get into a cluster by a guess.
     """
-    if not environ.get(ROOT_VARIABLE) and (STOCK_ROOT / "device-plugins").is_dir():
-        return STOCK_ROOT
-    return private_root(environ, uid)
+    if environ.get(ROOT_VARIABLE):
+        return KubeletRoot(private_root(environ, uid), f"${ROOT_VARIABLE} says so")
+    if not (STOCK_ROOT / "device-plugins").is_dir():
+        return KubeletRoot(private_root(environ, uid), f"no kubelet has its directory at {STOCK_ROOT}")
+    if (own := _private_root_if_any(environ, uid)) is not None and is_node_up(own):
+        raise UsageError(
+            f"there are two kubelets on this machine: the node of `plugbay node up` at {own}, and one whose directory "
+            f"is {STOCK_ROOT}; choose with --node or with --root {STOCK_ROOT}"
+        )
+    return KubeletRoot(STOCK_ROOT, "a kubelet has its directory there; --node chooses the node of `plugbay node up`")
+
+
+def _private_root_if_any(environ: Mapping[str, str], uid: int) -> Path | None:
+    try:
+        return private_root(environ, uid)
+    except UsageError:
+        return None

@@ -1,10 +1,11 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from plugbay.errors import UsageError
 from plugbay.kubelet import roots
-from plugbay.kubelet.roots import default_root, private_root
+from plugbay.kubelet.roots import kubelet_root, private_root
 
 USER, ROOT = 1000, 0
 
@@ -26,21 +27,57 @@ def test_private_root_is_where_the_user_keeps_state(environ: dict[str, str], uid
     assert private_root(environ, uid) == Path(root)
 
 
-@pytest.mark.parametrize(
-    ("environ", "is_stock"),
-    [
-        pytest.param({}, True, id="said nothing"),
-        pytest.param({"PLUGBAY_ROOT": ""}, True, id="said the empty word"),
-        pytest.param({"PLUGBAY_ROOT": "/r"}, False, id="said"),
-    ],
-)
-def test_a_stock_kubelet_goes_before_a_node_of_ours_unless_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], is_stock: bool
-) -> None:
+@pytest.fixture
+def stock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a stock kubelet would have its root; it has no directory there yet."""
     monkeypatch.setattr(roots, "STOCK_ROOT", tmp_path)
-    assert default_root(environ, ROOT) == private_root(environ, ROOT), "no kubelet has been here"
-    (tmp_path / "device-plugins").mkdir()
-    assert default_root(environ, ROOT) == (tmp_path if is_stock else Path("/r"))
+    return tmp_path
+
+
+def is_up(_: Path) -> bool:
+    return True
+
+
+def is_down(_: Path) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("is_node_up", [is_up, is_down])
+def test_a_node_of_ours_is_meant_where_no_kubelet_has_a_directory(
+    stock: Path, is_node_up: Callable[[Path], bool]
+) -> None:
+    assert kubelet_root({}, ROOT, is_node_up=is_node_up).path == private_root({}, ROOT)
+
+
+@pytest.mark.parametrize("environ", [{}, {"PLUGBAY_ROOT": ""}, {"HOME": "/h"}])
+def test_a_stock_kubelet_is_meant_where_it_has_its_directory(stock: Path, environ: dict[str, str]) -> None:
+    (stock / "device-plugins").mkdir()
+    for uid in (ROOT, USER):
+        assert kubelet_root(environ, uid, is_node_up=is_down).path == stock
+
+
+def test_nothing_is_guessed_where_both_may_be_meant(stock: Path) -> None:
+    (stock / "device-plugins").mkdir()
+    asked: list[Path] = []
+
+    def is_node_up(root: Path) -> bool:
+        asked.append(root)
+        return True
+
+    with pytest.raises(UsageError) as refused:
+        kubelet_root({"HOME": "/h"}, USER, is_node_up=is_node_up)
+    assert asked == [Path("/h/.local/state/plugbay")]
+    assert str(refused.value) == (
+        "there are two kubelets on this machine: the node of `plugbay node up` at /h/.local/state/plugbay, and one "
+        f"whose directory is {stock}; choose with --node or with --root {stock}"
+    )
+
+
+@pytest.mark.parametrize("is_node_up", [is_up, is_down])
+def test_the_variable_goes_before_both(stock: Path, is_node_up: Callable[[Path], bool]) -> None:
+    (stock / "device-plugins").mkdir()
+    found = kubelet_root({"PLUGBAY_ROOT": "/r"}, ROOT, is_node_up=is_node_up)
+    assert (found.path, found.why) == (Path("/r"), "$PLUGBAY_ROOT says so")
 
 
 def test_no_home_is_a_clear_error() -> None:
