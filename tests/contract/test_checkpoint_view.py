@@ -146,6 +146,14 @@ async def test_s123_list_that_changes_nothing_writes_the_file_again(config: Mana
         await until_view(config, lambda _: identity(config.paths.checkpoint) != before)
 
 
+async def test_devices_of_a_plugin_that_goes_leave_the_file(config: ManagerConfig) -> None:
+    """A kubelet writes only with its next change."""
+    async with managed(config) as (_, plugin):
+        await until_view(config, lambda data: data.registered_devices == {GOPHER: ("g1", "g2")})
+        plugin.end_streams()
+        await until_view(config, lambda data: data.registered_devices == {GOPHER: ()})
+
+
 def identity(path: Path) -> tuple[int, int]:
     """Of one writing of a file; the number alone may be that of an earlier one again."""
     found = path.stat()
@@ -355,6 +363,15 @@ async def test_kill_while_views_are_written_leaves_a_whole_one_of_ours(config: M
     async with started(refusing) as manager:  # whatever the moment, the file is known to be ours
         assert set(pods(view)) <= manager.assigned_pods()
     assert set(pods(read(config))) == manager.assigned_pods()
+
+
+async def test_what_a_killed_writer_left_goes_at_the_next_start(config: ManagerConfig) -> None:
+    left = [directory / ".x.0123456789ab.tmp" for directory in (config.paths.checkpoint.parent, config.store.parent)]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    async with started(config):
+        assert not any(path.exists() for path in left)
 
 
 def test_half_a_file_of_ours_is_corrupt(config: ManagerConfig) -> None:

@@ -33,6 +33,11 @@ class ResultCache:
         self._pending = directory / "pending"
         self._write = write
 
+    @property
+    def directories(self) -> tuple[Path, Path]:
+        """Where `write` is asked to put files."""
+        return self._results, self._pending
+
     def load(self, network: str, attachment: Attachment) -> CachedResult | None:
         """The finished entry of one attachment; None when there is none.
 

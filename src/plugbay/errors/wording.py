@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-_CONTROL: Final = re.compile(r"\\u00([0-9a-f]{2})")
+_ESCAPES: Final = {
+    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"
+}  # fmt: skip
 _SHOWN_CHARACTERS: Final = 100
 
 
 def quote(text: str) -> str:
-    """``text`` in double quotes, escaped as Go's ``%q`` does for what occurs in names."""
-    # Imported here: every worker process has this module, and hardly one has anything to quote.
-    import json
+    """``text`` in double quotes, escaped as Go's ``%q`` does.
 
-    quoted = json.dumps(text, ensure_ascii=False)
-    return _CONTROL.sub(lambda match: f"\\x{int(match.group(1), 16):02x}", quoted)
+    A byte that is not UTF-8 may stand in ``text`` as ``surrogateescape`` decodes it.
+
+    Source: Go 1.24 ``strconv/quote.go``. Which characters are printable is decided by Python's Unicode version.
+    """
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    if 0xD800 <= code <= 0xDFFF:
+        return "\\ufffd"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def located(problem: str, *, field: str, line: int | None, source: str) -> str:

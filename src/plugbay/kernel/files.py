@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import select
 import stat
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 64 * 2**20
 """No file that people write, and none that a kubelet or an engine does for us to read, comes near."""
+_UNFINISHED: Final = re.compile(r"\..*\.[0-9a-f]{12}\.tmp", re.DOTALL)
 _PID_BYTES: Final = 32
 _WRITER_S: Final = 2
 """So long a FIFO may take to get a writer."""
@@ -27,8 +29,8 @@ def write_durably(path: Path, content: bytes) -> None:
     """Replace ``path`` so that after a crash it holds either the old or the new content, whole.
 
     Only its owner may read it, whatever the umask. On return the content is on the disk. A crash may leave a file
-    behind whose name begins with ``.`` and ends with ``.tmp``. Blocks for as long as the disk takes: from an event
-    loop, call it through ``asyncio.to_thread``.
+    behind, which `remove_unfinished` removes. Blocks for as long as the disk takes: from an event loop, call it through
+    ``asyncio.to_thread``.
 
     Raises:
         OSError: nothing was changed.
@@ -49,6 +51,19 @@ def write_durably(path: Path, content: bytes) -> None:
             os.unlink(temporary)
         raise
     sync_directory(path.parent)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove the files that `write_durably` left in ``directory`` when its process was killed.
+
+    The caller is the only process that writes there: what another one is writing would be lost. What cannot be removed
+    is left; a directory that does not exist holds nothing.
+    """
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(directory):
+            if _UNFINISHED.fullmatch(entry.name):
+                with contextlib.suppress(OSError):
+                    os.unlink(entry)
 
 
 def sync_directory(directory: Path) -> None:

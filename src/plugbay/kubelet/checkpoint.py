@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from plugbay.errors import CorruptCheckpoint
@@ -97,44 +98,58 @@ def _list(texts: Sequence[str] | None) -> str:
 
 
 def _checkpoint(document: go_json.Value, read_devices: ReadDevices) -> Checkpoint:
-    data, recorded = CheckpointData(), 0
+    data, recorded = _Data(), 0
     for name, value in _members(document, "the document"):
         match go_json.folded(name):
             case "data":
-                data = _data(data, value, read_devices)
+                data.read(value, read_devices)
             case "checksum" if value is not None:
                 recorded = go_json.unsigned(value, "Checksum", 64)
-    return Checkpoint(data, recorded)
+    return Checkpoint(data.value(), recorded)
 
 
-def _data(before: CheckpointData, value: go_json.Value, read_devices: ReadDevices) -> CheckpointData:
-    entries, registered = before.pod_device_entries, before.registered_devices
-    for name, member in _members(value, "Data"):
-        match go_json.folded(name):
-            case "poddeviceentries":
-                entries = None
-                if member is not None:
-                    listed = go_json.items(member, "PodDeviceEntries")
-                    entries = tuple(_entry(item, read_devices) for item in listed)
-            case "registereddevices":
-                registered = _registered(registered, member)
-    return CheckpointData(entries, registered)
+class _Data:
+    def __init__(self) -> None:
+        self._entries: go_json.Slice[_Entry] = go_json.Slice()
+        self._registered: Mapping[str, Sequence[str] | None] | None = {}
+
+    def read(self, value: go_json.Value, read_devices: ReadDevices) -> None:
+        for name, member in _members(value, "Data"):
+            match go_json.folded(name):
+                case "poddeviceentries":
+                    read = partial(_Entry.read, read_devices=read_devices)
+                    self._entries.read(member, "PodDeviceEntries", read, _Entry)
+                case "registereddevices":
+                    self._registered = _registered(self._registered, member)
+
+    def value(self) -> CheckpointData:
+        entries = self._entries.elements
+        return CheckpointData(None if entries is None else tuple(map(_Entry.value, entries)), self._registered)
 
 
-def _entry(value: go_json.Value, read_devices: ReadDevices) -> PodDevicesEntry:
-    names = dict.fromkeys(("poduid", "containername", "resourcename"), "")
-    device_ids: DeviceIds = None
-    alloc_resp: bytes | None = None
-    for name, member in _members(value, "an item of PodDeviceEntries"):
-        match go_json.folded(name):
-            case "poduid" | "containername" | "resourcename" as known:
-                names[known] = names[known] if member is None else go_json.text(member, name)
-            case "deviceids":
-                device_ids = read_devices(device_ids, member)
-            case "allocresp":
-                alloc_resp = go_json.octets(member, "AllocResp")
-    pod_uid, container_name, resource_name = names.values()
-    return PodDevicesEntry(pod_uid, container_name, resource_name, device_ids, alloc_resp)
+class _Entry:
+    def __init__(self) -> None:
+        self._names = dict.fromkeys(("poduid", "containername", "resourcename"), "")
+        self._device_ids: DeviceIds = None
+        self._alloc_resp: bytes | None = None
+        self._octets: go_json.Slice[int] = go_json.Slice()
+
+    def read(self, value: go_json.Value, read_devices: ReadDevices) -> _Entry:
+        for name, member in _members(value, "an item of PodDeviceEntries"):
+            match go_json.folded(name):
+                case "poduid" | "containername" | "resourcename" as known:
+                    self._names[known] = self._names[known] if member is None else go_json.text(member, name)
+                case "deviceids":
+                    self._device_ids = read_devices(self._device_ids, member)
+                case "allocresp":
+                    go_json.read_octets(self._octets, member, "AllocResp")
+                    octets = self._octets.elements
+                    self._alloc_resp = None if octets is None else bytes(octets)
+        return self
+
+    def value(self) -> PodDevicesEntry:
+        pod_uid, container_name, resource_name = self._names.values()
+        return PodDevicesEntry(pod_uid, container_name, resource_name, self._device_ids, self._alloc_resp)
 
 
 def _by_node(before: DeviceIds, value: go_json.Value) -> DeviceIds:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import binascii
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, Generic, NoReturn, TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _HTML: Final = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
@@ -108,16 +110,65 @@ def integer_key(name: str, what: str) -> int:
     return int(name)
 
 
-def octets(value: Value, what: str) -> bytes | None:
-    """Bytes: base64 with padding, where line breaks do not count; a list of numbers; or null."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        encoded = value.replace("\r", "").replace("\n", "")
-        if not _BASE64.fullmatch(encoded):
-            raise NotDecodable(f"{what} is not base64")
-        return binascii.a2b_base64(encoded)
-    return bytes(0 if item is None else unsigned(item, f"an item of {what}", 8) for item in items(value, what))
+class Slice(Generic[T]):
+    """A list that is read as Go reads one: a repeated member is read into the elements that the earlier one left.
+
+    Elements past the end of a shorter list keep what they held, and a longer list that comes later finds it there. An
+    empty list and null leave nothing to be found.
+
+    Source: Go 1.24 ``encoding/json/decode.go``, ``array``.
+    """
+
+    def __init__(self) -> None:
+        self._elements: list[T] = []
+        self._length: int | None = 0
+
+    @property
+    def elements(self) -> Sequence[T] | None:
+        """What the list read last holds; None after null."""
+        return None if self._length is None else self._elements[: self._length]
+
+    def read(self, value: Value, what: str, read: Callable[[T, Value], T], zero: Callable[[], T]) -> None:
+        """Read a list, or null.
+
+        Args:
+            read: the element that an item makes of the one before it at its place.
+            zero: the element before the first.
+
+        Raises:
+            NotDecodable: ``value`` is neither.
+        """
+        listed = () if value is None else items(value, what)
+        del self._elements[len(self._elements) if listed else 0 :]
+        for index, item in enumerate(listed):
+            if index == len(self._elements):
+                self._elements.append(zero())
+            self._elements[index] = read(self._elements[index], item)
+        self._length = None if value is None else len(listed)
+
+    def replace(self, elements: Iterable[T]) -> None:
+        """Hold ``elements``, as if no list had been read before."""
+        self._elements = list(elements)
+        self._length = len(self._elements)
+
+
+def read_octets(into: Slice[int], value: Value, what: str) -> None:
+    """Read bytes: base64 with padding, where line breaks do not count; a list of numbers; or null.
+
+    Raises:
+        NotDecodable: none of these.
+    """
+    if not isinstance(value, str):
+        into.read(value, what, lambda before, item: _octet(before, item, what), int)
+        return
+    encoded = value.replace("\r", "").replace("\n", "")
+    if not _BASE64.fullmatch(encoded):
+        raise NotDecodable(f"{what} is not base64")
+    into.replace(binascii.a2b_base64(encoded))
+
+
+def _octet(before: int, value: Value, what: str) -> int:
+    return before if value is None else unsigned(value, f"an item of {what}", 8)
 
 
 def folded(name: str) -> str:

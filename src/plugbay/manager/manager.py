@@ -16,6 +16,7 @@ from functools import partial
 
 from plugbay.allocation.table import NO_DEVICES
 from plugbay.errors import PathUnusable
+from plugbay.kernel.files import remove_unfinished
 from plugbay.manager import snapshot
 from plugbay.manager.commits import DeletePod, SaveOperation, Stored
 from plugbay.manager.config import ManagerConfig
@@ -77,6 +78,8 @@ async def run_manager(
     topology = topology_manager(config.topology, config.numa, clock=clock)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.store))
+        for directory in (config.paths.checkpoint.parent, config.store.parent):  # which are ours, by the store's lock
+            await asyncio.to_thread(remove_unfinished, directory)
         stored = await settle_checkpoint(config, store, await asyncio.to_thread(store.load), clock.now())
         await asyncio.to_thread(prepare_directory, config.paths.device_plugins)
         await asyncio.to_thread(make_directory, config.paths.plugins_registry)

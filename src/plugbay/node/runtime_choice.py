@@ -18,7 +18,7 @@ from plugbay.cni.invoke import Plugins
 from plugbay.cni.runtime import CniRuntime
 from plugbay.errors import PathUnusable, UsageError
 from plugbay.kernel.capabilities import held_capabilities
-from plugbay.kernel.files import write_durably
+from plugbay.kernel.files import remove_unfinished, write_durably
 from plugbay.model.resolution import DnsConfig
 from plugbay.node.config import CriConfig, NodeConfig, OciConfig
 from plugbay.node.machine import Machine
@@ -109,6 +109,8 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
     cgroup_parent = _cgroup_prefix(config)
     places = SandboxPlaces(oci_dir / "sandboxes", oci_dir / "netns", oci_dir / "shared", cgroup_parent)
     cache = ResultCache(oci_dir / "cni", write=write_durably)
+    for directory in (places.records, *cache.directories):
+        remove_unfinished(directory)
     plugins = Plugins(oci.cni_binaries, environ=environ)
     sandboxes = OciSandboxes(
         places,

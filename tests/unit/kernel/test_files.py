@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import LockHeld
-from plugbay.kernel.files import FileLock, read_bytes, sync_directory, write_durably
+from plugbay.kernel.files import FileLock, read_bytes, remove_unfinished, sync_directory, write_durably
 
 HOLD_LOCK = """
 import sys
@@ -33,6 +33,30 @@ def test_content_replaces_what_was_there(tmp_path: Path) -> None:
     write_durably(path, b"new")
     assert path.read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["checkpoint"]
+
+
+WRITE_AND_DIE = """
+import os, signal, sys
+from pathlib import Path
+from plugbay.kernel import files
+files.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+files.write_durably(Path(sys.argv[1]), b"unfinished")
+"""
+
+
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet_internal_checkpoint"
+    write_durably(path, b"whole")
+    kept = {path.name, ".hidden", ".x.tmp", ".x.0123456789ab.tmp.more", "x.0123456789ab.tmp"}
+    for name in kept - {path.name}:
+        (tmp_path / name).touch()
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", WRITE_AND_DIE, str(path)], check=False)
+    assert len(os.listdir(tmp_path)) == len(kept) + 2
+    remove_unfinished(tmp_path)
+    assert set(os.listdir(tmp_path)) == kept
+    assert path.read_bytes() == b"whole"
+    remove_unfinished(tmp_path / "absent")
 
 
 def test_mode_does_not_depend_on_the_umask(tmp_path: Path) -> None:

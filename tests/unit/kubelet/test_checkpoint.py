@@ -85,6 +85,12 @@ def test_deep_nesting_is_refused(content: bytes) -> None:
         load(content, source="deep")
 
 
+def test_unknown_members_may_nest_as_deep_as_python_reads() -> None:
+    assert load(
+        b'{"X":' + b"[" * 200 + b"]" * 200 + b',"Data":{},"Checksum":' + b"%d}" % checksum(CheckpointData()), source="x"
+    )
+
+
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
@@ -110,7 +116,27 @@ def test_deep_nesting_is_refused(content: bytes) -> None:
         pytest.param(
             '{"Data":{"PodDeviceEntries":[{},{}],"PodDeviceEntries":[null]}}',
             CheckpointData((PodDevicesEntry(),), {}),
-            id="last-list-wins",
+            id="shorter-list-after-a-longer",
+        ),
+        pytest.param(
+            '{"Data":{"PodDeviceEntries":[{"PodUID":"p","ContainerName":"c"}],"PodDeviceEntries":[{"PodUID":"q"}]}}',
+            CheckpointData((PodDevicesEntry("q", "c"),), {}),
+            id="second-list-into-the-first",
+        ),
+        pytest.param(
+            '{"Data":{"PodDeviceEntries":[{},{"PodUID":"p"}]},"data":{"PodDeviceEntries":[{}],"PodDeviceEntries":[{},{}]}}',
+            CheckpointData((PodDevicesEntry(), PodDevicesEntry("p")), {}),
+            id="a-cut-element-comes-back",
+        ),
+        pytest.param(
+            '{"Data":{"PodDeviceEntries":[{"PodUID":"p"}],"PodDeviceEntries":[],"PodDeviceEntries":[{}]}}',
+            CheckpointData((PodDevicesEntry(),), {}),
+            id="empty-list-forgets",
+        ),
+        pytest.param(
+            '{"Data":{"PodDeviceEntries":[{"PodUID":"p"}],"PodDeviceEntries":null,"PodDeviceEntries":[{}]}}',
+            CheckpointData((PodDevicesEntry(),), {}),
+            id="null-forgets",
         ),
         pytest.param('\t{"Data":{},\r\n"X":[1.5e3,true,{"":null}]} ', CheckpointData(), id="unknown-members"),
     ],
@@ -242,3 +268,13 @@ def test_node_order_differs_between_file_and_hash() -> None:
 
 def test_checksum_is_that_of_the_smallest_example() -> None:
     assert checksum(CheckpointData(None, {})) == 3467439661
+
+
+def test_a_checksum_over_repeated_lists_is_a_kubelets() -> None:
+    """The sum was computed by a kubelet 1.36, which finds the file in order."""
+    entry = '{"PodUID":"p","ContainerName":"c","ResourceName":"a/b","DeviceIDs":{"0":["x"]},"AllocResp":""}'
+    document = (
+        f'{{"Data":{{"PodDeviceEntries":[{entry}],"PodDeviceEntries":[{{"PodUID":"q"}}]}},"Checksum":3086039746}}'
+    )
+    loaded = load(document.encode(), source="repeated")
+    assert loaded.pod_device_entries == (PodDevicesEntry("q", "c", "a/b", {0: ("x",)}, b""),)
