@@ -18,7 +18,8 @@ from plugbay.errors import InvalidDocument
 from plugbay.model.pods import FieldPath, field_text
 
 MAX_VALUES: Final = 100_000
-"""Values in one document with its aliases written out; etcd holds no larger object, an alias bomb is one."""
+"""Values in one text, and in one document with its aliases written out. A thousand pods have half of it; reading so
+many takes seconds."""
 
 _MAX_DIGITS: Final = 100
 """Far past every integer of the API, far below where Python's conversions get slow or refuse."""
@@ -37,8 +38,25 @@ _PLAIN_SCALARS: Final = (
 )
 
 
+class _TooManyValues(Exception):
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {}  # noqa: RUF012 (PyYAML keeps its tables on the class)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._values = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise _TooManyValues(self.line + 1)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
 
 
 class _Dumper(yaml.SafeDumper):
@@ -77,7 +95,7 @@ def read_documents(text: str, *, source: str) -> Iterator[Document]:
     """The documents of ``text``, empty ones left out. Anchors, aliases and merge keys (``<<``) are written out.
 
     Raises:
-        InvalidDocument: broken YAML, a duplicate key, a tag, aliases without end.
+        InvalidDocument: broken YAML, a duplicate key, a tag, aliases without end, or more values than anybody writes.
     """
     try:
         for node in yaml.compose_all(_without_json_tabs(text), _Loader):
@@ -87,6 +105,9 @@ def read_documents(text: str, *, source: str) -> Iterator[Document]:
                 yield Document(value, tree.lines)
     except yaml.YAMLError as error:
         raise _broken(error, text, source) from error
+    except _TooManyValues as error:
+        problem = f"holds more than {MAX_VALUES} values"
+        raise InvalidDocument(problem, line=error.line, source=source) from None
     except RecursionError as error:
         raise InvalidDocument("is nested too deeply", source=source) from error
 

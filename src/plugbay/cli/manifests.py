@@ -13,7 +13,7 @@ from plugbay.cli.output import show_note
 from plugbay.errors import InvalidManifest, PathUnusable, UsageError
 from plugbay.model.pods import DEFAULT_NAMESPACE, Pod
 from plugbay.node.manifest import ManifestWarning, Strictness, load_pods, pod_to_v1, raise_problems
-from plugbay.node.static_pods import MAX_BYTES
+from plugbay.node.manifest_files import MAX_BYTES
 
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """Of a directory, files with these names are read; as kubectl's."""

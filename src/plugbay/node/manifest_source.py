@@ -15,9 +15,10 @@ from plugbay.model.pods import Pod
 from plugbay.node.broadcast import Change
 from plugbay.node.engine import PodEngine
 from plugbay.node.events import EventLog, ObjectRef
+from plugbay.node.manifest_files import ManifestFiles, ManifestReader, manifest_paths
 from plugbay.node.pods import PodTable
 from plugbay.node.records import PodRecord
-from plugbay.node.static_pods import ManifestFiles, is_of, is_static, manifest_paths, read_manifests
+from plugbay.node.static_pods import is_of, is_static
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class ManifestSource:
         self, directory: Path, *, node: ObjectRef, engine: PodEngine, pods: PodTable, events: EventLog
     ) -> None:
         self._directory = directory
+        self._reader = ManifestReader(directory, node=node.name)
         self._node = node
         self._engine = engine
         self._pods = pods
@@ -61,10 +63,12 @@ class ManifestSource:
         while True:
             paths = await asyncio.to_thread(manifest_paths, self._directory)
             async with watch_paths([self._directory, *paths]) as changes:
-                files = await asyncio.to_thread(read_manifests, self._directory, node=self._node.name)
-                self._take(files)
-                await self._sync()
-                if files.paths == paths:
+                reading = self._reader.read()
+                while (files := await asyncio.to_thread(next, reading, None)) is not None:
+                    self._take(files)
+                    await self._sync()
+                    seen = files.paths
+                if seen == paths:
                     await anext(changes)
 
     async def _follow_pods(self) -> None:
@@ -77,7 +81,8 @@ class ManifestSource:
                 await self._sync()
 
     def _take(self, files: ManifestFiles) -> None:
-        self._made = {path: pods for path, pods in self._made.items() if path in files.problems} | dict(files.pods)
+        kept = files.problems.keys() | files.unread
+        self._made = {path: pods for path, pods in self._made.items() if path in kept} | dict(files.pods)
         wanted: dict[PodUid, Pod] = {}
         for pod in (pod for pods in self._made.values() for pod in pods):
             wanted.setdefault(pod.uid, pod)
@@ -88,7 +93,7 @@ class ManifestSource:
             if self._reported.get(path) != problem:
                 self._report(problem)
         self._reported = problems
-        self._unusable = frozenset(files.problems)
+        self._unusable = files.unread | files.problems.keys()
 
     def _report(self, problem: str) -> None:
         logger.warning("a manifest makes no pod: %s", problem)

@@ -7,27 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import stat
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import InvalidManifest
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import Pod
-from plugbay.node.manifest import Strictness, load_pods, pod_to_v1
+from plugbay.node.manifest import pod_to_v1
 
 SOURCE_ANNOTATION: Final = "kubernetes.io/config.source"
 HASH_ANNOTATION: Final = "kubernetes.io/config.hash"
 CONTENT_ANNOTATION: Final = "io.plugbay.manifest-hash"
 """Of a pod whose UID does not say what its manifest says, because the manifest brings it."""
 FILE: Final = "file"
-MAX_BYTES: Final = 10 * 1024 * 1024
-"""A kubelet reads as much of a manifest; nobody writes so long a one. ``-f`` has the same limit."""
-_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 _UID: Final = re.compile("[0-9A-Za-z]([-0-9A-Za-z]{0,61}[0-9A-Za-z])?")
 """Directories are named after it. Those of an API server and of a kubelet are of this kind."""
 
@@ -66,63 +60,12 @@ def is_of(pod: Pod, wanted: Pod) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestFiles:
-    """What a directory of manifests holds at one moment.
+def identified(pod: Pod, path: Path) -> Pod:
+    """``pod``, if it says of itself what a pod in a file has to.
 
-    Attributes:
-        pods: of each readable file, the pods it makes.
-        problems: of each other file, what is wrong with it.
+    Raises:
+        InvalidManifest: it does not.
     """
-
-    pods: Mapping[Path, tuple[Pod, ...]]
-    problems: Mapping[Path, str]
-
-    @property
-    def paths(self) -> frozenset[Path]:
-        return frozenset({*self.pods, *self.problems})
-
-
-def manifest_paths(directory: Path) -> frozenset[Path]:
-    """The manifests in ``directory``; none if there is no such directory, or it cannot be read."""
-    try:
-        names = [path for path in directory.iterdir() if path.suffix in _SUFFIXES and not path.name.startswith(".")]
-    except OSError:
-        return frozenset()
-    return frozenset(names)
-
-
-def read_manifests(directory: Path, *, node: str) -> ManifestFiles:
-    """Every manifest in ``directory``. Reads files."""
-    pods: dict[Path, tuple[Pod, ...]] = {}
-    problems: dict[Path, str] = {}
-    for path in sorted(manifest_paths(directory)):
-        try:
-            found, _ = load_pods(_content(path), source=str(path), mode=Strictness.STRICT)
-            pods[path] = tuple(static_pod(_identified(pod, path), path=path, node=node) for pod in found)
-        except InvalidManifest as error:
-            problems[path] = str(error)
-        except FileNotFoundError:
-            continue  # taken away since it was listed
-        except UnicodeDecodeError:
-            problems[path] = f"{path}: is not UTF-8 text"
-        except OSError as error:
-            problems[path] = f"{path}: cannot be read: {error.strerror}"
-    return ManifestFiles(pods, problems)
-
-
-def _content(path: Path) -> str:
-    # Nonblocking: a pipe would wait for its writer, and with it all manifests and the end of the node.
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise InvalidManifest("not a regular file", source=str(path))
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise InvalidManifest(f"larger than {MAX_BYTES} bytes", source=str(path))
-    return content.decode()
-
-
-def _identified(pod: Pod, path: Path) -> Pod:
     if not pod.name:
         raise InvalidManifest("a pod in a file needs a name of its own", field="metadata.name", source=str(path))
     if pod.uid and not _UID.fullmatch(pod.uid):

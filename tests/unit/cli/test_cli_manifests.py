@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.cli.main import run
-from plugbay.node.static_pods import MAX_BYTES
+from plugbay.node.manifest_files import MAX_BYTES
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, command: [env]%s}]}\n"
 

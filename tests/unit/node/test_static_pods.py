@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,10 +18,11 @@ from plugbay.model.ids import PodUid
 from plugbay.node.engine import PodEngine
 from plugbay.node.events import ObjectRef
 from plugbay.node.lifecycle import Step
+from plugbay.node.manifest_files import MAX_BYTES, TICK_NS, ManifestFiles, ManifestReader
 from plugbay.node.manifest_source import ManifestSource, end_static_pods
 from plugbay.node.records import Deletion, PodRecord
 from plugbay.node.runtimes.sandboxes import HostSandboxes
-from plugbay.node.static_pods import MAX_BYTES, is_static, read_manifests, static_pod
+from plugbay.node.static_pods import is_static, static_pod
 from plugbay.node.status import Phase
 from plugbay.ops.changes import Changes
 from plugbay.ops.tasks import background
@@ -96,6 +98,55 @@ def test_its_identity_is_that_of_file_content_and_node(tmp_path: Path) -> None:
     assert len({made.uid, *(other.uid for other in others)}) == 4
 
 
+def read_manifests(directory: Path) -> ManifestFiles:
+    *_, files = ManifestReader(directory, node="n1").read()
+    return files
+
+
+def test_small_files_do_not_wait_for_a_large_one(manifests: Path) -> None:
+    write(manifests / "small.yaml")
+    large = manifests / "first.yaml"
+    large.write_text("---\n" * 150_000)
+    first, last = ManifestReader(manifests, node="n1").read()
+    assert [path.name for path in first.pods] == ["small.yaml"]
+    assert first.unread == {large}
+    assert not first.problems
+    assert last.problems == {large: f"{large}:100001: holds more than 100000 values"}
+    assert not last.unread
+
+
+def test_a_file_is_read_again_only_when_it_has_changed(manifests: Path) -> None:
+    reader = ManifestReader(manifests, node="n1")
+    kept, changed = write(manifests / "kept.yaml"), write(manifests / "changed.yaml", name="other")
+    for path in (kept, changed):
+        until_older_than_a_tick(path)
+    (before,) = reader.read()
+    changed.write_text(changed.read_text().replace("other", "third"))
+    (after,) = reader.read()
+    assert after.pods[kept] is before.pods[kept]
+    assert [pod.name for pod in after.pods[changed]] == ["third-n1"]
+    changed.unlink()
+    (last,) = reader.read()
+    assert last.paths == {kept}
+
+
+def test_a_file_written_twice_within_a_tick_is_read_twice(manifests: Path) -> None:
+    reader = ManifestReader(manifests, node="n1")
+    path = write(manifests / "web.yaml", name="one")
+    times = path.stat()
+    list(reader.read())
+    path.write_text(path.read_text().replace("one", "two"))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    *_, files = reader.read()
+    assert [pod.name for pod in files.pods[path]] == ["two-n1"]
+
+
+def until_older_than_a_tick(path: Path) -> None:
+    """File systems give two writes within a tick the same time; the reader takes no such file for known."""
+    while time.time_ns() - path.stat().st_ctime_ns < TICK_NS:
+        time.sleep(0.01)
+
+
 def test_a_manifest_may_bring_its_uid(manifests: Path) -> None:
     made = static_pod(replace(pod(), uid=PodUid("given")), path=manifests / "a.yaml", node="n1")
     assert (made.uid, made.annotations["kubernetes.io/config.hash"]) == ("given", "given")
@@ -105,7 +156,7 @@ def test_a_manifest_may_bring_its_uid(manifests: Path) -> None:
 @pytest.mark.parametrize("uid", ["../other", ".", "a/b", "-a", "a" * 64, "a\\n"])
 def test_a_uid_that_could_name_no_directory_is_refused(manifests: Path, uid: str) -> None:
     path = write_with_uid(manifests / "web.yaml", uid)
-    files = read_manifests(manifests, node="n1")
+    files = read_manifests(manifests)
     assert not files.pods
     assert "metadata.uid: must be at most 63 letters, digits and hyphens" in files.problems[path]
 
@@ -126,7 +177,7 @@ def test_files_are_read_by_their_suffix_and_bad_ones_named_with_their_line(manif
     )
     binary = manifests / "text.yaml"
     binary.write_bytes(b"\xff")
-    files = read_manifests(manifests, node="n1")
+    files = read_manifests(manifests)
     assert [path.name for path in files.pods] == ["good.yaml"]
     assert files.problems[bad].startswith(f"{bad}:3: metadata.name: Invalid value")
     assert "needs a name" in files.problems[nameless]
@@ -140,7 +191,7 @@ def test_only_regular_files_of_a_sensible_size_are_read(manifests: Path) -> None
     (manifests / "zero.yaml").symlink_to("/dev/zero")
     with (manifests / "large.yaml").open("wb") as large:
         large.truncate(MAX_BYTES + 1)
-    files = read_manifests(manifests, node="n1")
+    files = read_manifests(manifests)
     assert [path.name for path in files.pods] == ["good.yaml"]
     assert {path.name: problem.removeprefix(f"{path}: ") for path, problem in files.problems.items()} == {
         "directory.yaml": "cannot be read: Is a directory",
