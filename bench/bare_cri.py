@@ -37,7 +37,7 @@ async def _run_pod(client: CriClient, directory: Path, image: str, name: str) ->
     logs, pods = str(directory / "logs"), str(directory / "pods")
     conventions = Conventions("bench", logs, pods, "plugbay-bench", CgroupDriver.CGROUPFS, 2**30)
     sandbox = sandbox_config(SandboxSpec(uid, "default", name), conventions, attempt=0)
-    edits = ContainerEdits(device_nodes=(DeviceNode("/dev/fuse", "/dev/fuse"),))
+    edits = ContainerEdits(device_nodes=(DeviceNode("/dev/fuse"),))
     argv = ("sh", "-c", "echo runs; exec sleep 100000")
     container_name = ContainerName("c")
     spec = ContainerSpec(uid, "default", name, container_name, 0, image, argv, None, {}, (), edits, command=argv)

@@ -77,8 +77,8 @@ def _assignment(number: int) -> Assignment:
     device = _id(number)
     edits = ContainerEdits(
         env={"GOPHERS": device},
-        mounts=(Mount("/run/gophers", f"/run/gophers/{device}", read_only=True),),
-        device_nodes=(DeviceNode(f"/dev/{device}", f"/dev/{device}"),),
+        mounts=(Mount(f"/run/gophers/{device}", container_path="/run/gophers", read_only=True),),
+        device_nodes=(DeviceNode(f"/dev/{device}"),),
     )
     answer = edits_to_pb(edits).SerializeToString()
     return Assignment(pod, ContainerName("app"), _RESOURCE, {number % 2: (device,)}, answer)

@@ -22,7 +22,7 @@ class SerialPorts(DevicePlugin):
             node = str(link.resolve())
             device_id = link.name[-63:]  # the longest ID there may be; the end is what tells ports apart
             if link.exists():
-                yield Device(device_id, device_nodes=[DeviceNode(node, node)], env={"SERIAL_PORTS": node})
+                yield Device(device_id, device_nodes=[DeviceNode(node)], env={"SERIAL_PORTS": node})
             else:
                 yield Device(device_id, health=unhealthy("Unplugged", f"{node} is gone"))
 

@@ -46,7 +46,7 @@ class PassThrough(DevicePlugin):
         device = Device(
             place.name,
             env={"PCI_ADDRESSES": place.name},
-            device_nodes=[DeviceNode(str(node), str(node)) for node in nodes],
+            device_nodes=[DeviceNode(node) for node in nodes],
         )
         # VFIO hands out whole groups: the others of it would have to leave their drivers, too.
         others = [each.name for each in sorted((group / "devices").iterdir()) if each.name != place.name]

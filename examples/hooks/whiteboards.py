@@ -37,7 +37,7 @@ class Whiteboards(DevicePlugin):
 
     def allocate(self, devices: Sequence[Device]) -> ContainerEdits:
         boards = [str(self.root / device.id) for device in devices]
-        return ContainerEdits(env={"WHITEBOARDS": ":".join(boards)}, mounts=tuple(Mount(each, each) for each in boards))
+        return ContainerEdits(env={"WHITEBOARDS": ":".join(boards)}, mounts=tuple(Mount(each) for each in boards))
 
     def pre_start_container(self, devices: Sequence[Device]) -> None:
         """Wipe them before each start, a restart included: nobody reads what another one wrote."""

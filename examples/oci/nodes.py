@@ -15,4 +15,4 @@ NODE = Path(os.environ.get("NODE", "/dev/fuse"))
 @plugin("example.com/node", watch=str(NODE))
 def nodes() -> Iterator[Device]:
     if NODE.is_char_device():
-        yield Device(NODE.name, device_nodes=[DeviceNode("/dev/plugged", str(NODE), "rw")])
+        yield Device(NODE.name, device_nodes=[DeviceNode(NODE, container_path="/dev/plugged", permissions="rw")])

@@ -30,8 +30,8 @@ def gopher(name: str, **more: object) -> Device:
     return Device(
         name,
         env={"GOPHERS": name},
-        device_nodes=[DeviceNode(f"/dev/{name}", "/dev/null")],
-        mounts=[Mount("/opt/gopher", "/etc", read_only=True)],
+        device_nodes=[DeviceNode("/dev/null", container_path=f"/dev/{name}")],
+        mounts=[Mount("/etc", container_path="/opt/gopher", read_only=True)],
         **more,  # type: ignore[arg-type]  # whatever a device takes
     )
 

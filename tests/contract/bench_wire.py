@@ -22,8 +22,8 @@ from plugbay.wire.transport import open_channel
 DEADLINE_S = 30
 EDITS = ContainerEdits(
     env={"Gopher": "g1"},
-    mounts=(Mount("/c", "/h", read_only=True),),
-    device_nodes=(DeviceNode("/dev/c", "/dev/h", "rwm"),),
+    mounts=(Mount("/h", container_path="/c", read_only=True),),
+    device_nodes=(DeviceNode("/dev/h", container_path="/dev/c", permissions="rwm"),),
     annotations={"example.com/note": "x"},
     cdi_devices=("example.com/gopher=g1",),
 )

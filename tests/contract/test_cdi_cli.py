@@ -27,8 +27,8 @@ from plugbay import Device, DeviceNode, Mount, plugin
 
 @plugin("vendor.example/gopher")
 def gophers():
-    yield Device("g0", env={"A": "1"}, device_nodes=[DeviceNode("/dev/g0", "/dev/null")])
-    yield Device("1", mounts=[Mount("/opt/g", "/usr/lib", read_only=True)])
+    yield Device("g0", env={"A": "1"}, device_nodes=[DeviceNode("/dev/null", container_path="/dev/g0")])
+    yield Device("1", mounts=[Mount("/usr/lib", container_path="/opt/g", read_only=True)])
 """
 ODD_PLUGIN = """
 from plugbay import Device, plugin

@@ -24,8 +24,9 @@ from plugbay import Device, DeviceNode, Mount, plugin
 @plugin("vendor.example/gopher", cdi_kind="vendor.example/gopher")
 def gophers():
     for name in ("g1", "g2"):
-        nodes = [DeviceNode(f"/dev/{name}", "/dev/null")]
-        yield Device(name, env={"GOPHERS": name}, device_nodes=nodes, mounts=[Mount("/mnt", "/etc", True)])
+        mounts = [Mount("/etc", container_path="/mnt", read_only=True)]
+        nodes = [DeviceNode("/dev/null", container_path=f"/dev/{name}")]
+        yield Device(name, env={"GOPHERS": name}, device_nodes=nodes, mounts=mounts)
 """
 
 

@@ -20,7 +20,7 @@ class Cards(DevicePlugin):
 
     def discover(self):
         yield Device("card0", numa_nodes=[1, 0], sharing=Replicas(2), capacity={"memory": "80Gi"})
-        yield Device("card1", env={"CARD": "1"}, device_nodes=[DeviceNode("/dev/c", "/dev/card1")])
+        yield Device("card1", env={"CARD": "1"}, device_nodes=[DeviceNode("/dev/card1", container_path="/dev/c")])
 
     @health(isolate=True)
     def check(self, device):

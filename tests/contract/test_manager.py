@@ -217,14 +217,14 @@ async def test_first_resource_name_wins_a_conflict(sockets: Path) -> None:
 
         def giving(host_path: str) -> Callable[[object], Awaitable[ContainerEdits]]:
             async def answer(_: object) -> ContainerEdits:
-                return ContainerEdits(env={"WHO": host_path}, mounts=(Mount("/lib/x", host_path),))
+                return ContainerEdits(env={"WHO": host_path}, mounts=(Mount(host_path, container_path="/lib/x"),))
 
             return answer
 
         gopher.allocate_answer, other.allocate_answer = giving("/gopher"), giving("/other")
         await b.manager.admit(pod("p", container("app", gopher=1, other=1)))
         assert b.manager.edits(PodUid("p"), APP) == ContainerEdits(
-            env={"WHO": "/gopher"}, mounts=(Mount("/lib/x", "/gopher"),)
+            env={"WHO": "/gopher"}, mounts=(Mount("/gopher", container_path="/lib/x"),)
         )
 
 

@@ -44,11 +44,11 @@ async def test_mounts_are_where_they_should_be_and_read_only_ones_stay_so(
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / "file").write_text("from the host\n")
     (tmp_path / "room").mkdir()
-    edits = ContainerEdits(mounts=(Mount("/run/gophers/g1", str(tmp_path / "given"), read_only=True),))
+    edits = ContainerEdits(mounts=(Mount(tmp_path / "given", container_path="/run/gophers/g1", read_only=True),))
     script = (
         "cat /run/gophers/g1/file; (echo x > /run/gophers/g1/y) 2>/dev/null || echo refused; echo hello > /data/out"
     )
-    wanted = replace(sh(spec, script), edits=edits, mounts=(Mount("/data", str(tmp_path / "room")),))
+    wanted = replace(sh(spec, script), edits=edits, mounts=(Mount(tmp_path / "room", container_path="/data"),))
     async with runtime_on(places) as runtime:
         text = await output_of(runtime, wanted)
     assert text == "from the host\nrefused\n"
@@ -56,7 +56,7 @@ async def test_mounts_are_where_they_should_be_and_read_only_ones_stay_so(
     assert os.listdir(tmp_path / "given") == ["file"]
 
 
-FUSE = DeviceNode("/dev/gopher", "/dev/fuse", "rw")
+FUSE = DeviceNode("/dev/fuse", container_path="/dev/gopher", permissions="rw")
 OPENS = "import os, sys; os.close(os.open(sys.argv[1], os.O_RDWR)); print('open')"
 
 
@@ -99,7 +99,7 @@ async def test_a_directory_stands_for_the_devices_below_it(places: Places, spec:
         os.mknod(tmp_path / "made" / name, fuse.st_mode, fuse.st_rdev)
     (tmp_path / "made" / "text").write_text("no device")
     (tmp_path / "link").symlink_to("made")
-    edits = ContainerEdits(device_nodes=(DeviceNode("/dev/set", str(tmp_path / "link"), "rw"),))
+    edits = ContainerEdits(device_nodes=(DeviceNode(tmp_path / "link", container_path="/dev/set", permissions="rw"),))
     async with runtime_on(places) as runtime:
         text = await output_of(runtime, replace(sh(spec, "cd /dev/set; find . -type c | sort"), edits=edits))
     assert text.split() == ["./a", "./deeper/b"]
@@ -108,9 +108,21 @@ async def test_a_directory_stands_for_the_devices_below_it(places: Places, spec:
 @pytest.mark.parametrize(
     ("node", "reason", "text"),
     [
-        (DeviceNode("/dev/x", "/dev/nope", "rw"), "CreateContainerError", "lstat /dev/nope: no such file or directory"),
-        (DeviceNode("/dev/x", "/etc/passwd", "rw"), "CreateContainerError", "not a device node"),
-        (DeviceNode("/dev/x", "/dev/null", ""), "StartError", "device access at 1 field cannot be empty"),
+        (
+            DeviceNode("/dev/nope", container_path="/dev/x", permissions="rw"),
+            "CreateContainerError",
+            "lstat /dev/nope: no such file or directory",
+        ),
+        (
+            DeviceNode("/etc/passwd", container_path="/dev/x", permissions="rw"),
+            "CreateContainerError",
+            "not a device node",
+        ),
+        (
+            DeviceNode("/dev/null", container_path="/dev/x", permissions=""),
+            "StartError",
+            "device access at 1 field cannot be empty",
+        ),
     ],
 )
 async def test_devices_that_cannot_be_given_fail_the_start(

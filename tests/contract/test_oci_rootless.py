@@ -73,7 +73,9 @@ def test_container_is_root_in_a_user_namespace_and_opens_what_it_was_given(
     os.mknod(sockets / "node", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
     (sockets / "node").chmod(0o666)
     script = "id -u; cat /proc/self/uid_map; head -c 2 /dev/plugged | od -An -tx1; touch /usr/x 2>/dev/null || echo no"
-    edits = ContainerEdits(device_nodes=(DeviceNode("/dev/plugged", str(sockets / "node"), "rw"),))
+    edits = ContainerEdits(
+        device_nodes=(DeviceNode(sockets / "node", container_path="/dev/plugged", permissions="rw"),)
+    )
     directory = sockets / "bundle"
     directory.mkdir()
     launch = confinement(engine).launch(replace(spec, argv=("sh", "-c", script), edits=edits), NAME, directory)

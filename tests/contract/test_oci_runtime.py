@@ -110,7 +110,7 @@ async def test_a_command_that_cannot_run_fails_the_start(
 
 async def test_a_missing_mount_fails_the_start(places: Places, spec: ContainerSpec, tmp_path: Path) -> None:
     async with runtime_on(places) as runtime:
-        edits = ContainerEdits(mounts=(Mount("/opt", str(tmp_path / "nope")),))
+        edits = ContainerEdits(mounts=(Mount(tmp_path / "nope", container_path="/opt"),))
         with pytest.raises(ContainerStartError, match="nope: no such file") as caught:
             await runtime.start(replace(spec, edits=edits))
         assert caught.value.reason == "CreateContainerError"

@@ -90,7 +90,7 @@ async def test_a_command_that_cannot_run_fails_the_start(
 async def test_a_missing_mount_fails_the_start(state_dir: Path, spec: ContainerSpec) -> None:
     async with runtime_on(state_dir) as runtime:
         with pytest.raises(ContainerStartError, match="lstat /no/such/mount") as raised:
-            await runtime.start(replace(spec, mounts=(Mount("/mnt", "/no/such/mount"),)))
+            await runtime.start(replace(spec, mounts=(Mount("/no/such/mount", container_path="/mnt"),)))
         assert raised.value.reason == "CreateContainerError"
         assert await runtime.list() == []
 

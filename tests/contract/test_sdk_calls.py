@@ -69,7 +69,7 @@ async def test_author_errors_reach_the_kubelet_as_text(paths: KubeletPaths) -> N
 
 async def test_conflicting_devices_are_refused(paths: KubeletPaths) -> None:
     things = Things()
-    things.devices = [Device(name, mounts=[Mount("/lib/x", f"/opt/{name}")]) for name in "ab"]
+    things.devices = [Device(name, mounts=[Mount(f"/opt/{name}", container_path="/lib/x")]) for name in "ab"]
     async with fake_kubelet(paths) as kubelet, serving(things, paths.root):
         client = (await kubelet.next_registration()).client
         with pytest.raises(RpcFailed, match=r"two devices disagree about mount '/lib/x'"):

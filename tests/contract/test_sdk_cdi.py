@@ -122,7 +122,7 @@ async def test_device_that_cdi_cannot_express_is_not_offered(
 
 
 async def test_devices_that_do_not_go_together_are_refused(machine: Machine) -> None:
-    devices = [Device(name, mounts=[Mount("/opt/gopher", f"/{name}")]) for name in ("a", "b")]
+    devices = [Device(name, mounts=[Mount(f"/{name}", container_path="/opt/gopher")]) for name in ("a", "b")]
     async with machine.served(Gophers(*devices)) as plugin:
         with pytest.raises(RpcFailed, match="/opt/gopher"):
             await allocate(plugin, "a", "b")

@@ -169,8 +169,11 @@ async def test_live_socket_of_the_same_resource_is_left_alone(paths: KubeletPath
         (None, "None instead of ContainerEdits"),
         ({"ENV": "x"}, ".* instead of ContainerEdits"),
         (ContainerEdits(env={"ENV": 5}), "what no kubelet can pass on: 'ENV' is not usable"),  # type: ignore[dict-item]
-        (ContainerEdits(mounts=(Mount("/c", "h"),)), "what no kubelet can pass on: path 'h' is not absolute"),
-        (ContainerEdits(cdi_devices="a/b=c"), "what no kubelet can pass on: cdi_devices 'a/b=c' is no list"),  # type: ignore[arg-type]
+        (
+            ContainerEdits(mounts=(Mount("h", container_path="/c"),)),
+            "what no kubelet can pass on: path 'h' is not absolute",
+        ),
+        (ContainerEdits(cdi_devices="a/b=c"), "what no kubelet can pass on: cdi_devices 'a/b=c' is not a list"),
     ],
 )
 async def test_allocate_must_give_edits(paths: KubeletPaths, answer: object, problem: str) -> None:

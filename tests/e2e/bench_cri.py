@@ -28,8 +28,8 @@ def fuses() -> list[Device]:
         Device(
             name,
             env={"GOPHER": name},
-            mounts=[Mount("/gopher", %r, read_only=True)],
-            device_nodes=[DeviceNode("/dev/gopher", "/dev/fuse")],
+            mounts=[Mount(%r, container_path="/gopher", read_only=True)],
+            device_nodes=[DeviceNode("/dev/fuse", container_path="/dev/gopher")],
         )
         for name in ("f0", "f1")
     ]

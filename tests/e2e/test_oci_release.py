@@ -35,7 +35,7 @@ class Gophers(DevicePlugin):
     resource_name = "example.com/gopher"
 
     def discover(self) -> list[Device]:
-        return [Device("g1", mounts=[Mount("/gopher", str(BASE))])]
+        return [Device("g1", mounts=[Mount(BASE, container_path="/gopher")])]
 
     def post_stop(self, assignment: Assignment) -> None:
         tell("post_stop")

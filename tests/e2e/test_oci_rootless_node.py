@@ -32,7 +32,8 @@ from plugbay import Device, DeviceNode, plugin
 
 @plugin("example.com/node")
 def nodes():
-    yield Device("zero", env={"WHICH": "zero"}, device_nodes=[DeviceNode("/dev/plugged", "/dev/zero", "rw")])
+    node = DeviceNode("/dev/zero", container_path="/dev/plugged")
+    yield Device("zero", env={"WHICH": "zero"}, device_nodes=[node])
 """
 
 

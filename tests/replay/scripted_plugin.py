@@ -196,9 +196,13 @@ class ScriptedPlugin:
         return ContainerEdits(
             env=texts(response.get("envs", {})),
             mounts=tuple(
-                Mount(inner, str(self._places.here(outer)), only) for inner, outer, only in response.get("mounts", ())
+                Mount(self._places.here(outer), container_path=inner, read_only=only)
+                for inner, outer, only in response.get("mounts", ())
             ),
-            device_nodes=tuple(DeviceNode(inner, outer, mode) for inner, outer, mode in response.get("devices", ())),
+            device_nodes=tuple(
+                DeviceNode(outer, container_path=inner, permissions=mode)
+                for inner, outer, mode in response.get("devices", ())
+            ),
             annotations=texts(response.get("annotations", {})),
             cdi_devices=tuple(response.get("cdi", ())),
         )

@@ -75,14 +75,18 @@ def from_cdi(edits: Edits, *, names: Sequence[str]) -> Spelled:
         device_nodes=tuple(
             {
                 node.path: model.DeviceNode(
-                    node.path, node.host_path or node.path, node.permissions or _ALL_PERMISSIONS
+                    node.host_path or node.path,
+                    container_path=node.path,
+                    permissions=node.permissions or _ALL_PERMISSIONS,
                 )
                 for node in edits.device_nodes
             }.values()
         ),
         mounts=tuple(
             {
-                mount.container_path: model.Mount(mount.container_path, mount.host_path, "ro" in mount.options)
+                mount.container_path: model.Mount(
+                    mount.host_path, container_path=mount.container_path, read_only="ro" in mount.options
+                )
                 for mount in edits.mounts
             }.values()
         ),

@@ -173,7 +173,7 @@ def _check(device: Device) -> None:
         case other:
             raise InvalidDevice(device.id, f"sharing {other!r} is neither EXCLUSIVE nor Replicas(...)")
     if not isinstance(device.health, Health):
-        raise InvalidDevice(device.id, f"health {device.health!r} is no plugbay.Health, such as HEALTHY")
+        raise InvalidDevice(device.id, f"health {device.health!r} is not a plugbay.Health, such as HEALTHY")
     if problem := problem_of(device.attributes, device.capacity):
         raise InvalidDevice(device.id, problem)
     for node in device.numa_nodes:
@@ -186,11 +186,11 @@ def _check(device: Device) -> None:
 def _all_of(device_id: str, name: str, values: Iterable[_Item]) -> tuple[_Item, ...]:
     """``values``, which are several: a text would come apart into its characters."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InvalidDevice(device_id, f"{name} {values!r} is no list")
+        raise InvalidDevice(device_id, f"{name} {values!r} is not a list")
     return tuple(values)
 
 
 def _mapping_of(device_id: str, name: str, values: Mapping[str, _Item] | None) -> dict[str, _Item]:
     if values is not None and not isinstance(values, Mapping):
-        raise InvalidDevice(device_id, f"{name} {values!r} is no mapping")
+        raise InvalidDevice(device_id, f"{name} {values!r} is not a mapping")
     return dict(values or {})

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 
 _PERMISSIONS: Final = frozenset("rwm")
+_ENV_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+"""Source: Kubernetes 1.36 ``apimachinery/pkg/util/validation``, ``IsEnvVarName``."""
+_QUALIFIED: Final = re.compile(r"[^/=\s]+/[^/=\s]+=\S+")
+"""``vendor/class=name``; what each part may hold is for the engine to say."""
 
 
 def problem_of_edits(edits: ContainerEdits) -> str:
@@ -15,35 +20,40 @@ def problem_of_edits(edits: ContainerEdits) -> str:
     return next(_problems(edits), "")
 
 
+def is_env_name(name: object) -> bool:
+    """Whether a pod could name an environment variable so."""
+    return isinstance(name, str) and _ENV_NAME.fullmatch(name) is not None
+
+
 def _problems(edits: ContainerEdits) -> Iterator[str]:
     for name in ("env", "annotations"):
         if not isinstance(getattr(edits, name), Mapping):
-            yield f"{name} {getattr(edits, name)!r} is no mapping"
+            yield f"{name} {getattr(edits, name)!r} is not a mapping"
     for name in ("mounts", "device_nodes", "cdi_devices"):
         if isinstance(getattr(edits, name), str) or not isinstance(getattr(edits, name), Iterable):
-            yield f"{name} {getattr(edits, name)!r} is no list"
+            yield f"{name} {getattr(edits, name)!r} is not a list"
     yield from _problems_of_env(edits.env)
     yield from _problems_of_annotations(edits.annotations)
     for mount in edits.mounts:
         if not isinstance(mount, Mount):
-            yield f"mount {mount!r} is no plugbay.Mount"
+            yield f"mount {mount!r} is not a plugbay.Mount"
         yield from _problems_of_path(mount.container_path)
         yield from _problems_of_path(mount.host_path)
     for node in edits.device_nodes:
         if not isinstance(node, DeviceNode):
-            yield f"device node {node!r} is no plugbay.DeviceNode"
+            yield f"device node {node!r} is not a plugbay.DeviceNode"
         yield from _problems_of_path(node.container_path)
         yield from _problems_of_path(node.host_path)
         if not node.permissions or not set(node.permissions) <= _PERMISSIONS:
             yield f"permissions {node.permissions!r} of {node.host_path} are not made of r, w and m"
     for name in edits.cdi_devices:
-        if not _is_text(name):
-            yield f"CDI device {name!r} is no text"
+        if not _is_text(name) or not _QUALIFIED.fullmatch(name):
+            yield f"CDI device {name!r} is not a qualified name such as example.com/card=card0"
 
 
 def _problems_of_env(env: Mapping[str, str]) -> Iterator[str]:
     for name, value in env.items():
-        if not _is_text(name) or not name or "=" in name or "\0" in name:
+        if not is_env_name(name):
             yield f"{name!r} is not usable as an environment variable"
         elif not _is_text(value) or "\0" in value:
             yield f"{name!r} is not usable as an environment variable: its value is {value!r}"
@@ -57,13 +67,13 @@ def _problems_of_annotations(annotations: Mapping[str, str]) -> Iterator[str]:
 
 def _problems_of_path(path: str) -> Iterator[str]:
     if not _is_text(path) or "\0" in path:
-        yield f"{path!r} is no path"
+        yield f"path {path!r} is not a str or an os.PathLike without NUL"
     elif not path.startswith("/"):
         yield f"path {path!r} is not absolute"
 
 
 def _is_text(value: object) -> bool:
-    """Whether protobuf takes it: file names that are no UTF-8 come as texts that cannot be encoded."""
+    """Whether protobuf takes it: file names that are not UTF-8 come as texts that cannot be encoded."""
     if not isinstance(value, str):
         return False
     try:

@@ -3,45 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
 
 from plugbay.errors import ConflictingEdits
 
 
-@dataclass(frozen=True, slots=True)
+class PathLike(Protocol):
+    """`os.PathLike`, such as a `pathlib.Path`, without the system behind it."""
+
+    def __fspath__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Mount:
-    """A bind mount from the host into the container. Paths are compared as texts, as kubelets do."""
+    """A bind mount of the host's ``host_path`` into the container.
 
-    container_path: str
+    Paths are kept and compared as texts, as kubelets do.
+
+    Args:
+        container_path: where the container sees it; at the same path as on the host if it is not named.
+    """
+
     host_path: str
-    read_only: bool = False
+    container_path: str
+    read_only: bool
+
+    def __init__(
+        self, host_path: str | PathLike, *, container_path: str | PathLike | None = None, read_only: bool = False
+    ) -> None:
+        _set_paths(self, host_path, container_path)
+        object.__setattr__(self, "read_only", read_only)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class DeviceNode:
-    """A device node of the host, shown to the container with cgroup ``permissions`` out of ``r``, ``w``, ``m``."""
+    """A device node of the host, ``host_path``, shown to the container.
 
-    container_path: str
+    Args:
+        container_path: where the container sees it; at the same path as on the host if it is not named.
+        permissions: what the container's cgroup allows, out of ``r``, ``w`` and ``m``.
+    """
+
     host_path: str
-    permissions: str = "rw"
+    container_path: str
+    permissions: str
+
+    def __init__(
+        self, host_path: str | PathLike, *, container_path: str | PathLike | None = None, permissions: str = "rw"
+    ) -> None:
+        _set_paths(self, host_path, container_path)
+        object.__setattr__(self, "permissions", permissions)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class ContainerEdits:
-    """Everything one Allocate answer can give a container.
+    """Everything one Allocate answer can give a container; takes the same as a `Device` does.
 
-    Attributes:
+    Args:
         env: variable name to literal value.
         annotations: annotations of the container at the runtime, not of the pod.
         cdi_devices: qualified CDI names, ``vendor/class=device``.
     """
 
-    env: Mapping[str, str] = field(default_factory=dict)
-    mounts: tuple[Mount, ...] = ()
-    device_nodes: tuple[DeviceNode, ...] = ()
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    cdi_devices: tuple[str, ...] = ()
+    env: Mapping[str, str]
+    mounts: tuple[Mount, ...]
+    device_nodes: tuple[DeviceNode, ...]
+    annotations: Mapping[str, str]
+    cdi_devices: tuple[str, ...]
+
+    def __init__(
+        self,
+        env: Mapping[str, str] | None = None,
+        mounts: Iterable[Mount] = (),
+        device_nodes: Iterable[DeviceNode] = (),
+        annotations: Mapping[str, str] | None = None,
+        cdi_devices: Iterable[str] = (),
+    ) -> None:
+        set_field = object.__setattr__
+        set_field(self, "env", {} if env is None else env)
+        set_field(self, "mounts", _all_of(mounts))
+        set_field(self, "device_nodes", _all_of(device_nodes))
+        set_field(self, "annotations", {} if annotations is None else annotations)
+        set_field(self, "cdi_devices", _all_of(cdi_devices))
+
+
+def _set_paths(item: Mount | DeviceNode, host_path: str | PathLike, container_path: str | PathLike | None) -> None:
+    at_host = _text_of(host_path)
+    object.__setattr__(item, "host_path", at_host)
+    object.__setattr__(item, "container_path", at_host if container_path is None else _text_of(container_path))
+
+
+def _text_of(path: str | PathLike) -> str:
+    """What is no path at all is left as it is: `edit_checks` says so in the name of the device."""
+    return path.__fspath__() if hasattr(path, "__fspath__") else path
+
+
+def _all_of(values: Iterable[Any]) -> tuple[Any, ...]:
+    """A text, and what cannot be iterated over, is left as it is for `edit_checks`."""
+    return values if isinstance(values, str) or not isinstance(values, Iterable) else tuple(values)  # type: ignore[return-value]
 
 
 NO_EDITS: Final = ContainerEdits()

@@ -67,7 +67,7 @@ def parse_device_id(text: str) -> DeviceId:
         InvalidDeviceId: empty, too long, or not printable.
     """
     if not isinstance(text, str):
-        raise InvalidDeviceId(text, "is no text")
+        raise InvalidDeviceId(text, "is not a text")
     try:
         size = len(text.encode())
     except UnicodeEncodeError:

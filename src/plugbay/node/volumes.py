@@ -62,7 +62,7 @@ def container_mounts(container: Container, volumes: Mapping[str, Path]) -> tuple
         path = volumes[mount.name]
         if mount.sub_path:
             path = _inside(mount.name, path, mount.sub_path)
-        mounts.append(Mount(mount.mount_path, str(path), mount.read_only))
+        mounts.append(Mount(path, container_path=mount.mount_path, read_only=mount.read_only))
     return tuple(mounts)
 
 

@@ -89,9 +89,13 @@ def decode_edits(response: bytes) -> ContainerEdits:
         raise RpcFailed("Internal", f"not a ContainerAllocateResponse: {error}") from error
     return ContainerEdits(
         env=dict(message.envs),
-        mounts=tuple(Mount(item.container_path, item.host_path, item.read_only) for item in message.mounts),
+        mounts=tuple(
+            Mount(item.host_path, container_path=item.container_path, read_only=item.read_only)
+            for item in message.mounts
+        ),
         device_nodes=tuple(
-            DeviceNode(item.container_path, item.host_path, item.permissions) for item in message.devices
+            DeviceNode(item.host_path, container_path=item.container_path, permissions=item.permissions)
+            for item in message.devices
         ),
         annotations=dict(message.annotations),
         cdi_devices=tuple(item.name for item in message.cdi_devices),

@@ -198,8 +198,8 @@ def test_the_host_is_looked_at_without_following_links(tmp_path: Any) -> None:
 def test_what_a_plugin_gives_can_be_a_spec_and_come_back() -> None:
     given = model.ContainerEdits(
         env={"A": "1=2"},
-        mounts=(model.Mount("/c", "/h", read_only=True), model.Mount("/d", "/d")),
-        device_nodes=(model.DeviceNode("/dev/x", "/dev/y", "r"), model.DeviceNode("/dev/z", "/dev/z")),
+        mounts=(model.Mount("/h", container_path="/c", read_only=True), model.Mount("/d")),
+        device_nodes=(model.DeviceNode("/dev/y", container_path="/dev/x", permissions="r"), model.DeviceNode("/dev/z")),
     )
     made = to_cdi(given)
     assert [mount.options for mount in made.mounts] == [

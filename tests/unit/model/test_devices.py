@@ -25,10 +25,12 @@ def test_a_device_is_healthy_and_plain_unless_said_otherwise() -> None:
 
 def test_a_device_keeps_what_it_is_given() -> None:
     env = {"Gopher": "g1"}
-    device = Device("g1", health=unhealthy("Lost"), numa_nodes=[1, 0, 1], env=env, mounts=[Mount("/c", "/h")])
+    device = Device(
+        "g1", health=unhealthy("Lost"), numa_nodes=[1, 0, 1], env=env, mounts=[Mount("/h", container_path="/c")]
+    )
     env["Gopher"] = "changed by the caller"
     assert device.numa_nodes == {0, 1}
-    assert device.edits == ContainerEdits(env={"Gopher": "g1"}, mounts=(Mount("/c", "/h"),))
+    assert device.edits == ContainerEdits(env={"Gopher": "g1"}, mounts=(Mount("/h", container_path="/c"),))
 
 
 @pytest.mark.parametrize(
@@ -40,19 +42,33 @@ def test_a_device_keeps_what_it_is_given() -> None:
         pytest.param(lambda: Device("d", env={"A=B": "x"}), "'A=B' is not usable", id="env-equals-sign"),
         pytest.param(lambda: Device("d", env={"A": "x\0"}), "'A' is not usable", id="env-nul"),
         pytest.param(
-            lambda: Device("d", device_nodes=[DeviceNode("/dev/x", "/dev/x", "rx")]),
+            lambda: Device("d", device_nodes=[DeviceNode("/dev/x", permissions="rx")]),
             "permissions 'rx' of /dev/x are not made of r, w and m",
             id="permissions",
         ),
         pytest.param(
-            lambda: Device("d", device_nodes=[DeviceNode("/dev/x", "/dev/x", "")]), "permissions ''", id="no-permission"
+            lambda: Device("d", device_nodes=[DeviceNode("/dev/x", permissions="")]),
+            "permissions ''",
+            id="no-permission",
         ),
-        pytest.param(lambda: Device("d", mounts=[Mount("c", "/h")]), "path 'c' is not absolute", id="container-path"),
-        pytest.param(lambda: Device("d", mounts=[Mount("/c", "h")]), "path 'h' is not absolute", id="host-path"),
         pytest.param(
-            lambda: Device("d", device_nodes=[DeviceNode("/c", "")]), "path '' is not absolute", id="node-path"
+            lambda: Device("d", mounts=[Mount("/h", container_path="c")]),
+            "path 'c' is not absolute",
+            id="container-path",
         ),
-        pytest.param(lambda: Device("d", mounts=[Mount("/c", "/h\0")]), r"'/h\x00' is no path", id="path-nul"),
+        pytest.param(
+            lambda: Device("d", mounts=[Mount("h", container_path="/c")]), "path 'h' is not absolute", id="host-path"
+        ),
+        pytest.param(
+            lambda: Device("d", device_nodes=[DeviceNode("", container_path="/c")]),
+            "path '' is not absolute",
+            id="node-path",
+        ),
+        pytest.param(
+            lambda: Device("d", mounts=[Mount("/h\0", container_path="/c")]),
+            r"path '/h\x00' is not a str",
+            id="path-nul",
+        ),
         pytest.param(lambda: Device("d", annotations={"a": "\udcff"}), r"annotation 'a': '\udcff'", id="not-utf-8"),
     ],
 )
@@ -70,21 +86,34 @@ def test_an_id_is_checked() -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        pytest.param({"health": False}, "health False is no plugbay.Health, such as HEALTHY", id="health"),
-        pytest.param({"numa_nodes": 0}, "numa_nodes 0 is no list", id="numa"),
+        pytest.param({"health": False}, "health False is not a plugbay.Health, such as HEALTHY", id="health"),
+        pytest.param({"numa_nodes": 0}, "numa_nodes 0 is not a list", id="numa"),
         pytest.param({"numa_nodes": ["0"]}, "NUMA node '0' is not between 0 and 63", id="numa-text"),
-        pytest.param({"env": ["A"]}, "env ['A'] is no mapping", id="env"),
+        pytest.param({"env": ["A"]}, "env ['A'] is not a mapping", id="env"),
         pytest.param(
             {"env": {"A": 5}}, "'A' is not usable as an environment variable: its value is 5", id="env-number"
         ),
         pytest.param({"annotations": {"a": 5}}, "annotation 'a': 5 is not made of two texts", id="annotation"),
-        pytest.param({"mounts": [("/c", "/h")]}, "mount ('/c', '/h') is no plugbay.Mount", id="mount"),
-        pytest.param({"device_nodes": "/dev/x"}, "device_nodes '/dev/x' is no list", id="nodes"),
-        pytest.param({"device_nodes": ["/dev/x"]}, "device node '/dev/x' is no plugbay.DeviceNode", id="node"),
-        pytest.param({"cdi_devices": "a/b=c"}, "cdi_devices 'a/b=c' is no list", id="cdi-text"),
-        pytest.param({"cdi_devices": [5]}, "CDI device 5 is no text", id="cdi-number"),
-        pytest.param({"attributes": ["x"]}, "attributes ['x'] is no mapping", id="attributes"),
-        pytest.param({"capacity": 5}, "capacity 5 is no mapping", id="capacity"),
+        pytest.param({"mounts": [("/c", "/h")]}, "mount ('/c', '/h') is not a plugbay.Mount", id="mount"),
+        pytest.param({"device_nodes": "/dev/x"}, "device_nodes '/dev/x' is not a list", id="nodes"),
+        pytest.param({"device_nodes": ["/dev/x"]}, "device node '/dev/x' is not a plugbay.DeviceNode", id="node"),
+        pytest.param({"cdi_devices": "a/b=c"}, "cdi_devices 'a/b=c' is not a list", id="cdi-text"),
+        pytest.param(
+            {"cdi_devices": [5]}, "CDI device 5 is not a qualified name such as example.com/card=card0", id="cdi-number"
+        ),
+        pytest.param(
+            {"cdi_devices": ["card0"]},
+            "CDI device 'card0' is not a qualified name such as example.com/card=card0",
+            id="cdi-unqualified",
+        ),
+        pytest.param({"env": {"A B": "x"}}, "'A B' is not usable as an environment variable", id="env-space"),
+        pytest.param(
+            {"device_nodes": [DeviceNode(5)]},  # type: ignore[arg-type]
+            "path 5 is not a str or an os.PathLike without NUL",
+            id="path-number",
+        ),
+        pytest.param({"attributes": ["x"]}, "attributes ['x'] is not a mapping", id="attributes"),
+        pytest.param({"capacity": 5}, "capacity 5 is not a mapping", id="capacity"),
         pytest.param({"sharing": 3}, "sharing 3 is neither EXCLUSIVE nor Replicas(...)", id="sharing"),
         pytest.param({"sharing": Replicas("3")}, "'3' replicas are not between 1 and 10000", id="replicas"),  # type: ignore[arg-type]
     ],
@@ -97,7 +126,7 @@ def test_arguments_of_other_types_are_one_sentence(wrong: dict[str, Any], senten
 
 @pytest.mark.parametrize("wrong", [5, b"x", None])
 def test_an_id_is_a_text(wrong: Any) -> None:
-    with pytest.raises(InvalidDeviceId, match="is no text"):
+    with pytest.raises(InvalidDeviceId, match="is not a text"):
         Device(wrong)
 
 

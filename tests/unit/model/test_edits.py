@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plugbay.errors import ConflictingEdits
+from plugbay.model.devices import Device
 from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount, merge_devices, merge_resources
 
 names = st.sampled_from("abc")
@@ -14,11 +19,30 @@ paths = st.sampled_from(["/a", "/b"])
 container_edits = st.builds(
     ContainerEdits,
     env=st.dictionaries(names, names, max_size=3),
-    mounts=st.lists(st.builds(Mount, paths, paths), max_size=2).map(tuple),
-    device_nodes=st.lists(st.builds(DeviceNode, paths, paths), max_size=2).map(tuple),
+    mounts=st.lists(st.builds(Mount, paths, container_path=paths), max_size=2).map(tuple),
+    device_nodes=st.lists(st.builds(DeviceNode, paths, container_path=paths), max_size=2).map(tuple),
     annotations=st.dictionaries(names, names, max_size=2),
     cdi_devices=st.lists(names, max_size=3).map(tuple),
 )
+
+
+def test_the_path_of_the_host_comes_first_and_is_the_containers_as_well_if_that_is_not_named() -> None:
+    assert DeviceNode("/dev/fuse") == DeviceNode("/dev/fuse", container_path="/dev/fuse", permissions="rw")
+    pretty = DeviceNode(Path("/dev/null"), container_path=Path("/dev/pretty"))
+    assert (pretty.host_path, pretty.container_path) == ("/dev/null", "/dev/pretty")
+    assert Mount(Path("/srv")) == Mount("/srv", container_path="/srv", read_only=False)
+    with pytest.raises(TypeError):
+        DeviceNode("/dev/null", "/dev/pretty")  # type: ignore[call-arg]  # which of them is the host's?
+    with pytest.raises(TypeError):
+        Mount("/srv", "/data")  # type: ignore[call-arg]
+
+
+def test_edits_take_lists_as_devices_do() -> None:
+    listed = ContainerEdits(mounts=[Mount("/srv")], device_nodes=[DeviceNode("/dev/fuse")], cdi_devices=["a/b=c"])
+    device = Device("d", mounts=[Mount("/srv")], device_nodes=[DeviceNode("/dev/fuse")], cdi_devices=["a/b=c"])
+    assert listed == device.edits
+    assert pickle.loads(pickle.dumps(listed)) == listed
+    assert replace(listed, env={"A": "x"}).mounts == (Mount("/srv"),)
 
 
 def env(**values: str) -> ContainerEdits:
@@ -36,15 +60,15 @@ def env(**values: str) -> ContainerEdits:
         pytest.param([env(A="1"), env(), env(A="3")], env(A="1,3"), id="a-device-without-the-name-adds-nothing"),
         pytest.param(
             [
-                ContainerEdits(mounts=(Mount("/c", "/h"),)),
-                ContainerEdits(mounts=(Mount("/c", "/h"), Mount("/d", "/h"))),
+                ContainerEdits(mounts=(Mount("/h", container_path="/c"),)),
+                ContainerEdits(mounts=(Mount("/h", container_path="/c"), Mount("/h", container_path="/d"))),
             ],
-            ContainerEdits(mounts=(Mount("/c", "/h"), Mount("/d", "/h"))),
+            ContainerEdits(mounts=(Mount("/h", container_path="/c"), Mount("/h", container_path="/d"))),
             id="an-equal-mount-once",
         ),
         pytest.param(
-            [ContainerEdits(device_nodes=(DeviceNode("/c", "/h"),))] * 2,
-            ContainerEdits(device_nodes=(DeviceNode("/c", "/h"),)),
+            [ContainerEdits(device_nodes=(DeviceNode("/h", container_path="/c"),))] * 2,
+            ContainerEdits(device_nodes=(DeviceNode("/h", container_path="/c"),)),
             id="an-equal-node-once",
         ),
         pytest.param(
@@ -65,20 +89,20 @@ def test_devices_of_one_plugin(edits: list[ContainerEdits], merged: ContainerEdi
     ("first", "second", "sentence"),
     [
         pytest.param(
-            ContainerEdits(mounts=(Mount("/c", "/a"),)),
-            ContainerEdits(mounts=(Mount("/c", "/b"),)),
+            ContainerEdits(mounts=(Mount("/a", container_path="/c"),)),
+            ContainerEdits(mounts=(Mount("/b", container_path="/c"),)),
             "two devices disagree about mount '/c'",
             id="mount",
         ),
         pytest.param(
-            ContainerEdits(mounts=(Mount("/c", "/a", read_only=True),)),
-            ContainerEdits(mounts=(Mount("/c", "/a"),)),
+            ContainerEdits(mounts=(Mount("/a", container_path="/c", read_only=True),)),
+            ContainerEdits(mounts=(Mount("/a", container_path="/c"),)),
             "two devices disagree about mount '/c'",
             id="mount-mode",
         ),
         pytest.param(
-            ContainerEdits(device_nodes=(DeviceNode("/c", "/a", "r"),)),
-            ContainerEdits(device_nodes=(DeviceNode("/c", "/a", "rw"),)),
+            ContainerEdits(device_nodes=(DeviceNode("/a", container_path="/c", permissions="r"),)),
+            ContainerEdits(device_nodes=(DeviceNode("/a", container_path="/c", permissions="rw"),)),
             "two devices disagree about device node '/c'",
             id="node",
         ),
@@ -113,10 +137,10 @@ def test_without_a_separator_only_equal_values_merge() -> None:
         pytest.param([env(A="1"), env(A="2", B="3")], env(A="1", B="3"), id="env"),
         pytest.param(
             [
-                ContainerEdits(mounts=(Mount("/c", "/a"),)),
-                ContainerEdits(mounts=(Mount("/c", "/b"), Mount("/d", "/b"))),
+                ContainerEdits(mounts=(Mount("/a", container_path="/c"),)),
+                ContainerEdits(mounts=(Mount("/b", container_path="/c"), Mount("/b", container_path="/d"))),
             ],
-            ContainerEdits(mounts=(Mount("/c", "/a"), Mount("/d", "/b"))),
+            ContainerEdits(mounts=(Mount("/a", container_path="/c"), Mount("/b", container_path="/d"))),
             id="mounts",
         ),
         pytest.param(

@@ -101,7 +101,7 @@ def test_or_create_makes_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_sub_path_is_made(tmp_path: Path) -> None:
-    assert mounts(tmp_path, "x/y") == (Mount("/in", str(tmp_path / "x/y")),)
+    assert mounts(tmp_path, "x/y") == (Mount(tmp_path / "x/y", container_path="/in"),)
     assert (tmp_path / "x/y").is_dir()
 
 

@@ -31,7 +31,7 @@ def test_overriding_a_hook_switches_its_option_on() -> None:
 
 
 def test_default_allocate_joins_values_in_device_order_and_mounts_once() -> None:
-    mount = Mount("/lib/x", "/opt/x", read_only=True)
+    mount = Mount("/opt/x", container_path="/lib/x", read_only=True)
     devices = [Device(name, env={"ID": name, "KIND": "k"}, mounts=[mount]) for name in "ab"]
     assert DevicePlugin().allocate(devices) == ContainerEdits(env={"ID": "a,b", "KIND": "k,k"}, mounts=(mount,))
 

@@ -27,8 +27,8 @@ options = st.builds(PluginOptions, st.booleans(), st.booleans(), st.booleans(), 
 container_edits = st.builds(
     ContainerEdits,
     env=st.dictionaries(text, text, max_size=3),
-    mounts=st.lists(st.builds(Mount, text, text, st.booleans()), max_size=3).map(tuple),
-    device_nodes=st.lists(st.builds(DeviceNode, text, text, text), max_size=3).map(tuple),
+    mounts=st.lists(st.builds(Mount, text, container_path=text, read_only=st.booleans()), max_size=3).map(tuple),
+    device_nodes=st.lists(st.builds(DeviceNode, text, container_path=text, permissions=text), max_size=3).map(tuple),
     annotations=st.dictionaries(text, text, max_size=3),
     cdi_devices=st.lists(text, max_size=3).map(tuple),
 )
@@ -100,9 +100,9 @@ def test_broken_edits_are_refused(broken: bytes) -> None:
             id="env",
         ),
         pytest.param(
-            edits_to_pb(ContainerEdits(mounts=(Mount("/c", "/h", True),), cdi_devices=("v/c=d",))).SerializeToString(
-                deterministic=True
-            ),
+            edits_to_pb(
+                ContainerEdits(mounts=(Mount("/h", container_path="/c", read_only=True),), cdi_devices=("v/c=d",))
+            ).SerializeToString(deterministic=True),
             b"\x12\x0a" + b"\x0a\x02/c" + b"\x12\x02/h" + b"\x18\x01" + b"\x2a\x07" + b"\x0a\x05v/c=d",
             id="mount-and-cdi",
         ),

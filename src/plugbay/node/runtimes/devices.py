@@ -56,7 +56,7 @@ def find_devices(nodes: Iterable[DeviceNode]) -> list[FoundDevice]:
 
 def host_devices(root: Path) -> list[FoundDevice]:
     """All devices below ``root``, for a privileged container."""
-    return list(_below(root, DeviceNode("/dev", str(root), "rwm")))
+    return list(_below(root, DeviceNode(root, container_path="/dev", permissions="rwm")))
 
 
 def _find(node: DeviceNode) -> list[FoundDevice]:
@@ -92,7 +92,9 @@ def _below(directory: Path, node: DeviceNode) -> Iterator[FoundDevice]:
 
 
 def _inside(node: DeviceNode, path: Path) -> DeviceNode:
-    return DeviceNode(f"{node.container_path.rstrip('/')}/{path.name}", str(path), node.permissions)
+    return DeviceNode(
+        path, container_path=f"{node.container_path.rstrip('/')}/{path.name}", permissions=node.permissions
+    )
 
 
 def _device(path: Path, container_path: str, node: DeviceNode) -> FoundDevice | None:

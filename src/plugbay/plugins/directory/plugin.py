@@ -8,6 +8,7 @@ from pathlib import Path
 
 from plugbay.errors import InvalidDeviceId, PathUnusable, UsageError
 from plugbay.model.devices import Device
+from plugbay.model.edit_checks import is_env_name
 from plugbay.model.ids import parse_resource_name
 from plugbay.plugins.directory.discover import device_files
 from plugbay.sdk.plugin import DevicePlugin
@@ -27,12 +28,12 @@ class DirectoryPlugin(DevicePlugin):
 
     Raises:
         InvalidResourceName: no kubelet would accept the name.
-        UsageError: ``env`` is no name for an environment variable.
+        UsageError: ``env`` is not a name for an environment variable.
     """
 
     def __init__(self, resource_name: str, path: Path, *, env: str) -> None:
-        if not env or "=" in env or not env.isprintable():
-            raise UsageError(f"env: {env!r} is no name for an environment variable")
+        if not is_env_name(env):
+            raise UsageError(f"env: {env!r} is not a name for an environment variable, such as CARDS")
         self.resource_name = parse_resource_name(resource_name)
         self.watch = path
         self._path = path

@@ -50,7 +50,7 @@ class ScratchPlugin(DevicePlugin):
             yield Device(
                 name,
                 env={variable: path},
-                device_nodes=[DeviceNode(path, str(self._disks.node(name)), "rw")],
+                device_nodes=[DeviceNode(self._disks.node(name), container_path=path, permissions="rw")],
                 attributes={_DISK: part.file.name},
                 capacity={"storage": part.size},
             )

@@ -17,7 +17,7 @@ SPEC = ContainerSpec(PodUid("u"), "default", "web", ContainerName("c"), 0, "", (
 
 
 def test_mount_of_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    good, bad = Mount("/x", str(tmp_path)), Mount("/x", str(tmp_path / "nope"))
+    good, bad = Mount(tmp_path, container_path="/x"), Mount(tmp_path / "nope", container_path="/x")
     check_mounts(replace(SPEC, mounts=(good,), edits=ContainerEdits(mounts=(good,))))
     for spec in (replace(SPEC, mounts=(bad,)), replace(SPEC, edits=ContainerEdits(mounts=(bad,)))):
         with pytest.raises(ContainerStartError, match=r"lstat .*nope: no such file or directory"):

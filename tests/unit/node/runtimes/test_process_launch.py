@@ -48,10 +48,10 @@ def test_defaults_give_way_to_what_is_asked_for() -> None:
 
 def test_paths_that_lie_elsewhere_are_told_in_the_environment() -> None:
     edits = ContainerEdits(
-        mounts=(Mount("/same", "/same"), Mount("/etc/gophers", "/srv/gophers")),
-        device_nodes=(DeviceNode("/dev/gopher", "/dev/gopher1"),),
+        mounts=(Mount("/same"), Mount("/srv/gophers", container_path="/etc/gophers")),
+        device_nodes=(DeviceNode("/dev/gopher1", container_path="/dev/gopher"),),
     )
-    spec = replace(SPEC, mounts=(Mount("/cache", "/volumes/cache"),), edits=edits)
+    spec = replace(SPEC, mounts=(Mount("/volumes/cache", container_path="/cache"),), edits=edits)
     assert json.loads(container_environment(spec, home="/")["PLUGBAY_MOUNTS"]) == {
         "/etc/gophers": "/srv/gophers",
         "/dev/gopher": "/dev/gopher1",
@@ -77,9 +77,9 @@ def test_what_no_process_can_be_given_is_refused(argv: tuple[str, ...], env: dic
 def test_missing_host_paths_are_refused_by_name(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
     for spec in (
-        replace(SPEC, mounts=(Mount("/m", missing),)),
-        replace(SPEC, edits=ContainerEdits(mounts=(Mount("/m", missing),))),
-        replace(SPEC, edits=ContainerEdits(device_nodes=(DeviceNode("/dev/x", missing),))),
+        replace(SPEC, mounts=(Mount(missing, container_path="/m"),)),
+        replace(SPEC, edits=ContainerEdits(mounts=(Mount(missing, container_path="/m"),))),
+        replace(SPEC, edits=ContainerEdits(device_nodes=(DeviceNode(missing, container_path="/dev/x"),))),
     ):
         with pytest.raises(ContainerStartError, match=f"lstat {missing}: no such file or directory") as raised:
             check_paths(spec)
@@ -95,13 +95,13 @@ def test_rights_that_only_an_engine_could_take_are_refused() -> None:
 
 def test_a_plain_file_is_no_device(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    node = DeviceNode("/dev/x", str(tmp_path / "file"))
+    node = DeviceNode(tmp_path / "file", container_path="/dev/x")
     with pytest.raises(ContainerStartError, match='containerPath: "/dev/x" error: not a device node'):
         check_paths(replace(SPEC, edits=ContainerEdits(device_nodes=(node,))))
 
 
 def test_a_device_without_permissions_fails_at_start() -> None:
-    node = DeviceNode("/dev/null", "/dev/null", permissions="")
+    node = DeviceNode("/dev/null", permissions="")
     with pytest.raises(ContainerStartError, match="device access at 1 field cannot be empty") as raised:
         check_paths(replace(SPEC, edits=ContainerEdits(device_nodes=(node,))))
     assert raised.value.reason == "StartError"
@@ -114,8 +114,11 @@ def test_cdi_devices_are_refused_by_name() -> None:
 
 
 def test_existing_paths_pass(tmp_path: Path) -> None:
-    edits = ContainerEdits(device_nodes=(DeviceNode("/dev/null", os.devnull),), mounts=(Mount("/m", str(tmp_path)),))
-    check_paths(replace(SPEC, mounts=(Mount("/v", str(tmp_path)),), edits=edits))
+    edits = ContainerEdits(
+        device_nodes=(DeviceNode(os.devnull, container_path="/dev/null"),),
+        mounts=(Mount(tmp_path, container_path="/m"),),
+    )
+    check_paths(replace(SPEC, mounts=(Mount(tmp_path, container_path="/v"),), edits=edits))
 
 
 def test_instances_have_distinct_harmless_names() -> None:

@@ -31,8 +31,8 @@ def lists_of_devices(draw: st.DrawFn) -> list[Device]:
         Device(
             name,
             env=draw(ENV),
-            device_nodes=[DeviceNode(f"/dev/n{number}", "/dev/null")] * draw(st.integers(0, 1)),
-            mounts=[Mount(f"/m{number}", "/etc")] * draw(st.integers(0, 1)),
+            device_nodes=[DeviceNode("/dev/null", container_path=f"/dev/n{number}")] * draw(st.integers(0, 1)),
+            mounts=[Mount("/etc", container_path=f"/m{number}")] * draw(st.integers(0, 1)),
         )
         for number, name in enumerate(draw(st.lists(IDS, min_size=1, max_size=4, unique=True)))
     ]
@@ -120,8 +120,12 @@ def test_what_cdi_cannot_hold_is_the_authors_error(device: Device, problem: str)
     ("kind", "device", "version"),
     [
         ("vendor.example/gopher", Device("g1", env={"A": "1"}), "0.3.0"),
-        ("vendor.example/gopher", Device("g1", device_nodes=[DeviceNode("/dev/g1", "/dev/g1")]), "0.3.0"),
-        ("vendor.example/gopher", Device("g1", device_nodes=[DeviceNode("/dev/g1", "/dev/null")]), "0.5.0"),
+        ("vendor.example/gopher", Device("g1", device_nodes=[DeviceNode("/dev/g1")]), "0.3.0"),
+        (
+            "vendor.example/gopher",
+            Device("g1", device_nodes=[DeviceNode("/dev/null", container_path="/dev/g1")]),
+            "0.5.0",
+        ),
         ("vendor.example/gopher", Device("1g", env={"A": "1"}), "0.5.0"),
         ("vendor.example/go.pher", Device("g1", env={"A": "1"}), "0.6.0"),
     ],

@@ -254,7 +254,9 @@ def _fingerprint(spec: ContainerSpec) -> int:
 def _with_files(mounts: tuple[Mount, ...], files: Mapping[str, str]) -> tuple[Mount, ...]:
     """``files``: by their path in the container, those that there are; a mount of the pod's goes before."""
     taken = {each.container_path for each in mounts}
-    return mounts + tuple(Mount(path, file) for path, file in files.items() if file and path not in taken)
+    return mounts + tuple(
+        Mount(file, container_path=path) for path, file in files.items() if file and path not in taken
+    )
 
 
 def _without(placed: tuple[_Placed, ...], stronger: tuple[_Placed, ...]) -> tuple[_Placed, ...]:

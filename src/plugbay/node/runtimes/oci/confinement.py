@@ -230,7 +230,7 @@ class OciConfinement:
         if self._has_inner_cgroup(spec):
             cgroup += f"/{_INNER_CGROUP}"
         wanted_by = "" if spec.message.path == DEFAULT_MESSAGE.path else "terminationMessagePath"
-        message = PodFile(Mount(os.path.join("/", spec.message.path), str(directory / _MESSAGE)), wanted_by)
+        message = PodFile(Mount(directory / _MESSAGE, container_path=os.path.join("/", spec.message.path)), wanted_by)
         files = tuple(each for each in (*shares.files, message) if has_place(each, self._grounds.rootfs, spec))
         return Surroundings(
             _ROOTFS,

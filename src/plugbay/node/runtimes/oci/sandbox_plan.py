@@ -95,7 +95,9 @@ def shares_in(record: SandboxRecord) -> PodShares:
     if record.netns:
         namespaces["network"] = record.netns
     shm = _HOST_SHM if IPC in record.host_kinds else str(directory / SHM) if IPC in record.own_kinds else ""
-    files = (PodFile(Mount(f"/etc/{name}", str(directory / name)), field) for name, field in record.files.items())
+    files = (
+        PodFile(Mount(directory / name, container_path=f"/etc/{name}"), field) for name, field in record.files.items()
+    )
     return PodShares(namespaces, shm, record.hostname, tuple(files))
 
 

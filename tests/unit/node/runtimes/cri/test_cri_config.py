@@ -45,11 +45,11 @@ CONTAINER = ContainerSpec(
     ("run", "-v", "x"),
     None,
     {"A": "pod"},
-    (Mount("/data", "/srv"),),
+    (Mount("/srv", container_path="/data"),),
     ContainerEdits(
         env={"A": "device", "B": "2"},
-        mounts=(Mount("/lib/gpu", "/usr/lib/gpu", read_only=True),),
-        device_nodes=(DeviceNode("/dev/gpu", "/dev/gpu0"),),
+        mounts=(Mount("/usr/lib/gpu", container_path="/lib/gpu", read_only=True),),
+        device_nodes=(DeviceNode("/dev/gpu0", container_path="/dev/gpu"),),
         annotations={"io.kubernetes.container.restartCount": "forged", "x": "y"},
         cdi_devices=("v.com/c=d",),
     ),
@@ -112,7 +112,7 @@ def test_a_container_gets_its_devices_first_and_the_pod_wins() -> None:
     assert (made.command, made.args) == (("run",), ("-v", "x"))
     assert made.env == (("A", "device"), ("B", "2"), ("A", "pod"))
     assert [mount.container_path for mount in made.mounts] == ["/lib/gpu", "/data"]
-    assert made.devices == (DeviceNode("/dev/gpu", "/dev/gpu0"),)
+    assert made.devices == (DeviceNode("/dev/gpu0", container_path="/dev/gpu"),)
     assert made.cdi_devices == ("v.com/c=d",)
     assert made.log_path == "main/2.log"
     assert made.annotations["x"] == "y"
@@ -148,22 +148,27 @@ def test_a_sandbox_is_told_what_its_containers_take_together() -> None:
 
 def test_a_pod_has_its_own_hosts_unless_it_mounts_some() -> None:
     made = container_config(CONTAINER, CONVENTIONS, image="i", sandbox=config(), hosts="/srv/pods/u/etc-hosts")
-    assert made.mounts[-1] == Mount("/etc/hosts", "/srv/pods/u/etc-hosts")
-    own = replace(CONTAINER, mounts=(Mount("/etc/hosts", "/mine"),))
+    assert made.mounts[-1] == Mount("/srv/pods/u/etc-hosts", container_path="/etc/hosts")
+    own = replace(CONTAINER, mounts=(Mount("/mine", container_path="/etc/hosts"),))
     made = container_config(own, CONVENTIONS, image="i", sandbox=config(), hosts="/srv/pods/u/etc-hosts")
     assert [each.host_path for each in made.mounts if each.container_path == "/etc/hosts"] == ["/mine"]
 
 
 def test_what_cdi_devices_come_to_wins_over_everything() -> None:
     edits = ContainerEdits(
-        env={"A": "cdi"}, mounts=(Mount("/data", "/cdi"),), device_nodes=(DeviceNode("/dev/gpu", "/dev/gpu9"),)
+        env={"A": "cdi"},
+        mounts=(Mount("/cdi", container_path="/data"),),
+        device_nodes=(DeviceNode("/dev/gpu9", container_path="/dev/gpu"),),
     )
     container = replace(CONTAINER, security=Security(supplemental_groups=(5, 6)))
     made = container_config(container, CONVENTIONS, image="i", sandbox=config(), cdi=Spelled(edits, (777, 5)))
     assert made.security.supplemental_groups == (5, 6, 777)
     assert made.env[-1] == ("A", "cdi")
-    assert made.mounts == (Mount("/lib/gpu", "/usr/lib/gpu", read_only=True), Mount("/data", "/cdi"))
-    assert made.devices == (DeviceNode("/dev/gpu", "/dev/gpu9"),)
+    assert made.mounts == (
+        Mount("/usr/lib/gpu", container_path="/lib/gpu", read_only=True),
+        Mount("/cdi", container_path="/data"),
+    )
+    assert made.devices == (DeviceNode("/dev/gpu9", container_path="/dev/gpu"),)
 
 
 def test_limits_and_rights_are_passed_on() -> None:

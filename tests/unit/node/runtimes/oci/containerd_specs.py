@@ -28,8 +28,8 @@ def edits(base: str) -> ContainerEdits:
     """What the pod's device gives it."""
     return ContainerEdits(
         env={"GOPHER": "g1", "WORD": "device", "OVER": "device"},
-        mounts=(Mount("/gopher", f"{base}/word", read_only=True),),
-        device_nodes=(DeviceNode("/dev/gopher", "/dev/full", "rw"),),
+        mounts=(Mount(f"{base}/word", container_path="/gopher", read_only=True),),
+        device_nodes=(DeviceNode("/dev/full", container_path="/dev/gopher", permissions="rw"),),
         cdi_devices=("example.com/cdi=host", "example.com/cdi=numbers", "example.com/cdi=hooked"),
     )
 

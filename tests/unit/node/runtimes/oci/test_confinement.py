@@ -165,8 +165,8 @@ def test_what_a_spec_calls_all_is_all(cdi: Path, config: Launch) -> None:
 @pytest.mark.usefixtures("gpus")
 def test_devices_may_be_named_by_mounts(config: Launch) -> None:
     at = "/var/run/nvidia-container-devices"
-    mounts = tuple(Mount(f"{at}/{name}", "/dev/null") for name in (GPU, "0"))
-    spec = with_variable(at, edits=ContainerEdits(mounts=(*mounts, Mount("/elsewhere/1", "/dev/null"))))
+    mounts = tuple(Mount("/dev/null", container_path=f"{at}/{name}") for name in (GPU, "0"))
+    spec = with_variable(at, edits=ContainerEdits(mounts=(*mounts, Mount("/dev/null", container_path="/elsewhere/1"))))
     assert sorted(seen(config, spec)[0]) == ["/dev/nvidia0", "/dev/nvidia1"]
     assert seen(config, with_variable(at)) == ([], False)
 
@@ -202,7 +202,9 @@ def test_without_any_spec_all_is_unknown(config: Launch) -> None:
 
 @pytest.mark.parametrize("form", Format)
 def test_generated_spec_serves_as_well_as_a_written_one(cdi: Path, config: Launch, form: Format) -> None:
-    edits = to_cdi(ContainerEdits(env={"DRIVER": "there"}, device_nodes=(DeviceNode("/dev/nvidia3", "/dev/null"),)))
+    edits = to_cdi(
+        ContainerEdits(env={"DRIVER": "there"}, device_nodes=(DeviceNode("/dev/null", container_path="/dev/nvidia3"),))
+    )
     save(Spec("0.5.0", "nvidia.com/gpu", devices=(Device(GPU, edits=edits),)), cdi, "nvidia.com-gpu", form=form)
     for value in (GPU, "all"):
         assert seen(config, with_variable(value)) == (["/dev/nvidia3"], True)

@@ -46,10 +46,14 @@ def rootfs(tmp_path: Path) -> Path:
 )
 def test_place_is_in_stead_of_a_file_or_where_one_can_be_made(rootfs: Path, path: str, found: bool) -> None:
     volume = str(rootfs.parent / "volume")
-    mounts = (Mount("/etc/rw", volume), Mount("/etc/ro/", volume, read_only=True), Mount("/etc/ro/rw", volume))
+    mounts = (
+        Mount(volume, container_path="/etc/rw"),
+        Mount(volume, container_path="/etc/ro/", read_only=True),
+        Mount(volume, container_path="/etc/ro/rw"),
+    )
     spec = replace(SPEC, mounts=mounts)
-    assert has_place(PodFile(Mount(path, "/x")), rootfs, spec) is found
-    wanted = PodFile(Mount(path, "/x"), wanted_by="spec.hostAliases")
+    assert has_place(PodFile(Mount("/x", container_path=path)), rootfs, spec) is found
+    wanted = PodFile(Mount("/x", container_path=path), wanted_by="spec.hostAliases")
     if found:
         assert has_place(wanted, rootfs, spec)
         return

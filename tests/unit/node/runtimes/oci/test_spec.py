@@ -128,7 +128,7 @@ PATHS = st.lists(st.sampled_from(["data", "run", "tmp", "a", "b"]), min_size=1, 
 )
 
 
-@given(st.lists(st.builds(Mount, PATHS, st.just("/host"), st.booleans()), max_size=6))
+@given(st.lists(st.builds(Mount, st.just("/host"), container_path=PATHS, read_only=st.booleans()), max_size=6))
 def test_no_mount_hides_another_and_the_pods_own_win(mounts: list[Mount]) -> None:
     destinations = [each["destination"] for each in made(replace(SPEC, mounts=tuple(mounts)))["mounts"]]
     assert len(destinations) == len(set(destinations))
