@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -289,10 +292,38 @@ async def test_missing_file_loses_nothing(config: ManagerConfig) -> None:
 
 
 async def test_file_that_cannot_be_read_stops_the_start(config: ManagerConfig) -> None:
-    config.paths.checkpoint.mkdir(parents=True)
-    with pytest.raises(PathUnusable, match="cannot be read: Is a directory"):
+    """It may be a kubelet's, whose pods run."""
+    config.paths.checkpoint.parent.mkdir(parents=True)
+    config.paths.checkpoint.symlink_to(config.paths.checkpoint)
+    with pytest.raises(PathUnusable, match="cannot be read: Too many levels of symbolic links"):
         async with started(config):
             pytest.fail("it started")
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "socket", "link"])
+async def test_what_is_not_a_file_is_moved_away(
+    config: ManagerConfig, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = config.paths.checkpoint
+    write(config, CheckpointData((entry("p", "g1"),), {GOPHER: ()}))
+    async with started(config):
+        pass
+    path.unlink()
+    match kind:
+        case "directory":
+            (path / "inside").mkdir(parents=True)
+        case "pipe":
+            os.mkfifo(path)
+        case "socket":
+            with contextlib.closing(socket.socket(socket.AF_UNIX)) as listening:
+                listening.bind(str(path))
+        case "link":
+            path.symlink_to(path.parent)
+    async with started(config) as manager:
+        assert holders(manager) == {"p": ("g1",)}
+    assert pods(read(config)) == ["p"]
+    (aside,) = config.store.parent.glob("kubelet_internal_checkpoint.corrupt-*")
+    assert f"{path} is not a file; it was moved to {aside}, and the store's state counts" in caplog.messages
 
 
 async def test_older_view_of_ours_does_not_undo_later_admissions(config: ManagerConfig) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
+import stat
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -27,7 +30,9 @@ async def settle_checkpoint(config: ManagerConfig, store: Store, stored: Stored,
     """What the manager starts with, after a look at the checkpoint file.
 
     A file with a valid checksum that is not ours is the truth, and replaces what the store holds. If the file is ours,
-    missing or corrupt, the store is; a corrupt one is kept beside the store.
+    missing or corrupt, the store is; a corrupt one is kept beside the store. So is what is no file at all, such as a
+    directory: no program can have kept its state there. A file that is there and cannot be read may hold a kubelet's
+    state, and stops the start: a kubelet would go on with nothing, and give devices that are in use to other pods.
 
     Raises:
         CheckpointNotOurs: the file is somebody else's and ``config`` says to refuse it.
@@ -35,14 +40,14 @@ async def settle_checkpoint(config: ManagerConfig, store: Store, stored: Stored,
         StoreUnusable: what was imported cannot be kept.
     """
     path = config.paths.checkpoint
-    content = await asyncio.to_thread(_read, path)
+    aside = config.store.with_name(f"{path.name}.corrupt-{now:%Y%m%dT%H%M%SZ}")
+    content = await asyncio.to_thread(_read, path, aside)
     if content is None:
         return stored
     try:
         data = await asyncio.to_thread(load, content, source=str(path))
     except CorruptCheckpoint as error:
         logger.warning("%s; going on with the store's state", error)
-        aside = config.store.with_name(f"{path.name}.corrupt-{now:%Y%m%dT%H%M%SZ}")
         await asyncio.to_thread(_keep_aside, aside, content)
         return stored
     recorded = await asyncio.to_thread(checksum, data)
@@ -110,13 +115,24 @@ def _ids(ids: Iterable[str]) -> tuple[DeviceId, ...]:
     return tuple(map(DeviceId, ids))
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: Path, aside: Path) -> bytes | None:
+    """The file at ``path``, or None; what is no file is moved to ``aside``."""
     try:
-        return path.read_bytes()
+        # Nonblocking: a pipe would wait for its writer.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return file.read()
     except (FileNotFoundError, NotADirectoryError):  # what is wrong with the directory is said where it is made
         return None
     except OSError as error:
-        raise PathUnusable(str(path), f"cannot be read: {error.strerror}") from error
+        if error.errno not in (errno.EISDIR, errno.ENXIO):  # a directory, a socket
+            raise PathUnusable(str(path), f"cannot be read: {error.strerror}") from error
+    try:
+        path.rename(aside)
+    except OSError as error:
+        raise PathUnusable(str(path), f"is not a file, and cannot be moved away: {error.strerror}") from error
+    logger.warning("%s is not a file; it was moved to %s, and the store's state counts", path, aside)
+    return None
 
 
 def _keep_aside(aside: Path, content: bytes) -> None:

@@ -20,7 +20,7 @@ from plugbay.manager.effects import Effect, passed
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.operations import Operation, OperationKind, is_asked_for
 from plugbay.manager.release_counts import ReleaseCounts
-from plugbay.manager.release_rules import ReleaseLimits, Verdict, back_off_s, left_s, verdict_of
+from plugbay.manager.release_rules import ReleaseLimits, Verdict, back_off_s, patience_s, verdict_of
 from plugbay.manager.store import Store
 from plugbay.model.ids import DeviceId, PodUid, ResourceName
 from plugbay.model.releases import OperationId
@@ -74,12 +74,14 @@ class Pending:
 
     Attributes:
         operation: as it is now; attempts change it.
+        deadline: when it is given up, by the monotonic clock.
         attempted: set after its first attempt failed, and when it is over.
         over: set when it is over.
     """
 
-    def __init__(self, operation: Operation) -> None:
+    def __init__(self, operation: Operation, *, deadline: float) -> None:
         self.operation = operation
+        self.deadline = deadline
         self.attempted = asyncio.Event()
         self.over = asyncio.Event()
         self.woken = asyncio.Event()
@@ -134,7 +136,8 @@ class ReleaseQueue:
         Args:
             first: what has to be durable before the first attempt; empty if it is already.
         """
-        pending = Pending(operation)
+        deadline = self._clock.monotonic() + patience_s(operation, self._limits, self._clock.now())
+        pending = Pending(operation, deadline=deadline)
         self._pending[operation.id] = pending
         self._by_pod.setdefault(operation.pod, {})[operation.id] = pending
         for line in self._lines_of(operation):
@@ -182,12 +185,12 @@ class ReleaseQueue:
             pending.woken.clear()
             if pending.abandoned.is_set():
                 return Outcome.ABANDONED
-            patience_s = left_s(pending.operation, self._limits, self._clock.now())
-            if patience_s == 0:
+            left_s = self._left_s(pending)
+            if left_s == 0:
                 return self._give_up(pending.operation)
             endpoint = self._owner.active(pending.operation.resource) if self._is_its_turn(pending) else None
             if endpoint is None:
-                await race(self._clock.sleep(patience_s), pending.woken.wait())
+                await race(self._clock.sleep(left_s), pending.woken.wait())
                 continue
             match await self._try(pending, endpoint):
                 case None:
@@ -200,11 +203,17 @@ class ReleaseQueue:
                     return Outcome.REFUSED
                 case Verdict.RETRY:
                     pending.attempted.set()
-                    await race(self._clock.sleep(self._delay_s(pending.operation)), pending.woken.wait())
+                    await race(self._clock.sleep(self._delay_s(pending)), pending.woken.wait())
 
-    def _delay_s(self, operation: Operation) -> float:
+    def _left_s(self, pending: Pending) -> float:
+        """Until the operation is given up; 0 when it is now."""
+        if pending.operation.attempts >= self._limits.max_attempts:
+            return 0.0
+        return max(0.0, pending.deadline - self._clock.monotonic())
+
+    def _delay_s(self, pending: Pending) -> float:
         """From a failed attempt to the next one, or to the end of patience."""
-        return min(back_off_s(operation.attempts), left_s(operation, self._limits, self._clock.now()))
+        return min(back_off_s(pending.operation.attempts), self._left_s(pending))
 
     def _is_its_turn(self, pending: Pending) -> bool:
         return all(self._lines[line][0] is pending for line in self._lines_of(pending.operation))

@@ -96,11 +96,14 @@ def back_off_s(attempts: int) -> float:
     return min(FIRST_BACK_OFF_S * 2.0**doublings, MAX_BACK_OFF_S)
 
 
-def left_s(operation: Operation, limits: ReleaseLimits, now: datetime) -> float:
-    """Seconds until the operation is given up; 0 when it is now."""
-    if operation.attempts >= limits.max_attempts:
-        return 0.0
-    return max(0.0, (operation.due + timedelta(seconds=limits.max_age_s) - now).total_seconds())
+def patience_s(operation: Operation, limits: ReleaseLimits, now: datetime) -> float:
+    """Seconds from the moment at which the manager takes an operation up until it gives it up.
+
+    The clock may have been set, or the machine been off, since the operation was due: it gets no more than its whole
+    time, and no less than the time in which a plugin comes back and answers.
+    """
+    left_s = (operation.due + timedelta(seconds=limits.max_age_s) - now).total_seconds()
+    return min(max(left_s, limits.wait_s), limits.max_age_s)
 
 
 _UNKNOWN_OUTCOMES: Final = frozenset({"DeadlineExceeded", "Unavailable", "Canceled"})

@@ -6,11 +6,12 @@ The runtime knows better than the record what became of an instance; the record 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from plugbay.model.ids import ContainerName
-from plugbay.node.records import ContainerRecord, PodRecord, Running, Terminated
+from plugbay.node.records import ContainerRecord, Deletion, PodRecord, Running, Terminated
 from plugbay.node.runtimes.port import ContainerState, RunState
 
 KILLED_EXIT_CODE: Final = 137
@@ -40,7 +41,7 @@ def lost(running: Running, *, now: datetime) -> Terminated:
 
 
 def adopt(record: PodRecord, instances: Iterable[ContainerState], *, now: datetime) -> PodRecord:
-    """``record`` with the states that ``instances`` of its pod are really in."""
+    """``record`` with the states that ``instances`` of its pod are really in, and with times that can be."""
     newest: dict[ContainerName, ContainerState] = {}
     for instance in instances:
         known = newest.get(instance.name)
@@ -48,7 +49,12 @@ def adopt(record: PodRecord, instances: Iterable[ContainerState], *, now: dateti
             newest[instance.name] = instance
     for name, container in record.containers.items():
         record = record.with_container(name, _adopt(container, newest.get(name), now=now))
-    return record
+    return replace(record, deletion=record.deletion and _within_its_grace(record.deletion, now=now))
+
+
+def _within_its_grace(deletion: Deletion, *, now: datetime) -> Deletion:
+    """The clock may have been set back since: a grace period does not grow by that."""
+    return min(deletion, Deletion.at(now, grace_s=deletion.grace_s), key=lambda each: each.deadline)
 
 
 def _adopt(container: ContainerRecord, instance: ContainerState | None, *, now: datetime) -> ContainerRecord:

@@ -28,8 +28,9 @@ from plugbay.node.events import EventType, ObjectRef, pod_ref
 from plugbay.node.hooks import run_hook
 from plugbay.node.manifest.v1 import hook_to_v1
 from plugbay.node.parts import NodeParts
-from plugbay.node.records import ContainerRecord, PodRecord, Running, Startup, Terminated, Waiting
+from plugbay.node.records import CANNOT_RUN, ContainerRecord, PodRecord, Running, Startup, Terminated, Waiting
 from plugbay.node.restart_policy import restarts
+from plugbay.node.retries import Retries
 from plugbay.node.runtimes.port import ContainerSpec, Notice
 from plugbay.node.status import HOST_IP, qos_class
 from plugbay.node.stopping import PodStopper
@@ -45,14 +46,13 @@ _OF_IMAGES: Final = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"}
 )
 """Reasons that an event of their own explains."""
-_RAN_NOT: Final = frozenset({"StartError", "RunContainerError", "ContainerCannotRun"})
-"""Reasons of containers that were made and could not run; with all others nothing was made, and the pod waits."""
 
 
 class ContainerWorker:
     """Runs one container from whatever state its record is in.
 
     Args:
+        retries: of the pod.
         prepare_sandbox: returns when the pod has a sandbox that is in order, and its addresses are recorded.
 
     Attributes:
@@ -68,6 +68,7 @@ class ContainerWorker:
         *,
         volumes: Mapping[str, Path],
         stopper: PodStopper,
+        retries: Retries,
         prepare_sandbox: Callable[[], Awaitable[None]],
     ) -> None:
         self._parts = parts
@@ -75,6 +76,7 @@ class ContainerWorker:
         self._stopper = stopper
         self._container = container
         self._volumes = volumes
+        self._retries = retries
         self._prepare_sandbox = prepare_sandbox
         self._restart_backoff = Backoff()
         self._start_backoff = Backoff(max_s=CONFIG_RETRY_S)
@@ -89,7 +91,7 @@ class ContainerWorker:
                     await self._start()
                     if isinstance(self._record.state, Waiting):
                         self.attempted.set()
-                        await self._parts.clock.sleep(self._start_backoff.next_delay_s())
+                        await self._retries.pause(self._start_backoff.next_delay_s())
                 case Running(startup=Startup.POST_START) as running:
                     await self._post_start(running)
                 case Running() as running:
@@ -128,10 +130,10 @@ class ContainerWorker:
             self._report_end(end)
         await self._prepare_sandbox()  # the pod's may have died with the container: then addresses are new
         try:
-            spec = await asyncio.to_thread(self._spec, self._pod_record, NO_EDITS)
+            spec = await self._make_spec(NO_EDITS)
             await self._parts.runtime.prepare(spec, self._tell)
             edits = await self._parts.devices.prepare_container(self._uid, self._container.name)
-            spec = await asyncio.to_thread(self._spec, self._pod_record, edits)
+            spec = await self._make_spec(edits)
         except ContainerStartError as error:
             self._fail(error.reason, str(error), event=error.reason if error.reason in _OF_IMAGES else "")
             return
@@ -139,6 +141,11 @@ class ContainerWorker:
             self._fail("CreateContainerConfigError", str(error))
             return
         await uninterrupted(self._parts.tasks, partial(self._start_instance, spec))
+
+    async def _make_spec(self, edits: ContainerEdits) -> ContainerSpec:
+        """As one step: sub-paths are made on the way, which must not happen after the pod's volumes were removed."""
+        making = partial(asyncio.to_thread, self._spec, self._pod_record, edits)
+        return await uninterrupted(self._parts.tasks, making)
 
     def _spec(self, record: PodRecord, edits: ContainerEdits) -> ContainerSpec:
         pod = record.pod
@@ -204,7 +211,7 @@ class ContainerWorker:
         await self._stopper.stop_one(self._container.name, running, grace_s=grace_s, message="FailedPostStartHook")
 
     def _start_failed(self, error: ContainerStartError, *, attempt: int) -> None:
-        if error.reason not in _RAN_NOT:
+        if error.reason not in CANNOT_RUN:
             self._fail(error.reason, str(error))
             return
         self._report_no_start()
@@ -212,6 +219,7 @@ class ContainerWorker:
         now = self._parts.clock.now()
         end = Terminated(None, START_FAILED_EXIT_CODE, error.reason, now, message=str(error))
         self._put(self._record.terminated(end, attempt=attempt))
+        self._parts.events.normal(self._ref, "Created", "Container created")
         self._parts.events.warning(self._ref, "Failed", f"Error: {error}")
 
     def _fail(self, reason: str, message: str, *, event: str = "") -> None:

@@ -222,13 +222,14 @@ class PodEngine:
                 await worker.run()
             except Exception as error:
                 leaf = _leaf(error)
-                trace = None if isinstance(leaf, PlugbayError) else error
-                logger.error("running pod %s failed: %s; trying again in %d s", uid, leaf, RETRY_S, exc_info=trace)
+                logger.error(
+                    "running pod %s failed: %s; trying again in %d s", uid, leaf, RETRY_S, exc_info=_ours(error)
+                )
                 if uid not in self._parts.pods:
                     break
                 pod = self._parts.pods[uid].pod
                 self._parts.events.warning(pod_ref(pod), "FailedSync", f"Error syncing pod, skipping: {leaf}")
-                await self._parts.clock.sleep(RETRY_S)
+                await worker.rest(RETRY_S)
             else:
                 break
         del self._workers[uid]
@@ -292,8 +293,13 @@ async def _guarded(work: Callable[[], Awaitable[None]]) -> None:
     """A fault in one pod's affairs must not end the node."""
     try:
         await work()
-    except Exception:
-        logger.exception("a background task of the pods failed")
+    except Exception as error:
+        logger.error("a background task of the pods failed: %s", _leaf(error), exc_info=_ours(error))
+
+
+def _ours(error: Exception) -> Exception | None:
+    """``error`` if it is a fault of ours, whose traceback has to be seen; what stands in the way is said in words."""
+    return None if isinstance(_leaf(error), PlugbayError) else error
 
 
 def _leaf(error: BaseException) -> BaseException:

@@ -38,7 +38,11 @@ class ObjectRef:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """``name`` is unique on the node."""
+    """``name`` is unique on the node.
+
+    Attributes:
+        serial: grows with each record of any event; times do not tell what came later, for clocks are set back.
+    """
 
     name: str
     about: ObjectRef
@@ -49,6 +53,7 @@ class Event:
     count: int
     first_at: datetime
     last_at: datetime
+    serial: int = 0
 
     @property
     def namespace(self) -> str:
@@ -73,7 +78,8 @@ class EventLog:
     def __init__(self, sink: EventSink, clock: Clock, *, stored: Iterable[Event] = ()) -> None:
         self._sink = sink
         self._clock = clock
-        self._events = {_key(event): event for event in sorted(stored, key=lambda event: event.last_at)}
+        self._events = {_key(each): each for each in sorted(stored, key=lambda each: (each.serial, each.last_at))}
+        self._serial = max((each.serial for each in self), default=0)
         self._broadcast = Broadcast[str, Event]()
 
     def __iter__(self) -> Iterator[Event]:
@@ -91,12 +97,15 @@ class EventLog:
 
     def record(self, about: ObjectRef, kind: EventType, reason: str, message: str, *, component: str = KUBELET) -> None:
         now = self._clock.now()
+        self._serial += 1
         before = self._events.pop((about, kind, reason, message), None)
         if before is not None:
-            event, change = replace(before, count=before.count + 1, last_at=now), Change.MODIFIED
+            event = replace(before, count=before.count + 1, last_at=now, serial=self._serial)
+            change = Change.MODIFIED
         else:
             name = f"{about.name}.{secrets.token_hex(8)}"
-            event, change = Event(name, about, kind, reason, message, component, 1, now, now), Change.ADDED
+            event = Event(name, about, kind, reason, message, component, 1, now, now, self._serial)
+            change = Change.ADDED
             self._make_room()
         self._events[_key(event)] = event
         self._sink.save_event(event)

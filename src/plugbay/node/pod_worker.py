@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from plugbay.errors import SandboxFailed, VolumeUnusable
 from plugbay.model.ids import ContainerName, PodUid
@@ -24,6 +24,7 @@ from plugbay.node.lifecycle import Stage, Step
 from plugbay.node.parts import NodeParts
 from plugbay.node.records import Failure, PodRecord, Rejection
 from plugbay.node.restart_policy import is_over
+from plugbay.node.retries import Retries
 from plugbay.node.sandbox_request import sandbox_spec
 from plugbay.node.status import is_initialized
 from plugbay.node.stopping import PodStopper
@@ -33,6 +34,8 @@ SANDBOX_RETRY_S: Final = 10.0
 """Kubelets try again with each sync of the pod, without growing delays."""
 TOO_LONG: Final = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 """Source: kubelet 1.36 ``active_deadline.go``."""
+
+_Result = TypeVar("_Result")
 
 
 class PodWorker:
@@ -47,31 +50,55 @@ class PodWorker:
         self._uid = uid
         self._admission = admission
         self._stopper = PodStopper(parts, uid)
+        self._retries = Retries(parts.clock)
+        self._living: asyncio.Task[None] | None = None
+        self._is_ending = False
         self._deleted = asyncio.Event()
         self._failed = asyncio.Event()
         self._forced = asyncio.Event()
 
     async def run(self) -> None:
-        """Returns when the pod holds nothing any more: it has ended, or it is gone."""
+        """Returns when the pod holds nothing any more: it has ended, or it is gone.
+
+        May be called again after a fault, and goes on where the pod's record says.
+        """
+        if self._record.stage is not Stage.TERMINATING:
+            async with asyncio.TaskGroup() as tasks:
+                self._living = tasks.create_task(self._live())
         if self._record.stage is Stage.TERMINATING:
-            self._deleted.set()
-        else:
-            await run_until(self._deleted, self._live())
-        if self._deleted.is_set():
+            self._is_ending = True
             await self._terminate()
 
+    async def rest(self, seconds: float) -> None:
+        """The wait after a fault, before `run` is called again. A deletion that comes meanwhile does not wait."""
+        if self._is_ending:
+            await self._parts.clock.sleep(seconds)
+        else:
+            await run_until(self._deleted, self._parts.clock.sleep(seconds))
+
     def terminate(self) -> None:
-        """The pod's deletion was recorded: stop what it runs."""
+        """The pod's deletion was recorded: stop what it runs.
+
+        Takes effect at once. Told through an event, the pod's life went on for some turns of the event loop, and met
+        its own deletion with a step that a terminating pod cannot take.
+        """
         self._deleted.set()
+        if self._living is not None:
+            self._living.cancel()
 
     async def kill_sooner(self, grace_s: int) -> None:
         """The grace period of a deletion under way became shorter."""
         if grace_s == 0:
             self._forced.set()
-        await self._stopper.stop_now(grace_s=grace_s)
+        if self._uid in self._parts.pods:
+            await self._stopper.stop_now(grace_s=grace_s)
 
     def look_at_devices(self) -> None:
-        """Take note of the health of what the pod holds; where the node wants it so, a bad device fails the pod."""
+        """Take note of the health of what the pod holds; where the node wants it so, a bad device fails the pod.
+
+        What waits to be tried again is tried now, as by a kubelet, which syncs the pod.
+        """
+        self._retries.wake()
         record = self._parts.pods.put(replace(self._record, health=self._parts.devices.health_of(self._uid)))
         if self._parts.on_device_failure is DeviceFailure.FAIL_POD and (failure := device_failure(record)):
             self._fail(failure, EventType.WARNING)
@@ -126,7 +153,8 @@ class PodWorker:
         deadline_s = record.pod.spec.active_deadline_s
         if deadline_s is None or record.started_at is None:
             return
-        active_s = (self._parts.clock.now() - record.started_at).total_seconds()
+        # Both ends: the clock may have been set while no node was there.
+        active_s = max(0.0, (self._parts.clock.now() - record.started_at).total_seconds())
         await self._parts.clock.sleep(max(0.0, deadline_s - active_s))
         self._fail(TOO_LONG, EventType.NORMAL)
 
@@ -148,10 +176,10 @@ class PodWorker:
         backoff = Backoff()
         while True:
             try:
-                return await asyncio.to_thread(self._parts.volumes.prepare, self._record.pod)
+                return await self._in_thread(partial(self._parts.volumes.prepare, self._record.pod))
             except VolumeUnusable as error:
                 self._parts.events.warning(pod_ref(self._record.pod), "FailedMount", str(error))
-                await self._parts.clock.sleep(backoff.next_delay_s())
+                await self._retries.pause(backoff.next_delay_s())
 
     async def _prepare_sandbox(self) -> None:
         """The recorded addresses are those of the sandbox that is there now."""
@@ -165,7 +193,7 @@ class PodWorker:
                 problem = f"Failed to create pod sandbox: {error}"
                 self._parts.pods.put(replace(self._record, sandbox_since=None))
                 self._parts.events.warning(pod_ref(self._record.pod), "FailedCreatePodSandBox", problem)
-                await self._parts.clock.sleep(backoff.next_delay_s())
+                await self._retries.pause(backoff.next_delay_s())
             else:
                 since = self._record.sandbox_since or self._parts.clock.now()
                 self._parts.pods.put(replace(self._record, ips=ips, sandbox_since=since))
@@ -217,6 +245,7 @@ class PodWorker:
             container,
             volumes=volumes,
             stopper=self._stopper,
+            retries=self._retries,
             prepare_sandbox=self._prepare_sandbox,
         )
 
@@ -243,7 +272,7 @@ class PodWorker:
             if (end := container.newest_end()) is not None and end.id is not None:
                 self._parts.devices.container_ended(self._uid, name, end.id)
         await self._end_sandbox(self._parts.sandboxes.stop)
-        await asyncio.to_thread(self._parts.volumes.remove, self._uid)
+        await self._in_thread(partial(self._parts.volumes.remove, self._uid))
         await self._parts.devices.release_pod(self._uid, reason=reason)
         await run_until(self._forced, self._parts.devices.until_deallocated(self._uid))
 
@@ -252,7 +281,12 @@ class PodWorker:
         assert deletion is not None, "a terminating pod was deleted"
         if deletion.grace_s == 0:
             self._forced.set()
-        return max(0.0, (deletion.deadline - self._parts.clock.now()).total_seconds())
+        left_s = (deletion.deadline - self._parts.clock.now()).total_seconds()
+        return min(max(0.0, left_s), deletion.grace_s)  # never more than was granted: the clock may have been set back
+
+    async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
+        """As one step: what a thread makes after its pod has gone, nothing would remove."""
+        return await uninterrupted(self._parts.tasks, partial(asyncio.to_thread, work))
 
 
 def _is_behind(record: PodRecord, name: ContainerName) -> bool:

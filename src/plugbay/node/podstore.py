@@ -7,6 +7,7 @@ write is under way is written together in the next one; of each pod and event on
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 from collections.abc import AsyncIterator
@@ -25,6 +26,8 @@ from plugbay.ops.databases import open_database
 
 logger = logging.getLogger(__name__)
 
+RETRY_S: Final = 10.0
+"""Between two tries to write to a disk that is full or broken; also when nothing changes meanwhile."""
 _MIGRATIONS: Final = (
     """
 CREATE TABLE pod (uid TEXT PRIMARY KEY NOT NULL, manifest TEXT NOT NULL, created_at TEXT NOT NULL,
@@ -72,6 +75,7 @@ class PodStore:
         self._unwritten = _Batch()
         self._wake = asyncio.Event()
         self._closing = False
+        self._has_failed = False
 
     def load(self) -> Contents:
         """Everything the store holds. Blocks; called once, before anything is saved.
@@ -114,7 +118,7 @@ class PodStore:
         """Return when all that was saved so far is durable.
 
         Raises:
-            StoreUnusable: it could not be written; it is tried again with the next change.
+            StoreUnusable: it could not be written; it is tried again with the next change, and every ten seconds.
         """
         done = asyncio.get_running_loop().create_future()
         self._unwritten.waiting.append(done)
@@ -123,7 +127,9 @@ class PodStore:
 
     async def write_until_closed(self) -> None:
         while not self._closing or self._wake.is_set():
-            await self._wake.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_S if self._has_failed else None):
+                    await self._wake.wait()
             self._wake.clear()
             await self._write_batch()
 
@@ -141,11 +147,16 @@ class PodStore:
             await asyncio.to_thread(_write, self._connection, batch)
         except Exception as error:  # whatever it is, who waits must learn it and the writer must go on
             self._unwritten.older(batch)
-            logger.warning("cannot write %s: %s", self._path, error)
+            if not self._has_failed:
+                logger.warning("cannot write %s, a node killed now forgets what changed: %s", self._path, error)
+            self._has_failed = True
             for waiting in batch.waiting:
                 if not waiting.done():
                     waiting.set_exception(StoreUnusable(str(self._path), str(error)))
         else:
+            if self._has_failed:
+                logger.info("%s is written again", self._path)
+            self._has_failed = False
             for waiting in batch.waiting:
                 if not waiting.done():
                     waiting.set_result(None)

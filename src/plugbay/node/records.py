@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
+from typing import Final
 
 from plugbay.manager.health import DevicesHealth
 from plugbay.model.ids import ContainerName, PodUid
@@ -53,6 +54,9 @@ class Terminated:
 
 
 State = Waiting | Running | Terminated
+
+CANNOT_RUN: Final = frozenset({"StartError", "RunContainerError", "ContainerCannotRun"})
+"""Reasons of containers that were made and never ran; with all others nothing was made, and the pod waits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
 from plugbay.node.lifecycle import Stage
 from plugbay.node.records import (
+    CANNOT_RUN,
     ContainerRecord,
     PodRecord,
     Running,
@@ -26,6 +27,7 @@ from plugbay.node.records import (
     Waiting,
     waiting_reason,
 )
+from plugbay.node.restart_policy import is_over
 
 HOST_IP: Final = "127.0.0.1"
 _QOS_RESOURCES: Final = ("cpu", "memory")
@@ -81,7 +83,7 @@ def phase(record: PodRecord) -> Phase:
         case Stage.TERMINATING | Stage.GONE if not record.running():
             return _verdict(record) if _was_taken_up(record) or record.rejection else Phase.PENDING
         case _:
-            return Phase.PENDING if is_starting(record) else Phase.RUNNING
+            return Phase.PENDING if is_starting(record) or _could_not_run(record) else Phase.RUNNING
 
 
 def _as_shown(record: PodRecord) -> PodRecord:
@@ -99,6 +101,17 @@ def is_starting(record: PodRecord) -> bool:
     return not is_initialized(record) or any(
         isinstance(container.state, Waiting) and container.last is None for container in _apps(record)
     )
+
+
+def _could_not_run(record: PodRecord) -> bool:
+    """Whether the pod is over and no app container ever ran.
+
+    By its containers it has failed; but a kubelet keeps the phase of before until nothing of the pod can run any more.
+
+    Source: kubelet 1.36 ``status_manager.go``, ``mergePodStatus``.
+    """
+    ends = [end for each in _apps(record) for end in (each.state, each.last) if end is not None]
+    return is_over(record) and all(isinstance(end, Terminated) and end.reason in CANNOT_RUN for end in ends)
 
 
 def is_initialized(record: PodRecord) -> bool:

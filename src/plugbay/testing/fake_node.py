@@ -20,7 +20,7 @@ from plugbay.model.requests import PodRequest
 from plugbay.node.config import DeviceFailure
 from plugbay.node.cordon import Cordon
 from plugbay.node.engine import PodEngine, run_engine
-from plugbay.node.events import EventLog
+from plugbay.node.events import Event, EventLog
 from plugbay.node.machine import Machine
 from plugbay.node.parts import NodeParts
 from plugbay.node.pods import PodTable
@@ -154,6 +154,7 @@ class FakeStore:
 
     def __init__(self, moved: Changes) -> None:
         self.pods: dict[PodUid, PodRecord] = {}
+        self.events: dict[str, Event] = {}
         self._moved = moved
 
     def save_pod(self, record: PodRecord) -> None:
@@ -170,11 +171,12 @@ class FakeStore:
     async def flush(self) -> None:
         pass
 
-    def save_event(self, event: object) -> None:
+    def save_event(self, event: Event) -> None:
+        self.events[event.name] = event
         self._moved.notify()
 
     def delete_event(self, name: str) -> None:
-        pass
+        self.events.pop(name, None)
 
 
 class FakeNode:
@@ -212,6 +214,12 @@ class FakeNode:
             )
             async with run_engine(parts, MACHINE) as engine:
                 yield engine
+
+    def restart_events(self) -> None:
+        """Read the events again, as a node does when it starts."""
+        self.events = EventLog(
+            self.kept, self.clock, stored=sorted(self.kept.events.values(), key=lambda event: event.name)
+        )
 
     async def until(self, wanted: Callable[[PodRecord], object], name: str = "p") -> PodRecord:
         """The first state of the pod that is ``wanted``, its last one included."""

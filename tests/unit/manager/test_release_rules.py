@@ -16,8 +16,8 @@ from plugbay.manager.release_rules import (
     ReleaseLimits,
     Verdict,
     back_off_s,
-    left_s,
     may_have_happened,
+    patience_s,
     verdict_of,
 )
 from plugbay.model.ids import DeviceId, PodUid, ResourceName
@@ -65,12 +65,13 @@ def test_gaps_never_shrink_and_never_pass_the_limit(attempts: int) -> None:
     assert 0 < back_off_s(attempts) <= back_off_s(attempts + 1) <= MAX_BACK_OFF_S
 
 
-def test_patience_ends_by_age_and_by_attempts() -> None:
-    limits = ReleaseLimits(max_age_s=10, max_attempts=3)
-    assert left_s(operation(), limits, NOW) == 10
-    assert left_s(operation(2), limits, NOW + timedelta(seconds=4)) == 6
-    assert left_s(operation(3), limits, NOW) == 0
-    assert left_s(operation(), limits, NOW + timedelta(seconds=11)) == 0
+@pytest.mark.parametrize(
+    ("later_s", "left_s"),
+    [(0, 100), (40, 60), (95, 10), (10**8, 10), (-1, 100), (-(10**8), 100)],
+)
+def test_patience_is_no_longer_and_no_shorter_than_makes_sense(later_s: int, left_s: float) -> None:
+    limits = ReleaseLimits(max_age_s=100, wait_s=10)
+    assert patience_s(operation(), limits, NOW + timedelta(seconds=later_s)) == left_s
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ import pytest
 from plugbay.errors import StoreUnusable
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container, Pod, PodSpec
+from plugbay.node import podstore
 from plugbay.node.events import Event, EventType, ObjectRef
 from plugbay.node.lifecycle import Stage
 from plugbay.node.podstore import PodStore, open_pod_store
@@ -163,3 +165,37 @@ async def test_a_store_of_the_first_version_is_taken_over(tmp_path: Path) -> Non
     async with open_pod_store(path) as store:
         contents = await asyncio.to_thread(store.load)
         assert (len(contents.pods), contents.cordoned_since) == (1, None)
+
+
+async def test_what_a_full_disk_refused_is_written_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when nothing changes any more: a node killed later must find how its pods ended."""
+    monkeypatch.setattr(podstore, "RETRY_S", 0.05)
+    written = asyncio.Event()
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "is written again" in record.getMessage():
+                written.set()
+
+    logger = logging.getLogger("plugbay.node.podstore")
+    listener = Listener()
+    logger.addHandler(listener)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        async with open_pod_store(tmp_path / "pods.db") as store:
+            database = store._connection
+            full = "CREATE TEMP TRIGGER full BEFORE INSERT ON pod BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+            await asyncio.to_thread(database.execute, full)
+            store.save_pod(record("a"))
+            with pytest.raises(StoreUnusable, match="disk is full"):
+                await store.flush()
+            await asyncio.to_thread(database.execute, "DROP TRIGGER full")
+            await asyncio.wait_for(written.wait(), 10)
+            rows = await asyncio.to_thread(lambda: database.execute("SELECT uid FROM pod").fetchall())
+            assert rows == [("a",)]
+    finally:
+        logger.removeHandler(listener)
+        logger.setLevel(level)
