@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.ops.http import serve_http
-from plugbay.ops.http_connection import Limits
+from plugbay.ops.http_limits import Limits
 from plugbay.ops.listening import UnixAddress
 from tests.contract.bench_http import DEADLINE_S, Site, ask, connect, path, status_of
 

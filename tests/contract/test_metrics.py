@@ -37,7 +37,7 @@ WATCHED = "plugin_manager_total_plugins"
 
 
 def metrics(b: Bench) -> Page:
-    return Page(200, exposition(manager_metrics(b.manager)).decode(), "")
+    return Page(200, "".join(exposition(manager_metrics(b.manager))), "")
 
 
 async def test_every_register_call_is_counted_before_it_is_looked_at(sockets: Path) -> None:
@@ -153,12 +153,12 @@ async def test_pod_resources_calls_are_counted_as_a_kubelet_counts_them(sockets:
         async with serve_pod_resources(
             socket, b.manager.pod_resources(), b.manager.admitted_pods, clock=b.clock
         ) as counts:
-            assert exposition(pod_resources_metrics(counts)) == b""
+            assert "".join(exposition(pod_resources_metrics(counts))) == ""
             async with PodResourcesClient(socket) as client:
                 await client.list()
                 await client.list()
                 await client.get("default", "nobody")
-        after = Page(200, exposition(pod_resources_metrics(counts)).decode(), "")
+        after = Page(200, "".join(exposition(pod_resources_metrics(counts))), "")
     prefix = "kubelet_pod_resources_endpoint"
     lines = [line for line in after.text.splitlines() if not line.startswith("#")]
     assert lines == [

@@ -13,7 +13,7 @@ from plugbay.errors import PathUnusable, SocketInUse
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import Address, TcpAddress, UnixAddress
 from plugbay.ops.metrics import Kind, Metric
-from plugbay.ops.pages import Pages
+from plugbay.ops.pages import Pages, serve_pages
 from plugbay.ops.routing import Router
 from tests.contract.http_pages import LOOPBACK, Page, page
 
@@ -38,7 +38,7 @@ class Shown:
 
 @asynccontextmanager
 async def served(shown: Shown) -> AsyncIterator[Address]:
-    async with serve_http(shown.pages.router(), LOOPBACK) as address:
+    async with serve_pages(shown.pages, LOOPBACK, max_age_s=0) as address:
         yield address
 
 
@@ -95,7 +95,7 @@ async def test_port_in_use_is_said_and_nothing_is_served() -> None:
 
 
 async def test_empty_host_is_every_address_of_both_kinds() -> None:
-    async with serve_http(Shown().pages.router(), TcpAddress("", 0)) as address:
+    async with serve_pages(Shown().pages, TcpAddress("", 0)) as address:
         assert isinstance(address, TcpAddress)
         for host in ("127.0.0.1", "::1"):
             assert (await page(TcpAddress(host, address.port), "/healthz")).status == 200

@@ -17,9 +17,9 @@ from plugbay.errors import RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
 from plugbay.ops.clock import SystemClock
-from plugbay.ops.http import serve_http
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.ops.listening import Address
+from plugbay.ops.pages import serve_pages
 from plugbay.sdk.pages import PluginPages
 from plugbay.sdk.roster import Roster
 from plugbay.sdk.server import PluginServer
@@ -61,7 +61,7 @@ def paths(sockets: Path) -> KubeletPaths:
 async def served(paths: KubeletPaths, *plugins: Member) -> AsyncIterator[Address]:
     """The plugins, and the address of their pages."""
     pages = PluginPages(SystemClock(), version="1.2.3", proc=PROC)
-    async with serve_http(pages.pages().router(), LOOPBACK) as address, watching() as watches:
+    async with serve_pages(pages.pages(), LOOPBACK, max_age_s=0) as address, watching() as watches:
         roster = Roster(lambda plugin: PluginServer(plugin, paths), watches)
         async with roster.serving(plugins):
             pages.roster = roster
@@ -70,7 +70,7 @@ async def served(paths: KubeletPaths, *plugins: Member) -> AsyncIterator[Address
 
 async def test_process_is_unready_before_anything_is_served() -> None:
     pages = PluginPages(SystemClock(), version="1.2.3", proc=PROC)
-    async with serve_http(pages.pages().router(), LOOPBACK) as at:
+    async with serve_pages(pages.pages(), LOOPBACK, max_age_s=0) as at:
         assert (await page(at, "/readyz"))[:2] == (503, "nothing is served yet\n")
         assert (await page(at, "/healthz")).text == "ok"
         assert (await page(at, "/metrics")).value("process_resident_memory_bytes") > 1_000_000
@@ -244,7 +244,7 @@ async def test_command_answers_on_a_unix_socket_until_its_end(plugbay: Plugbay) 
 async def test_port_in_use_is_one_sentence_and_nothing_is_registered(plugbay: Plugbay) -> None:
     async with (
         fake_kubelet(KubeletPaths(plugbay.root)) as kubelet,
-        serve_http(PluginPages(SystemClock(), version="", proc=PROC).pages().router(), LOOPBACK) as taken,
+        serve_pages(PluginPages(SystemClock(), version="", proc=PROC).pages(), LOOPBACK) as taken,
     ):
         directory = ("directory", "--resource", NAME, "--path", "/none", "--env", "G")
         code, out, err = await plugbay("serve", *directory, "--metrics", str(taken))

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.ops.clock import SystemClock
-from plugbay.ops.http import serve_http
 from plugbay.ops.listening import Address
+from plugbay.ops.pages import serve_pages
 from plugbay.sdk.pages import PluginPages
 from plugbay.sdk.roster import Roster
 
@@ -26,13 +26,13 @@ async def pages_at(address: Address) -> AsyncIterator[Callable[[Roster], None]]:
     """Answer at ``address`` until the block ends; gives a function to say what is served.
 
     Raises:
-        As `plugbay.ops.http.serve_http`; then nothing is to be served.
+        As `plugbay.ops.pages.serve_pages`; then nothing is to be served.
     """
     pages = PluginPages(SystemClock(), version=await asyncio.to_thread(version, "plugbay"), proc=_PROC)
 
     def look_at(roster: Roster) -> None:
         pages.roster = roster
 
-    async with serve_http(pages.pages().router(), address) as bound:
+    async with serve_pages(pages.pages(), address) as bound:
         logger.info("metrics and probes are answered at %s", bound)
         yield look_at

@@ -42,6 +42,7 @@ from plugbay.node.volumes import Volumes
 from plugbay.ops.clock import Clock
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress
+from plugbay.ops.pages import serve_pages
 from plugbay.ops.tasks import background
 
 logger = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ async def open_node(
         stack.callback(os.close, await asyncio.to_thread(take_root, config))
         pages = NodePages(config.kubelet_paths.registration_socket, clock)
         if config.metrics is not None:
-            await stack.enter_async_context(serve_http(pages.pages().router(), config.metrics))
+            await stack.enter_async_context(serve_pages(pages.pages(), config.metrics))
         machine = await asyncio.to_thread(
             read_machine, config.root, max_pods=config.max_pods, fake_numa_nodes=config.fake_numa_nodes
         )

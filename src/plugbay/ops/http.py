@@ -7,12 +7,12 @@ from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import UsageError
+from plugbay.ops.http_limits import Limits
 from plugbay.ops.listening import Address, bound_address, listen
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from plugbay.ops.http_connection import Connection, Limits
     from plugbay.ops.routing import Router
 
 GRACE_S: Final = 2.0
@@ -33,50 +33,26 @@ async def serve_http(
         UsageError: h11 is not installed.
     """
     try:
-        from plugbay.ops.http_connection import Connection, Limits
+        from plugbay.ops.http_clients import Clients
     except ModuleNotFoundError as error:
         if error.name != "h11":
             raise
         raise UsageError("serving HTTP needs the package h11; install it with: pip install h11") from error
 
-    connections: dict[asyncio.Task[None], Connection] = {}
-    accepting = True
-
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not accepting:
-            writer.transport.abort()
-            return
-        connection = Connection(router, limits or Limits(), reader=reader, writer=writer)
-        task = tasks.create_task(connection.serve(), name="serve an HTTP client")
-        connections[task] = connection
-        task.add_done_callback(connections.pop)
-
     failure: Exception | None = None
     with ExitStack() as listening:
         listener = listening.enter_context(listen(address))
         async with asyncio.TaskGroup() as tasks:
-            # A duplicate, because the server closes what it gets, and `listen` has to outlive that.
-            server = await asyncio.start_server(accept, sock=listener.dup())
+            clients = Clients(router, limits or Limits(), tasks)
+            accepting = tasks.create_task(clients.accept(listener), name="accept HTTP clients")
             try:
                 yield bound_address(listener, address)
             except Exception as error:  # of the caller's block; the task group would wrap it
                 failure = error
             finally:
-                accepting = False
-                server.close()
+                accepting.cancel()
+                await asyncio.wait([accepting])
                 listening.close()
-                await _finish(connections, grace_s)
+                await clients.finish(grace_s)
     if failure is not None:
         raise failure
-
-
-async def _finish(connections: dict[asyncio.Task[None], Connection], grace_s: float) -> None:
-    for task, connection in connections.items():
-        if connection.is_idle:
-            task.cancel()
-        else:
-            connection.close_after_response()
-    if connections:
-        await asyncio.wait(list(connections), timeout=grace_s)
-    for task in connections:
-        task.cancel()

@@ -10,12 +10,13 @@ import contextlib
 import logging
 import select
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 import h11
 
+from plugbay.ops.http_limits import Limits, Pace
 from plugbay.ops.routing import (
     Answer,
     Handler,
@@ -33,7 +34,9 @@ from plugbay.ops.routing import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-_READ_BYTES: Final = 64 * 1024
+READ_BYTES: Final = 64 * 1024
+_WRITE_BYTES: Final = 64 * 1024
+"""What is copied of a response for one client that does not read."""
 _LINGER_S: Final = 1.0
 _STILL_SENDING: Final = (h11.SEND_BODY, h11.ERROR)
 _WITHOUT_BODY: Final = frozenset({204, 304})
@@ -41,39 +44,37 @@ _WITHOUT_BODY: Final = frozenset({204, 304})
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a client may cost.
+class Phase(Enum):
+    """What a connection is at."""
 
-    Attributes:
-        body_bytes: larger requests are refused with 413. 4 MiB holds any Pod: etcd takes 1.5 MiB.
-        head_bytes: request line and headers together, to the nearest read. Browsers send a tenth of it.
-        idle_s: how long a connection is kept for another request.
-        read_s: for a request to arrive whole, from its first byte.
-        write_s: for a client to take a response that is complete.
-    """
-
-    body_bytes: int = 4 * 1024 * 1024
-    head_bytes: int = 64 * 1024
-    idle_s: float = 75
-    read_s: float = 30
-    write_s: float = 30
+    IDLE = "idle"
+    RECEIVING = "receiving"
+    ANSWERING = "answering"
+    """A handler is at work, or a stream goes on."""
+    SENDING = "sending"
+    """The client takes a response that is complete."""
 
 
 class Connection:
-    """Serves the requests of one client, one after the other."""
+    """Serves the requests of one client, one after the other.
+
+    Args:
+        pace: of all clients together.
+    """
 
     def __init__(
-        self, router: Router, limits: Limits, *, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, router: Router, limits: Limits, pace: Pace, *, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._router = router
         self._limits = limits
+        self._pace = pace
         self._reader = reader
         self._writer = writer
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
         self._method = b""
         self._closing = False
-        self.is_idle = True
+        self._left = limits.requests
+        self.phase = Phase.IDLE
 
     def close_after_response(self) -> None:
         """Answer what is being asked, then serve no further request."""
@@ -86,7 +87,7 @@ class Connection:
         try:
             while await self._serve_one():
                 self._protocol.start_next_cycle()
-                self.is_idle = True
+                self.phase = Phase.IDLE
         except _ClientGone as gone:
             _log.debug("a client went away: %s", gone.__cause__)
         except Exception:  # supervising: one connection fails, not the server
@@ -101,6 +102,9 @@ class Connection:
             received = await self._receive()
             if received is None:
                 return False
+            self.phase = Phase.ANSWERING
+            self._left -= 1
+            self._closing = self._closing or self._left <= 0
             response = await self._answer(*received)
         except HttpError as error:  # what could not be read as a request cannot be followed by one
             self._closing = True
@@ -115,6 +119,7 @@ class Connection:
                 await self._send(response)
         if self._closing or not self._protocol.our_state is self._protocol.their_state is h11.DONE:
             if self._protocol.their_state in _STILL_SENDING:
+                self.phase = Phase.IDLE
                 await self._linger()
             return False
         return True
@@ -132,9 +137,11 @@ class Connection:
         try:
             async with asyncio.timeout(self._limits.idle_s) as deadline:
                 pipelined, _ = self._protocol.trailing_data
-                if not pipelined:
+                if pipelined:
+                    await self._pace.turn()
+                else:
                     await self._read_more()
-                self.is_idle = False
+                self.phase = Phase.RECEIVING
                 deadline.reschedule(loop.time() + self._limits.read_s)
                 head = await self._next_event()
                 if not isinstance(head, h11.Request):
@@ -142,7 +149,7 @@ class Connection:
                 self._method = head.method
                 return head, await self._receive_body(head)
         except TimeoutError:
-            if self.is_idle:
+            if self.phase is Phase.IDLE:
                 return None
             raise HttpError(408, "Timeout", "the request did not arrive in time") from None
         except h11.RemoteProtocolError as error:
@@ -158,6 +165,7 @@ class Connection:
             body += event.data
             if len(body) > limit:
                 raise too_large
+            await self._pace.turn()  # a read may hold ten thousand chunks of a byte
         return bytes(body)
 
     async def _next_event(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
@@ -171,9 +179,10 @@ class Connection:
 
     async def _read_more(self) -> None:
         try:
-            received = await self._reader.read(_READ_BYTES)
+            received = await self._reader.read(min(READ_BYTES, self._limits.head_bytes))
         except ConnectionError as error:
             raise _ClientGone from error
+        await self._pace.turn()
         self._protocol.receive_data(received)
 
     # --- answering -------------------------------------------------------------------------------------------------
@@ -195,13 +204,17 @@ class Connection:
         headers = list(response.headers)
         if response.status not in _WITHOUT_BODY:
             headers += [("Content-Type", response.content_type), ("Content-Length", str(len(response.body)))]
+        has_body = response.status not in _WITHOUT_BODY and self._method != b"HEAD"
+        body = response.body if has_body else b""
+        self.phase = Phase.SENDING
         sent = self._start(response.status, headers)
-        if response.body and response.status not in _WITHOUT_BODY and self._method != b"HEAD":
-            sent += self._protocol.send(h11.Data(data=response.body)) or b""
-        sent += self._protocol.send(h11.EndOfMessage()) or b""
         try:
             async with asyncio.timeout(self._limits.write_s):
-                await self._write(sent)
+                for start in range(0, len(body), _WRITE_BYTES):
+                    piece = self._protocol.send(h11.Data(data=body[start : start + _WRITE_BYTES]))
+                    await self._write(sent + (piece or b""))
+                    sent = b""
+                await self._write(sent + (self._protocol.send(h11.EndOfMessage()) or b""))
         except TimeoutError as error:
             raise _ClientGone from error
 
@@ -244,7 +257,7 @@ class Connection:
 
     async def _wait_until_gone(self) -> None:
         with contextlib.suppress(ConnectionError):
-            while await self._reader.read(_READ_BYTES):
+            while await self._reader.read(READ_BYTES):
                 pass  # a request that cannot be answered any more
 
     def _start(self, status: int, headers: list[tuple[str, str]]) -> bytes:
@@ -277,7 +290,7 @@ class _Upgraded:
 
     async def read(self) -> bytes:
         early, self._early = self._early, b""
-        return early or await self._reader.read(_READ_BYTES)
+        return early or await self._reader.read(READ_BYTES)
 
     async def write(self, chunk: bytes) -> None:
         self._writer.write(chunk)

@@ -72,24 +72,25 @@ class Metric:
     samples: Iterable[tuple[Mapping[str, str], float | Histogram]]
 
 
-def exposition(metrics: Iterable[Metric]) -> bytes:
-    """The text for a scrape."""
-    return "".join(line for metric in metrics for line in _lines(metric)).encode(errors="backslashreplace")
-
-
-def _lines(metric: Metric) -> Iterator[str]:
-    is_first = True
-    for labels, value in metric.samples:
-        if is_first:
+def exposition(metrics: Iterable[Metric]) -> Iterator[str]:
+    """The text for a scrape, in pieces: the samples of a metric are of one moment, those of two may be of two."""
+    for metric in metrics:
+        samples = tuple(metric.samples)
+        if samples:
             yield f"# HELP {metric.name} {_escaped(metric.help)}\n# TYPE {metric.name} {metric.kind.value}\n"
-            is_first = False
-        if isinstance(value, Histogram):
-            for bound, count in value.buckets():
-                yield _line(f"{metric.name}_bucket", {**labels, "le": _number(bound)}, count)
-            yield _line(f"{metric.name}_sum", labels, value.sum)
-            yield _line(f"{metric.name}_count", labels, value.count)
-        else:
-            yield _line(metric.name, labels, value)
+        for labels, value in samples:
+            lines = "".join(_lines(metric.name, labels, value))
+            yield lines.encode(errors="backslashreplace").decode()
+
+
+def _lines(name: str, labels: Mapping[str, str], value: float | Histogram) -> Iterator[str]:
+    if not isinstance(value, Histogram):
+        yield _line(name, labels, value)
+        return
+    for bound, count in value.buckets():
+        yield _line(f"{name}_bucket", {**labels, "le": _number(bound)}, count)
+    yield _line(f"{name}_sum", labels, value.sum)
+    yield _line(f"{name}_count", labels, value.count)
 
 
 def _line(name: str, labels: Mapping[str, str], value: float) -> str:

@@ -1,30 +1,43 @@
 """The pages by which a process is operated: ``/metrics``, ``/healthz``, ``/readyz``, ``/status``.
 
-They only read. Source of the form of ``/healthz``: Kubernetes 1.36 ``apiserver/pkg/server/healthz``.
+They only read, and what they read is made once for all who ask within a second, in slices, so that nobody who asks
+keeps the process from its duties.
+
+Source of the form of ``/healthz``: Kubernetes 1.36 ``apiserver/pkg/server/healthz``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
+from plugbay.ops.http import serve_http
+from plugbay.ops.http_limits import PAGES
+from plugbay.ops.listening import Address
 from plugbay.ops.metrics import CONTENT_TYPE, Metric, exposition
-from plugbay.ops.routing import HttpError, Request, Response, Router, json_response
+from plugbay.ops.routing import JSON, HttpError, Request, Response, Router
+from plugbay.ops.slices import joined, json_pieces
 
+MAX_AGE_S: Final = 1.0
 _NO_STORE: Final = (("Cache-Control", "no-cache, no-store, must-revalidate"),)
+
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What the pages show; each is asked for anew at every request.
+    """What the pages show.
 
     Attributes:
         metrics: all there are.
         checks: by name, what is wrong with a part of the process, empty if nothing; for ``/healthz``, beside ``ping``,
             which any answer proves.
         unready: a line for each thing that keeps the process from doing its work.
-        status: all about it, made of dicts, lists and scalars.
+        status: all about it, made of dicts, lists, scalars, and iterators for lists that are long.
     """
 
     metrics: Callable[[], Iterable[Metric]]
@@ -32,40 +45,89 @@ class Pages:
     unready: Callable[[], Sequence[str]]
     status: Callable[[], object]
 
+
+@asynccontextmanager
+async def serve_pages(pages: Pages, address: Address, *, max_age_s: float = MAX_AGE_S) -> AsyncIterator[Address]:
+    """Serve until the block ends; yields the address, with the port that the kernel chose.
+
+    Args:
+        max_age_s: how old a page may be.
+
+    Raises:
+        As `plugbay.ops.http.serve_http`.
+    """
+    async with serve_http(_Answers(pages, max_age_s).router(), address, limits=PAGES) as bound:
+        yield bound
+
+
+class _Shared(Generic[_Value]):
+    """A value that is made anew when it is asked for and too old, and once for all who wait for it."""
+
+    def __init__(self, make: Callable[[], Awaitable[_Value]], max_age_s: float) -> None:
+        self._make = make
+        self._max_age_s = max_age_s
+        self._made: tuple[float, _Value] | None = None
+        self._making = asyncio.Lock()
+
+    async def value(self) -> _Value:
+        now = asyncio.get_running_loop().time
+        async with self._making:
+            if self._made is None or now() >= self._made[0] + self._max_age_s:
+                value = await self._make()
+                self._made = now(), value
+            return self._made[1]
+
+
+class _Answers:
+    def __init__(self, pages: Pages, max_age_s: float) -> None:
+        async def metrics() -> bytes:
+            return (await joined(exposition(pages.metrics()))).encode()
+
+        async def status() -> bytes:
+            return (await joined(json_pieces(pages.status()))).encode() + b"\n"
+
+        async def problems() -> Mapping[str, str]:
+            return {"ping": "", **{name: problem() for name, problem in pages.checks.items()}}
+
+        async def unready() -> Sequence[str]:
+            return tuple(pages.unready())
+
+        self._metrics = _Shared(metrics, max_age_s)
+        self._status = _Shared(status, max_age_s)
+        self._problems = _Shared(problems, max_age_s)
+        self._unready = _Shared(unready, max_age_s)
+
     def router(self) -> Router:
         router = Router()
         for template, page in (
-            ("/metrics", self._metrics),
-            ("/healthz", self._health),
-            ("/healthz/{check}", self._one_check),
-            ("/readyz", self._readiness),
-            ("/status", self._status),
+            ("/metrics", self.metrics),
+            ("/healthz", self.health),
+            ("/healthz/{check}", self.one_check),
+            ("/readyz", self.readiness),
+            ("/status", self.status),
         ):
             router.add("GET", template, page)
         return router
 
-    async def _metrics(self, request: Request) -> Response:
-        return Response(body=exposition(self.metrics()), content_type=CONTENT_TYPE)
+    async def metrics(self, request: Request) -> Response:
+        return Response(body=await self._metrics.value(), content_type=CONTENT_TYPE)
 
-    async def _health(self, request: Request) -> Response:
-        return _checked({"ping": "", **self._problems()}, request)
+    async def health(self, request: Request) -> Response:
+        return _checked(await self._problems.value(), request)
 
-    async def _one_check(self, request: Request) -> Response:
+    async def one_check(self, request: Request) -> Response:
         name = request.params["check"]
-        problems = {"ping": "", **self._problems()}
+        problems = await self._problems.value()
         if name not in problems:
             raise HttpError(404, "NotFound", f"there is no health check {name}; there are: {', '.join(problems)}")
         return _checked({name: problems[name]}, request)
 
-    async def _readiness(self, request: Request) -> Response:
-        unready = self.unready()
+    async def readiness(self, request: Request) -> Response:
+        unready = await self._unready.value()
         return _text(503, "".join(f"{line}\n" for line in unready)) if unready else _text(200, "ok")
 
-    async def _status(self, request: Request) -> Response:
-        return json_response(self.status())
-
-    def _problems(self) -> dict[str, str]:
-        return {name: problem() for name, problem in self.checks.items()}
+    async def status(self, request: Request) -> Response:
+        return Response(body=await self._status.value(), content_type=JSON)
 
 
 def _checked(problems: Mapping[str, str], request: Request) -> Response:

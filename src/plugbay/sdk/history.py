@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import Final, TypeVar
 
 from plugbay.model.devices import Device
-from plugbay.model.health import Health
+from plugbay.model.health import Health, HealthState
 from plugbay.model.ids import DeviceId
 from plugbay.ops.metrics import Histogram
 
@@ -24,6 +24,7 @@ class DeviceHistory:
 
     Attributes:
         devices: as offered last, replicas not counted.
+        health: how many of them are in each state.
         since: when each device came to its present health, in the event loop's time.
         changes: devices that were ``added``, ``removed``, or ``changed`` in other ways than their health.
         transitions: how often a listed device came to another state or reason.
@@ -31,6 +32,7 @@ class DeviceHistory:
 
     def __init__(self) -> None:
         self.devices: Mapping[DeviceId, Device] = {}
+        self.health: Counter[HealthState] = Counter()
         self.since: dict[DeviceId, float] = {}
         self.changes: Counter[str] = Counter()
         self.transitions: Counter[tuple[str, str]] = Counter()
@@ -41,15 +43,18 @@ class DeviceHistory:
         before, self.devices = self.devices, {device.id: device for device in devices}
         for gone in before.keys() - self.devices.keys():
             self.changes["removed"] += 1
+            self.health[before[gone].health.state] -= 1
             del self.since[gone]
         for each, device in self.devices.items():
             old = before.get(each)
             if old is device:
                 continue
+            self.health[device.health.state] += 1
             if old is None:
                 self.changes["added"] += 1
                 self.since[each] = now
                 continue
+            self.health[old.health.state] -= 1
             if (became := _kind(device.health)) != _kind(old.health):
                 self.transitions[became] += 1
                 self.since[each] = now

@@ -95,9 +95,8 @@ def _of(server: PluginServer, **labels: str) -> Mapping[str, str]:
 
 def _devices(served: Iterable[PluginServer]) -> _Samples:
     for each in served:
-        counts = Counter(device.health.state for device in each.history.devices.values())
         for state in HealthState:
-            yield _of(each, health=state.value), counts[state]
+            yield _of(each, health=state.value), each.history.health[state]
 
 
 def _changes(served: Iterable[PluginServer]) -> _Samples:

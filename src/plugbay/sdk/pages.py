@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from plugbay.ops.metrics import Metric
 from plugbay.ops.pages import Pages
 from plugbay.ops.process import process_metrics
 from plugbay.sdk.checks import HealthCheck, Isolation
+from plugbay.sdk.history import DeviceHistory
 from plugbay.sdk.metrics import plugin_metrics
 from plugbay.sdk.plugin import health_checks
 from plugbay.sdk.release.report import release_status
@@ -66,7 +67,7 @@ class PluginPages:
             "version": self._version,
             "startTime": _rfc3339(self._started),
             "ready": not self._unready(),
-            "resources": [self._resource(server) for server in self._served()],
+            "resources": map(self._resource, tuple(self._served())),
             "missing": [] if self.roster is None else list(self.roster.missing),
         }
 
@@ -88,7 +89,7 @@ class PluginPages:
             if life.refused is None
             else {"message": life.refused[0], "time": self._time(life.refused[1])},
             "openStreams": server.counted.streams_opened - server.counted.streams_ended,
-            "devices": [self._device(device, history.since[each]) for each, device in history.devices.items()],
+            "devices": self._devices(history),
             "calls": {
                 f"{method} {outcome}": taken.count for (method, outcome), taken in sorted(server.counted.calls.items())
             },
@@ -96,6 +97,11 @@ class PluginPages:
             "checks": [_check(check) for check in health_checks(server.plugin)],
             "release": None if server.custody is None else release_status(server.custody, self._time),
         }
+
+    def _devices(self, history: DeviceHistory) -> Iterator[Json]:
+        devices, since = tuple(history.devices.items()), dict(history.since)  # of one moment, while others go on
+        for each, device in devices:
+            yield self._device(device, since[each])
 
     def _device(self, device: Device, since: float) -> Json:
         return {

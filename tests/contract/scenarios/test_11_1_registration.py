@@ -53,7 +53,7 @@ async def test_s002_s003_other_version_is_refused_unconnected(sockets: Path, ver
     async with bench(sockets) as b:
         for count in (1, 2):
             assert await refusal(ask(b, "vendor.example/r", version=version)) == WRONG_VERSION % version
-            metrics = exposition(manager_metrics(b.manager)).decode()
+            metrics = "".join(exposition(manager_metrics(b.manager)))
             assert f'kubelet_device_plugin_registration_total{{resource_name="vendor.example/r"}} {count}\n' in metrics
         assert b.manager.resources() == {}
 

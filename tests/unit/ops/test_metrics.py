@@ -16,7 +16,7 @@ NUMBERS = st.floats(allow_nan=False) | st.integers(-(2**60), 2**60)
 
 
 def text(*metrics: Metric) -> str:
-    return exposition(metrics).decode()
+    return "".join(exposition(metrics))
 
 
 def samples(written: str) -> list[tuple[str, dict[str, str], float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from plugbay.manager.operations import Operation
@@ -30,12 +30,22 @@ class DeviceView(Protocol):
 
 
 def devices_object(view: DeviceView, pods: PodTable) -> Json:
-    """All resources, sorted by name, every pod that holds devices, and the calls to be confirmed, oldest first."""
-    holding = [(record.pod, view.devices_of(record.uid)) for record in pods]
+    """All resources, sorted by name, every pod that holds devices, and the calls to be confirmed, oldest first.
+
+    For `plugbay.ops.slices.json_pieces`: what is long is an iterator.
+    """
     return {
-        "resources": [_resource(resource, pods) for resource in view.snapshot().resources],
-        "pods": [
-            {
+        "resources": (_resource(resource, pods) for resource in view.snapshot().resources),
+        "pods": _holders(view, pods),
+        "releases": [_release(operation, pods) for operation in view.release_operations()],
+    }
+
+
+def _holders(view: DeviceView, pods: PodTable) -> Iterator[Json]:
+    for record in tuple(pods):
+        if containers := view.devices_of(record.uid):
+            pod = record.pod
+            yield {
                 "namespace": pod.namespace,
                 "name": pod.name,
                 "uid": pod.uid,
@@ -43,11 +53,6 @@ def devices_object(view: DeviceView, pods: PodTable) -> Json:
                     _container(name, devices, view.edits(pod.uid, name)) for name, devices in containers.items()
                 ],
             }
-            for pod, containers in holding
-            if containers
-        ],
-        "releases": [_release(operation, pods) for operation in view.release_operations()],
-    }
 
 
 def _resource(resource: ResourceSnapshot, pods: PodTable) -> Json:
@@ -56,7 +61,7 @@ def _resource(resource: ResourceSnapshot, pods: PodTable) -> Json:
         "capacity": resource.count.capacity,
         "allocatable": resource.count.allocatable,
         "endpoint": _endpoint(resource.endpoint),
-        "devices": [_device(device, pods) for device in resource.devices],
+        "devices": (_device(device, pods) for device in resource.devices),
     }
 
 

@@ -20,7 +20,8 @@ from plugbay.node.engine import PodEngine
 from plugbay.node.objects import NodeFacts, Resources, list_object, node_object
 from plugbay.node.parts import NodeParts
 from plugbay.node.status import Json
-from plugbay.ops.routing import Answer, Handler, HttpError, Request, Response, Router, json_response
+from plugbay.ops.routing import JSON, Answer, Handler, HttpError, Request, Response, Router, json_response
+from plugbay.ops.slices import joined, json_pieces
 
 _PODS = "/api/v1/namespaces/{namespace}/pods"
 _POD = f"{_PODS}/{{name}}"
@@ -73,7 +74,8 @@ class _NodeRoutes:
         return json_response(self._node())
 
     async def devices(self, request: Request) -> Response:
-        return json_response(devices_object(self._view, self._parts.pods))
+        shown = await joined(json_pieces(devices_object(self._view, self._parts.pods)))
+        return Response(body=shown.encode() + b"\n", content_type=JSON)
 
     async def cordon(self, request: Request) -> Response:
         await self._engine.cordon()

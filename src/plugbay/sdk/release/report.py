@@ -14,7 +14,8 @@ Json = dict[str, object]
 
 
 def release_status(custody: Custody, time_of: Callable[[float], str]) -> Json:
-    """
+    """For `plugbay.ops.slices.json_pieces`: the uses are an iterator.
+
     Args:
         time_of: a moment of the event loop's time, as the page shows it.
     """
@@ -28,7 +29,7 @@ def release_status(custody: Custody, time_of: Callable[[float], str]) -> Json:
         "isOurs": custody.book.is_ours,
         "lastReading": None if last is None else {"time": time_of(last[1]), "problem": last[0]},
         "podResources": custody.shared.pod_lists.problem,
-        "open": [_use(use, custody, time_of) for use in custody.book.uses()],
+        "open": (_use(use, custody, time_of) for use in custody.book.uses()),
     }
 
 
