@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
+import shutil
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from plugbay.cdi.spec import Device as Entry
 from plugbay.cdi.spec import Edits, Spec
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.cdi.entries import WITHOUT_ENV
+from plugbay.sdk.cdi.turns import LOCK_NAME, Turns
 from plugbay.sdk.runner import serving
 from plugbay.testing.fake_kubelet import fake_kubelet
 from tests.contract.bench_logs import Errors, errors
@@ -95,7 +99,7 @@ async def test_spec_is_whole_again_before_devices_are_offered_after_a_reboot(mac
             assert set(offered) <= set(machine.names())
         assert sorted({name.removesuffix(WITHOUT_ENV) for name in machine.names()}) == ["g1", "g2", "m1"]
         assert machine.scan().problems == {}
-        assert len(list(machine.specs.iterdir())) == 2
+        assert len(list(machine.specs.glob("*.json"))) == 2
     assert machine.names() == ["g1", f"g1{WITHOUT_ENV}"]  # its pod has it still
 
 
@@ -105,7 +109,7 @@ async def test_what_a_killed_process_was_writing_is_removed(machine: Machine) ->
     for path in (unfinished, foreign):
         path.touch()
     async with machine.served(Gophers(gopher("g1"))):
-        assert sorted(machine.specs.iterdir()) == sorted([foreign, machine.file])
+        assert sorted(machine.specs.iterdir()) == sorted([foreign, machine.file, machine.specs / LOCK_NAME])
 
 
 @pytest.mark.parametrize("harm", ["file", "directory", "content"])
@@ -115,8 +119,7 @@ async def test_file_that_somebody_spoils_is_made_again(machine: Machine, harm: s
             case "file":
                 machine.file.unlink()
             case "directory":
-                machine.file.unlink()
-                machine.specs.rmdir()
+                shutil.rmtree(machine.specs)
             case _:
                 machine.file.write_text("{}")
         await machine.until(lambda: machine.names() == ["g1", "g1:without-env"])
@@ -231,4 +234,34 @@ async def test_processes_that_are_killed_leave_nothing_for_long(plugbay: Plugbay
             plugin.terminate()
             async with asyncio.timeout(DEADLINE_S):
                 assert await plugin.wait() == 0
-    assert list(specs.iterdir()) == []
+    assert [path.name for path in specs.iterdir()] == [LOCK_NAME]
+
+
+async def test_a_lock_that_another_process_keeps_is_told_and_does_not_delay_the_end(
+    plugbay: Plugbay, tmp_path: Path
+) -> None:
+    specs = tmp_path / "cdi"
+    specs.mkdir()
+    (tmp_path / "one.py").write_text(PLUGIN.format(name="one"))
+    with Turns(specs).turn():
+        arguments = ("serve", "--cdi-directory", str(specs), str(tmp_path / "one.py"))
+        async with plugbay.start(*arguments, stderr=asyncio.subprocess.PIPE) as plugin:
+            assert plugin.stderr is not None
+            async with asyncio.timeout(DEADLINE_S):
+                while b"cannot be written: another process keeps .plugbay.lock" not in await plugin.stderr.readline():
+                    pass
+            plugin.terminate()
+            async with asyncio.timeout(DEADLINE_S):
+                await plugin.stderr.read()
+                assert await plugin.wait() == 0
+
+
+async def test_a_directory_that_any_user_has_locked_stops_no_plugin(machine: Machine) -> None:
+    machine.specs.mkdir(parents=True)
+    theirs = os.open(machine.specs, os.O_RDONLY)
+    try:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        async with machine.served(Gophers(gopher("g1"))):
+            assert "g1" in machine.names()
+    finally:
+        os.close(theirs)

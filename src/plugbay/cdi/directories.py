@@ -116,9 +116,9 @@ def replacing(path: Path, *, beginning: str = "spec.") -> Iterator[TextIO]:
     descriptor, temporary = tempfile.mkstemp(prefix=beginning, suffix=UNFINISHED_END, dir=path.parent)
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o644)
             yield file
             file.flush()
+            os.fchmod(descriptor, 0o644)  # not before: until now nobody else could open it, and lock it
             os.fsync(descriptor)
             os.replace(temporary, path)
     except BaseException:

@@ -19,11 +19,17 @@ async def wait_first(*waits: Callable[[], Coroutine[Any, Any, object]], timeout_
     return bool(done)
 
 
-async def to_the_end(work: Awaitable[Result]) -> Result:
-    """The result of ``work``, which a thread does for instance; when cancelled, raises so only after its end."""
+async def to_the_end(work: Awaitable[Result], *, cancelled: Callable[[], object] | None = None) -> Result:
+    """The result of ``work``, which a thread does for instance; when cancelled, raises so only after its end.
+
+    Args:
+        cancelled: called when this is cancelled, to hurry the work.
+    """
     outcome = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(outcome)
     except asyncio.CancelledError:
+        if cancelled is not None:
+            cancelled()
         await asyncio.wait([outcome])
         raise

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from plugbay.cdi.directories import scan
 from plugbay.cdi.names import parse_kind
@@ -23,10 +23,11 @@ from plugbay.model.edits import NO_EDITS, ContainerEdits, merge_devices
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.replicas import physical_id
 from plugbay.sdk.assigned import assigned_by_checkpoint
-from plugbay.sdk.calls import call_to_the_end
+from plugbay.sdk.calls import in_thread
 from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.cdi.entries import WITHOUT_ENV, answer, entry_name, sorted_out, spec_of
 from plugbay.sdk.cdi.spec_file import SpecFile, left_files, remove_file, remove_unfinished
+from plugbay.sdk.waiting import to_the_end
 from plugbay.sdk.watching import Watches
 
 logger = logging.getLogger(__name__)
@@ -152,6 +153,7 @@ class CdiPublication:
 
     async def _start(self) -> None:
         """Take over what an earlier run has left, and remove what nobody needs."""
+        self._file.turns.begin_anew()
         before = await asyncio.to_thread(self._file.load)
         if before is not None and before.kind == str(self._kind):
             kept: dict[str, list[Entry]] = {}
@@ -159,7 +161,7 @@ class CdiPublication:
                 kept.setdefault(entry.name.removesuffix(WITHOUT_ENV), []).append(entry)
             self._kept = kept
         left = await asyncio.to_thread(lambda: [*left_files(self._file.path.parent)])
-        await asyncio.to_thread(remove_unfinished, self._file.path.parent)
+        await self._to_the_end(remove_unfinished, self._file.path.parent, self._file.turns)
         left = [(path, resource) for path, resource in left if path != self._file.path]
         assigned = await self._assigned() if left else None
         for path, resource in left:
@@ -207,12 +209,16 @@ class CdiPublication:
     async def _write(self) -> None:
         every = self._all()
         if not every:
-            if await call_to_the_end(self._file.remove):
+            if await self._to_the_end(self._file.remove):
                 logger.info("%s: removed %s", self._resource, self._file.path)
             return
-        if await call_to_the_end(self._file.write, spec_of(self._kind, every)):
+        if await self._to_the_end(self._file.write, spec_of(self._kind, every)):
             logger.info("%s: wrote %s", self._resource, self._file.path)
             await self._warn_of_conflicts()
+
+    async def _to_the_end(self, work: Callable[..., Any], *arguments: object) -> Any:
+        """Do blocking work; a plugin that ends waits until it is done, but for no turn."""
+        return await to_the_end(in_thread(work, *arguments), cancelled=self._file.turns.give_up)
 
     async def _restore(self) -> None:
         async with self._lock:

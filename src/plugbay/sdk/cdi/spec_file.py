@@ -6,7 +6,6 @@ A file of ours that nobody holds is an earlier run's. Files of others are never 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 from collections.abc import Iterator
@@ -18,7 +17,9 @@ from plugbay.cdi.names import Kind
 from plugbay.cdi.spec import Spec
 from plugbay.cdi.text import Format, write_spec
 from plugbay.errors import InvalidCdiSpec, PathUnusable
+from plugbay.kernel.write_locks import is_locked, lock
 from plugbay.model.ids import ResourceName, is_extended_resource
+from plugbay.sdk.cdi.turns import Turns
 
 _OURS: Final = re.compile(r".+_plugbay\.(?P<domain>[^_]+)_(?P<type>.+)\.json")
 _UNFINISHED: Final = "spec.plugbay."
@@ -30,11 +31,13 @@ class SpecFile:
 
     Attributes:
         path: ``VENDOR-CLASS_plugbay.DOMAIN_TYPE.json``.
+        turns: for which `write` waits.
     """
 
     def __init__(self, directory: Path, kind: Kind, resource: ResourceName) -> None:
         name = spec_name(kind.vendor, kind.device_class, transient_id=f"plugbay.{resource}")
         self.path = directory / f"{name}{Format.JSON.value}"
+        self.turns = Turns(directory)
         self._held = -1
         self._text = ""
         self._has_written = False
@@ -60,7 +63,7 @@ class SpecFile:
             return False
         try:
             self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            with _turn(self.path.parent):  # nobody takes it over between the question and the answer
+            with self.turns.turn():  # nobody takes it over between the question and the answer
                 if self._has_written and self.is_another_process():
                     return False
                 self._replace(text)
@@ -105,7 +108,7 @@ class SpecFile:
         try:
             with replacing(self.path, beginning=_UNFINISHED) as file:
                 held = os.dup(file.fileno())
-                fcntl.flock(held, fcntl.LOCK_EX)  # before it has its name: nobody ever finds ours unheld
+                lock(held)  # before it has its name: nobody ever finds ours unheld
                 file.write(text)
         except BaseException:
             if held >= 0:
@@ -152,31 +155,26 @@ def remove_file(path: Path) -> None:
         raise PathUnusable(str(path), f"cannot be removed: {error.strerror}") from error
 
 
-def remove_unfinished(directory: Path) -> None:
+def remove_unfinished(directory: Path, turns: Turns) -> None:
     """Remove what processes of ours were writing when they were killed.
 
     Raises:
         PathUnusable: the directory cannot be changed.
     """
     try:
-        with _turn(directory):  # nobody is writing
-            for path in directory.glob(f"{_UNFINISHED}*{UNFINISHED_END}"):
-                path.unlink(missing_ok=True)
+        if _unfinished(directory):
+            with turns.turn():  # nobody is writing
+                for path in _unfinished(directory):
+                    path.unlink(missing_ok=True)
     except FileNotFoundError:
         return
     except OSError as error:
         raise PathUnusable(str(directory), f"cannot be tidied: {error.strerror}") from error
 
 
-@contextlib.contextmanager
-def _turn(directory: Path) -> Iterator[None]:
-    """One process of ours at a time changes who has a file."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def _unfinished(directory: Path) -> list[Path]:
+    names = os.listdir(directory)
+    return [directory / each for each in names if each.startswith(_UNFINISHED) and each.endswith(UNFINISHED_END)]
 
 
 def _is_held(path: Path) -> bool:
@@ -185,10 +183,6 @@ def _is_held(path: Path) -> bool:
     except OSError:
         return False
     try:
-        # Shared: who has it holds it alone, and two that ask at once do not take each other for that.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return is_locked(descriptor)
     finally:
         os.close(descriptor)
-    return False

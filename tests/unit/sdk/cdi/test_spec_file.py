@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,9 @@ from plugbay.cdi.names import Kind
 from plugbay.cdi.spec import Device, Edits, Spec
 from plugbay.errors import PathUnusable
 from plugbay.model.ids import ResourceName
+from plugbay.sdk.cdi import spec_file as module
 from plugbay.sdk.cdi.spec_file import SpecFile, left_files, remove_unfinished
+from plugbay.sdk.cdi.turns import LOCK_NAME, Turns
 
 RESOURCE = ResourceName("example.com/gopher")
 
@@ -50,6 +54,62 @@ def test_the_older_process_takes_the_file_back_when_the_newer_has_ended(tmp_path
     older.close()
 
 
+@pytest.mark.parametrize("locked", ["the directory", "the file"])
+def test_locks_that_every_user_can_take_stop_nothing(tmp_path: Path, locked: str) -> None:
+    left = spec_file(tmp_path)
+    left.write(spec("g1"))
+    left.close()
+    theirs = os.open({"the directory": tmp_path, "the file": left.path}[locked], os.O_RDONLY)
+    try:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        assert list(left_files(tmp_path)) == [(left.path, RESOURCE)]
+        file = spec_file(tmp_path)
+        assert file.write(spec("g2"))
+        assert not list(left_files(tmp_path))
+        assert file.path.stat().st_mode & 0o777 == 0o644
+        file.close()
+    finally:
+        os.close(theirs)
+
+
+def test_nobody_else_can_open_the_lock(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        spec_file(tmp_path).write(spec("g1"))
+    finally:
+        os.umask(before)
+    assert (tmp_path / LOCK_NAME).stat().st_mode & 0o777 == 0o600
+
+
+def test_an_unfinished_file_cannot_be_opened_by_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = []
+
+    def locked(descriptor: int) -> bool:
+        modes.append(os.fstat(descriptor).st_mode & 0o777)
+        return True
+
+    monkeypatch.setattr(module, "lock", locked)
+    file = spec_file(tmp_path)
+    file.write(spec("g1"))
+    file.close()
+    assert modes == [0o600]
+
+
+def test_a_turn_is_waited_for_so_long_and_no_longer(tmp_path: Path) -> None:
+    file = spec_file(tmp_path)
+    with Turns(tmp_path).turn():
+        file.turns = Turns(tmp_path, patience_s=0.1)
+        problem = r"\.json: cannot be written: another process keeps \.plugbay\.lock in that directory locked"
+        with pytest.raises(PathUnusable, match=problem):
+            file.write(spec("g1"))
+        file.turns = Turns(tmp_path, patience_s=3600)
+        threading.Timer(0.1, file.turns.give_up).start()
+        with pytest.raises(PathUnusable, match=problem):
+            file.write(spec("g1"))
+    assert file.write(spec("g1"))
+    file.close()
+
+
 def test_two_that_ask_at_once_who_has_a_file_do_not_take_each_other_for_that(tmp_path: Path) -> None:
     dead = spec_file(tmp_path)
     dead.write(spec("g1"))
@@ -78,17 +138,17 @@ def test_killed_before_its_file_has_its_name_it_leaves_the_old_one_whole(tmp_pat
     assert before.load() == spec("g1")
     foreign = tmp_path / "spec.123.tmp"
     foreign.touch()
-    assert len(list(tmp_path.iterdir())) == 3
-    remove_unfinished(tmp_path)
-    assert sorted(tmp_path.iterdir()) == sorted([before.path, foreign])
+    assert len(list(tmp_path.iterdir())) == 4
+    remove_unfinished(tmp_path, Turns(tmp_path))
+    assert sorted(tmp_path.iterdir()) == sorted([before.path, foreign, tmp_path / LOCK_NAME])
 
 
 def test_there_may_be_no_directory_to_tidy(tmp_path: Path) -> None:
-    remove_unfinished(tmp_path / "cdi")
+    remove_unfinished(tmp_path / "cdi", Turns(tmp_path / "cdi"))
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(PathUnusable, match="file: cannot be tidied: Not a directory"):
-        remove_unfinished(file)
+        remove_unfinished(file, Turns(file))
 
 
 def test_file_that_cannot_be_removed_is_told_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
