@@ -197,7 +197,7 @@ async def test_devices_are_shown_with_their_holder(plugbay: Plugbay) -> None:
             await plugbay("pod", "run", "-f", "-", given=GOPHER_POD)
             await plugbay.until_running("gopher-pod")
             assert (await plugbay("pod", "get", "-o", "wide")).rows[0][-1] == f"{RESOURCE}=g1"
-            assert (await plugbay("node", "get")).rows[0][-1] == "1/2"
+            assert (await plugbay("node", "get")).rows[0][-3:] == [RESOURCE, "1", "2"]
             page = [line.split() for line in (await plugbay("node", "describe")).out.splitlines()]
             assert ["g1", RESOURCE, "Healthy", "<none>", "default/gopher-pod/gopher"] in page
             assert ["g2", RESOURCE, "Unhealthy", "<none>", "<none>"] in page

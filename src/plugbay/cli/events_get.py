@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from plugbay.cli import v1
 from plugbay.cli.client import NodeClient, events_path
@@ -20,7 +20,7 @@ def get_events(args: argparse.Namespace) -> int:
     form = Form(args.output)
     kind, name = args.about or ("", "")
     query = {"involvedObject": name} if name else {}
-    is_wanted = _filter(kind)
+    is_wanted = _filter(kind, args.types)
     listing = Listing(lambda: _view(args), form)
     events = [each for each in v1.objects(client.get(events_path(namespace), query), "items") if is_wanted(each)]
     if args.watch:
@@ -43,5 +43,8 @@ def _view(args: argparse.Namespace) -> View:
     return view.with_namespaces() if args.all_namespaces else view
 
 
-def _filter(kind: str) -> Callable[[v1.Json], bool]:
-    return lambda event: kind in ("", v1.text(event, "involvedObject", "kind"))
+def _filter(kind: str, types: Collection[str]) -> Callable[[v1.Json], bool]:
+    """All kinds when ``kind`` is empty, and all types when there are none."""
+    return lambda event: (
+        kind in ("", v1.text(event, "involvedObject", "kind")) and (not types or v1.text(event, "type") in types)
+    )

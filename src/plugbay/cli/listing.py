@@ -89,7 +89,7 @@ class Listing:
 
     def _show_rows(self, items: Iterable[v1.Json]) -> None:
         view, now = self._view(), datetime.now(UTC)
-        rows = [view.row(item, now) for item in items]
+        rows = [row for item in items for row in view.rows(item, now)]
         if self._columns is None:
             self._columns = Columns(view.header)
             show(self._columns.table(rows))
@@ -111,5 +111,5 @@ def _identity(item: v1.Json) -> str:
 
 
 def _version(item: v1.Json) -> str:
-    """Changes whenever the object does; events have no version here, but count."""
-    return v1.text(item, "metadata", "resourceVersion") or f"{v1.text(item, 'lastTimestamp')} {item.get('count')}"
+    """Changes whenever the object does; events and nodes have no version here."""
+    return v1.text(item, "metadata", "resourceVersion") or repr(item)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from plugbay.cli import node_arguments as arguments
 from plugbay.cli.command_parser import CommandParser, Subparsers, add_commands
 from plugbay.cli.names import node_name
 from plugbay.cli.parsing import (
     add_log_options,
     add_metrics_address,
-    add_output,
     add_root,
     at_least,
     duration_s,
@@ -27,7 +27,16 @@ def add_parser(subparsers: Subparsers) -> None:
         description="Run this machine's node, look at it, empty it.",
     )
     commands = add_commands(parser, dest="node_command")
-    for add in (_add_up, _add_get, _add_describe, _add_cordon, _add_drain, _add_uncordon):
+    for add in (
+        _add_up,
+        arguments.add_get,
+        arguments.add_describe,
+        arguments.add_devices,
+        arguments.add_wait,
+        _add_cordon,
+        _add_drain,
+        _add_uncordon,
+    ):
         add_root(add(commands))
 
 
@@ -51,6 +60,14 @@ def run(args: argparse.Namespace) -> int:
             from plugbay.cli.node_get import describe_nodes
 
             return describe_nodes(args)
+        case "devices":
+            from plugbay.cli.node_devices import show_devices
+
+            return show_devices(args)
+        case "wait":
+            from plugbay.cli.node_wait import wait_for_nodes
+
+            return wait_for_nodes(args)
         case "cordon":
             from plugbay.cli.node_drain import cordon_node
 
@@ -121,28 +138,6 @@ def _add_up(commands: Subparsers) -> CommandParser:
     )
     add_log_options(parser)
     add_metrics_address(parser)
-    return parser
-
-
-def _add_get(commands: Subparsers) -> CommandParser:
-    parser = commands.add_parser(
-        "get",
-        help="list the node",
-        description="List the node, with a column for each extended resource: allocatable/capacity.",
-    )
-    parser.add_argument("names", nargs="*", metavar="NAME", type=node_name, help="only these")
-    add_output(parser)
-    return parser
-
-
-def _add_describe(commands: Subparsers) -> CommandParser:
-    parser = commands.add_parser(
-        "describe",
-        help="show all about the node: devices, plugins, events",
-        description="Show the node's capacity and what of it is allocatable, each device with its health and holder, "
-        "the plugins with their states, and what happened.",
-    )
-    parser.add_argument("names", nargs="*", metavar="NAME", type=node_name, help="only these")
     return parser
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final
 
@@ -62,6 +62,22 @@ def object_text(value: v1.Json, form: Form) -> str:
             return "".join(f"{_kind(item)}/{v1.name(item)}\n" for item in items)
         case _:
             raise ValueError(f"{form} is a table")
+
+
+def chosen_form(output: str) -> tuple[Form, Callable[[v1.Json], str] | None]:
+    """What ``-o`` says, and how its template shows an object if it has one.
+
+    Raises:
+        UsageError: it is not a template.
+    """
+    form, _, template = output.partition("=")
+    if Form(form) is not Form.JSONPATH:
+        return Form(form), None
+    # Imported here: only a command with a template pays for it.
+    from plugbay.cli.jsonpath_template import parse_template, render
+
+    parsed = parse_template(template)
+    return Form(form), lambda value: render(parsed, value)
 
 
 def list_of(items: Iterable[v1.Json]) -> v1.Json:

@@ -129,6 +129,22 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=_FORMS, default="", help="another form of output")
 
 
+def add_page_output(parser: argparse.ArgumentParser) -> None:
+    """``-o`` of a page for people: the same for programs."""
+    parser.add_argument("-o", "--output", choices=("yaml", "json"), default="", help="the same as YAML or JSON")
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    """``--timeout`` of a wait."""
+    parser.add_argument(
+        "--timeout",
+        type=duration_s,
+        default="30s",
+        metavar="TIME",
+        help="how long, such as 90s or 1h30m; 0 looks once, a negative time is without end (default: %(default)s)",
+    )
+
+
 class _FormsAndTemplates(tuple[str, ...]):
     """Choices, the last of which takes any text after its equals sign."""
 

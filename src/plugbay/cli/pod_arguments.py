@@ -9,7 +9,9 @@ from plugbay.cli.parsing import (
     add_namespace,
     add_output,
     add_output_or_template,
+    add_page_output,
     add_selector,
+    add_timeout,
     at_least,
     duration_s,
     file_of,
@@ -105,8 +107,10 @@ def add_describe(commands: Subparsers) -> CommandParser:
         "describe",
         help="show all about pods: devices, states, events",
         description="Show all about pods: the states of their containers, which devices each holds, how these are and "
-        "what came with them, and what happened.",
+        "what came with them, and what happened. With -o, the members are pod, devices and events.",
+        examples=("plugbay pod describe web", "plugbay pod describe web -o json"),
     )
+    add_page_output(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", type=pod_name, help="only these")
     add_selector(parser)
     add_namespace(parser)
@@ -135,13 +139,7 @@ def add_wait(commands: Subparsers) -> CommandParser:
         metavar="WHAT",
         help="condition=NAME[=STATUS] (STATUS is True by default), delete, or jsonpath='{.PATH}'[=VALUE]",
     )
-    parser.add_argument(
-        "--timeout",
-        type=duration_s,
-        default="30s",
-        metavar="TIME",
-        help="how long, such as 90s or 1h30m; 0 looks once, a negative time is without end (default: %(default)s)",
-    )
+    add_timeout(parser)
     add_namespace(parser)
     return parser
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 from plugbay.cli import v1
 from plugbay.cli.client import DEVICES_PATH, NodeClient, events_path, pod_path, pods_path, selecting
+from plugbay.cli.holdings import pod_holdings
 from plugbay.cli.listing import Listing, named, show_found, show_nothing_found
-from plugbay.cli.output import Form, show
+from plugbay.cli.output import Form, chosen_form, list_of, object_text, show
 from plugbay.cli.parsing import chosen_namespace
 from plugbay.cli.pod_describe import pod_description
 from plugbay.cli.roots import chosen_root
@@ -20,7 +20,7 @@ from plugbay.errors import UsageError
 def get_pods(args: argparse.Namespace) -> int:
     _check(args)
     client = NodeClient(chosen_root(args))
-    form, text = _form(args.output)
+    form, text = chosen_form(args.output)
     pods, failed = _wanted(client, args)
     listing = Listing(lambda: _view(client, args), form, text=text)
     if args.watch:
@@ -43,9 +43,18 @@ def describe_pods(args: argparse.Namespace) -> int:
     pods, failed = _wanted(client, args)
     if not pods and not failed:
         show_nothing_found(chosen_namespace(args))
-    if pods:
-        devices = client.get(DEVICES_PATH)
-        show("\n\n".join(_description(client, pod, devices) for pod in pods))
+    if not pods:
+        return int(failed)
+    devices = client.get(DEVICES_PATH)
+    about = [(pod, _events(client, pod)) for pod in pods]
+    if args.output:
+        pages: list[v1.Json] = [
+            {"pod": pod, "devices": pod_holdings(devices, v1.uid(pod)), "events": events} for pod, events in about
+        ]
+        show(object_text(pages[0] if len(pages) == 1 else list_of(pages), Form(args.output)))
+    else:
+        now = datetime.now(UTC)
+        show("\n\n".join(pod_description(pod, devices=devices, events=each, now=now, zone=None) for pod, each in about))
     return int(failed)
 
 
@@ -53,18 +62,6 @@ def _wanted(client: NodeClient, args: argparse.Namespace) -> tuple[list[v1.Json]
     if args.names:
         return named(args.names, lambda name: client.get(pod_path(args.namespace, name)))
     return v1.objects(client.get(pods_path(chosen_namespace(args)), selecting(args.selector)), "items"), False
-
-
-def _form(output: str) -> tuple[Form, Callable[[v1.Json], str] | None]:
-    """What ``-o`` says, and how a template has it."""
-    form, _, template = output.partition("=")
-    if Form(form) is not Form.JSONPATH:
-        return Form(form), None
-    # Imported here: only who has a template pays for it.
-    from plugbay.cli.jsonpath_template import parse_template, render
-
-    parsed = parse_template(template)
-    return Form(form), lambda value: render(parsed, value)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -79,7 +76,6 @@ def _view(client: NodeClient, args: argparse.Namespace) -> View:
     return view.with_namespaces() if args.all_namespaces else view
 
 
-def _description(client: NodeClient, pod: v1.Json, devices: v1.Json) -> str:
+def _events(client: NodeClient, pod: v1.Json) -> list[v1.Json]:
     about = client.get(events_path(v1.namespace(pod)), {"involvedObject": v1.name(pod)})
-    events = [each for each in v1.objects(about, "items") if v1.text(each, "involvedObject", "uid") == v1.uid(pod)]
-    return pod_description(pod, devices=devices, events=events, now=datetime.now(UTC), zone=None)
+    return [each for each in v1.objects(about, "items") if v1.text(each, "involvedObject", "uid") == v1.uid(pod)]

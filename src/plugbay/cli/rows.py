@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from plugbay.cli import v1
 from plugbay.cli.ages import age
@@ -16,23 +17,31 @@ from plugbay.model.ids import is_extended_resource
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A table of one kind of objects: ``row`` makes the cells of one as they are at a moment."""
+    """A table of one kind of objects: ``rows`` makes the rows of one as it is at a moment."""
 
     header: tuple[str, ...]
-    row: Callable[[v1.Json, datetime], tuple[str, ...]]
+    rows: Callable[[v1.Json, datetime], Sequence[tuple[str, ...]]]
+
+    @classmethod
+    def of_rows(cls, header: tuple[str, ...], row: Callable[[v1.Json, datetime], tuple[str, ...]]) -> View:
+        """With one row for each object."""
+        return cls(header, lambda each, now: [row(each, now)])
 
     def with_namespaces(self) -> View:
-        return View(("NAMESPACE", *self.header), lambda each, now: (v1.namespace(each), *self.row(each, now)))
+        return View(
+            ("NAMESPACE", *self.header),
+            lambda each, now: [(v1.namespace(each), *row) for row in self.rows(each, now)],
+        )
 
 
 def pod_view() -> View:
-    return View(("NAME", "READY", "STATUS", "RESTARTS", "AGE"), _pod_row)
+    return View.of_rows(("NAME", "READY", "STATUS", "RESTARTS", "AGE"), _pod_row)
 
 
 def wide_pod_view(devices: v1.Json) -> View:
     """With the node, and the devices as the node's answer ``devices`` has them."""
     header = (*pod_view().header, "NODE", "DEVICES")
-    return View(header, lambda pod, now: (*_pod_row(pod, now), *_pod_place(pod, devices)))
+    return View.of_rows(header, lambda pod, now: (*_pod_row(pod, now), *_pod_place(pod, devices)))
 
 
 def _pod_row(pod: v1.Json, now: datetime) -> tuple[str, ...]:
@@ -52,17 +61,36 @@ def _pod_place(pod: v1.Json, devices: v1.Json) -> tuple[str, str]:
     return v1.text(pod, "spec", "nodeName") or NONE, " ".join(shown) or NONE
 
 
-def node_view(nodes: Iterable[v1.Json]) -> View:
-    """With a column for every extended resource of ``nodes``: allocatable/capacity."""
-    resources = sorted({name for node in nodes for name in extended(v1.mapping(node, "status", "capacity"))})
-    header = ("NAME", "STATUS", "AGE", "VERSION", *(name.upper() for name in resources))
-    return View(header, lambda node, now: (*_node_row(node, now), *(_share(node, name) for name in resources)))
+_AMOUNTS: Final = ("RESOURCE", "ALLOCATABLE", "CAPACITY")
 
 
-def wide_node_view(nodes: Iterable[v1.Json]) -> View:
-    view = node_view(nodes)
-    header = (*view.header, "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME")
-    return View(header, lambda node, now: (*view.row(node, now), *_node_software(node)))
+def node_view() -> View:
+    """With a row for each extended resource of which the node has devices."""
+    header = ("NAME", "STATUS", "AGE", "VERSION", *_AMOUNTS)
+    return View(header, lambda node, now: _beside(_node_row(node, now), _amounts(node, with_gone=False)))
+
+
+def wide_node_view() -> View:
+    """With the node's software, and last the resources of which all devices are gone."""
+    header = ("NAME", "STATUS", "AGE", "VERSION", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME", *_AMOUNTS)
+    return View(
+        header,
+        lambda node, now: _beside((*_node_row(node, now), *_node_software(node)), _amounts(node, with_gone=True)),
+    )
+
+
+def _beside(first: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
+    """``first`` before the first of ``rows``, and room before the others."""
+    room = ("",) * len(first)
+    return [(*(room if index else first), *row) for index, row in enumerate(rows)]
+
+
+def _amounts(node: v1.Json, *, with_gone: bool) -> Sequence[tuple[str, str, str]]:
+    capacity, allocatable = (v1.mapping(node, "status", which) for which in ("capacity", "allocatable"))
+    rows = [(name, v1.text(allocatable, name) or "0", amount) for name, amount in extended(capacity).items()]
+    there = [row for row in rows if row[2] != "0"]
+    gone = [row for row in rows if row[2] == "0"] if with_gone else []
+    return [*there, *gone] or [(NONE, NONE, NONE)]
 
 
 def extended(amounts: v1.Json) -> dict[str, str]:
@@ -88,23 +116,18 @@ def _node_row(node: v1.Json, now: datetime) -> tuple[str, ...]:
     return v1.name(node), node_status(node), created, v1.text(node, "status", "nodeInfo", "kubeletVersion")
 
 
-def _share(node: v1.Json, resource: str) -> str:
-    amounts = (v1.text(node, "status", which, resource) or "0" for which in ("allocatable", "capacity"))
-    return "/".join(amounts)
-
-
 def _node_software(node: v1.Json) -> tuple[str, ...]:
     keys = ("osImage", "kernelVersion", "containerRuntimeVersion")
     return tuple(v1.text(node, "status", "nodeInfo", key) or NONE for key in keys)
 
 
 def event_view() -> View:
-    return View(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), _event_row)
+    return View.of_rows(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), _event_row)
 
 
 def wide_event_view() -> View:
     header = (*event_view().header, "SOURCE", "FIRST SEEN", "COUNT", "NAME")
-    return View(header, lambda event, now: (*_event_row(event, now), *_event_details(event, now)))
+    return View.of_rows(header, lambda event, now: (*_event_row(event, now), *_event_details(event, now)))
 
 
 def seen(event: v1.Json, now: datetime) -> str:

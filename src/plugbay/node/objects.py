@@ -76,11 +76,7 @@ def node_object(
             "name": facts.name,
             "uid": facts.uid,
             "creationTimestamp": since,
-            "labels": {
-                "kubernetes.io/arch": facts.machine.architecture,
-                "kubernetes.io/hostname": facts.name,
-                "kubernetes.io/os": "linux",
-            },
+            "labels": node_labels(facts),
         },
         "spec": _cordoned(cordoned_since) if cordoned_since else {},
         "status": {
@@ -97,6 +93,14 @@ def node_object(
                 "osImage": facts.machine.os_image,
             },
         },
+    }
+
+
+def node_labels(facts: NodeFacts) -> dict[str, str]:
+    return {
+        "kubernetes.io/arch": facts.machine.architecture,
+        "kubernetes.io/hostname": facts.name,
+        "kubernetes.io/os": "linux",
     }
 
 

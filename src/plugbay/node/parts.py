@@ -23,6 +23,7 @@ from plugbay.node.runtime_health import RuntimeHealth
 from plugbay.node.runtimes.port import ContainerRuntime
 from plugbay.node.runtimes.sandboxes import HostSandboxes, Sandboxes
 from plugbay.node.volumes import Volumes
+from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
 
 
@@ -66,6 +67,7 @@ class NodeParts:
         tasks: lives as long as the engine.
         rejections: pods that were not admitted, by reason.
         sandboxes: of the runtime.
+        changes: of the node as a v1 object: its resources, its cordon, whether its runtime answers.
     """
 
     name: str
@@ -81,3 +83,4 @@ class NodeParts:
     rejections: Counter[str] = field(default_factory=Counter)
     sandboxes: Sandboxes = field(default_factory=HostSandboxes)
     runtime_health: RuntimeHealth = field(default_factory=RuntimeHealth)
+    changes: Changes = field(default_factory=Changes)

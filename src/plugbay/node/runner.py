@@ -39,6 +39,7 @@ from plugbay.node.root_guard import take_root
 from plugbay.node.runtime_choice import open_runtime
 from plugbay.node.runtime_health import follow_absences
 from plugbay.node.volumes import Volumes
+from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress
@@ -120,6 +121,8 @@ async def open_node(
         )
         chosen = await stack.enter_async_context(open_runtime(config, machine, environ=environ, clock=clock))
         logger.info("containers are run by %s", chosen.about)
+        changes = Changes()
+        await stack.enter_async_context(background(_forward(manager.changes(), changes), name="node changes"))
         parts = NodeParts(
             name=name,
             devices=manager,
@@ -129,7 +132,8 @@ async def open_node(
             events=EventLog(store, clock, stored=stored.events),
             volumes=Volumes(config.pods),
             clock=clock,
-            cordon=Cordon(store, clock, since=stored.cordoned_since),
+            cordon=Cordon(store, clock, since=stored.cordoned_since, changed=changes.notify),
+            changes=changes,
             on_device_failure=config.on_device_failure,
             tasks=await stack.enter_async_context(asyncio.TaskGroup()),
         )
@@ -161,6 +165,11 @@ async def open_node(
         stack.callback(setattr, pages, "is_ready", False)
         yield parts
         logger.info("node %s stops; its pods go on", name)
+
+
+async def _forward(moves: AsyncIterator[None], changes: Changes) -> None:
+    async for _ in moves:
+        changes.notify()
 
 
 def _node_name(config: NodeConfig, machine: Machine) -> str:

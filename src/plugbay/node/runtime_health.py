@@ -38,6 +38,7 @@ async def follow_absences(parts: NodeParts, node: ObjectRef, absences: AsyncIter
     async for problem in absences:
         parts.runtime_health.problem = problem
         parts.runtime_health.since = parts.clock.now()
+        parts.changes.notify()
         if problem:
             logger.warning("container runtime is down: %s", problem)
             parts.events.warning(node, "ContainerRuntimeDown", f"container runtime is down: {problem}")

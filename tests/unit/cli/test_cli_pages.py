@@ -227,15 +227,15 @@ EVENTS = [
 
 
 def table(view: View, items: list[dict[str, Any]]) -> str:
-    return Columns(view.header).table(view.row(item, NOW) for item in items)
+    return Columns(view.header).table(row for item in items for row in view.rows(item, NOW))
 
 
 def test_tables_are_golden(golden: Golden) -> None:
     pods, nodes = [RUNNING, PENDING], [NODE]
     golden("pods.txt", table(pod_view(), pods))
     golden("pods-wide.txt", table(wide_pod_view(DEVICES).with_namespaces(), pods))
-    golden("nodes.txt", table(node_view(nodes), nodes))
-    golden("nodes-wide.txt", table(wide_node_view(nodes), nodes))
+    golden("nodes.txt", table(node_view(), nodes))
+    golden("nodes-wide.txt", table(wide_node_view(), nodes))
     golden("events.txt", table(event_view(), oldest_first(EVENTS)))
     golden("events-wide.txt", table(wide_event_view().with_namespaces(), oldest_first(EVENTS)))
 

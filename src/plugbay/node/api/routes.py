@@ -12,15 +12,27 @@ from plugbay.errors import (
     StoreUnusable,
     UsageError,
 )
+from plugbay.model.selectors import parse_selector, selects
 from plugbay.node.api.containers import ContainerRoutes
 from plugbay.node.api.devices import DeviceView, devices_object
 from plugbay.node.api.events import EventRoutes
 from plugbay.node.api.pods import PodRoutes
+from plugbay.node.api.watches import is_watch, state_lines
 from plugbay.node.engine import PodEngine
-from plugbay.node.objects import NodeFacts, Resources, list_object, node_object
+from plugbay.node.objects import NodeFacts, Resources, list_object, node_labels, node_object
 from plugbay.node.parts import NodeParts
 from plugbay.node.status import Json
-from plugbay.ops.routing import JSON, Answer, Handler, HttpError, Request, Response, Router, json_response
+from plugbay.ops.routing import (
+    JSON,
+    Answer,
+    Handler,
+    HttpError,
+    Request,
+    Response,
+    Router,
+    StreamResponse,
+    json_response,
+)
 from plugbay.ops.slices import joined, json_pieces
 
 _PODS = "/api/v1/namespaces/{namespace}/pods"
@@ -64,8 +76,16 @@ class _NodeRoutes:
         self._view = view
         self._facts = facts
 
-    async def list(self, request: Request) -> Response:
-        return json_response(list_object("NodeList", [self._node()]))
+    async def list(self, request: Request) -> Response | StreamResponse:
+        selector = parse_selector(request.query.get("labelSelector", ""))
+
+        def selected() -> Json | None:
+            return self._node() if selects(selector, node_labels(self._facts)) else None
+
+        if is_watch(request):
+            return StreamResponse(state_lines(self._parts.changes, selected), content_type=JSON)
+        node = selected()
+        return json_response(list_object("NodeList", [] if node is None else [node]))
 
     async def get(self, request: Request) -> Response:
         name = request.params["name"]

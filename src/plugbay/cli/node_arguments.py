@@ -1,0 +1,80 @@
+"""The arguments of the ``plugbay node`` commands that look at a node."""
+
+from __future__ import annotations
+
+from plugbay.cli.command_parser import CommandParser, Subparsers
+from plugbay.cli.names import node_name
+from plugbay.cli.parsing import add_output_or_template, add_page_output, add_selector, add_timeout
+
+
+def add_get(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "get",
+        help="list the node and its resources",
+        description="List the node, with a row for each extended resource of which it has devices; -o wide shows those "
+        "that are gone too.",
+        examples=(
+            "plugbay node get -w",
+            "plugbay node get n1 -o jsonpath='{.status.allocatable}'",
+        ),
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", type=node_name, help="only these")
+    add_selector(parser)
+    parser.add_argument("-w", "--watch", action="store_true", help="go on with every change")
+    add_output_or_template(parser)
+    return parser
+
+
+def add_describe(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "describe",
+        help="show all about the node: devices, plugins, events",
+        description="Show the node's capacity and what of it is allocatable, each device with its health and holder, "
+        "the plugins with their states, and what happened. With -o, the members are node, devices and events.",
+        examples=("plugbay node describe", "plugbay node describe -o json"),
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", type=node_name, help="only these")
+    add_page_output(parser)
+    return parser
+
+
+def add_devices(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "devices",
+        help="list the node's devices, with their health and who holds them",
+        description="List the devices that plugins have offered to the node, with their health and which container "
+        "holds each; -o wide shows the state of their plugins too. `plugbay devices` asks a plugin instead.",
+        examples=(
+            "plugbay node devices",
+            "plugbay node devices example.com/gopher -o json",
+            "plugbay node devices -o jsonpath='{.items[*].id}'",
+        ),
+    )
+    parser.add_argument("resources", nargs="*", metavar="RESOURCE", help="only those of these resources")
+    add_output_or_template(parser)
+    return parser
+
+
+def add_wait(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "wait",
+        help="wait until the node has so many devices, or a value in a field",
+        description="Wait until the node is as --for says; exits with 1 if it is not in time.",
+        examples=(
+            "plugbay node wait --for=resource=example.com/gopher=2",
+            "plugbay node wait --for='resource=example.com/gopher>=1' --timeout 5m",
+            "plugbay node wait --for=condition=Ready n1",
+        ),
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", type=node_name, help="only these")
+    parser.add_argument(
+        "--for",
+        dest="condition",
+        required=True,
+        metavar="WHAT",
+        help="resource=R=N: N devices of resource R can be allocated, no more and no fewer; resource=R>=N: at least N; "
+        "resource=R: at least 1; capacity=R=N: counting those too that are unhealthy; "
+        "condition=NAME[=STATUS] or jsonpath='{.PATH}'[=VALUE]",
+    )
+    add_timeout(parser)
+    return parser
