@@ -13,6 +13,7 @@ from plugbay.node import runner
 from plugbay.node.runner import PLUGINS_RETURN_S
 from tests.replay.compare import Difference, differences, is_like
 from tests.replay.driver import replay
+from tests.replay.manifests import manifest_of
 from tests.replay.recording import read
 
 RECORDINGS: Final = sorted((Path(__file__).parent.parent / "golden" / "kubelet-node").glob("*.json"))
@@ -38,12 +39,14 @@ NO_KILLING: Final = "the recording of events ends before the pods are stopped"
 SHORT: Final = "whether a connection that is given up at once gets to its first list is chance (spec 2.5)"
 DUPLICATE: Final = "a device listed twice with different health is one device, with the last one's"
 
+_ALLOCATIONS: Final = "metrics/alloc_duration_seconds_count/*"
 _ASSIGNED: Final = ("entries", "list*", "get/*")
 """Of a snapshot: who holds what."""
 
 DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
     "10-allocate-no-container-response": dict.fromkeys(
         (
+            _ALLOCATIONS,
             "plugins/p/admissions",
             "pods/s10-[bcd]-*",
             "events/s10-[bcd]-*",
@@ -56,10 +59,11 @@ DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
         ("pods/s12-d-*", "events/s12-d-*", "snapshots/1 */entries", "snapshots/*/list*", "snapshots/1 */get/*"), STUCK
     ),
     "21-second-plugin-then-first-dies": dict.fromkeys(
-        ("node", "plugins/second/admissions", "pods/s21-b/*", "events/s21-b", "snapshots/[234] *"), OLD_STREAM
+        ("node", _ALLOCATIONS, "plugins/second/admissions", "pods/s21-b/*", "events/s21-b", "snapshots/[234] *"),
+        OLD_STREAM,
     ),
     "26-checkpoint-corrupted": dict.fromkeys(
-        ("plugins/p/admissions", "pods/s26-b/phases", "events/s26-b", "snapshots/[2345] *"), STORE_WINS
+        (_ALLOCATIONS, "plugins/p/admissions", "pods/s26-b/phases", "events/s26-b", "snapshots/[2345] *"), STORE_WINS
     ),
     "30-cdi-and-annotations": {"pods/*": NO_CDI, "events/*": NO_CDI},
     "31-mount-missing-host-path": {"pods/s31-a/*": NO_MOUNTS, "events/s31-a": NO_MOUNTS},
@@ -76,6 +80,7 @@ DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
     ),
     "50-checkpoint-deleted": dict.fromkeys(
         (
+            _ALLOCATIONS,
             "plugins/p/admissions",
             "pods/s50-b/phases",
             "events/s50-b",
@@ -84,7 +89,7 @@ DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
         STORE_WINS,
     ),
     "56-device-vanishes-in-allocate": dict.fromkeys(
-        ("pods/*", "events/*", *(f"snapshots/1 */{part}" for part in _ASSIGNED)), CRASH
+        ("metrics/*", "pods/*", "events/*", *(f"snapshots/1 */{part}" for part in _ASSIGNED)), CRASH
     ),
     "58-best-effort-and-restricted": {"events/s58-restricted-init": NO_KILLING},
 }
@@ -144,3 +149,8 @@ async def test_a_kubelets_node_does_the_same(path: Path, sockets: Path, monkeypa
 def _shown(each: Difference) -> str:
     expected, found = (pformat(value, width=200, sort_dicts=False) for value in (each.expected, each.found))
     return f"{each.path}\n  kubelet {expected}\n  ours    {found}"
+
+
+def test_a_command_without_a_shell_is_replayed_as_it_is() -> None:
+    made = manifest_of("p", {"containers": [{"name": "main", "command": ["sleep", "100000"]}]}, speed=9)
+    assert made["spec"]["containers"][0]["command"] == ["sleep", "100000"]

@@ -22,6 +22,9 @@ from typing import Any, Final, NamedTuple
 
 from tests.replay.recording import Json
 
+_OF_A_RESOURCE: Final = re.compile(
+    r'kubelet_device_plugin_(registration_total|alloc_duration_seconds_count)\{resource_name="(s\d+\.example/[^"]*)"\}'
+)
 Views = dict[str, Any]
 
 _BEING_MADE: Final = ("ContainerCreating", "PodInitializing")
@@ -83,7 +86,13 @@ def comparable(observations: Json) -> Views:
     views |= {f"events/{pod}": _events(each for each in observations["events"] if each["pod"] == pod) for pod in pods}
     for key, snapshot in observations.get("snapshots", {}).items():
         views |= {f"snapshots/{key}/{part}": value for part, value in _snapshot(snapshot).items()}
-    return views
+    return views | _metrics(observations.get("metrics_delta", {}))
+
+
+def _metrics(counts: Json) -> Views:
+    """Of the recording's resources: other counters are those of the whole node, its recorder's calls included."""
+    found = {match: int(count) for name, count in counts.items() if (match := _OF_A_RESOURCE.fullmatch(name))}
+    return {f"metrics/{match[1]}/{match[2]}": count for match, count in found.items()}
 
 
 # --- plugins --------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from tests.replay.clock import FastClock
 from tests.replay.compare import comparable, is_like, is_reached
 from tests.replay.looking import Looker
 from tests.replay.manifests import manifest_of
-from tests.replay.notebook import Notebook
+from tests.replay.notebook import Notebook, counted
 from tests.replay.places import Places
 from tests.replay.recording import Json, Recording, Snapshot, Step, Who, until
 from tests.replay.scripted_plugin import ScriptedPlugin
@@ -114,6 +114,8 @@ class _Driver:
                 else:
                     await self._do(each, tasks)
             await self._catch_up(self._recording.duration_s, since_s=before_s)
+            if self._parts is not None:
+                self._notebook.metrics = counted(self._parts)
             return copy.deepcopy(self._notebook.observations())
         finally:
             await self._clear(tasks)
@@ -194,6 +196,9 @@ class _Driver:
                     await self._start_node(tasks)
             case "checkpoint removed":
                 self._config.kubelet_paths.checkpoint.unlink()
+            case "all files of the device plugin directory removed":
+                for path in self._config.kubelet_paths.device_plugins.iterdir():
+                    path.unlink()
             case "checksum in the file made wrong":
                 path = self._config.kubelet_paths.checkpoint
                 path.write_bytes(re.sub(rb'"Checksum":\d+', b'"Checksum":1', path.read_bytes()))
@@ -274,6 +279,7 @@ class _Driver:
                 await self._do_postponed(tasks)
                 self._ready.set()
                 await self._over.wait()
+                self._notebook.metrics = counted(self._parts)
                 follower.cancel()
         finally:
             self._parts = None

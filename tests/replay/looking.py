@@ -108,7 +108,10 @@ class Looker:
             "mounts": [
                 [each.container_path, self._places.recorded(each.host_path), each.read_only] for each in edits.mounts
             ],
-            "devices": [[each.container_path, each.host_path, each.permissions] for each in edits.device_nodes],
+            "devices": [
+                [each.container_path, self._places.recorded(each.host_path), each.permissions]
+                for each in edits.device_nodes
+            ],
             "annotations": dict(edits.annotations),
             "cdi_devices": list(edits.cdi_devices),
         }

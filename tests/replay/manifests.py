@@ -28,7 +28,9 @@ def _container(raw: Json, speed: float) -> Json:
     command = raw["command"]
     if command == "prints itself, then sleeps":
         command = ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"]
-    return {**raw, "image": "busybox", "command": [*command[:2], _script(command[2], speed), *command[3:]]}
+    if command[:2] == ["sh", "-c"]:
+        command = [*command[:2], _script(command[2], speed), *command[3:]]
+    return {**raw, "image": "busybox", "command": command}
 
 
 def _script(script: str, speed: float) -> str:

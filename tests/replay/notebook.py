@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable
 
+from plugbay.manager.manager import DeviceManager
+from plugbay.manager.metrics import manager_metrics
 from plugbay.node.broadcast import Change
 from plugbay.node.objects import pod_object
 from plugbay.node.parts import NodeParts
 from plugbay.ops.changes import Changes
+from plugbay.ops.metrics import Histogram
 from tests.replay.recording import Json
 
 
@@ -18,6 +22,7 @@ class Notebook:
         changes: tells when something was written.
         uids: names of pods by UID.
         snapshots: by key.
+        metrics: as the last node counted them.
         forced: pods deleted by force. An API server removes such a pod at once, and shows nothing of its end.
     """
 
@@ -25,6 +30,7 @@ class Notebook:
         self.changes = Changes()
         self.uids: dict[str, str] = {}
         self.snapshots: dict[str, Json] = {}
+        self.metrics: Json = {}
         self.forced: set[str] = set()
         self._plugins: dict[str, list[Json]] = {name: [] for name in plugins}
         self._nodes: list[Json] = []
@@ -43,6 +49,7 @@ class Notebook:
             "pods": self._pods,
             "events": list(self._events.values()),
             "snapshots": self.snapshots,
+            "metrics_delta": self.metrics,
         }
 
     def logger(self, plugin: str) -> Callable[[Json], None]:
@@ -99,3 +106,14 @@ class Notebook:
 def counts(parts: NodeParts) -> Json:
     """Capacity and allocatable by resource, as in a recording."""
     return {name: [str(each.capacity), str(each.allocatable)] for name, each in parts.devices.resources().items()}
+
+
+def counted(parts: NodeParts) -> Json:
+    """What a node has counted for each resource, in the form of a recording: histograms by their number of samples."""
+    assert isinstance(parts.devices, DeviceManager)
+    return {
+        f"{metric.name}{suffix}{{{','.join(f'{key}={json.dumps(value)}' for key, value in labels.items())}}}": count
+        for metric in manager_metrics(parts.devices)
+        for labels, sample in metric.samples
+        for suffix, count in [("_count", sample.count) if isinstance(sample, Histogram) else ("", sample)]
+    }

@@ -200,7 +200,7 @@ class ScriptedPlugin:
                 for inner, outer, only in response.get("mounts", ())
             ),
             device_nodes=tuple(
-                DeviceNode(outer, container_path=inner, permissions=mode)
+                DeviceNode(self._places.here(outer), container_path=inner, permissions=mode)
                 for inner, outer, mode in response.get("devices", ())
             ),
             annotations=texts(response.get("annotations", {})),
