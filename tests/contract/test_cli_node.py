@@ -6,7 +6,10 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING
+
+import pytest
 
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
@@ -267,6 +270,50 @@ async def test_a_stopped_node_leaves_its_pods_running(plugbay: Plugbay) -> None:
         await plugbay.until_running("web")
         after = json.loads((await plugbay("pod", "get", "web", "-o", "json")).out)["status"]["containerStatuses"]
         assert after == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_a_node_stops_in_order_by_any_of_these_signals(plugbay: Plugbay, number: signal.Signals) -> None:
+    async with plugbay.node_up() as node:
+        node.send_signal(number)
+        await plugbay.line_with(node, "node stopped; its pods go on")
+        assert await asyncio.wait_for(node.wait(), DEADLINE_S) == 0
+
+
+async def test_a_node_ends_well_when_its_terminal_closes(plugbay: Plugbay) -> None:
+    """The kernel tells it, the shell may tell it once more, and nothing can be written any more."""
+    terminal, its_end = os.openpty()
+    on_terminal = ("setsid", "--ctty", sys.executable, "-m", "plugbay", "--root", str(plugbay.root), "node", "up")
+    node = await asyncio.create_subprocess_exec(*on_terminal, stdin=its_end, stdout=its_end, stderr=its_end)
+    os.close(its_end)
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            said = b""
+            while b"SIGTERM or Ctrl-C stops" not in said:
+                said += await asyncio.to_thread(os.read, terminal, 4096)
+            os.close(terminal)
+            node.send_signal(signal.SIGHUP)
+            assert await node.wait() == 0
+    finally:
+        if node.returncode is None:
+            node.kill()
+            await node.wait()
+    assert not (plugbay.root / "plugbay.sock").exists()
+
+
+async def test_a_node_that_was_told_to_ignore_its_terminal_goes_on(plugbay: Plugbay) -> None:
+    ignoring = ("sh", "-c", 'trap "" HUP; exec "$@"', "sh")
+    argv = (*ignoring, sys.executable, "-m", "plugbay", "--root", str(plugbay.root), "node", "up", "--name", "n1")
+    node = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    try:
+        await plugbay.line_with(node, "SIGTERM or Ctrl-C stops")
+        node.send_signal(signal.SIGHUP)
+        assert (await plugbay("node", "get", "-o", "name")).out == "node/n1\n"
+        await plugbay.stop(node)
+    finally:
+        if node.returncode is None:
+            node.kill()
+        await node.communicate()
 
 
 async def test_a_watch_ends_by_ctrl_c_and_by_the_nodes_end(plugbay: Plugbay) -> None:

@@ -10,9 +10,10 @@ from typing import Final
 
 from plugbay.cli import cdi, checkpoint, cni, devices, events, new, node, pod, podresources, serve
 from plugbay.cli.command_parser import CommandParser, add_commands
-from plugbay.cli.output import PROGRAM, show_error
+from plugbay.cli.output import PROGRAM, discard_stdout, show_error
 from plugbay.cli.parsing import add_root
 from plugbay.errors import InvalidManifest, PlugbayError, UsageError
+from plugbay_command import Ended
 
 _COMMANDS: Final = {
     "serve": serve,
@@ -53,8 +54,10 @@ def run(argv: Sequence[str] | None = None) -> int:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        _discard_stdout()
+        discard_stdout()
         return _BROKEN_PIPE
+    except Ended:
+        return 0
     except KeyboardInterrupt:
         return _INTERRUPTED
     except InvalidManifest as error:
@@ -70,7 +73,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         return _FAILED
     except OSError as error:
         if error.filename is None:  # output that cannot be written, such as to a full disk
-            _discard_stdout()
+            discard_stdout()
         tell(f"{error.filename or 'input or output failed'}: {error.strerror or error}")
         return _FAILED
 
@@ -118,8 +121,3 @@ def _open_closed_streams() -> None:
         sys.stdout = open(1, "w", closefd=False)
     if sys.stderr is None:
         sys.stderr = open(2, "w", closefd=False)
-
-
-def _discard_stdout() -> None:
-    """Keep Python from failing once more when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.cli.logs import configure_logs
-from plugbay.cli.output import show
+from plugbay.cli.output import discard_stdout, show
 from plugbay.cli.release_options import release_limits
 from plugbay.cli.roots import chosen_root
 from plugbay.cli.runtime_options import cri_config, oci_config
@@ -26,6 +26,7 @@ from plugbay.ops.listening import parse_address
 from plugbay.topology.settings import TopologySettings, split_options
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+"""The first one stops the node in order, the second one ends it now: nothing is lost by that but time."""
 
 
 def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
@@ -81,6 +82,8 @@ async def _serve(config: NodeConfig, started: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, _stop, stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which is what nohup does
+        loop.add_signal_handler(signal.SIGHUP, stop.set)  # a terminal that closes may send several
     await run_node(
         config,
         environ=os.environ,
@@ -88,11 +91,13 @@ async def _serve(config: NodeConfig, started: Callable[[], None]) -> None:
         stop=stop,
         ready=ready,
     )
-    show("node stopped; its pods go on, and the next `plugbay node up` takes them over\n")
+    try:
+        show("node stopped; its pods go on, and the next `plugbay node up` takes them over\n")
+    except OSError:  # the terminal is gone, which is no failure of the node
+        discard_stdout()
 
 
 def _stop(stop: asyncio.Event) -> None:
-    """The first signal stops the node in order, the second one ends it now: nothing is lost by that but time."""
     stop.set()
     for each in _SIGNALS:
         asyncio.get_running_loop().remove_signal_handler(each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from enum import Enum
@@ -32,6 +33,11 @@ def show(text: str) -> None:
     """Print ``text``, which brings its line ends, at once: somebody may be watching."""
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def discard_stdout() -> None:
+    """Lose what could not be written: Python would try, and fail, once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def show_error(sentence: object) -> None:

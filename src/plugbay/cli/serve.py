@@ -131,15 +131,14 @@ def run(args: argparse.Namespace) -> int:
         return dry_run.run(args)
     if args.against is not None:
         raise UsageError("--against goes with --dry-run")
+    root = chosen_kubelet_root(args)
+    logging.getLogger(__name__).info("serving the kubelet at %s: %s", root.path, root.why)
     address = None if args.metrics is None else parse_address(args.metrics)
     members = [member for _, of_target in load_targets(args) for member in of_target]
     endings = Endings(
         OnRefusal.EXIT if args.exit_on_refusal else OnRefusal.ASK_AGAIN,
         IfNone.EXIT if args.exit_if_none else IfNone.WAIT,
     )
-    root = chosen_kubelet_root(args)
-    logging.getLogger(__name__).info("serving the kubelet at %s: %s", root.path, root.why)
-    paths = KubeletPaths(root.path)
     cdi_directory = CDI_DIRECTORY if args.cdi_directory is None else args.cdi_directory.absolute()
     release = ReleaseSettings(
         source=ReleaseSource(args.release),
@@ -149,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     serving = partial(
         serve,
         members,
-        paths=paths,
+        paths=KubeletPaths(root.path),
         endings=endings,
         route=Route(args.route),
         cdi_directory=cdi_directory,

@@ -68,20 +68,25 @@ async def serve(
             os._exit(128 + number)
         stop.set()
 
-    shared = Shared(release, paths)
-    check(members, paths, route, shared)
-    async with watching() as watches:
-        roster = Roster(
-            lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared), watches
-        )
-        onlooker(roster)
-        handlers: dict[signal.Signals, Callable[[], None]] = {
-            signal.SIGTERM: lambda: ask_to_stop(signal.SIGTERM),
-            signal.SIGINT: lambda: ask_to_stop(signal.SIGINT),
-            signal.SIGHUP: roster.reload,
-        }
-        # Both around the end of serving too: that is when a second signal may come, or time run out.
-        with _handling(handlers), ExitStack() as ending:
+    def look_again() -> None:
+        if roster is not None:  # else it is about to look for the first time
+            roster.reload()
+
+    roster: Roster | None = None
+    handlers: dict[signal.Signals, Callable[[], None]] = {
+        signal.SIGTERM: lambda: ask_to_stop(signal.SIGTERM),
+        signal.SIGINT: lambda: ask_to_stop(signal.SIGINT),
+        signal.SIGHUP: look_again,
+    }
+    # From the very first to the end of serving: a second signal may come then, or time run out.
+    with _handling(handlers), ExitStack() as ending:
+        shared = Shared(release, paths)
+        check(members, paths, route, shared)
+        async with watching() as watches:
+            roster = Roster(
+                lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared), watches
+            )
+            onlooker(roster)
             async with roster.serving(members):
                 refusal = await until_over(roster, endings, stop)
                 ending.enter_context(_no_longer_than(END_S, roster))
