@@ -1,4 +1,4 @@
-"""The ``plugbay`` command; beside the package, because a signal may come while that is imported, which takes a while."""
+"""The ``plugbay`` command; beside the package, because signals may come while that is imported, which takes time."""
 
 from __future__ import annotations
 

@@ -93,8 +93,7 @@ async def test_other_commands_end_by_the_signal(importing: list[str]) -> None:
 async def test_plugin_that_is_just_being_loaded_ends_well(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(SLOW_PACKAGE)
     argv = (sys.executable, *MODULE, "--root", str(tmp_path), "serve", str(tmp_path / "p.py"))
-    code, err = await signalled(signal.SIGTERM, *argv)
-    assert (code, len(err.splitlines())) == (0, 1), err
+    assert await signalled(signal.SIGTERM, *argv) == (0, b"")
 
 
 @pytest.mark.parametrize("command", [pytest.param(CONSOLE_SCRIPT, id="script"), pytest.param(MODULE, id="module")])

@@ -90,8 +90,8 @@ def _add_up(commands: Subparsers) -> CommandParser:
         help="run the node in the foreground until SIGTERM or Ctrl-C",
         description="Run a node on a root of its own: a device manager for plugins, and pods as plain processes "
         "or as real containers. "
-        "SIGTERM, Ctrl-C or the end of its terminal stops the node and leaves its pods running; the next `node up` takes "
-        "them over.",
+        "SIGTERM, Ctrl-C or the end of its terminal stops the node and leaves its pods running; the next `node up` "
+        "takes them over.",
         examples=(
             "plugbay node up",
             "plugbay node up --root /tmp/n1 --name n1 --manifests pods/",

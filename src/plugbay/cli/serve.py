@@ -14,6 +14,7 @@ from plugbay.cli.targets import DESCRIPTION, add_targets, load_targets
 
 if TYPE_CHECKING:
     from plugbay.ops.listening import Address
+    from plugbay.sdk.roster import Roster
 
 _ROUTES = ("kubelet", "watcher", "both")
 """As `plugbay.sdk.routes.Route`, which the command's help can do without."""
@@ -132,7 +133,6 @@ def run(args: argparse.Namespace) -> int:
     if args.against is not None:
         raise UsageError("--against goes with --dry-run")
     root = chosen_kubelet_root(args)
-    logging.getLogger(__name__).info("serving the kubelet at %s: %s", root.path, root.why)
     address = None if args.metrics is None else parse_address(args.metrics)
     members = [member for _, of_target in load_targets(args) for member in of_target]
     endings = Endings(
@@ -145,6 +145,10 @@ def run(args: argparse.Namespace) -> int:
         interval_s=args.release_interval,
         directory=None if args.state_directory is None else args.state_directory.absolute(),
     )
+
+    def say(_: Roster) -> None:  # once nothing can be wrong with what is to be served
+        logging.getLogger(__name__).info("serving the kubelet at %s: %s", root.path, root.why)
+
     serving = partial(
         serve,
         members,
@@ -155,12 +159,19 @@ def run(args: argparse.Namespace) -> int:
         release=release,
     )
     share_one_heap()  # before there are threads
-    asyncio.run(serving() if address is None else _serve_with_pages(address, serving))
+    asyncio.run(serving(onlooker=say) if address is None else _serve_with_pages(address, serving, say))
     return 0
 
 
-async def _serve_with_pages(address: Address, serving: Callable[..., Coroutine[Any, Any, None]]) -> None:
+async def _serve_with_pages(
+    address: Address, serving: Callable[..., Coroutine[Any, Any, None]], say: Callable[[Roster], None]
+) -> None:
     from plugbay.cli.serve_pages import pages_at  # imported here: who wants no pages does not pay for them
 
     async with pages_at(address) as look_at:  # around all: at its end they still tell what is going on
-        await serving(onlooker=look_at)
+
+        def onlooker(roster: Roster) -> None:
+            say(roster)
+            look_at(roster)
+
+        await serving(onlooker=onlooker)
