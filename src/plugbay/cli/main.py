@@ -1,19 +1,17 @@
-"""The entry point: which command runs, and how every failure ends."""
+"""The entry point: which command runs."""
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from plugbay.cli import cdi, checkpoint, cni, devices, events, new, node, pod, podresources, serve
 from plugbay.cli.command_parser import CommandParser, add_commands
-from plugbay.cli.output import PROGRAM, discard_stdout, show_error
+from plugbay.cli.outcome import outcome
+from plugbay.cli.output import PROGRAM
 from plugbay.cli.parsing import add_root
-from plugbay.errors import InvalidManifest, PlugbayError, UsageError
-from plugbay_command import Ended
 
 _COMMANDS: Final = {
     "serve": serve,
@@ -28,54 +26,21 @@ _COMMANDS: Final = {
     "cni": cni,
 }
 
-_FAILED: Final = 1
-_MISUSED: Final = 2
-_INTERRUPTED: Final = 130
-_BROKEN_PIPE: Final = 141
-"""What a shell reports for a program that died of SIGPIPE, as kubectl does."""
-
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command that ``argv`` (by default the process's arguments) names; returns the exit code.
 
     Usage errors and ``--help`` leave by SystemExit, as argparse has it.
     """
-    _open_closed_streams()
-    # gRPC reads it when it is imported; its own chatter is no output of ours.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    tell: Callable[[object], None] = show_error
-    try:
-        try:
-            args = make_parser().parse_args(sys.argv[1:] if argv is None else argv)
-            if getattr(args, "log_format", "") == "json":  # every line is an object, the last one too
-                from plugbay.cli.logs import log_error as tell
-            exit_code: int = _COMMANDS[args.command_name].run(args)
-            return exit_code
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        discard_stdout()
-        return _BROKEN_PIPE
-    except Ended:
-        return 0
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except InvalidManifest as error:
-        # All of them: who corrects a file wants to do it once.
-        for problem in (error, *error.more):
-            tell(problem.sentence)
-        return _FAILED
-    except UsageError as error:
-        tell(error)
-        return _MISUSED
-    except PlugbayError as error:
-        tell(error)
-        return _FAILED
-    except OSError as error:
-        if error.filename is None:  # output that cannot be written, such as to a full disk
-            discard_stdout()
-        tell(f"{error.filename or 'input or output failed'}: {error.strerror or error}")
-        return _FAILED
+
+    def parse() -> argparse.Namespace:
+        return make_parser().parse_args(sys.argv[1:] if argv is None else argv)
+
+    def act(args: argparse.Namespace) -> int:
+        exit_code: int = _COMMANDS[args.command_name].run(args)
+        return exit_code
+
+    return outcome(parse, act)
 
 
 def make_parser() -> CommandParser:
@@ -108,16 +73,3 @@ class _ShowVersion(argparse.Action):
 
         print(f"{PROGRAM} {version('plugbay')}")
         parser.exit()
-
-
-def _open_closed_streams() -> None:
-    """Let /dev/null stand for a standard stream that is closed (``>&-``): else a socket would get its number."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(descriptor, True)
-    os.close(descriptor)
-    if sys.stdin is None:
-        sys.stdin = open(0, closefd=False)
-    if sys.stdout is None:
-        sys.stdout = open(1, "w", closefd=False)
-    if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)
