@@ -172,6 +172,24 @@ def test_readme_is_covered() -> None:
     assert {block.language for block in ALL if block.page == "README.md"} >= {"python", "sh"}
 
 
+# --- promises ------------------------------------------------------------------------------------------------------
+
+SECURITY: Final = REPOSITORY / "docs/security.md"
+REFERENCE: Final = re.compile(r"`(?P<words>tests/[^`]*)`")
+PROMISE: Final = re.compile(r"^- (?!\[).*?(?=^- |^\n|^#|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def test_each_promise_of_the_security_page_names_tests_that_exist() -> None:
+    text = SECURITY.read_text(encoding="utf-8")
+    promises = PROMISE.findall(text)
+    assert promises
+    for promise in promises:
+        assert REFERENCE.search(promise), f"no test is named: {promise}"
+    for match in REFERENCE.finditer(text):
+        assert "::" in match["words"], f"name the test, not only its file: {match['words']}"
+        check_names_a_test("docs/security.md", match["words"])
+
+
 # --- the check itself ----------------------------------------------------------------------------------------------
 
 

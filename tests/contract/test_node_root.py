@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,54 @@ async def test_a_dead_kubelets_socket_does_not_matter(sockets: Path) -> None:
     with socket.socket(socket.AF_UNIX) as kubelet:
         kubelet.bind(str(path))
     await start(sockets)
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+async def test_nothing_of_a_root_is_open_to_other_users_under_any_umask(sockets: Path, umask: int) -> None:
+    root = sockets / "above" / "root"
+    stop, ready = asyncio.Event(), asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(run_node(NodeConfig(root), environ={}, clock=SystemClock(), stop=stop, ready=ready.set))
+        await ready.wait()
+        modes = {str(each.relative_to(root)): each.stat().st_mode & 0o777 for each in root.rglob("*")}
+        stop.set()
+    assert root.stat().st_mode & 0o777 == 0o750
+    assert root.parent.stat().st_mode & 0o022 == 0
+    listening = {name: mode for name, mode in modes.items() if name.endswith(".sock")}
+    assert listening == dict.fromkeys(
+        ("plugbay.sock", "device-plugins/kubelet.sock", "pod-resources/kubelet.sock"), 0o600
+    )
+    private = {name: mode for name, mode in modes.items() if name.split("/")[0] in ("state", "pods", "containers")}
+    assert [name for name, mode in private.items() if mode & 0o077] == []
+    assert [name for name, mode in modes.items() if mode & 0o022] == []
+
+
+async def test_a_root_that_other_users_can_write_is_refused(sockets: Path) -> None:
+    for mode in (0o770, 0o707, 0o1777):
+        sockets.chmod(mode)
+        with pytest.raises(PathUnusable, match="can be written by other users, who could run pods as you; run chmod"):
+            await start(sockets)
+    assert tree(sockets) == {}
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a directory away")
+async def test_a_root_that_another_user_made_is_refused(sockets: Path) -> None:
+    victim = sockets / "victim"
+    victim.write_text("kept")
+    root = sockets / "root"
+    root.mkdir()
+    (root / "plugbay.lock").symlink_to(victim)
+    os.chown(root, 65534, 65534)
+    with pytest.raises(PathUnusable, match=r"belongs to another user \(uid 65534\), who could run pods as you"):
+        await start(root)
+    assert victim.read_text() == "kept"
 
 
 async def test_a_file_is_no_root(sockets: Path) -> None:

@@ -94,7 +94,7 @@ def _add_up(commands: Subparsers) -> CommandParser:
         "takes them over.",
         examples=(
             "plugbay node up",
-            "plugbay node up --root /tmp/n1 --name n1 --manifests pods/",
+            "plugbay node up --root ~/n1 --name n1 --manifests pods/",
             "plugbay node up --topology-manager-policy single-numa-node --fake-numa-nodes 2",
             "plugbay node up --runtime oci --feature-gates DeviceManagerDeallocate=true --metrics :9400",
         ),

@@ -21,6 +21,8 @@ MAX_BYTES: Final = 64 * 2**20
 """No file that people write, and none that a kubelet or an engine does for us to read, comes near."""
 _UNFINISHED: Final = re.compile(r"\..*\.[0-9a-f]{12}\.tmp", re.DOTALL)
 _PID_BYTES: Final = 32
+_OTHERS: Final = 0o027
+"""What a private directory does not grant: anything to other users, and changes to its group."""
 _WRITER_S: Final = 2
 """So long a FIFO may take to get a writer."""
 
@@ -64,6 +66,20 @@ def remove_unfinished(directory: Path) -> None:
             if _UNFINISHED.fullmatch(entry.name):
                 with contextlib.suppress(OSError):
                     os.unlink(entry)
+
+
+def make_private(*directories: Path) -> None:
+    """Make directories that other users cannot enter, whatever the umask; ones that are there are closed to them.
+
+    Missing parents are made as usual.
+
+    Raises:
+        OSError: one cannot be made, or is not ours to change.
+    """
+    for directory in directories:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if (mode := stat.S_IMODE(directory.stat().st_mode)) & _OTHERS:
+            directory.chmod(mode & ~_OTHERS)
 
 
 def sync_directory(directory: Path) -> None:

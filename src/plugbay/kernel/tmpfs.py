@@ -1,20 +1,18 @@
-"""File systems in memory, mounted for as long as somebody needs them.
+"""File systems in memory, mounted for as long as they are needed.
 
 Source: Linux ``mount(2)``, ``umount(2)``, ``tmpfs(5)``.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 from typing import Final
 
+from plugbay.kernel.mounts import unmount
 from plugbay.kernel.syscalls import system_call
 
 _MS_NOSUID_NODEV_NOEXEC: Final = 2 | 4 | 8
-_MNT_DETACH: Final = 2
-_UMOUNT_NOFOLLOW: Final = 8
 
 
 def mount_tmpfs(directory: Path, *, mode: int, size_bytes: int) -> None:
@@ -31,19 +29,12 @@ def mount_tmpfs(directory: Path, *, mode: int, size_bytes: int) -> None:
 def unmount_all(directory: Path) -> None:
     """Take away what is mounted on ``directory``, once or more often, with the directory itself; gone is no error.
 
-    Who has files of it open keeps them.
+    Open files stay usable.
 
     Raises:
         OSError: we may not, or there are files in the directory that were there before.
     """
-    try:
-        while True:
-            system_call("umount2", os.fsencode(directory), _MNT_DETACH | _UMOUNT_NOFOLLOW)
-    except OSError as error:
-        # Without rights nobody is told whether something is mounted there, before Linux 5.9 not even what is missing.
-        is_refused = error.errno == errno.EPERM and not os.path.ismount(directory)
-        if not is_refused and error.errno not in (errno.EINVAL, errno.ENOENT):  # nothing is mounted there any more
-            raise
+    unmount(directory)
     try:
         directory.rmdir()
     except FileNotFoundError:

@@ -14,12 +14,12 @@ from typing import Final
 from plugbay.errors import AdmissionError, ContainerStartError, InstanceNotFound, VolumeUnusable
 from plugbay.kubelet.go_json import compact
 from plugbay.model.downward import with_field_values
-from plugbay.model.edits import NO_EDITS, ContainerEdits
+from plugbay.model.edits import NO_EDITS, ContainerEdits, Mount
 from plugbay.model.expansion import container_argv, container_command, container_env
 from plugbay.model.ids import PodUid
 from plugbay.model.images import default_pull_policy
 from plugbay.model.limits import cgroup_limits
-from plugbay.model.pods import Container
+from plugbay.model.pods import Container, EmptyDir, Pod
 from plugbay.model.security import effective_security
 from plugbay.model.termination import TerminationMessage
 from plugbay.node.adoption import lost, terminated
@@ -34,7 +34,6 @@ from plugbay.node.retries import Retries
 from plugbay.node.runtimes.port import ContainerSpec, Notice
 from plugbay.node.status import HOST_IP, qos_class
 from plugbay.node.stopping import PodStopper
-from plugbay.node.volumes import container_mounts
 from plugbay.ops.tasks import uninterrupted
 
 logger = logging.getLogger(__name__)
@@ -130,24 +129,17 @@ class ContainerWorker:
             self._report_end(end)
         await self._prepare_sandbox()  # the pod's may have died with the container: then addresses are new
         try:
-            spec = await self._make_spec(NO_EDITS)
-            await self._parts.runtime.prepare(spec, self._tell)
+            await self._parts.runtime.prepare(self._spec(self._pod_record, NO_EDITS, mounts=()), self._tell)
             edits = await self._parts.devices.prepare_container(self._uid, self._container.name)
-            spec = await self._make_spec(edits)
         except ContainerStartError as error:
             self._fail(error.reason, str(error), event=error.reason if error.reason in _OF_IMAGES else "")
             return
-        except (AdmissionError, VolumeUnusable) as error:
+        except AdmissionError as error:
             self._fail("CreateContainerConfigError", str(error))
             return
-        await uninterrupted(self._parts.tasks, partial(self._start_instance, spec))
+        await uninterrupted(self._parts.tasks, partial(self._start_instance, edits))
 
-    async def _make_spec(self, edits: ContainerEdits) -> ContainerSpec:
-        """As one step: sub-paths are made on the way, which must not happen after the pod's volumes were removed."""
-        making = partial(asyncio.to_thread, self._spec, self._pod_record, edits)
-        return await uninterrupted(self._parts.tasks, making)
-
-    def _spec(self, record: PodRecord, edits: ContainerEdits) -> ContainerSpec:
+    def _spec(self, record: PodRecord, edits: ContainerEdits, *, mounts: tuple[Mount, ...]) -> ContainerSpec:
         pod = record.pod
         container = with_field_values(self._container, pod, host_ip=HOST_IP, pod_ips=record.ips)
         return ContainerSpec(
@@ -160,7 +152,8 @@ class ContainerWorker:
             argv=container_argv(container, device_env=edits.env),
             working_dir=container.working_dir,
             env=container_env(container),
-            mounts=container_mounts(container, self._volumes),
+            mounts=mounts,
+            untrusted_paths=_empty_dirs(pod, container),
             edits=edits,
             hostname=pod.spec.hostname,
             security=effective_security(pod=pod.spec.security, container=container.security),
@@ -184,8 +177,15 @@ class ContainerWorker:
     def _report_no_start(self) -> None:
         self._parts.devices.container_not_started(self._uid, self._container.name)
 
-    async def _start_instance(self, spec: ContainerSpec) -> None:
-        """Start and record as one step: a process that nobody knows of could not be stopped."""
+    async def _start_instance(self, edits: ContainerEdits) -> None:
+        """Mount, start and record as one step: a mount or a process without a record would stay for ever."""
+        record = self._pod_record
+        try:
+            mounts = await asyncio.to_thread(self._parts.volumes.mounts, record.pod, self._container, self._volumes)
+        except VolumeUnusable as error:
+            self._fail("CreateContainerConfigError", str(error))
+            return
+        spec = self._spec(record, edits, mounts=mounts)
         try:
             state = await self._parts.runtime.start(spec)
         except ContainerStartError as error:
@@ -257,3 +257,8 @@ class ContainerWorker:
         older = self._record.last
         if older is not None and older.id is not None:
             await self._parts.runtime.remove(older.id)
+
+
+def _empty_dirs(pod: Pod, container: Container) -> tuple[str, ...]:
+    names = {each.name for each in pod.spec.volumes if isinstance(each.source, EmptyDir)}
+    return tuple(each.mount_path for each in container.volume_mounts if each.name in names)

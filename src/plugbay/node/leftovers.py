@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -47,12 +48,16 @@ async def leftovers(
 
 async def clear_away(parts: NodeParts, uid: PodUid, instances: Iterable[ContainerState]) -> None:
     """Stop and remove ``instances``; if their pod is over, or unknown, also free what it holds."""
-    for instance in instances:
+    for instance in (instances := tuple(instances)):
         logger.warning("removing container %s, which belongs to no pod", instance.id)
         await _insist(parts, f"container {instance.id}", partial(_remove_instance, parts, uid, instance))
     sandbox = f"the sandbox of pod {uid}"
     if uid not in parts.pods:
+        is_ours = bool(instances) or uid in await parts.sandboxes.pods()
         await _insist(parts, sandbox, partial(parts.sandboxes.remove, uid))
+        if is_ours:  # others may be pods of a kubelet whose root and checkpoint we took over, with their volumes
+            remove_volumes = partial(asyncio.to_thread, parts.volumes.remove, uid)
+            await _insist(parts, f"volumes of pod {uid}", remove_volumes)
         await parts.devices.release_pod(uid, reason=ReleaseReason.ORPHANED)
     elif parts.pods[uid].stage not in HOLDS_RESOURCES:
         await _insist(parts, sandbox, partial(parts.sandboxes.stop, uid))

@@ -1,4 +1,4 @@
-"""Taking a root for ourselves, and never one that somebody else serves."""
+"""Taking a root for ourselves, and never one that another program serves or another user can change."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import KubeletIsLive, PathUnusable, RootInUse
+from plugbay.kernel.files import make_private
 from plugbay.node.config import NodeConfig
 from plugbay.wire.transport import check_socket_path
 
 _PROBE_TIMEOUT_S: Final = 1.0
+_ROOT: Final = 0o750
+"""A kubelet's root has it too. Source: kubelet 1.36 ``kubelet.go``, ``setupDataDirs``."""
+_ABOVE: Final = 0o755
+_WRITE_OF_OTHERS: Final = 0o022
 
 
 def take_root(config: NodeConfig) -> int:
@@ -23,7 +28,7 @@ def take_root(config: NodeConfig) -> int:
 
     Raises:
         PathTooLong: a unix socket below the root could not be bound.
-        PathUnusable: the root is no directory, or closed to us.
+        PathUnusable: the root is not a directory, closed to us, or open to another user's changes.
         RootInUse: another node holds it.
         KubeletIsLive: something answers where plugins register, and it is no node of ours.
     """
@@ -31,15 +36,17 @@ def take_root(config: NodeConfig) -> int:
     check_socket_path(config.control_socket)
     lock = -1
     try:
+        _check_owner(config.root)
         lock = _open_existing(config.lock)
         if lock >= 0:
             _take(lock, config)
         # Only now: at the root of another node of ours something answers, too.
         _refuse_live_kubelet(config.kubelet_paths.registration_socket)
         if lock < 0:
-            config.root.mkdir(parents=True, exist_ok=True)
-            lock = os.open(config.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            _make(config.root)
+            lock = os.open(config.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             _take(lock, config)
+        make_private(config.pods)
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     except OSError as error:
@@ -51,9 +58,32 @@ def take_root(config: NodeConfig) -> int:
     return lock
 
 
+def _make(root: Path) -> None:
+    """Make the root, and what is missing above it, closed to other users' changes under any umask."""
+    for directory in reversed([each for each in (root, *root.parents) if not each.exists()]):
+        directory.mkdir(mode=_ABOVE, exist_ok=True)
+        if directory == root:
+            directory.chmod(_ROOT)
+
+
+def _check_owner(root: Path) -> None:
+    """Refuse a root in which another user decides what runs: pods of a store there would run with our rights.
+
+    Raises:
+        PathUnusable: another user owns it or may write to it.
+    """
+    for found in (root.lstat(), root.stat()) if root.exists() else ():
+        if found.st_uid not in (0, os.geteuid()):
+            problem = f"belongs to another user (uid {found.st_uid}), who could run pods as you; take another root"
+            raise PathUnusable(str(root), problem)
+    if root.is_dir() and root.stat().st_mode & _WRITE_OF_OTHERS:
+        problem = "can be written by other users, who could run pods as you; run chmod go-w on it, or take another root"
+        raise PathUnusable(str(root), problem)
+
+
 def _open_existing(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return -1
 
@@ -74,7 +104,7 @@ def _refuse_live_kubelet(path: Path) -> None:
         except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
             return
         except TimeoutError:
-            pass  # its queue is full: somebody is behind it
+            pass  # its queue is full: a kubelet is behind it
     raise KubeletIsLive(str(path))
 
 

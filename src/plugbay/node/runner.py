@@ -130,7 +130,7 @@ async def open_node(
             sandboxes=chosen.sandboxes,
             pods=pods,
             events=EventLog(store, clock, stored=stored.events),
-            volumes=Volumes(config.pods),
+            volumes=Volumes(config.pods, chosen.sub_paths),
             clock=clock,
             cordon=Cordon(store, clock, since=stored.cordoned_since, changed=changes.notify),
             changes=changes,

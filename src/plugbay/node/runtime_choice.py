@@ -18,7 +18,7 @@ from plugbay.cni.invoke import Plugins
 from plugbay.cni.runtime import CniRuntime
 from plugbay.errors import PathUnusable, UsageError
 from plugbay.kernel.capabilities import held_capabilities
-from plugbay.kernel.files import remove_unfinished, write_durably
+from plugbay.kernel.files import make_private, remove_unfinished, write_durably
 from plugbay.model.resolution import DnsConfig
 from plugbay.node.config import CriConfig, NodeConfig, OciConfig
 from plugbay.node.machine import Machine
@@ -38,6 +38,7 @@ from plugbay.node.runtimes.port import ContainerRuntime
 from plugbay.node.runtimes.process.launch import DEFAULT_PATH
 from plugbay.node.runtimes.process.runtime import ProcessRuntime
 from plugbay.node.runtimes.sandboxes import HostSandboxes, Network, Sandboxes
+from plugbay.node.sub_paths import SubPathMeans
 from plugbay.ops.clock import Clock
 
 CRI_SOCKETS: Final = (Path("/run/containerd/containerd.sock"), Path("/var/run/crio/crio.sock"))
@@ -58,6 +59,7 @@ class ChosenRuntime:
         about: who runs the containers, and who was passed over.
         absences: tells when it cannot be asked, as `follow_absences` takes it; None if it always can.
         version: of the container engine that it stands for; empty if the node runs the containers itself.
+        sub_paths: how containers are given parts of volumes.
     """
 
     runtime: ContainerRuntime
@@ -65,6 +67,7 @@ class ChosenRuntime:
     about: str
     absences: Callable[[], AsyncIterator[str]] | None = None
     version: str = ""
+    sub_paths: SubPathMeans = SubPathMeans.OPEN
 
 
 @asynccontextmanager
@@ -99,6 +102,7 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
     if not oci.rootfs.is_dir():
         raise PathUnusable(str(oci.rootfs), "is no directory, and containers need one for their root file system")
     _refuse_foreign(config.containers, runtime="process")
+    _make_private(oci_dir)
     owner = Owner(os.geteuid(), os.getegid()) if os.geteuid() else None
     if owner is not None and oci.cni_configuration is not None:
         raise UsageError("--cni-conf-dir takes root: nobody else may put pods on networks")
@@ -131,7 +135,7 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
     runtime = ProcessRuntime(
         oci_dir / _CONTAINERS, environ=environ, clock=clock.now, confinement=OciConfinement(engine, grounds)
     )
-    return ChosenRuntime(runtime, sandboxes, _about(engine, owner))
+    return ChosenRuntime(runtime, sandboxes, _about(engine, owner), sub_paths=_sub_path_means())
 
 
 def _refuse_other_engine(states: Path, engine: Engine) -> None:
@@ -155,6 +159,7 @@ async def _open_cri(
 ) -> AsyncIterator[ChosenRuntime]:
     _refuse_foreign(config.containers, runtime="process")
     _refuse_foreign(config.oci_dir / _CONTAINERS, runtime="oci")
+    await asyncio.to_thread(_make_private, config.pod_logs.parent)
     socket = cri.socket or next((each for each in CRI_SOCKETS if each.is_socket()), CRI_SOCKETS[0])
     client, traits = await open_engine(socket, clock)
     try:
@@ -172,7 +177,9 @@ async def _open_cri(
         runtime = CriRuntime(CriEngine(client, traits, cri.cdi_directories), sandboxes, conventions, clock)
         about = f"{traits.version.name} {traits.version.version} ({socket})"
         version = traits.version.version.removeprefix("v")
-        yield ChosenRuntime(runtime, sandboxes, about, partial(absences, client, clock), version)
+        yield ChosenRuntime(
+            runtime, sandboxes, about, partial(absences, client, clock), version, sub_paths=_sub_path_means()
+        )
     finally:
         await client.close()
 
@@ -182,6 +189,17 @@ def _host_dns() -> DnsConfig | None:
         return parse_resolv_conf(_RESOLV_CONF.read_text(errors="replace"))
     except OSError:
         return None
+
+
+def _make_private(directory: Path) -> None:
+    try:
+        make_private(directory)
+    except OSError as error:
+        raise PathUnusable(str(directory), f"cannot be closed to other users: {error.strerror}") from error
+
+
+def _sub_path_means() -> SubPathMeans:
+    return SubPathMeans.NAMED if os.geteuid() else SubPathMeans.BOUND
 
 
 def _host_names() -> str:

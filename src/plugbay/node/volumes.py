@@ -1,4 +1,4 @@
-"""Volumes of pods on the host: emptyDir directories made and taken away, host paths checked."""
+"""Volumes of pods on the host: emptyDir directories are made and removed, host paths checked, sub-paths placed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from plugbay.errors import VolumeUnusable
+from plugbay.kernel.files import make_private
 from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
-from plugbay.model.pods import Container, EmptyDir, HostPath, HostPathType, Pod, Volume
+from plugbay.model.pods import Container, EmptyDir, HostPath, HostPathType, Pod, Volume, VolumeMount
+from plugbay.node.sub_paths import SubPathMeans, SubPaths
 
 
 class Volumes:
-    """Below ``pods_dir``, laid out as a kubelet does. Every method may wait for the disk."""
+    """Below ``pods_dir``, laid out as a kubelet does. Every method may wait for the disk.
 
-    def __init__(self, pods_dir: Path) -> None:
+    Args:
+        means: how containers are given parts of volumes.
+    """
+
+    def __init__(self, pods_dir: Path, means: SubPathMeans) -> None:
         self._pods_dir = pods_dir
+        self._sub_paths = SubPaths(pods_dir, means)
 
     def prepare(self, pod: Pod) -> dict[str, Path]:
         """Where each volume lies; harmless to repeat.
@@ -29,15 +36,46 @@ class Volumes:
         group = pod.spec.security.fs_group
         return {volume.name: self._prepare(pod.uid, volume, group=group) for volume in pod.spec.volumes}
 
+    def mounts(self, pod: Pod, container: Container, volumes: Mapping[str, Path]) -> tuple[Mount, ...]:
+        """The mounts of ``container``, for one start of it. A sub-path that is missing becomes a directory.
+
+        Args:
+            volumes: what `prepare` returned.
+
+        Raises:
+            VolumeUnusable: a sub-path leads out of its volume, or cannot be made.
+        """
+        return tuple(
+            Mount(
+                container_path=each.mount_path,
+                host_path=str(self._place(pod, container, each, volumes[each.name])),
+                read_only=each.read_only,
+            )
+            for each in container.volume_mounts
+        )
+
     def remove(self, pod: PodUid) -> None:
-        """Take away what `prepare` made, with its contents."""
+        """Take away what `prepare` and `mounts` made, with its contents.
+
+        Raises:
+            VolumeUnusable: a sub-path stays mounted, so that nothing may be deleted: it shows what is not ours.
+        """
+        try:
+            self._sub_paths.clear(pod)
+        except OSError as error:
+            problem = f"cannot unmount its sub-paths: {error.filename}: {error.strerror}"
+            raise VolumeUnusable(f"volumes of pod {pod}", problem) from error
         shutil.rmtree(self._pods_dir / pod, ignore_errors=True)
+
+    def _place(self, pod: Pod, container: Container, mount: VolumeMount, root: Path) -> Path:
+        return self._sub_paths.place(pod, container, mount, root) if mount.sub_path else root
 
     def _prepare(self, pod: PodUid, volume: Volume, *, group: int | None) -> Path:
         try:
             match volume.source:
                 case EmptyDir():
                     path = self._pods_dir / pod / "volumes" / "kubernetes.io~empty-dir" / volume.name
+                    make_private(self._pods_dir, self._pods_dir / pod)
                     path.mkdir(parents=True, exist_ok=True)
                     path.chmod(0o777)  # whatever user the containers run as, as a kubelet has it
                     if group is not None:
@@ -49,35 +87,6 @@ class Volumes:
                     return Path(source.path)
         except OSError as error:
             raise VolumeUnusable(volume.name, f"{error.filename}: {error.strerror}") from error
-
-
-def container_mounts(container: Container, volumes: Mapping[str, Path]) -> tuple[Mount, ...]:
-    """The mounts of ``container``. A sub-path that is missing becomes a directory.
-
-    Raises:
-        VolumeUnusable: a sub-path leads out of its volume.
-    """
-    mounts = []
-    for mount in container.volume_mounts:
-        path = volumes[mount.name]
-        if mount.sub_path:
-            path = _inside(mount.name, path, mount.sub_path)
-        mounts.append(Mount(path, container_path=mount.mount_path, read_only=mount.read_only))
-    return tuple(mounts)
-
-
-def _inside(volume: str, root: Path, sub_path: str) -> Path:
-    """``sub_path`` of a volume, symbolic links followed: the volume's content is in the pod's hands."""
-    root = root.resolve()
-    path = (root / sub_path).resolve()
-    if not path.is_relative_to(root):
-        raise VolumeUnusable(volume, f"subPath {sub_path} leads out of the volume")
-    try:
-        if not path.exists():
-            path.mkdir(parents=True)
-    except OSError as error:
-        raise VolumeUnusable(volume, f"subPath {sub_path}: {error.strerror}") from error
-    return path
 
 
 def _check_host_path(volume: str, source: HostPath) -> None:

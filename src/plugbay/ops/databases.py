@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from plugbay.errors import StoreUnusable
+from plugbay.kernel.files import make_private
+
+_MODE: Final = 0o600
 
 
 def open_database(path: Path, migrations: Sequence[str]) -> sqlite3.Connection:
@@ -22,9 +28,13 @@ def open_database(path: Path, migrations: Sequence[str]) -> sqlite3.Connection:
         StoreUnusable: not a database, from a newer version, damaged, in use by another process, or closed to us.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
     except OSError as error:
         raise StoreUnusable(str(path), f"cannot make {path.parent}: {error.strerror}") from error
+    try:
+        _make_files_private(path)
+    except OSError as error:
+        raise StoreUnusable(str(path), f"cannot be closed to other users: {error.strerror}") from error
     try:
         connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
@@ -51,4 +61,15 @@ def _prepare(connection: sqlite3.Connection, path: Path, migrations: Sequence[st
     if missing := migrations[version:]:
         script = "".join(missing)
         connection.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {len(migrations)}; COMMIT;")
-    path.chmod(0o600)
+
+
+def _make_files_private(path: Path) -> None:
+    """Before SQLite looks: it gives the files beside a database the mode of the database.
+
+    A file that is there is not opened: closing it would end the locks of this process on it.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE))
+    for each in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))):
+        if each.is_file():
+            each.chmod(_MODE)

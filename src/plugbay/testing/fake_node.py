@@ -26,6 +26,7 @@ from plugbay.node.parts import NodeParts
 from plugbay.node.pods import PodTable
 from plugbay.node.records import PodRecord
 from plugbay.node.runtimes.sandboxes import HostSandboxes, Sandboxes
+from plugbay.node.sub_paths import SubPathMeans
 from plugbay.node.volumes import Volumes
 from plugbay.ops.changes import Changes
 from plugbay.testing.clock import ManualClock
@@ -188,7 +189,7 @@ class FakeNode:
         self.devices = FakeDevices(self.moved)
         self.runtime = FakeRuntime(self.clock, self.moved)
         self.kept = FakeStore(self.moved)
-        self.volumes = Volumes(root / "pods")
+        self.volumes = Volumes(root / "pods", SubPathMeans.OPEN)
         self.pods = PodTable(self.kept)
         self.events = EventLog(self.kept, self.clock)
         self.cordon = Cordon(self.kept, self.clock, since=None)

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import grpc
 
 from plugbay.errors import PathTooLong, PathUnusable
+from plugbay.wire.umask import with_umask
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """What Go's gRPC, and so a kubelet, receives at most; we take no more either."""
@@ -34,6 +35,8 @@ LOCALHOST: Final = "localhost"
 """The authority that a kubelet, and Go's gRPC for a unix socket, sends."""
 _NOT_ESCAPED: Final = "!$&'()*+,;=:[]@"
 """In an authority, besides letters, digits and ``-_.~``."""
+_ALL_BUT_OURS: Final = 0o177
+"""The umask for sockets: they get mode 0600."""
 FLUSH_S: Final = 1.0
 """How long the end of a server may take once no call is left."""
 _CHANNEL_OPTIONS: Final = (
@@ -106,6 +109,8 @@ async def serve_grpc(
 ) -> AsyncIterator[None]:
     """Serve ``handlers`` on the unix socket ``path`` until the block ends; the socket is gone afterwards.
 
+    Only its owner, and root, may connect, from the first moment on and under any umask.
+
     A stale socket at ``path`` is replaced, so callers make sure that nobody serves there: grpcio would bind a second
     server silently. Calls still running at the end get ``grace_s`` to finish.
 
@@ -119,7 +124,7 @@ async def serve_grpc(
     server = grpc.aio.server(options=_SERVER_OPTIONS)
     server.add_generic_rpc_handlers(tuple(handlers))
     try:
-        server.add_insecure_port(_target(path))
+        with_umask(_ALL_BUT_OURS, lambda: server.add_insecure_port(_target(path)))
     except RuntimeError as error:
         problem = await asyncio.to_thread(_why_not_bound, path)
         raise PathUnusable(str(path.parent), f"cannot make a socket here: {problem}") from error

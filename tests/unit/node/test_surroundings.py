@@ -19,6 +19,7 @@ from plugbay.model.termination import MessagePolicy
 from plugbay.node.manifest import pod_from_v1, pod_to_v1
 from plugbay.node.runtimes.sandboxes import HostSandboxes
 from plugbay.node.sandbox_request import sandbox_spec
+from plugbay.node.sub_paths import SubPathMeans
 from plugbay.node.volumes import Volumes
 from plugbay.testing.fake_node import FakeNode
 from plugbay.testing.pod_values import container, runs
@@ -133,7 +134,7 @@ def test_the_group_of_the_pods_files_owns_what_is_made_in_them(tmp_path: Path) -
     group = 4711 if os.geteuid() == 0 else os.getgid()
     spec = PodSpec((container("c"),), volumes=(Volume("v", EmptyDir()),), security=Security(fs_group=group))
     for _ in range(2):
-        path = Volumes(tmp_path).prepare(Pod("p", spec, uid=PodUid("u")))["v"]
+        path = Volumes(tmp_path, SubPathMeans.OPEN).prepare(Pod("p", spec, uid=PodUid("u")))["v"]
     assert (path.stat().st_gid, path.stat().st_mode & 0o7777) == (group, 0o2777)
 
 

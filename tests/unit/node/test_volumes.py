@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from plugbay.errors import VolumeUnusable
-from plugbay.model.edits import Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import (
     Container,
@@ -16,9 +17,9 @@ from plugbay.model.pods import (
     Pod,
     PodSpec,
     Volume,
-    VolumeMount,
 )
-from plugbay.node.volumes import Volumes, container_mounts
+from plugbay.node.sub_paths import SubPathMeans
+from plugbay.node.volumes import Volumes
 
 UID = PodUid("u")
 
@@ -27,13 +28,30 @@ def pod(source: HostPath | EmptyDir) -> Pod:
     return Pod("p", PodSpec((Container(ContainerName("c")),), volumes=(Volume("v", source),)), uid=UID)
 
 
-def mounts(root: Path, sub_path: str) -> tuple[Mount, ...]:
-    mount = VolumeMount("v", "/in", sub_path=sub_path)
-    return container_mounts(Container(ContainerName("c"), volume_mounts=(mount,)), {"v": root})
+@pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def test_other_users_reach_no_volume_under_any_umask(tmp_path: Path, umask: int) -> None:
+    pods = tmp_path / "pods"
+    volumes = Volumes(pods, SubPathMeans.OPEN)
+    path = volumes.prepare(pod(EmptyDir()))["v"]
+    assert path.stat().st_mode & 0o7777 == 0o777, "any user of a container may write there"
+    assert [each.stat().st_mode & 0o027 for each in (pods, pods / UID)] == [0, 0]
+
+
+def test_a_directory_of_pods_that_was_open_is_closed(tmp_path: Path) -> None:
+    pods = tmp_path / "pods"
+    pods.mkdir(mode=0o755)
+    Volumes(pods, SubPathMeans.OPEN).prepare(pod(EmptyDir()))
+    assert pods.stat().st_mode & 0o777 == 0o750
 
 
 def test_an_empty_dir_keeps_its_content_until_it_is_removed(tmp_path: Path) -> None:
-    volumes = Volumes(tmp_path)
+    volumes = Volumes(tmp_path, SubPathMeans.OPEN)
     path = volumes.prepare(pod(EmptyDir()))["v"]
     (path / "file").write_text("kept")
     assert (volumes.prepare(pod(EmptyDir()))["v"] / "file").read_text() == "kept"
@@ -54,7 +72,7 @@ def test_an_empty_dir_keeps_its_content_until_it_is_removed(tmp_path: Path) -> N
 def test_a_host_path_must_be_what_it_is_said_to_be(tmp_path: Path, kind: HostPathType, noun: str) -> None:
     path = tmp_path / "missing"
     with pytest.raises(VolumeUnusable, match=f"hostPath type check failed: {path} is not a {noun}"):
-        Volumes(tmp_path).prepare(pod(HostPath(str(path), kind)))
+        Volumes(tmp_path, SubPathMeans.OPEN).prepare(pod(HostPath(str(path), kind)))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +94,7 @@ def test_a_host_path_of_another_kind_is_refused(tmp_path: Path, kind: HostPathTy
     else:
         path.mkdir()
     with pytest.raises(VolumeUnusable, match="hostPath type check failed"):
-        Volumes(tmp_path).prepare(pod(HostPath(str(path), kind)))
+        Volumes(tmp_path, SubPathMeans.OPEN).prepare(pod(HostPath(str(path), kind)))
 
 
 def test_host_paths_of_every_kind_are_found(tmp_path: Path) -> None:
@@ -90,25 +108,11 @@ def test_host_paths_of_every_kind_are_found(tmp_path: Path) -> None:
             (Path("/dev/null"), HostPathType.CHAR_DEVICE),
             (tmp_path / "nothing", HostPathType.UNCHECKED),
         ):
-            assert Volumes(tmp_path).prepare(pod(HostPath(str(path), kind))) == {"v": path}
+            assert Volumes(tmp_path, SubPathMeans.OPEN).prepare(pod(HostPath(str(path), kind))) == {"v": path}
 
 
 def test_or_create_makes_what_is_missing(tmp_path: Path) -> None:
-    Volumes(tmp_path).prepare(pod(HostPath(str(tmp_path / "a/b"), HostPathType.DIRECTORY_OR_CREATE)))
-    Volumes(tmp_path).prepare(pod(HostPath(str(tmp_path / "a/f"), HostPathType.FILE_OR_CREATE)))
+    Volumes(tmp_path, SubPathMeans.OPEN).prepare(pod(HostPath(str(tmp_path / "a/b"), HostPathType.DIRECTORY_OR_CREATE)))
+    Volumes(tmp_path, SubPathMeans.OPEN).prepare(pod(HostPath(str(tmp_path / "a/f"), HostPathType.FILE_OR_CREATE)))
     assert (tmp_path / "a/b").is_dir()
     assert (tmp_path / "a/f").is_file()
-
-
-def test_a_sub_path_is_made(tmp_path: Path) -> None:
-    assert mounts(tmp_path, "x/y") == (Mount(tmp_path / "x/y", container_path="/in"),)
-    assert (tmp_path / "x/y").is_dir()
-
-
-def test_a_sub_path_may_not_lead_out_by_a_link(tmp_path: Path) -> None:
-    inside = tmp_path / "inside"
-    inside.mkdir()
-    (inside / "link").symlink_to(tmp_path)
-    with pytest.raises(VolumeUnusable, match="subPath link/x leads out of the volume"):
-        mounts(inside, "link/x")
-    assert not (tmp_path / "x").exists()

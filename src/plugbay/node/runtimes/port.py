@@ -31,6 +31,8 @@ class ContainerSpec:
         command: the part of ``argv`` that takes the place of the image's entrypoint.
         env: the complete environment the pod asks for, without the devices' part.
         mounts: volume mounts; ``host_path`` is where the volume lies.
+        untrusted_paths: where in the container volumes are mounted that its pod alone fills: no set-user-ID program and
+            no device node counts there.
         edits: what the devices give; its env stands before ``env``, which wins.
         hostname: empty is the pod's name.
         runtime_class: the pod's ``runtimeClassName``.
@@ -65,6 +67,7 @@ class ContainerSpec:
     message: TerminationMessage = DEFAULT_MESSAGE
     ports: tuple[ContainerPort, ...] = ()
     pre_stop: str = ""
+    untrusted_paths: tuple[str, ...] = ()
 
 
 class RunState(Enum):

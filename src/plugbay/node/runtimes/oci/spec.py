@@ -183,6 +183,8 @@ def _mounts(spec: ContainerSpec, around: Surroundings) -> list[OciSpec]:
     placed = {posixpath.normpath(each["destination"]): each for each in (*around.root_mounts, *own)}
     for mount in (*(each.mount for each in around.shares.files), *spec.edits.mounts, *spec.mounts):
         placed[posixpath.normpath(mount.container_path)] = _bind(mount)
+    for path in map(posixpath.normpath, spec.untrusted_paths):
+        placed[path] = placed[path] | {"options": [*placed[path]["options"], "nosuid", "nodev"]}
     return sorted(placed.values(), key=lambda each: posixpath.normpath(each["destination"]).count("/"))
 
 

@@ -1,0 +1,94 @@
+"""Parts of directory trees held by descriptors, where others may rename what is in them, and bind mounts of them.
+
+Source: Linux ``open(2)`` (``O_PATH``), ``mount(2)``, ``umount(2)``; kubelet 1.36 ``pkg/volume/util/subpath``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from plugbay.kernel.syscalls import system_call
+
+_MS_BIND: Final = 4096
+_MNT_DETACH: Final = 2
+_UMOUNT_NOFOLLOW: Final = 8
+_HELD: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_TRIES: Final = 100
+"""As often as an entry may vanish between two calls, before we give up."""
+
+
+def open_beneath(root: int, names: Sequence[str]) -> int:
+    """A descriptor (``O_PATH``) of the file that ``names`` lead to, entry by entry, from the directory ``root``.
+
+    No symbolic link is followed, whatever is renamed meanwhile. What is missing becomes a directory with the mode of
+    ``root``, whatever the umask.
+
+    Raises:
+        NotADirectoryError: an entry on the way is something else, a symbolic link for instance.
+        OSError: an entry cannot be opened or made.
+    """
+    mode = stat.S_IMODE(os.fstat(root).st_mode)
+    held = os.open(".", _HELD | os.O_DIRECTORY, dir_fd=root)
+    try:
+        for name in names:
+            if name in ("", ".", "..") or "/" in name:
+                raise ValueError(f"{name!r} is not the name of an entry")
+            below = _open_or_make(held, name, mode)
+            os.close(held)
+            held = below
+            if stat.S_ISLNK(os.fstat(held).st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, "it is a symbolic link", name)
+    except BaseException:
+        os.close(held)
+        raise
+    return held
+
+
+def bind(descriptor: int, target: Path) -> None:
+    """Show at ``target`` what ``descriptor`` holds, a directory or a file; mounts further down are left out.
+
+    Raises:
+        OSError: we may not, or ``target`` is not of the same sort.
+    """
+    system_call("mount", b"/proc/self/fd/%d" % descriptor, os.fsencode(target), b"none", _MS_BIND, None)
+
+
+def unmount(target: Path) -> None:
+    """Take away what is mounted on ``target``, once or more often; nothing there is no error. Links are not followed.
+
+    Open files stay usable.
+
+    Raises:
+        OSError: we may not.
+    """
+    try:
+        while True:
+            system_call("umount2", os.fsencode(target), _MNT_DETACH | _UMOUNT_NOFOLLOW)
+    except OSError as error:
+        # Without rights the kernel does not tell whether something is mounted; before Linux 5.9 not what is missing.
+        is_refused = error.errno == errno.EPERM and not os.path.ismount(target)
+        if not is_refused and error.errno not in (errno.EINVAL, errno.ENOENT):
+            raise
+
+
+def _open_or_make(directory: int, name: str, mode: int) -> int:
+    for _ in range(_TRIES):
+        try:
+            return os.open(name, _HELD, dir_fd=directory)
+        except FileNotFoundError:
+            pass
+        try:
+            os.mkdir(name, 0o700, dir_fd=directory)
+            made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        except (FileExistsError, FileNotFoundError):
+            continue
+        try:
+            os.fchmod(made, mode)
+        finally:
+            os.close(made)
+    raise OSError(errno.EAGAIN, "it changes all the time", name)
