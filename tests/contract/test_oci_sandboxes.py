@@ -183,6 +183,37 @@ async def test_without_root_rights_nothing_is_shared_and_the_hosts_processes_are
     assert place.left() == []
 
 
+async def test_a_sandbox_whose_record_is_damaged_is_removed_whole(place: Place) -> None:
+    node = place.node()
+    await node.run(SPEC)
+    (record,) = place.places.records.glob("*.json")
+    record.write_text("{")
+    place.machine.called()
+    assert await node.pods() == {POD}
+    with pytest.raises(ContainerStartError, match="has no sandbox"):
+        node.shares_of(POD)
+    await node.remove(POD)
+    assert place.machine.called() == [("second", "DEL"), ("first", "DEL")]
+    assert (place.left(), await node.pods()) == ([], frozenset())
+
+
+async def test_a_sandbox_whose_record_cannot_be_read_stays(place: Place) -> None:
+    node = place.node()
+    await node.run(SPEC)
+    (record,) = place.places.records.glob("*.json")
+    content = record.read_bytes()
+    record.unlink()
+    record.mkdir()  # cannot be read, as on a bad disk
+    assert await node.pods() == {POD}
+    for doing in (node.run(SPEC), node.stop(POD), node.remove(POD)):
+        with pytest.raises(SandboxFailed, match="Is a directory"):
+            await doing
+    record.rmdir()
+    record.write_bytes(content)
+    await node.remove(POD)
+    assert place.left() == []
+
+
 async def test_what_is_shared_and_gone_is_made_anew(place: Place) -> None:
     await place.node().run(SPEC)
     before = place.node().shares_of(POD)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from plugbay.errors import InstanceNotFound, InstanceUnreadable
 from plugbay.kernel.processes import read_stat
+from plugbay.model.ids import PodUid
 from plugbay.node.runtimes.port import ContainerSpec, ContainerState, ExecStream, RunState
 from plugbay.node.runtimes.process.confinement import Launch
 from plugbay.node.runtimes.process.directories import InstanceDirectories
@@ -26,6 +30,7 @@ from tests.contract.bench_process import (
     SLEEP,
     TWO_GROUPS,
     first_line,
+    new_runtime,
     processes_of,
     run,
     runtime_on,
@@ -188,13 +193,101 @@ async def test_a_start_cancelled_anywhere_leaves_nothing_unknown(
         # What the runtime lists is removed now, and the fixture looks for processes it did not list.
 
 
-async def test_an_unreadable_record_is_reported_and_skipped(
+def damage(directory: Path, ways: Iterable[str]) -> None:
+    """``NAME cut``, ``NAME gone`` or ``NAME closed``: a directory in its place cannot be read, as on a bad disk."""
+    for each in ways:
+        name, way = each.split()
+        path = next(directory.glob(f"{name}*"))
+        if way == "cut":
+            path.write_text("{")
+            continue
+        path.unlink()
+        if way == "closed":
+            path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [
+        pytest.param(ways, id=" and ".join(ways))
+        for ways in (
+            ("spec.json cut",),
+            ("spec.json gone",),
+            ("process.json cut",),
+            ("process.json gone",),
+            ("process.json closed",),
+            ("process.json cut", "ran_ gone"),
+            ("process.json gone", "ran_ gone"),
+            ("process.json gone", "ran_ gone", "spec.json gone"),
+        )
+    ],
+)
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_container_with_a_damaged_record_is_found_and_ended(
+    state_dir: Path, spec: ContainerSpec, ways: tuple[str, ...], *, is_restarted: bool
+) -> None:
+    async with runtime_on(state_dir) as runtime:
+        started = await runtime.start(replace(spec, pod_uid=PodUid("6f_1c"), attempt=3))
+        assert started.pid is not None
+        damage(state_dir / started.id, ways)
+        if is_restarted:
+            runtime = new_runtime(state_dir)
+            (found,) = await runtime.list()
+            assert (found.id, found.state, found.pid) == (started.id, RunState.RUNNING, started.pid)
+            assert (found.pod_uid, found.name, found.attempt) == ("6f_1c", "gopher", 3)
+        ended = await runtime.stop(started.id, grace_s=DEADLINE_S)
+        assert (ended.state, ended.exit_code) == (RunState.EXITED, 143)
+        stat = read_stat(started.pid, proc_root=PROC)
+        assert stat is None or stat.has_ended
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_container_without_its_directory_is_found_and_ended(
+    state_dir: Path, spec: ContainerSpec, *, is_restarted: bool
+) -> None:
+    async with runtime_on(state_dir) as runtime:
+        started = await runtime.start(spec)
+        assert started.pid is not None
+        shutil.rmtree(state_dir / started.id)
+        if is_restarted:
+            runtime = new_runtime(state_dir)
+            assert [each.state for each in await runtime.list()] == [RunState.RUNNING]
+        with suppress(InstanceNotFound):
+            await runtime.stop(started.id, grace_s=DEADLINE_S)
+        stat = read_stat(started.pid, proc_root=PROC)
+        assert stat is None or stat.has_ended
+
+
+async def test_what_cannot_be_read_may_run(state_dir: Path, spec: ContainerSpec) -> None:
+    async with runtime_on(state_dir) as runtime:
+        started = await runtime.start(spec)
+        record = state_dir / started.id / "spec.json"
+        content = record.read_bytes()
+        damage(state_dir / started.id, ["spec.json closed"])
+        (found,) = await runtime.list()
+        assert (found.id, found.pod_uid, found.state) == (started.id, started.pod_uid, RunState.UNKNOWN)
+        for doing in (runtime.wait(started.id), runtime.stop(started.id, grace_s=0), runtime.remove(started.id)):
+            with pytest.raises(InstanceUnreadable, match="Is a directory"):
+                await doing
+        record.rmdir()
+        record.write_bytes(content)
+        assert await runtime.list() == [started]
+
+
+async def test_an_end_whose_record_is_damaged_is_an_end(state_dir: Path, spec: ContainerSpec) -> None:
+    async with runtime_on(state_dir) as runtime:
+        started = await runtime.start(sh(spec, "exit 0"))
+        await runtime.wait(started.id)
+        damage(state_dir / started.id, ["exit.json cut"])
+        assert [each.state for each in await runtime.list()] == [RunState.LOST]
+
+
+async def test_a_damaged_record_is_reported_once(
     state_dir: Path, spec: ContainerSpec, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with runtime_on(state_dir) as runtime:
-        broken = await runtime.start(sh(spec, "exit 0"))
-        await runtime.wait(broken.id)
-        good = await runtime.start(replace(spec, attempt=1))
-        (state_dir / broken.id / "spec.json").write_text("{")
-        assert await runtime.list() == [good]
-        assert f"Cannot read {state_dir / broken.id / 'spec.json'}" in caplog.text
+        started = await runtime.start(spec)
+        damage(state_dir / started.id, ["spec.json cut"])
+        await runtime.list()
+        await runtime.list()
+        assert caplog.text.count(f"{state_dir / started.id / 'spec.json'} is damaged") == 1

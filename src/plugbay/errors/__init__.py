@@ -36,6 +36,7 @@
     │   ├── RootInUse
     │   ├── LockHeld
     │   ├── SocketInUse
+    │   ├── InstanceUnreadable
     │   ├── KubeletIsLive
     │   ├── StoreUnusable
     │   ├── CorruptCheckpoint
@@ -154,6 +155,7 @@ from plugbay.errors.operator import (
     ContainerEngineUnusable,
     CorruptCheckpoint,
     EngineUnusable,
+    InstanceUnreadable,
     InvalidCdiName,
     InvalidCdiSpec,
     InvalidDocument,
@@ -236,6 +238,7 @@ __all__ = [
     "HardwareInUse",
     "ImmutablePod",
     "InstanceNotFound",
+    "InstanceUnreadable",
     "InsufficientDevices",
     "InvalidAttachment",
     "InvalidBandwidth",

@@ -80,6 +80,18 @@ class KubeletIsLive(OperatorError):
         return f"something answers at {self.socket_path}, probably a kubelet; plugbay never takes over a live node"
 
 
+class InstanceUnreadable(OperatorError):
+    """What became of a container instance cannot be found out now. It may run, so it counts as running."""
+
+    def __init__(self, container: str, problem: str) -> None:
+        super().__init__(container, problem)
+        self.container = container
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"the state of container {quote(self.container)} is not known: {self.problem}"
+
+
 class StoreUnusable(OperatorError):
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(path, problem)

@@ -43,6 +43,7 @@ class ProcessStat:
 
     identity: ProcessIdentity
     state: str
+    parent: int
     group: int
     session: int
 
@@ -66,6 +67,7 @@ def parse_stat(text: str) -> ProcessStat:
     return ProcessStat(
         ProcessIdentity(int(pid), start_ticks=int(fields[19])),
         state=fields[0],
+        parent=int(fields[1]),
         group=int(fields[2]),
         session=int(fields[3]),
     )

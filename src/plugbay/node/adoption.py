@@ -62,7 +62,9 @@ def _adopt(container: ContainerRecord, instance: ContainerState | None, *, now: 
         if isinstance(container.state, Running):
             return container.terminated(lost(container.state, now=now), attempt=container.attempt)
         return container
-    if instance.state is RunState.RUNNING:
+    if instance.state is RunState.UNKNOWN and instance.id in container.instances():
+        return container  # what is recorded may still hold; waiting for it and stopping it find out
+    if instance.state in (RunState.RUNNING, RunState.UNKNOWN):
         running = Running(instance.id, instance.started_at, image_id=instance.image_id)
         return container.running(running, attempt=instance.attempt)
     if isinstance(container.state, Terminated) and instance.attempt == container.attempt:

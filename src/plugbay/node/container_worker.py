@@ -11,7 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import AdmissionError, ContainerStartError, InstanceNotFound, VolumeUnusable
+from plugbay.errors import (
+    AdmissionError,
+    ContainerStartError,
+    InstanceNotFound,
+    InstanceUnreadable,
+    VolumeUnusable,
+)
 from plugbay.kubelet.go_json import compact
 from plugbay.model.downward import with_field_values
 from plugbay.model.edits import NO_EDITS, ContainerEdits, Mount
@@ -239,6 +245,10 @@ class ContainerWorker:
             end = terminated(await self._parts.runtime.wait(running.id), now=self._parts.clock.now())
         except InstanceNotFound:
             end = lost(running, now=self._parts.clock.now())
+        except InstanceUnreadable as error:
+            self._parts.events.warning(self._ref, "FailedSync", f"Error syncing pod, skipping: {error}")
+            await self._parts.clock.sleep(CONFIG_RETRY_S)
+            return  # as far as the node knows it runs
         self._put(self._record.terminated(end, attempt=attempt))
 
     async def _back_off(self, end: Terminated) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 from typing import assert_never
 
-from plugbay.errors import ExecFailed, InstanceNotFound, quote
+from plugbay.errors import ExecFailed, InstanceNotFound, InstanceUnreadable, quote
 from plugbay.model.pods import ExecHook, Hook, SleepHook
 from plugbay.node.runtimes.port import ContainerId, ContainerRuntime, ExecExit
 from plugbay.ops.clock import Clock
@@ -25,11 +26,13 @@ async def run_hook(hook: Hook, instance: ContainerId, *, runtime: ContainerRunti
 
 
 async def until_ended(instance: ContainerId, runtime: ContainerRuntime) -> None:
-    """Returns when the instance runs no more, or is not known any more."""
+    """Returns when the instance runs no more, or is not known any more; never when that cannot be found out."""
     try:
         await runtime.wait(instance)
     except InstanceNotFound:
         return
+    except InstanceUnreadable:
+        await asyncio.Event().wait()
 
 
 async def _run_command(command: tuple[str, ...], instance: ContainerId, runtime: ContainerRuntime) -> str:
@@ -39,6 +42,6 @@ async def _run_command(command: tuple[str, ...], instance: ContainerId, runtime:
             async for item in items:
                 if isinstance(item, ExecExit) and item.exit_code != 0:
                     return f"command {shown} exited with {item.exit_code}"
-    except (ExecFailed, InstanceNotFound) as error:
+    except (ExecFailed, InstanceNotFound, InstanceUnreadable) as error:
         return str(error)
     return ""

@@ -66,7 +66,7 @@ async def clear_away(parts: NodeParts, uid: PodUid, instances: Iterable[Containe
 
 async def _remove_instance(parts: NodeParts, uid: PodUid, instance: ContainerState) -> None:
     with suppress(InstanceNotFound):
-        if instance.state is RunState.RUNNING:
+        if instance.state in (RunState.RUNNING, RunState.UNKNOWN):
             await parts.runtime.stop(instance.id, grace_s=DEFAULT_GRACE_PERIOD_S)
         parts.devices.container_ended(uid, instance.name, instance.id)
         await parts.runtime.remove(instance.id)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from plugbay.errors import InstanceNotFound
+from plugbay.errors import InstanceNotFound, InstanceUnreadable
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container, Hook
 from plugbay.model.requests import ContainerKind
@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 MIN_GRACE_S: Final = 2.0
 """So much is left to a container although its hook, or others before it, took all the time."""
+RETRY_S: Final = 10.0
+"""Before a container that could not be stopped is stopped again."""
 
 
 class PodStopper:
@@ -68,7 +70,7 @@ class PodStopper:
         self._parts.events.normal(pod_ref(self._record.pod, name), "Killing", message)
 
     def _ends_before(self, name: ContainerName, running: Mapping[ContainerName, Running]) -> list[ContainerName]:
-        """Whose end a container waits for: a sidecar for all that is no sidecar and for the sidecars after it."""
+        """The containers that must stop first: a sidecar waits for all main containers and later sidecars."""
         kinds = {other: self._record.containers[other].kind for other in running}
         if kinds[name] is not ContainerKind.SIDECAR:
             return []
@@ -110,11 +112,25 @@ class PodStopper:
             await each.wait()
 
     async def _signal(self, name: ContainerName, running: Running, *, grace_s: float) -> None:
-        try:
-            end = terminated(await self._parts.runtime.stop(running.id, grace_s=grace_s), now=self._parts.clock.now())
-        except InstanceNotFound:
-            end = lost(running, now=self._parts.clock.now())
-        self._record_end(name, end)
+        """Returns when the instance has ended. As long as that is not known, the pod keeps what it holds."""
+        while True:
+            try:
+                state = await self._parts.runtime.stop(running.id, grace_s=grace_s)
+            except InstanceNotFound:
+                end = lost(running, now=self._parts.clock.now())
+            except InstanceUnreadable as error:
+                self._report_failure(name, error)
+                await self._parts.clock.sleep(RETRY_S)
+                continue
+            else:
+                end = terminated(state, now=self._parts.clock.now())
+            self._record_end(name, end)
+            return
+
+    def _report_failure(self, name: ContainerName, error: InstanceUnreadable) -> None:
+        if self._uid in self._parts.pods:
+            problem = f'error killing pod: failed to "KillContainer" for "{name}" with KillContainerError: "{error}"'
+            self._parts.events.warning(pod_ref(self._record.pod), "FailedKillPod", problem)
 
     def _record_end(self, name: ContainerName, end: Terminated) -> None:
         """A second stop of the same instance, or one that outlasts the pod, has nothing to add."""

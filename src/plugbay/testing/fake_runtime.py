@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 
-from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound
+from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound, InstanceUnreadable
 from plugbay.node.runtimes.exec_input import ExecInput
 from plugbay.node.runtimes.port import (
     ContainerId,
@@ -35,6 +35,7 @@ class FakeRuntime:
         refusals: raised by the next starts, one each.
         deaf: container names that ignore ``SIGTERM``: they are killed when the grace period is over.
         commands: what was run in containers, as ``CONTAINER: WORDS``.
+        unreadable: what became of these containers cannot be found out, as long as their names are in here.
         exec_codes: exit codes of commands by their first word; a word that is missing ends with 0, and one whose code
             is None does not end before its container.
     """
@@ -49,6 +50,7 @@ class FakeRuntime:
         self.stopped: list[tuple[str, float]] = []
         self.refusals: list[ContainerStartError] = []
         self.deaf: set[str] = set()
+        self.unreadable: set[str] = set()
         self.commands: list[str] = []
         self.exec_codes: dict[str, int | None] = {}
         self.specs: dict[ContainerId, ContainerSpec] = {}
@@ -93,7 +95,10 @@ class FakeRuntime:
         return [state for state in self.instances.values() if state.state is RunState.RUNNING]
 
     async def list(self) -> Sequence[ContainerState]:
-        return list(self.instances.values())
+        return [
+            replace(state, state=RunState.UNKNOWN) if state.name in self.unreadable else state
+            for state in self.instances.values()
+        ]
 
     async def wait(self, container: ContainerId) -> ContainerState:
         async for _ in self._moved:
@@ -139,6 +144,9 @@ class FakeRuntime:
 
     def _instance(self, container: ContainerId) -> ContainerState:
         try:
-            return self.instances[container]
+            state = self.instances[container]
         except KeyError:
             raise InstanceNotFound(container) from None
+        if state.name in self.unreadable:
+            raise InstanceUnreadable(container, "Input/output error")
+        return state

@@ -52,7 +52,7 @@ def identity(pid: int) -> ProcessIdentity:
 @given(st.text(max_size=15))
 def test_a_command_cannot_forge_the_fields_behind_it(command: str) -> None:
     fields = " ".join(["S", "1", "20", "30", *["0"] * 15, "777", *["0"] * 30])
-    assert parse_stat(f"42 ({command}) {fields}\n") == ProcessStat(ProcessIdentity(42, 777), "S", 20, 30)
+    assert parse_stat(f"42 ({command}) {fields}\n") == ProcessStat(ProcessIdentity(42, 777), "S", 1, 20, 30)
 
 
 def test_boot_id_is_one_word_and_stays() -> None:

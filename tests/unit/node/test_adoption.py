@@ -96,3 +96,24 @@ def test_the_runtime_knows_what_became_of_a_container(
     pod = Pod("p", PodSpec(containers=(Container(NAME),)), uid=PodUid("u"))
     record = new_record(pod, created_at=T0).with_container(NAME, known)
     assert adopt(record, instances, now=NOW).containers[NAME] == expected
+
+
+@pytest.mark.parametrize(
+    ("known", "attempt", "expected"),
+    [
+        pytest.param(container(RUNS_0, 0), 0, container(RUNS_0, 0), id="ran, and may still"),
+        pytest.param(container(end(0), 0), 0, container(end(0), 0), id="had ended"),
+        pytest.param(
+            container(WAITS, -1),
+            0,
+            container(Running(ContainerId("c_0"), T0, image_id="i@1"), 0),
+            id="was just started",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_as_it_was_or_runs(
+    known: ContainerRecord, attempt: int, expected: ContainerRecord
+) -> None:
+    pod = Pod("p", PodSpec(containers=(Container(NAME),)), uid=PodUid("u"))
+    record = new_record(pod, created_at=T0).with_container(NAME, known)
+    assert adopt(record, [instance(attempt, RunState.UNKNOWN)], now=NOW).containers[NAME] == expected

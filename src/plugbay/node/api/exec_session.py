@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
 
-from plugbay.errors import ExecFailed, InstanceNotFound
+from plugbay.errors import ExecFailed, InstanceNotFound, InstanceUnreadable
 from plugbay.node.api.exec_frames import InputDecoder, encode
 from plugbay.node.api.frames import Channel, Frame
 from plugbay.node.runtimes.exec_input import ExecInput, TerminalSize
@@ -29,7 +29,7 @@ async def output_frames(
         async with aclosing(runtime.exec(instance, argv, given)) as items:
             async for item in items:
                 yield encode(item)
-    except (ExecFailed, InstanceNotFound) as error:
+    except (ExecFailed, InstanceNotFound, InstanceUnreadable) as error:
         yield Frame(Channel.STDERR, f"error: {error}\n".encode()).encode()
         yield encode(ExecExit(_CANNOT_RUN_EXIT_CODE))
 

@@ -75,6 +75,8 @@ class RunState(Enum):
     EXITED = "exited"
     LOST = "lost"
     """Its process is gone and nobody saw how it ended."""
+    UNKNOWN = "unknown"
+    """What the runtime knows of it cannot be read now. It may run, and counts as if it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,9 @@ class Notice:
 class ContainerRuntime(Protocol):
     """A container runtime. Instances outlive the node's process; `list` finds them again after a restart.
 
-    All but `prepare`, `start`, `list` and `remove` raise `InstanceNotFound` for an ID they do not know.
+    All but `prepare`, `start`, `list` and `remove` raise `InstanceNotFound` for an ID they do not know. All but
+    `prepare`, `start` and `list` raise `InstanceUnreadable` when the runtime cannot tell what became of an instance:
+    then it may run. `InstanceNotFound` says that nothing of it runs.
     """
 
     name: str
@@ -161,7 +165,7 @@ class ContainerRuntime(Protocol):
         ...
 
     async def list(self) -> Sequence[ContainerState]:
-        """Every instance that was started and not removed, oldest first."""
+        """Every instance that was started and not removed, oldest first; those in doubt are `RunState.UNKNOWN`."""
         ...
 
     async def wait(self, container: ContainerId) -> ContainerState:

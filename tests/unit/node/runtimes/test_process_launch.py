@@ -12,8 +12,8 @@ from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.security import Security
 from plugbay.node.runtimes.port import ContainerSpec
-from plugbay.node.runtimes.process.directories import container_id
 from plugbay.node.runtimes.process.launch import DEFAULT_PATH, check_paths, container_environment, encode_launch
+from plugbay.node.runtimes.process.records import container_id
 
 SPEC = ContainerSpec(
     pod_uid=PodUid("uid"),

@@ -7,13 +7,13 @@ import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from plugbay.cdi.convert import NOTHING
-from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound, RpcFailed
+from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound, InstanceUnreadable, RpcFailed
 from plugbay.kernel.processes import read_stat, wait_end
 from plugbay.model.cri import ContainerPhase, ContainerStatus, ListedContainer
 from plugbay.node.runtimes.cri.cdi import expand_cdi
@@ -37,6 +37,7 @@ from plugbay.node.runtimes.port import (
     ExecStream,
     LogTimes,
     Notice,
+    RunState,
 )
 from plugbay.ops.clock import Clock
 from plugbay.wire.cri import CriClient, is_away
@@ -170,7 +171,7 @@ class CriRuntime:
             status = await self._client.container_status(container)
             if status.phase is not ContainerPhase.CREATED and not never_ran(status):
                 self._logs[container] = Path(status.log_path)
-                return await _told(status)
+                return await self._ended_if_unknown(container, status)
             try:
                 await self._client.remove_container(container)
             except RpcFailed as error:
@@ -188,6 +189,11 @@ class CriRuntime:
         pause_s = _SETTLING_S
         while True:
             status = await self._insist(container, partial(self._client.container_status, container))
+            if status.id != container:
+                raise InstanceUnreadable(container, "the engine answers with another container")
+            if status.phase is ContainerPhase.UNKNOWN:
+                await self._insist(container, partial(self._client.stop_container, container, grace_s=0))
+                return await self._state(container)
             if status.phase is not ContainerPhase.RUNNING:
                 return await _told(status)
             if await self._process_ended(status):
@@ -292,7 +298,20 @@ class CriRuntime:
         except RpcFailed as error:
             if error.code == "NotFound":
                 raise InstanceNotFound(container) from error
-            raise
+            raise InstanceUnreadable(container, f"the engine fails: {error.detail}") from error
+
+    async def _ended_if_unknown(self, container: ContainerId, status: ContainerStatus) -> ContainerState:
+        """A container that the engine has lost track of may run: it is stopped, as by a kubelet."""
+        if status.phase is not ContainerPhase.UNKNOWN:
+            return await _told(status)
+        try:
+            await self._client.stop_container(container, grace_s=0)
+            return await self._state(container)
+        except RpcFailed as error:
+            if error.code == "NotFound":
+                raise
+            logger.warning("container %s counts as running, as the engine cannot stop it: %s", container, error)
+            return replace(container_state(status), state=RunState.UNKNOWN)
 
 
 @contextmanager

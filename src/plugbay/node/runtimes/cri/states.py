@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
+from plugbay.errors import InstanceUnreadable
 from plugbay.model.cri import ContainerPhase, ContainerStatus, ListedContainer
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.node.runtimes.cri.config import CONTAINER_NAME, POD_UID
@@ -26,6 +27,13 @@ def never_ran(status: ContainerStatus) -> bool:
 
 
 def container_state(status: ContainerStatus) -> ContainerState:
+    """The state that ``status`` tells of.
+
+    Raises:
+        InstanceUnreadable: it does not say whose container it is, so it may be another's.
+    """
+    if POD_UID not in status.labels or CONTAINER_NAME not in status.labels:
+        raise InstanceUnreadable(status.id, "the engine does not say whose container it is")
     run_state = _run_state(status.phase)
     return ContainerState(
         id=ContainerId(status.id),

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.cdi.inject import OciSpec
-from plugbay.errors import ContainerStartError
+from plugbay.errors import ContainerStartError, InstanceUnreadable
 from plugbay.kernel.cgroups import accounts_swap, kill_processes, oom_kills, remove_cgroup
 from plugbay.kernel.inotify import Inotify, Mask
-from plugbay.kernel.processes import ProcessIdentity, signal_group, watch_end
+from plugbay.kernel.processes import ProcessIdentity, read_stat, signal_group, watch_end
 from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
 from plugbay.model.termination import DEFAULT_MESSAGE, MessagePolicy
@@ -165,7 +165,9 @@ class OciConfinement:
         """Also what runs on when somebody killed the engine's ``run``: it is the container's parent, not its jailer."""
         if await asyncio.to_thread(self._look_back, instance, directory):
             if problem := await self._engine.call("delete", "--force", engine_id(instance.id)):
-                logger.warning("container %s cannot be cleared away: %s", instance.id, problem)
+                if await asyncio.to_thread(_may_run, instance, directory / _PID_FILE):
+                    raise InstanceUnreadable(instance.id, f"{self._engine.kind} cannot end it: {problem}")
+                logger.warning("container %s has ended but cannot be cleared away: %s", instance.id, problem)
         if self._has_inner_cgroup(instance.spec.spec):
             await asyncio.to_thread(self._remove_outer_cgroup, instance)
 
@@ -253,6 +255,16 @@ def pod_cgroup(parent: str, pod: PodUid) -> str:
     """The name of a pod's cgroup, right below the root of every hierarchy: no two pods share a directory."""
     name = pod if _ENGINE_ID.fullmatch(pod) else hashlib.sha256(pod.encode()).hexdigest()
     return f"{parent}-{name}"
+
+
+def _may_run(instance: Instance, pid_file: Path) -> bool:
+    """Whether a container's first process may run. A process that is older than the container has only its number."""
+    try:
+        stat = read_stat(int(pid_file.read_text()), proc_root=_PROC)
+    except (FileNotFoundError, ValueError):
+        return False  # it never ran
+    made = instance.process.process.start_ticks if instance.process else 0
+    return stat is not None and not stat.has_ended and stat.identity.start_ticks >= made
 
 
 def _environment(spec: ContainerSpec, shares: PodShares) -> dict[str, str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from plugbay.cni.config import is_valid_name
+from plugbay.errors import PathUnusable, SandboxFailed
 from plugbay.kernel.files import write_durably
 from plugbay.model.ids import PodUid
 
@@ -45,10 +47,36 @@ class SandboxRecords:
         self._directory = directory
 
     def read(self, pod: PodUid) -> SandboxRecord | None:
-        return self._read(self._path(pod))
+        """None if the pod has none. One that is damaged tells no more than the pod, and so is `in_part`.
 
-    def read_all(self) -> list[SandboxRecord]:
-        return [record for record in map(self._read, self._directory.glob("[!.]*.json")) if record is not None]
+        Raises:
+            SandboxFailed: it may be there, and cannot be read.
+        """
+        path = self._path(pod)
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=SandboxRecord)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as error:
+            logger.warning("%s is damaged: %s; the sandbox is made anew", path, error)
+            return in_part(pod)
+        except OSError as error:
+            raise SandboxFailed(f"cannot read {path}: {error.strerror}") from error
+
+    def pods(self) -> frozenset[PodUid]:
+        """The pods that have one, also if it cannot be read: the file has the pod's name, or its content has.
+
+        Raises:
+            PathUnusable: it cannot be found out.
+        """
+        try:
+            names = os.listdir(self._directory)
+        except FileNotFoundError:
+            return frozenset()
+        except OSError as error:
+            raise PathUnusable(str(self._directory), f"cannot list sandboxes: {error.strerror}") from error
+        paths = [self._directory / name for name in names if name.endswith(".json") and not name.startswith(".")]
+        return frozenset(pod for path in paths if (pod := _pod_of(path)))
 
     def write(self, record: SandboxRecord) -> None:
         """On return it is on the disk.
@@ -65,14 +93,20 @@ class SandboxRecords:
     def _path(self, pod: PodUid) -> Path:
         return self._directory / f"{sandbox_id(pod)}.json"
 
-    def _read(self, path: Path) -> SandboxRecord | None:
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=SandboxRecord)
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.MsgspecError) as error:
-            logger.warning("Cannot read %s: %s; the sandbox is left alone", path, error)
-            return None
+
+def in_part(pod: PodUid) -> SandboxRecord:
+    """For a record of which nothing is left but its pod; no boot has its ID, so that it is in order nowhere."""
+    return SandboxRecord(pod, boot_id="", container_id=sandbox_id(pod))
+
+
+def _pod_of(path: Path) -> PodUid | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=SandboxRecord).pod_uid
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        logger.warning("Cannot read %s: %s; it counts as the sandbox of pod %s", path, error, path.stem)
+        return PodUid(path.stem)
 
 
 def sandbox_id(pod: PodUid) -> str:

@@ -118,8 +118,11 @@ class OciSandboxes:
         Raises:
             ContainerStartError: the pod has no sandbox; a container would be on the host's network.
         """
-        record = self._records.read(pod)
-        if record is None:
+        try:
+            record = self._records.read(pod)
+        except SandboxFailed as error:
+            raise ContainerStartError("CreateContainerError", str(error)) from error
+        if record is None or not record.boot_id:
             raise ContainerStartError("CreateContainerError", f"pod {pod} has no sandbox")
         return shares_in(record)
 
@@ -139,8 +142,7 @@ class OciSandboxes:
             await self._remove(pod)
 
     async def pods(self) -> frozenset[PodUid]:
-        records = await asyncio.to_thread(self._records.read_all)
-        return frozenset(each.pod_uid for each in records)
+        return await asyncio.to_thread(self._records.pods)
 
     def _network_of(self, spec: SandboxSpec) -> Network:
         return self._default if spec.network is Network.POD else Network.HOST
@@ -189,6 +191,8 @@ class OciSandboxes:
         record = await asyncio.to_thread(self._records.read, pod)
         if record is None:
             return
+        if not record.boot_id:
+            record = await asyncio.to_thread(self._whole, record)
         cgroup = pod_cgroup(self._places.cgroup_parent, pod)
         try:
             await end_processes(cgroup, proc_root=_PROC, within_s=_ENDING_S)
@@ -202,6 +206,14 @@ class OciSandboxes:
             raise SandboxFailed(f"processes of pod {pod} do not end although they were killed") from error
         except (PlugbayError, OSError) as error:
             raise SandboxFailed(f"cannot remove the sandbox of pod {pod}: {error}") from error
+
+    def _whole(self, record: SandboxRecord) -> SandboxRecord:
+        """What is to be undone for a damaged record: everything that a sandbox can have, where it always lies."""
+        name = sandbox_id(record.pod_uid)
+        netns = self._places.namespaces / name
+        return msgspec.structs.replace(
+            record, netns=str(netns) if netns.exists() else "", shared=str(self._places.shared / name)
+        )
 
     async def _remove_network(self, record: SandboxRecord) -> None:
         netns = Path(record.netns)

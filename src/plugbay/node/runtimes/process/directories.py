@@ -11,30 +11,33 @@ import os
 import re
 import secrets
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
-from plugbay.errors import ContainerStartError, InstanceNotFound, PathUnusable
+from plugbay.errors import ContainerStartError, InstanceNotFound, InstanceUnreadable, PathUnusable
 from plugbay.kernel.files import sync_directory
 from plugbay.kernel.processes import ProcessIdentity
-from plugbay.node.runtimes.port import ContainerId, ContainerSpec
+from plugbay.node.runtimes.port import ContainerId
 from plugbay.node.runtimes.process.confinement import Launch
 from plugbay.node.runtimes.process.launch import encode_launch
-from plugbay.node.runtimes.process.records import ExitRecord, Instance, ProcessRecord, SpecRecord
+from plugbay.node.runtimes.process.records import (
+    ExitRecord,
+    Instance,
+    ProcessRecord,
+    SpecRecord,
+    container_id,
+    parse_marker,
+    stand_in,
+)
 
 logger = logging.getLogger(__name__)
 
 _GUEST: Final = re.compile(r"guest-(\d+)-(\d+)", re.ASCII)
 """Made by the wrapper; see `guests`."""
-_Record = TypeVar("_Record", ProcessRecord, ExitRecord)
-
-
-def container_id(spec: ContainerSpec) -> ContainerId:
-    """One file name for each pod UID, container name and attempt, whatever characters they have."""
-    return ContainerId(f"{_escape(spec.pod_uid)}_{_escape(spec.name)}_{spec.attempt}")
+_Record = TypeVar("_Record", SpecRecord, ProcessRecord, ExitRecord)
 
 
 class InstanceDirectories:
@@ -44,6 +47,7 @@ class InstanceDirectories:
         self._state_dir = state_dir
         self._mark = f".{secrets.token_hex(4)}-"
         """Begins the names of directories in transit that are ours."""
+        self._reported: set[Path] = set()
 
     def path(self, container: ContainerId) -> Path:
         """Where an instance is or will be.
@@ -81,26 +85,49 @@ class InstanceDirectories:
         return container
 
     def read(self, container: ContainerId) -> Instance:
-        """All records of one instance.
+        """All records of one instance. Where one is damaged or missing, the others and file names have to do.
 
         Raises:
-            InstanceNotFound: there is none, or its ``spec.json`` cannot be read.
+            InstanceNotFound: there is no such directory.
+            InstanceUnreadable: a record may be there and cannot be read.
         """
         directory = self.path(container)
         try:
-            spec = msgspec.json.decode((directory / "spec.json").read_bytes(), type=SpecRecord)
-        except FileNotFoundError as error:
-            raise InstanceNotFound(container) from error
-        except (OSError, msgspec.MsgspecError) as error:
-            logger.warning("Cannot read %s: %s; the container is left alone", directory / "spec.json", error)
-            raise InstanceNotFound(container) from error
-        return Instance(
-            container,
-            spec,
-            # The exit first: read the other way round, an instance could seem to have ended without having begun.
-            exit=_read_record(directory / "exit.json", ExitRecord),
-            process=_read_record(directory / "process.json", ProcessRecord),
-        )
+            return self._read(container, directory)
+        except OSError as error:
+            if not _is_there(directory):
+                raise InstanceNotFound(container) from error
+            raise InstanceUnreadable(container, f"cannot read {error.filename}: {error.strerror}") from error
+
+    def _read(self, container: ContainerId, directory: Path) -> Instance:
+        # The exit before the process: read the other way round, an instance could seem to have ended without having
+        # begun. The names last: an instance that has a process has the file that is named after it.
+        damage: list[Path] = []
+        spec = self._decode(directory / "spec.json", SpecRecord, damage)
+        exit_record = self._decode(directory / "exit.json", ExitRecord, damage)
+        try:
+            process = self._decode(directory / "process.json", ProcessRecord, damage) or _marked(directory)
+        except OSError:
+            if (process := _marked(directory)) is None:
+                raise
+        if spec is None:
+            damage.append(directory / "spec.json")
+            spec = stand_in(container, created_at=datetime.fromtimestamp(directory.stat().st_mtime, UTC))
+        if spec is None:
+            raise InstanceUnreadable(container, f"{directory} is not the directory of a container")
+        return Instance(container, spec, process, exit_record, is_damaged=bool(damage))
+
+    def _decode(self, path: Path, kind: type[_Record], damage: list[Path]) -> _Record | None:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=kind)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as error:
+            damage.append(path)
+            if path not in self._reported:
+                self._reported.add(path)
+                logger.warning("%s is damaged: %s; the container is told by its other records", path, error)
+            return None
 
     def guests(self, container: ContainerId) -> list[ProcessIdentity]:
         """The commands beside an instance of which something may run. One whose number is another's by now is none."""
@@ -111,19 +138,21 @@ class InstanceDirectories:
         records = (_GUEST.fullmatch(name) for name in names)
         return [ProcessIdentity(int(each[1]), start_ticks=int(each[2])) for each in records if each]
 
-    def read_all(self) -> list[Instance]:
-        """Every instance, oldest first; sweeps what an earlier node left half made or half removed.
+    def read_all(self) -> tuple[list[Instance], list[ContainerId]]:
+        """Every instance, oldest first, and those that cannot be read.
+
+        What an earlier node left half made or half removed is swept.
 
         Raises:
-            PathUnusable: the directory of all instances is none, or closed to us.
+            PathUnusable: the directory of all instances is not a directory, or is closed to us.
         """
         try:
             names = os.listdir(self._state_dir)
         except FileNotFoundError:
-            return []
+            return [], []
         except OSError as error:
             raise PathUnusable(str(self._state_dir), f"cannot list containers: {error.strerror}") from error
-        instances = []
+        instances, in_doubt = [], []
         for name in names:
             if name.startswith("."):
                 if not name.startswith(self._mark):
@@ -133,7 +162,10 @@ class InstanceDirectories:
                 instances.append(self.read(ContainerId(name)))
             except InstanceNotFound:
                 continue
-        return sorted(instances, key=lambda instance: (instance.spec.created_at, instance.id))
+            except InstanceUnreadable as error:
+                logger.warning("%s; it counts as running", error)
+                in_doubt.append(ContainerId(name))
+        return sorted(instances, key=lambda instance: (instance.spec.created_at, instance.id)), in_doubt
 
     def remove(self, container: ContainerId) -> None:
         """Take an instance away with all its files; nothing happens when there is none."""
@@ -159,10 +191,6 @@ def _furnish(making: Path, launch: Launch) -> None:
         (making / name).symlink_to(target)
 
 
-def _escape(text: str) -> str:
-    return quote(text, safe="").replace("_", "%5F").replace(".", "%2E")
-
-
 def _write_durably(path: Path, content: bytes) -> None:
     with path.open("xb") as file:
         file.write(content)
@@ -180,11 +208,19 @@ def _rename(source: Path, target: Path) -> None:
     sync_directory(target.parent)
 
 
-def _read_record(path: Path, kind: type[_Record]) -> _Record | None:
+def _is_there(directory: Path) -> bool:
+    """False only if it is certain that nothing is there."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        directory.stat()
     except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError) as error:
-        logger.warning("Cannot read %s: %s; it is taken as missing", path, error)
-        return None
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _marked(directory: Path) -> ProcessRecord | None:
+    for name in os.listdir(directory):
+        if name.startswith("ran_"):
+            return parse_marker(name, started_at=(directory / name).stat().st_mtime)
+    return None

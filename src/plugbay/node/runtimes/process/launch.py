@@ -20,7 +20,7 @@ from plugbay.node.runtimes.process.invitations import listen_for_guests
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """What containerd gives a container whose image has none."""
 MOUNTS_VARIABLE: Final = "PLUGBAY_MOUNTS"
-_WRAPPER: Final = Path(__file__).with_name("wrapper.py")
+WRAPPER: Final = Path(__file__).with_name("wrapper.py")
 _DEVICE_KINDS: Final = (stat.S_ISCHR, stat.S_ISBLK, stat.S_ISFIFO, stat.S_ISDIR)
 """What containerd takes for a device; it looks for devices below a directory."""
 _UNUSABLE_NAME: Final = re.compile(r"[=\0]|^$")
@@ -81,7 +81,7 @@ def spawn_wrapper(directory: Path, *, boot_id: str, environ: Mapping[str, str], 
     nothing of it is cancellable.
     """
     # -X utf8: arguments and variables are bytes to Linux, and pass unharmed whatever the locale is.
-    argv = [sys.executable, "-I", "-S", "-X", "utf8", os.fspath(_WRAPPER), os.fspath(directory), boot_id]
+    argv = [sys.executable, "-I", "-S", "-X", "utf8", os.fspath(WRAPPER), os.fspath(directory), boot_id]
     with listen_for_guests(directory) as listener:
         return os.posix_spawn(
             sys.executable,

@@ -7,19 +7,26 @@ never renamed or removed; unknown ones are ignored. ``process.json`` and ``exit.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import quote as escape
+from urllib.parse import unquote
 
 import msgspec
 
 from plugbay.errors import quote
 from plugbay.kernel.processes import ProcessIdentity
+from plugbay.model.edits import NO_EDITS
+from plugbay.model.ids import ContainerName, PodUid
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec, ContainerState, RunState
 
 START_FAILED: Final = 128
 """Exit code of a container whose command could not be run, as with containerd."""
+_MARKER: Final = re.compile(r"ran_([^_]+)_(\d+)_(\d+)_(\d+)_(\d+)", re.ASCII)
+_ID: Final = re.compile(r"([^_]+)_([^_]+)_(\d+)", re.ASCII)
 
 
 class SpecRecord(msgspec.Struct, frozen=True):
@@ -58,12 +65,17 @@ class ExitRecord(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """All records of one container instance, as read at one moment."""
+    """All records of one container instance, as read at one moment.
+
+    Attributes:
+        is_damaged: whether a record is missing or makes no sense; ``spec`` may then be a `stand_in`.
+    """
 
     id: ContainerId
     spec: SpecRecord
     process: ProcessRecord | None
     exit: ExitRecord | None
+    is_damaged: bool = False
 
     @property
     def started_at(self) -> datetime:
@@ -72,10 +84,13 @@ class Instance:
     def running(self) -> ContainerState:
         return self._state(RunState.RUNNING, pid=None if self.process is None else self.process.process.pid)
 
+    def in_doubt(self) -> ContainerState:
+        return self._state(RunState.UNKNOWN)
+
     def lost(self) -> ContainerState:
         message = (
             "The node stopped while it started the container; its command never ran"
-            if self.process is None
+            if self.process is None and not self.is_damaged
             else "The container's process is gone and nobody saw how it ended"
         )
         return self._state(RunState.LOST, reason="ContainerStatusUnknown", message=message)
@@ -123,6 +138,49 @@ class Instance:
             reason=reason,
             message=message,
         )
+
+
+def container_id(spec: ContainerSpec) -> ContainerId:
+    """One file name for each pod UID, container name and attempt, whatever characters they have."""
+    return ContainerId(f"{_escape(spec.pod_uid)}_{_escape(spec.name)}_{spec.attempt}")
+
+
+def stand_in(container: ContainerId, *, created_at: datetime) -> SpecRecord | None:
+    """For a record of which only the name is left: whose instance it is. None if the name is not one of ours."""
+    if (found := _ID.fullmatch(container)) is None:
+        return None
+    spec = ContainerSpec(
+        pod_uid=PodUid(unquote(found[1])),
+        namespace="",
+        pod="",
+        name=ContainerName(unquote(found[2])),
+        attempt=int(found[3]),
+        image="",
+        argv=("?",),
+        working_dir=None,
+        env={},
+        mounts=(),
+        edits=NO_EDITS,
+    )
+    return SpecRecord(spec, env={}, working_dir="/", created_at=created_at)
+
+
+def in_doubt(container: ContainerId, *, now: datetime) -> ContainerState | None:
+    """For an instance of which nothing can be read but its name; None if that is not one of ours."""
+    spec = stand_in(container, created_at=now)
+    return None if spec is None else Instance(container, spec, None, None, is_damaged=True).in_doubt()
+
+
+def parse_marker(name: str, *, started_at: float) -> ProcessRecord | None:
+    """What the name of a wrapper's empty file says; None for any other file's."""
+    if (found := _MARKER.fullmatch(name)) is None:
+        return None
+    wrapper = ProcessIdentity(int(found[2]), start_ticks=int(found[3]))
+    return ProcessRecord(found[1], wrapper, ProcessIdentity(int(found[4]), start_ticks=int(found[5])), started_at)
+
+
+def _escape(text: str) -> str:
+    return escape(text, safe="").replace("_", "%5F").replace(".", "%2E")
 
 
 def start_failure(record: SpecRecord, ended: ExitRecord) -> str:

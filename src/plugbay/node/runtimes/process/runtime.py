@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound
+from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound, InstanceUnreadable
 from plugbay.kernel.boot import read_boot_id
 from plugbay.kernel.processes import (
     ProcessIdentity,
@@ -34,16 +36,21 @@ from plugbay.node.runtimes.port import (
 )
 from plugbay.node.runtimes.process.commands import Command, run_command
 from plugbay.node.runtimes.process.confinement import Confinement, Unconfined
-from plugbay.node.runtimes.process.directories import InstanceDirectories, container_id
+from plugbay.node.runtimes.process.directories import InstanceDirectories
 from plugbay.node.runtimes.process.launch import spawn_wrapper
 from plugbay.node.runtimes.process.logs import follow_log, read_log
-from plugbay.node.runtimes.process.records import Instance, ProcessRecord, SpecRecord
+from plugbay.node.runtimes.process.records import Instance, ProcessRecord, SpecRecord, container_id, in_doubt, stand_in
+from plugbay.node.runtimes.process.traces import find_wrappers
+
+logger = logging.getLogger(__name__)
 
 _PROC: Final = Path("/proc")
 _STARTS_AT_ONCE: Final = 4
 """Starting is mostly the CPU time of one interpreter; more at a time only makes each start later."""
 _START_S: Final = 120.0
 """Of a start, which a hook can hold up; a kubelet's deadline for requests to an engine."""
+_RECORDING_S: Final = 1.0
+"""Of a wrapper whose node was killed while it started the container: it ends within milliseconds."""
 _LAST_WORDS_BYTES: Final = 4096
 _RECORDED: Final = "recorded\n"
 """What a wrapper says when nothing went wrong."""
@@ -73,6 +80,7 @@ class ProcessRuntime:
         self._confinement: Confinement = confinement or Unconfined(home=environ.get("HOME", "/"))
         self.name = self._confinement.name
         self._directories = InstanceDirectories(state_dir)
+        self._state_dir = state_dir
         self._environ = environ
         self._clock = clock
         self._boot_id = read_boot_id(_PROC)
@@ -101,12 +109,16 @@ class ProcessRuntime:
     async def list(self) -> Sequence[ContainerState]:
         for pid in tuple(self._children):
             self._reap(pid)
-        instances = await asyncio.to_thread(self._directories.read_all)
-        states = []
-        for instance in instances:
+        instances, unreadable = await asyncio.to_thread(self._directories.read_all)
+        traced = await asyncio.to_thread(self._find_wrappers)
+        states: list[ContainerState] = []
+        known = {each.id for each in instances} | {*unreadable} | self._starting
+        for instance in [*instances, *self._forgotten(traced, traced.keys() - known)]:
             if instance.id in self._starting:
                 continue
-            if instance.process is None and instance.exit is None:
+            if instance.process is None and instance.id in traced:
+                instance = await self._traced(instance, traced[instance.id])
+            if instance.process is None and instance.exit is None and not instance.is_damaged:
                 # Its node was killed first, so its command never ran: as if it had never been made.
                 await asyncio.to_thread(self._directories.remove, instance.id)
                 continue
@@ -114,30 +126,35 @@ class ProcessRuntime:
                 states.append(await self._settle(instance))
             except InstanceNotFound:
                 continue  # removed since it was read
-        return states
+            except (InstanceUnreadable, OSError) as error:
+                logger.warning("container %s counts as running, as its state is not known: %s", instance.id, error)
+                states.append(instance.in_doubt())
+        return [*states, *(state for each in unreadable if (state := in_doubt(each, now=self._clock())))]
 
     async def wait(self, container: ContainerId) -> ContainerState:
-        instance = await self._read(container)
-        if instance.process is not None and instance.process.boot_id == self._boot_id:
-            # Also when it has recorded the end: the wrapper itself takes a little longer, and is ours to reap.
-            await wait_end(instance.process.wrapper, proc_root=_PROC)
-            self._reap(instance.process.wrapper.pid)
-        return await self._settle(instance)
+        with _doubts(container):
+            instance = await self._read(container)
+            if instance.process is not None and instance.process.boot_id == self._boot_id:
+                # Also when it has recorded the end: the wrapper itself takes a little longer, and is ours to reap.
+                await wait_end(instance.process.wrapper, proc_root=_PROC)
+                self._reap(instance.process.wrapper.pid)
+            return await self._settle(instance)
 
     async def stop(self, container: ContainerId, *, grace_s: float) -> ContainerState:
         """See `ContainerRuntime`; the signals go to the process group, SIGKILL to all that is left of the session."""
-        instance = await self._read(container)
-        runs = self._runs(instance)
-        if runs and grace_s > 0:
-            signal_group(runs.process, signal.SIGTERM, proc_root=_PROC)
-            try:
-                async with asyncio.timeout(grace_s):
-                    return await self.wait(container)
-            except TimeoutError:
-                pass
-        if runs:
-            await self._confinement.kill(instance, runs)
-        return await self.wait(container)
+        with _doubts(container):
+            instance = await self._read(container)
+            runs = self._runs(instance)
+            if runs and grace_s > 0:
+                signal_group(runs.process, signal.SIGTERM, proc_root=_PROC)
+                try:
+                    async with asyncio.timeout(grace_s):
+                        return await self.wait(container)
+                except TimeoutError:
+                    pass
+            if runs:
+                await self._confinement.kill(instance, runs)
+            return await self.wait(container)
 
     async def remove(self, container: ContainerId) -> None:
         """Forget an instance, its log included; kills it first if it runs. Nothing happens when there is none."""
@@ -145,7 +162,8 @@ class ProcessRuntime:
             await self.stop(container, grace_s=0)
         except InstanceNotFound:
             return
-        await asyncio.to_thread(self._directories.remove, container)
+        with _doubts(container):
+            await asyncio.to_thread(self._directories.remove, container)
 
     async def exec(
         self, container: ContainerId, argv: Sequence[str], given: ExecInput | None = None
@@ -227,7 +245,38 @@ class ProcessRuntime:
         return stat.identity
 
     async def _read(self, container: ContainerId) -> Instance:
-        return await asyncio.to_thread(self._directories.read, container)
+        """All that is known of an instance; also of one whose wrapper runs although its records are gone."""
+        try:
+            instance = await asyncio.to_thread(self._directories.read, container)
+        except InstanceNotFound:
+            for forgotten in self._forgotten(await asyncio.to_thread(self._find_wrappers), [container]):
+                return forgotten
+            raise
+        if instance.process is None and container not in self._starting:
+            traced = await asyncio.to_thread(self._find_wrappers)
+            return replace(instance, process=traced.get(container))
+        return instance
+
+    def _find_wrappers(self) -> dict[ContainerId, ProcessRecord]:
+        return find_wrappers(self._state_dir, boot_id=self._boot_id, proc_root=_PROC)
+
+    async def _traced(self, instance: Instance, record: ProcessRecord) -> Instance:
+        """An instance whose wrapper runs, unless that is about to find that its node is gone."""
+        try:
+            async with asyncio.timeout(0 if instance.is_damaged else _RECORDING_S):
+                await wait_end(record.wrapper, proc_root=_PROC)
+        except TimeoutError:
+            return replace(instance, process=record)
+        return await self._read(instance.id)
+
+    def _forgotten(
+        self, traced: Mapping[ContainerId, ProcessRecord], containers: Iterable[ContainerId]
+    ) -> Iterator[Instance]:
+        """Those of ``containers`` of which nothing is left but a name of ours and a wrapper that runs."""
+        for container in containers:
+            spec = stand_in(container, created_at=self._clock())
+            if spec is not None and container in traced:
+                yield Instance(container, spec, traced[container], exit=None, is_damaged=True)
 
     def _runs(self, instance: Instance) -> ProcessRecord | None:
         """Its processes, if the instance runs: a record of this boot, and the wrapper is there to see the end."""
@@ -270,6 +319,15 @@ class ProcessRuntime:
             ended = True
         if ended:
             self._children.discard(pid)
+
+
+@contextmanager
+def _doubts(container: ContainerId) -> Iterator[None]:
+    """What the system refuses says nothing of the container, which may run."""
+    try:
+        yield
+    except OSError as error:
+        raise InstanceUnreadable(container, f"{error.strerror or error}") from error
 
 
 async def _read_to_end(pipe: int) -> str:

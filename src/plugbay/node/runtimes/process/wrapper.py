@@ -4,7 +4,7 @@ It lives as long as the container, once per container, and outlives the node; so
 nothing of plugbay. Every step leaves what a later node can make sense of:
 
 1. The container's process is forked, opens its session, and waits.
-2. ``process.json`` says who both are, durably.
+2. ``process.json`` says who both are, durably; so does the name of an empty file beside it, in case that is damaged.
 3. The node is told. When it is gone the command never runs: a new node may have looked before step 2, and taken the
    container for one that was never made.
 4. The process is let go, and becomes the command. When that fails, ``exit.json`` says at which step and why.
@@ -52,12 +52,16 @@ def main(directory: str, boot_id: str) -> None:
         # Meant for the container, if for anyone: whoever waits for it needs to know how it ended.
         _signal.signal(ignored, _signal.SIG_IGN)
     # If anything fails here, this process ends, the gate closes, and the other one ends as well.
-    members = f'"boot_id":"{boot_id}","wrapper":{identify(os.getpid())},"process":{identify(pid)}'
+    own, its = start_ticks(os.getpid()), start_ticks(pid)
+    marker = f"ran_{boot_id}_{os.getpid()}_{own}_{pid}_{its}"
+    os.close(os.open(marker, os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=here))  # synced with the file that follows
+    members = f'"boot_id":"{boot_id}","wrapper":{identify(os.getpid(), own)},"process":{identify(pid, its)}'
     write_durably(here, "process.json", f'{{{members},"started_at":{time.time():.6f}}}')
     try:
         os.write(REPORT, b"recorded\n")
     except OSError:
-        os.unlink("process.json", dir_fd=here)  # the node is gone, and what never ran was never made
+        for name in ("process.json", marker):  # the node is gone, and what never ran was never made
+            os.unlink(name, dir_fd=here)
         raise
     os.write(open_gate, b"1")
     reason = os.read(failure, 100).decode()
@@ -201,8 +205,8 @@ def kill_group(group: int) -> None:
         pass  # all gone, or all of another user by now
 
 
-def identify(pid: int) -> str:
-    return f'{{"pid":{pid},"start_ticks":{start_ticks(pid)}}}'
+def identify(pid: int, ticks: int) -> str:
+    return f'{{"pid":{pid},"start_ticks":{ticks}}}'
 
 
 def start_ticks(pid: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound, RpcFailed
+from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound, InstanceUnreadable, RpcFailed
 from plugbay.model.cri import CgroupDriver, EngineVersion
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid
@@ -174,6 +174,39 @@ async def test_a_refused_creation_waits_and_a_refused_start_has_ended(engine: Sc
         await runtime.start(SPEC)
     assert refused.value.reason == "StartError"
     assert engine.containers == {}
+
+
+@pytest.mark.parametrize("way", ["list", "wait"])
+async def test_a_container_the_engine_has_lost_sight_of_is_stopped(
+    engine: ScriptedEngine, runtime: Runtime, way: str
+) -> None:
+    started = await runtime.start(SPEC)
+    engine.containers[started.id].state = v1.CONTAINER_UNKNOWN
+    engine.failures["StopContainer"] = [RpcFailed("Unknown", "no task"), None]
+    if way == "list":
+        assert [each.state for each in await runtime.list()] == [RunState.UNKNOWN]
+        assert [each.state for each in await runtime.list()] == [RunState.LOST]
+    else:
+        with pytest.raises(InstanceUnreadable, match="no task"):
+            await runtime.wait(started.id)
+        assert (await runtime.wait(started.id)).state is RunState.LOST
+    assert len(engine.asked("StopContainer")) == 2
+
+
+async def test_an_engine_that_answers_nonsense_says_nothing_of_a_container(
+    engine: ScriptedEngine, runtime: Runtime
+) -> None:
+    started = await runtime.start(SPEC)
+    whole = v1.ContainerStatus()
+    whole.CopyFrom(engine.containers[started.id])
+    for nonsense in (v1.ContainerStatus(), v1.ContainerStatus(id=started.id, state=v1.CONTAINER_EXITED)):
+        engine.containers[started.id].CopyFrom(nonsense)
+        with pytest.raises(InstanceUnreadable):
+            await runtime.stop(started.id, grace_s=0)
+    engine.containers[started.id].CopyFrom(whole)
+    engine.failures["ContainerStatus"] = [RpcFailed("Internal", "bad database")]
+    with pytest.raises(InstanceUnreadable, match="bad database"):
+        await runtime.wait(started.id)
 
 
 async def test_who_must_not_be_root_waits_with_a_reason(runtime: Runtime) -> None:
