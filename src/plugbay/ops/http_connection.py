@@ -314,14 +314,14 @@ class _ClientGone(Exception):
 
 
 def _check_upgrade(request: Request, protocol: str) -> None:
-    """The answer to who does not ask for the protocol that a resource is served in.
+    """Refuse a client that does not ask for the protocol that a resource is served in.
 
     Raises:
         HttpError: 426 Upgrade Required.
     """
     if request.headers.get("upgrade", "").lower() != protocol:
         upgrade = (("Upgrade", protocol), ("Connection", "Upgrade"))
-        raise HttpError(426, "BadRequest", f"this wants the protocol {protocol}", headers=upgrade)
+        raise HttpError(426, "BadRequest", f"this needs the protocol {protocol}", headers=upgrade)
 
 
 def _route(router: Router, head: h11.Request, body: bytes) -> tuple[Request, Handler]:

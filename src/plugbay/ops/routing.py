@@ -56,9 +56,11 @@ class Request:
             HttpError: 400, when it is not.
         """
         try:
-            return json.loads(self.body)
+            return json.loads(self.body.decode(), parse_constant=_refuse_constant)
         except ValueError as error:
-            raise HttpError(400, "BadRequest", f"the request body is not JSON: {error}") from None
+            raise HttpError(400, "BadRequest", f"the request body is not JSON in UTF-8: {error}") from None
+        except RecursionError:
+            raise HttpError(400, "BadRequest", "the request body is nested too deep") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,10 @@ def error_response(error: HttpError) -> Response:
         "code": error.status,
     }
     return Response(error.status, json.dumps(status).encode() + b"\n", JSON, error.headers)
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
 
 
 def parse_target(target: str) -> tuple[str, dict[str, str]]:

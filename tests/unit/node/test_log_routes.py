@@ -56,7 +56,7 @@ async def test_times_are_asked_for(tmp_path: Path, query: dict[str, str], shown:
         assert b"".join([chunk async for chunk in answer.chunks]) == shown
 
 
-@pytest.mark.parametrize("query", [{"sinceSeconds": "5"}, {"timestamps": "true"}, {"sinceSeconds": "-5"}])
+@pytest.mark.parametrize("query", [{"sinceSeconds": "5"}, {"timestamps": "true"}])
 async def test_a_runtime_without_times_says_so(tmp_path: Path, query: dict[str, str]) -> None:
     node = FakeNode(tmp_path)
     async with node.engine() as engine:

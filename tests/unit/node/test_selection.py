@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -12,6 +13,7 @@ from plugbay.errors import UsageError
 from plugbay.model.ids import PodUid
 from plugbay.node.api.selection import PodSelection
 from plugbay.node.broadcast import Change
+from plugbay.node.objects import pod_object
 from plugbay.node.records import PodRecord, new_record
 from plugbay.ops.routing import Request
 from plugbay.testing.pod_values import pod
@@ -26,7 +28,7 @@ RED, BLUE = labelled({"color": "red"}), labelled({"color": "blue"})
 
 
 def selection(query: Mapping[str, str], **params: str) -> PodSelection:
-    return PodSelection(Request("GET", "/", query=query, params=params))
+    return PodSelection(Request("GET", "/", query=query, params=params), partial(pod_object, runtime="process"))
 
 
 def test_namespace_and_selector_both_have_to_hold() -> None:

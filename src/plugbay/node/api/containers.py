@@ -10,7 +10,8 @@ from functools import partial
 from plugbay.errors import ContainerNotFound, InstanceNotFound
 from plugbay.model.ids import ContainerName
 from plugbay.node.api.exec_session import PROTOCOL, output_frames, serve_session
-from plugbay.node.api.pods import pod_of, whole_number
+from plugbay.node.api.parameters import is_set, whole_number
+from plugbay.node.api.pods import pod_of
 from plugbay.node.pods import PodTable
 from plugbay.node.records import PodRecord, Running, State, Terminated, Waiting
 from plugbay.node.runtimes.exec_input import Console, ExecInput
@@ -28,8 +29,8 @@ class ContainerRoutes:
     async def log(self, request: Request) -> StreamResponse:
         pod = pod_of(self._pods, request)
         name = _container(pod, request)
-        instance = _previous(pod, name) if _is_set(request, "previous") else _newest(pod, name)
-        follow, tail = _is_set(request, "follow"), whole_number(request, "tailLines")
+        instance = _previous(pod, name) if is_set(request, "previous") else _newest(pod, name)
+        follow, tail = is_set(request, "follow"), whole_number(request, "tailLines")
         times = self._times(request)
         if times == UNTIMED:
             return StreamResponse(_passed_on(self._runtime.log(instance, follow=follow, tail=tail)))
@@ -46,17 +47,17 @@ class ContainerRoutes:
         if not isinstance(state, Running):
             raise HttpError(409, "Conflict", f"container {name} of pod {pod.pod.name} is not running")
         command = _command(request.json())
-        if not _is_set(request, "stdin"):
+        if not is_set(request, "stdin"):
             chunks = output_frames(self._runtime, state.id, command)
             return StreamResponse(chunks, content_type="application/octet-stream")
-        given = ExecInput(Console.TERMINAL if _is_set(request, "tty") else Console.PIPES)
+        given = ExecInput(Console.TERMINAL if is_set(request, "tty") else Console.PIPES)
         frames = output_frames(self._runtime, state.id, command, given)
         return UpgradeResponse(PROTOCOL, partial(serve_session, frames=frames, given=given))
 
     def _times(self, request: Request) -> LogTimes:
         since_s = whole_number(request, "sinceSeconds")
         since = self._clock.now() - timedelta(seconds=since_s) if since_s is not None else None
-        return LogTimes(since, are_shown=_is_set(request, "timestamps"))
+        return LogTimes(since, are_shown=is_set(request, "timestamps"))
 
 
 async def _passed_on(log: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
@@ -101,9 +102,5 @@ def _instance(state: State | None) -> ContainerId | None:
 def _command(body: object) -> list[str]:
     command = body.get("command") if isinstance(body, dict) else None
     if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
-        raise HttpError(400, "BadRequest", 'the body wants {"command": ["PROGRAM", "ARGUMENT"...]}')
+        raise HttpError(400, "BadRequest", 'the body must be {"command": ["PROGRAM", "ARGUMENT"...]}')
     return command
-
-
-def _is_set(request: Request, key: str) -> bool:
-    return request.query.get(key, "") in ("true", "1")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from plugbay.node.api.watches import is_watch, watch_response
+from plugbay.model.selectors import parse_selector, selects
+from plugbay.node.api.field_selectors import EVENT_FIELDS, FieldSelector
+from plugbay.node.api.parameters import is_set
+from plugbay.node.api.watches import check_unversioned, watch_response
 from plugbay.node.events import Event, EventLog, event_object
 from plugbay.node.objects import list_object
 from plugbay.ops.routing import Request, Response, StreamResponse, json_response
@@ -16,9 +19,13 @@ class EventRoutes:
 
     async def list(self, request: Request) -> Response | StreamResponse:
         wanted = _filter(request)
-        if is_watch(request):
+        if is_set(request, "watch"):
+            check_unversioned(request)
             return watch_response(
-                self._events.watch(), seen=lambda change, event: change if wanted(event) else None, shown=event_object
+                self._events.watch(),
+                request,
+                seen=lambda change, event: change if wanted(event) else None,
+                shown=event_object,
             )
         items = [event_object(event) for event in self._events if wanted(event)]
         return json_response(list_object("EventList", items))
@@ -27,4 +34,15 @@ class EventRoutes:
 def _filter(request: Request) -> Callable[[Event], bool]:
     namespace = request.params.get("namespace")
     name = request.query.get("involvedObject")
-    return lambda event: namespace in (None, event.namespace) and name in (None, event.about.name)
+    fields = FieldSelector(request.query.get("fieldSelector", ""), EVENT_FIELDS)
+    selects_without_labels = selects(parse_selector(request.query.get("labelSelector", "")), {})  # events have none
+
+    def is_wanted(event: Event) -> bool:
+        return (
+            selects_without_labels
+            and namespace in (None, event.namespace)
+            and name in (None, event.about.name)
+            and (not fields or fields.holds(event_object(event)))
+        )
+
+    return is_wanted

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from plugbay.errors import PodNotFound
+from plugbay.model.ids import PodUid
 from plugbay.model.pods import Pod
+from plugbay.node.api.parameters import is_set, whole_number
 from plugbay.node.api.selection import PodSelection
-from plugbay.node.api.watches import is_watch, watch_response
+from plugbay.node.api.watches import watch_response
+from plugbay.node.broadcast import Subscription
 from plugbay.node.engine import PodEngine
 from plugbay.node.manifest import pod_from_v1
 from plugbay.node.objects import list_object, pod_object
@@ -13,6 +19,8 @@ from plugbay.node.pods import PodTable
 from plugbay.node.records import PodRecord
 from plugbay.node.status import Json
 from plugbay.ops.routing import HttpError, Request, Response, StreamResponse, json_response
+
+_DELETE_OPTIONS: Final = ("apiVersion", "kind", "gracePeriodSeconds", "propagationPolicy", "orphanDependents")
 
 
 class PodRoutes:
@@ -22,9 +30,10 @@ class PodRoutes:
         self._runtime = runtime
 
     async def list(self, request: Request) -> Response | StreamResponse:
-        selection = PodSelection(request)
-        if is_watch(request):
-            return watch_response(self._pods.watch(), seen=selection.seen, shown=self._shown)
+        selection = PodSelection(request, self._shown)
+        if is_set(request, "watch"):
+            changes = await self._changes(request, selection)
+            return watch_response(changes, request, seen=selection.seen, shown=self._shown)
         items = [self._shown(record) for record in self._pods if selection.holds(record)]
         return json_response(list_object("PodList", items, version=self._pods.version))
 
@@ -51,8 +60,24 @@ class PodRoutes:
 
     async def delete(self, request: Request) -> Response:
         namespace, name = request.params["namespace"], request.params["name"]
-        record = await self._engine.delete(namespace, name, grace_s=whole_number(request, "gracePeriodSeconds"))
-        return json_response(self._shown(record))
+        grace_s = _delete_options(request).get("gracePeriodSeconds", whole_number(request, "gracePeriodSeconds"))
+        return json_response(self._shown(await self._engine.delete(namespace, name, grace_s=grace_s)))
+
+    async def _changes(self, request: Request, selection: PodSelection) -> Subscription[PodUid, PodRecord]:
+        """What a watch tells: the pods there are first, unless the client knows them by ``resourceVersion``.
+
+        Raises:
+            HttpError: 410, the client does not know the newest state; what happened since is not kept.
+        """
+        known = whole_number(request, "resourceVersion")
+        changes = self._pods.watch()
+        if known and known != self._pods.version:
+            problem = f"too old resource version: {known} ({self._pods.version}); list the pods again"
+            raise HttpError(410, "Expired", problem)
+        if known and any(True for _ in self._pods):
+            for change, record in await changes.next():
+                selection.seen(change, record)
+        return changes
 
     def _shown(self, record: PodRecord) -> Json:
         return pod_object(record, runtime=self._runtime)
@@ -79,18 +104,23 @@ def _in_namespace(value: object, namespace: str) -> object:
     return value
 
 
-def whole_number(request: Request, key: str) -> int | None:
-    """A query parameter; None when it is not given.
+def _delete_options(request: Request) -> Mapping[str, int]:
+    """The body of a deletion, ``DeleteOptions``, of which only the grace period says something here.
 
     Raises:
-        HttpError: 400, when it is not a whole number.
+        HttpError: 400, it asks for what we do not do.
     """
-    text = request.query.get(key)
-    if text is None:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise HttpError(400, "BadRequest", f"{key} wants a whole number, found {text!r}")
-    return int(text)
+    options = request.json() if request.body else {}
+    if not isinstance(options, dict):
+        raise HttpError(400, "BadRequest", "the body must be DeleteOptions, or nothing")
+    if refused := sorted(name for name, value in options.items() if name not in _DELETE_OPTIONS and value):
+        raise HttpError(400, "BadRequest", f"{', '.join(refused)} in DeleteOptions is not supported")
+    grace_s = options.get("gracePeriodSeconds")
+    if grace_s is None:
+        return {}
+    if isinstance(grace_s, bool) or not isinstance(grace_s, int) or not 0 <= grace_s < 10**9:
+        raise HttpError(400, "BadRequest", "gracePeriodSeconds in DeleteOptions must be a whole number")
+    return {"gracePeriodSeconds": grace_s}
 
 
 def pod_of(pods: PodTable, request: Request) -> PodRecord:

@@ -13,11 +13,14 @@ from plugbay.errors import (
     UsageError,
 )
 from plugbay.model.selectors import parse_selector, selects
+from plugbay.node.api import parameters
 from plugbay.node.api.containers import ContainerRoutes
 from plugbay.node.api.devices import DeviceView, devices_object
 from plugbay.node.api.events import EventRoutes
+from plugbay.node.api.field_selectors import NODE_FIELDS, FieldSelector
+from plugbay.node.api.parameters import Parameters, check_parameters, is_set
 from plugbay.node.api.pods import PodRoutes
-from plugbay.node.api.watches import is_watch, state_lines
+from plugbay.node.api.watches import check_unversioned, state_lines, stream
 from plugbay.node.engine import PodEngine
 from plugbay.node.objects import NodeFacts, Resources, list_object, node_labels, node_object
 from plugbay.node.parts import NodeParts
@@ -46,26 +49,26 @@ def control_router(engine: PodEngine, parts: NodeParts, *, view: DeviceView, fac
     events = EventRoutes(parts.events)
     node = _NodeRoutes(engine, parts, view=view, facts=facts)
     router = Router()
-    for method, template, handler in (
-        ("GET", "/api/v1/pods", pods.list),
-        ("GET", _PODS, pods.list),
-        ("POST", _PODS, pods.create),
-        ("GET", _POD, pods.get),
-        ("PUT", _POD, pods.put),
-        ("DELETE", _POD, pods.delete),
-        ("GET", f"{_POD}/log", containers.log),
-        ("POST", f"{_POD}/exec", containers.exec),
-        ("GET", "/api/v1/events", events.list),
-        ("GET", "/api/v1/namespaces/{namespace}/events", events.list),
-        ("GET", "/api/v1/nodes", node.list),
-        ("GET", "/api/v1/nodes/{name}", node.get),
-        ("GET", "/plugbay/v1/devices", node.devices),
-        ("POST", "/plugbay/v1/cordon", node.cordon),
-        ("POST", "/plugbay/v1/drain", node.drain),
-        ("POST", "/plugbay/v1/uncordon", node.uncordon),
-        ("GET", "/healthz", _healthz),
+    for method, template, handler, known in (
+        ("GET", "/api/v1/pods", pods.list, parameters.LIST),
+        ("GET", _PODS, pods.list, parameters.LIST),
+        ("POST", _PODS, pods.create, parameters.WRITE),
+        ("GET", _POD, pods.get, parameters.GET),
+        ("PUT", _POD, pods.put, parameters.WRITE),
+        ("DELETE", _POD, pods.delete, parameters.DELETE),
+        ("GET", f"{_POD}/log", containers.log, parameters.LOG),
+        ("POST", f"{_POD}/exec", containers.exec, parameters.EXEC),
+        ("GET", "/api/v1/events", events.list, parameters.EVENTS),
+        ("GET", "/api/v1/namespaces/{namespace}/events", events.list, parameters.EVENTS),
+        ("GET", "/api/v1/nodes", node.list, parameters.LIST),
+        ("GET", "/api/v1/nodes/{name}", node.get, parameters.GET),
+        ("GET", "/plugbay/v1/devices", node.devices, parameters.NONE),
+        ("POST", "/plugbay/v1/cordon", node.cordon, parameters.NONE),
+        ("POST", "/plugbay/v1/drain", node.drain, parameters.NONE),
+        ("POST", "/plugbay/v1/uncordon", node.uncordon, parameters.NONE),
+        ("GET", "/healthz", _healthz, parameters.NONE),
     ):
-        router.add(method, template, _translated(handler))
+        router.add(method, template, _checked(handler, known))
     return router
 
 
@@ -77,13 +80,16 @@ class _NodeRoutes:
         self._facts = facts
 
     async def list(self, request: Request) -> Response | StreamResponse:
+        fields = FieldSelector(request.query.get("fieldSelector", ""), NODE_FIELDS)
         selector = parse_selector(request.query.get("labelSelector", ""))
 
         def selected() -> Json | None:
-            return self._node() if selects(selector, node_labels(self._facts)) else None
+            node = self._node()
+            return node if fields.holds(node) and selects(selector, node_labels(self._facts)) else None
 
-        if is_watch(request):
-            return StreamResponse(state_lines(self._parts.changes, selected), content_type=JSON)
+        if is_set(request, "watch"):
+            check_unversioned(request)
+            return stream(state_lines(self._parts.changes, selected), request)
         node = selected()
         return json_response(list_object("NodeList", [] if node is None else [node]))
 
@@ -127,7 +133,7 @@ def _grace_s(request: Request) -> int | None:
     body = request.json() if request.body else {}
     grace_s = body.get("gracePeriodSeconds") if isinstance(body, dict) else body
     if grace_s is not None and (isinstance(grace_s, bool) or not isinstance(grace_s, int) or grace_s < 0):
-        raise HttpError(400, "BadRequest", 'the body wants {"gracePeriodSeconds": SECONDS}, or nothing')
+        raise HttpError(400, "BadRequest", 'the body must be {"gracePeriodSeconds": SECONDS}, or nothing')
     return grace_s
 
 
@@ -135,10 +141,11 @@ async def _healthz(request: Request) -> Response:
     return Response(body=b"ok")
 
 
-def _translated(handler: Handler) -> Handler:
-    """Our errors as the API server's."""
+def _checked(handler: Handler, known: Parameters) -> Handler:
+    """``handler`` for requests with no other parameters, its errors as the API server's."""
 
     async def answer(request: Request) -> Answer:
+        check_parameters(request, known)
         try:
             return await handler(request)
         except PlugbayError as error:

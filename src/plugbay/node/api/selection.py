@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from plugbay.model.ids import PodUid
 from plugbay.model.selectors import parse_selector, selects
+from plugbay.node.api.field_selectors import POD_FIELDS, FieldSelector
 from plugbay.node.broadcast import Change
 from plugbay.node.records import PodRecord
+from plugbay.node.status import Json
 from plugbay.ops.routing import Request
 
 
 class PodSelection:
-    """The pods of a namespace, or of all, that ``labelSelector`` selects.
+    """The pods of a namespace, or of all, that ``labelSelector`` and ``fieldSelector`` select.
+
+    Args:
+        shown: a pod as its v1 object.
 
     Raises:
-        UsageError: it is no selector.
+        UsageError: one of them is not a selector.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, shown: Callable[[PodRecord], Json]) -> None:
+        self._shown = shown
+        self._fields = FieldSelector(request.query.get("fieldSelector", ""), POD_FIELDS)
         self._namespace = request.params.get("namespace")
         self._selector = parse_selector(request.query.get("labelSelector", ""))
         self._seen: set[PodUid] = set()
 
     def holds(self, record: PodRecord) -> bool:
-        return self._namespace in (None, record.pod.namespace) and selects(self._selector, record.pod.labels)
+        return (
+            self._namespace in (None, record.pod.namespace)
+            and selects(self._selector, record.pod.labels)
+            and (not self._fields or self._fields.holds(self._shown(record)))
+        )
 
     def seen(self, change: Change, record: PodRecord) -> Change | None:
         """``change`` as a watch of these pods has it; None when it is not about any of them.
 
-        To such a watch a pod is added when its labels come to be as asked for, and deleted when they are no more.
+        To such a watch a pod is added when it comes to be as asked for, and deleted when it no longer is.
 
         Source: apiserver 1.36 ``pkg/storage/cacher/cache_watcher.go``, ``convertToWatchEvent``.
         """

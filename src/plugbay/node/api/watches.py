@@ -2,35 +2,66 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from typing import TypeVar
 
 from plugbay.model.ids import PodUid
+from plugbay.node.api.parameters import whole_number
 from plugbay.node.broadcast import Change, Subscription
 from plugbay.node.status import Json
 from plugbay.ops.changes import Changes
-from plugbay.ops.routing import JSON, Request, StreamResponse
+from plugbay.ops.routing import JSON, HttpError, Request, StreamResponse
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", PodUid, str)
 
 
-def is_watch(request: Request) -> bool:
-    return request.query.get("watch", "") in ("true", "1")
-
-
 def watch_response(
     subscription: Subscription[Key, Item],
+    request: Request,
     *,
     seen: Callable[[Change, Item], Change | None],
     shown: Callable[[Item], Json],
 ) -> StreamResponse:
-    """The changes, each as it is ``seen``; those that are seen as None are left out."""
-    return StreamResponse(_lines(subscription, seen, shown), content_type=JSON)
+    """The changes, each as it is ``seen``; those that are seen as None are left out.
+
+    It ends after the request's ``timeoutSeconds``, if there are any.
+    """
+    return stream(_lines(subscription, seen, shown), request)
 
 
-async def state_lines(changes: Changes, state: Callable[[], Json | None]) -> AsyncIterator[bytes]:
+def stream(lines: AsyncGenerator[bytes, None], request: Request) -> StreamResponse:
+    """The lines of a watch, for as long as the request's ``timeoutSeconds`` say, if it has them."""
+    seconds = whole_number(request, "timeoutSeconds")
+    return StreamResponse(_for_seconds(seconds, lines) if seconds else lines, content_type=JSON)
+
+
+def check_unversioned(request: Request) -> None:
+    """Refuse a watch from a version on, of objects without one.
+
+    Raises:
+        HttpError: 410, as an API server refuses one of long ago.
+    """
+    if whole_number(request, "resourceVersion"):
+        raise HttpError(410, "Expired", "these objects have no resource version; watch them without one")
+
+
+async def _for_seconds(seconds: int, lines: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    end = asyncio.get_running_loop().time() + seconds
+    async with aclosing(lines):
+        while True:
+            try:
+                async with asyncio.timeout_at(end):
+                    line = await anext(lines)
+            except (TimeoutError, StopAsyncIteration):
+                return
+            yield line
+
+
+async def state_lines(changes: Changes, state: Callable[[], Json | None]) -> AsyncGenerator[bytes, None]:
     """A watch of one object that is kept nowhere, only computed: a line whenever ``state`` differs; none for None."""
     shown: Json | None = None
     async for _ in changes:
@@ -49,7 +80,7 @@ async def _lines(
     subscription: Subscription[Key, Item],
     seen: Callable[[Change, Item], Change | None],
     shown: Callable[[Item], Json],
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     while True:
         lines = [
             _line(change, shown(item))

@@ -1,0 +1,83 @@
+"""Field selectors, as ``--field-selector`` and ``fieldSelector`` have them: pure.
+
+Source: apimachinery 1.36 ``pkg/fields/selector.go``, kubernetes 1.36 ``pkg/apis/core/v1/conversion.go``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from plugbay.errors import UsageError
+
+POD_FIELDS: Final = frozenset(
+    {
+        "metadata.name",
+        "metadata.namespace",
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "status.phase",
+        "status.podIP",
+    }
+)
+NODE_FIELDS: Final = frozenset({"metadata.name"})
+EVENT_FIELDS: Final = frozenset(
+    {
+        "involvedObject.fieldPath",
+        "involvedObject.kind",
+        "involvedObject.name",
+        "involvedObject.namespace",
+        "involvedObject.uid",
+        "metadata.name",
+        "metadata.namespace",
+        "reason",
+        "type",
+    }
+)
+_TERM: Final = re.compile(r"(?P<field>[^=!]+?)(?P<operator>!=|==|=)(?P<value>(?:[^\\,=]|\\[\\,=])*)", re.DOTALL)
+_TERMS: Final = re.compile(r"((?:[^\\,]|\\.)*)(?:,|$)", re.DOTALL)
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    path: tuple[str, ...]
+    value: str
+    is_negated: bool
+
+
+class FieldSelector:
+    """What fields of an object have to be like.
+
+    Raises:
+        UsageError: it is not a selector, or of a field that is not ``supported``.
+    """
+
+    def __init__(self, text: str, supported: frozenset[str]) -> None:
+        self._terms = tuple(_term(each, text, supported) for each in _TERMS.findall(text) if each)
+
+    def __bool__(self) -> bool:
+        return bool(self._terms)
+
+    def holds(self, item: Mapping[str, object]) -> bool:
+        """Whether a v1 object is selected; a field that it does not have is empty."""
+        return all((_value(item, term.path) == term.value) is not term.is_negated for term in self._terms)
+
+
+def _term(term: str, text: str, supported: frozenset[str]) -> _Term:
+    found = _TERM.fullmatch(term)
+    if found is None:
+        raise UsageError(f"invalid field selector {text[:80]!r}: cannot understand {term[:80]!r}")
+    if found["field"] not in supported:
+        known = ", ".join(sorted(supported))
+        raise UsageError(f"field label not supported: {found['field'][:80]}; supported are {known}")
+    value = _ESCAPED.sub(r"\1", found["value"])
+    return _Term(tuple(found["field"].split(".")), value, is_negated=found["operator"] == "!=")
+
+
+def _value(item: object, path: tuple[str, ...]) -> object:
+    for name in path:
+        item = item.get(name, "") if isinstance(item, dict) else ""
+    return item

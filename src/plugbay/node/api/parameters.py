@@ -1,0 +1,110 @@
+"""Which parameters a request may have: what would be ignored is refused, so that no client takes it for done.
+
+Source: Kubernetes 1.36 ``apimachinery/pkg/apis/meta/v1/types.go`` (ListOptions, CreateOptions, UpdateOptions,
+DeleteOptions), ``api/core/v1/types.go`` (PodLogOptions, PodExecOptions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from plugbay.ops.routing import HttpError, Request
+
+Rule: TypeAlias = Callable[[str], str]
+"""What is wrong with a value; empty when nothing is."""
+Parameters: TypeAlias = Mapping[str, Rule]
+
+_TRUE: Final = ("true", "True", "1", "")
+_FALSE: Final = ("false", "False", "0")
+_MAX_DIGITS: Final = 18
+
+
+def is_set(request: Request, name: str) -> bool:
+    """Whether a flag is given and true; it has been checked."""
+    return request.query.get(name, "false") in _TRUE
+
+
+def whole_number(request: Request, name: str) -> int | None:
+    """A number that has been checked; None when it is not given."""
+    text = request.query.get(name, "")
+    return int(text) if text else None
+
+
+def check_parameters(request: Request, known: Parameters) -> None:
+    """
+    Raises:
+        HttpError: 400, a parameter is unknown, or its value is one that we do not honour.
+    """
+    for name, value in request.query.items():
+        if (rule := known.get(name)) is None:
+            others = f"; supported are {', '.join(sorted(known))}" if known else ""
+            raise HttpError(400, "BadRequest", f"the parameter {name!r} is not supported by this request{others}")
+        if problem := rule(value):
+            raise HttpError(400, "BadRequest", f"{name}={value[:80]!r}: {problem}")
+
+
+def _any(value: str) -> str:
+    return ""
+
+
+def _flag(value: str) -> str:
+    return "" if value in _TRUE or value in _FALSE else "it must be true or false"
+
+
+def _number(value: str) -> str:
+    is_number = not value or (value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS)
+    return "" if is_number else "it must be a whole number"
+
+
+def _seconds(value: str) -> str:
+    """A number that a date can be moved by."""
+    return _number(value) or ("it is too large" if len(value) > 9 else "")
+
+
+def _only(*values: str, why: str) -> Rule:
+    return lambda value: "" if value in values else f"it is not supported: {why}"
+
+
+_READ: Final[Parameters] = {"pretty": _any}
+
+NONE: Final[Parameters] = {}
+GET: Final = _READ
+WRITE: Final[Parameters] = {
+    **_READ,
+    "fieldManager": _any,
+    "fieldValidation": _only("Strict", "", why="unknown fields are always refused"),
+}
+DELETE: Final[Parameters] = {
+    **_READ,
+    "gracePeriodSeconds": _seconds,
+    "orphanDependents": _flag,
+    "propagationPolicy": _only(
+        "Background", "Foreground", "Orphan", "", why="it must be Background, Foreground or Orphan"
+    ),
+}
+LIST: Final[Parameters] = {
+    **_READ,
+    "allowWatchBookmarks": _flag,
+    "continue": _only("", why="lists are given whole"),
+    "fieldSelector": _any,
+    "labelSelector": _any,
+    "limit": _number,
+    "resourceVersion": _number,
+    "resourceVersionMatch": _only("NotOlderThan", "", why="lists are of the present"),
+    "timeoutSeconds": _seconds,
+    "watch": _flag,
+}
+EVENTS: Final[Parameters] = {**LIST, "involvedObject": _any}
+LOG: Final[Parameters] = {
+    **_READ,
+    "container": _any,
+    "follow": _flag,
+    "insecureSkipTLSVerifyBackend": _flag,
+    "previous": _flag,
+    "sinceSeconds": _seconds,
+    "stream": _only("All", "", why="both streams are given"),
+    "tailLines": _seconds,
+    "timestamps": _flag,
+}
+EXEC: Final[Parameters] = {"container": _any, "stdin": _flag, "tty": _flag}
