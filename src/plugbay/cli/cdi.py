@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import argparse
 
-from plugbay.cli.command_parser import CommandParser, Subparsers, add_commands
+from plugbay.cli.command_parser import CommandParser, Subparsers, add_aliases, add_commands
 from plugbay.cli.parsing import file_of, path_of
 from plugbay.cli.ready_made import add_ready_made_options
 from plugbay.cli.targets import DESCRIPTION, add_targets
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    subparsers.add_parser(
         "cdi",
+        fill=_add_commands,
         help="list, check, inject and generate CDI specs",
         description="Work with specs of the Container Device Interface: files that tell container engines what a "
         "container gets with a device that it is given by name.",
         examples=("plugbay cdi list", "plugbay cdi validate"),
     )
+
+
+def _add_commands(parser: CommandParser) -> None:
     commands = add_commands(parser, dest="cdi_command")
     for add in (_add_list, _add_show, _add_validate, _add_inject, _add_generate):
         add(commands)
+    add_aliases(commands, {"list": ("ls", "get")})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,8 +8,9 @@ from plugbay.cli.command_parser import CommandParser, Subparsers, add_commands
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    subparsers.add_parser(
         "checkpoint",
+        fill=_add_commands,
         help="look into a kubelet's kubelet_internal_checkpoint",
         description="Look into kubelet_internal_checkpoint, the file in which a kubelet's device manager remembers who "
         "holds which devices. No kubelet is asked.",
@@ -18,6 +19,9 @@ def add_parser(subparsers: Subparsers) -> None:
             "plugbay checkpoint diff before after",
         ),
     )
+
+
+def _add_commands(parser: CommandParser) -> None:
     commands = add_commands(parser, dest="checkpoint_command")
     for add in (_add_show, _add_verify, _add_convert, _add_diff):
         add(commands)

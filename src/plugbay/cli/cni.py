@@ -20,8 +20,9 @@ _MAX_TIMEOUT_S: Final = 3600.0
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    subparsers.add_parser(
         "cni",
+        fill=_add_commands,
         help="attach containers to CNI networks, and check their configuration",
         description="Attach containers to networks as a container engine does it: by the Container Network Interface, "
         "versions 0.1.0 to 1.1.0.",
@@ -31,6 +32,9 @@ def add_parser(subparsers: Subparsers) -> None:
             "plugbay cni del c1 --remove-netns",
         ),
     )
+
+
+def _add_commands(parser: CommandParser) -> None:
     commands = add_commands(parser, dest="cni_command")
     for add in (_add_add, _add_del, _add_check, _add_gc, _add_status, _add_version, _add_validate):
         add(commands)

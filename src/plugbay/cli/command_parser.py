@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
@@ -13,7 +13,17 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 _BAD_CHOICE: Final = re.compile(
     r"argument (?P<what>\S+): invalid choice: '(?P<given>.*?)' \(choose from (?P<known>.*)\)"
 )
-_BAD_INTEGER: Final = re.compile(r"(?P<start>argument \S+: )invalid int value: (?P<given>.*)", re.DOTALL)
+_LEFTOVERS: Final = tuple(
+    (re.compile(pattern, re.DOTALL), ours)
+    for pattern, ours in (
+        (r"(argument \S+: )invalid int value: (.*)", r"\1wants a whole number, found \2"),
+        (r"argument (\S+): ignored explicit argument (.*)", r"\1 takes no value, found \2"),
+        (r"argument (\S+): expected (?:one|at least one) argument", r"\1 wants a value"),
+        (r"the following arguments are required: ([^,]*)", r"\1 is missing"),
+        (r"the following arguments are required: (.*)", r"\1 are missing"),
+    )
+)
+"""Sentences of argparse's that are not sentences, and ours."""
 _NEGATIVE: Final = re.compile(r"-\.?[0-9]")
 """What looks like an option and is a value: a number, or a time such as -1s. argparse knows the numbers only."""
 _QUOTES: Final = "'\" "
@@ -30,6 +40,7 @@ class CommandParser(argparse.ArgumentParser):
         takes_more: the positional argument, a list, whose values may also follow options: argparse takes them only
             where the first one stands.
         examples: command lines for the end of the help.
+        fill: adds arguments or commands when they are wanted first: no command pays for those of others.
     """
 
     def __init__(
@@ -38,6 +49,7 @@ class CommandParser(argparse.ArgumentParser):
         takes_command: bool = False,
         takes_more: str | None = None,
         examples: Sequence[str] = (),
+        fill: Callable[[CommandParser], None] | None = None,
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("allow_abbrev", False)
@@ -45,16 +57,43 @@ class CommandParser(argparse.ArgumentParser):
         self._negative_number_matcher = _NEGATIVE
         self._takes_command = takes_command
         self._takes_more = takes_more
+        self._given: Sequence[str] = ()
         self.examples = examples
+        self._fill = fill
 
     @property
     def commands(self) -> dict[str, CommandParser]:
-        """The commands right below this one, by name."""
-        below = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
-        return dict(below[0].choices) if below else {}
+        """The commands right below this one, by name; without the other names that they have."""
+        return {name: parser for name, parser in self._below().items() if parser.name == name}
+
+    @property
+    def name(self) -> str:
+        """The last word of how it is called."""
+        return self.prog.rpartition(" ")[2]
+
+    def command(self, name: str) -> CommandParser:
+        """The command right below this one that ``name`` may stand for; it is an error when there is none."""
+        if name not in self._below():
+            self.error(f'unknown command "{name}" for "{self.prog}"{_did_you_mean(name, list(self.commands))}')
+        return self._below()[name]
+
+    def _below(self) -> dict[str, CommandParser]:
+        return self._choice_of_commands.choices if self._choice_of_commands else {}
+
+    def _fill_now(self) -> None:
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            fill(self)
+
+    @property
+    def _choice_of_commands(self) -> Subparsers | None:
+        self._fill_now()
+        found = (action for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        return next(found, None)
 
     def format_help(self) -> str:
         """argparse's, with the examples on lines of their own: it would fill them into a paragraph."""
+        self._fill_now()
         text = super().format_help()
         if not self.examples:
             return text
@@ -63,7 +102,8 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # typeshed has overloads for namespaces of other types
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        given = list(args or ())
+        self._fill_now()
+        given = self._given = list(args or ())
         if not self._takes_command:
             parsed, unknown = super().parse_known_args(self._filled(given), namespace)
         else:
@@ -78,6 +118,11 @@ class CommandParser(argparse.ArgumentParser):
         elif unknown:
             after = "; what a container runs comes after --" if self._takes_command else ""
             self.error(f'unexpected argument "{unknown[0]}"{after}')
+        if (choice := self._choice_of_commands) is not None:
+            if (name := getattr(parsed, choice.dest)) is None:
+                self.print_help()
+                self.exit()
+            setattr(parsed, choice.dest, choice.choices[name].name)
         return parsed, []
 
     def _filled(self, given: Sequence[str]) -> list[str]:
@@ -96,21 +141,39 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         program = self.prog.split()[0]
-        self.exit(2, f"{program}: error: {_sentence(message, self.prog)}\nSee '{self.prog} --help' for usage.\n")
+        self.exit(2, f"{program}: error: {self._sentence(message)}\nSee '{self.prog} --help' for usage.\n")
+
+    def _sentence(self, message: str) -> str:
+        """argparse's message in our words."""
+        bad = _BAD_CHOICE.fullmatch(message)
+        if bad is None:
+            return _worded(message)
+        if bad["what"] == COMMAND:
+            hint = self._instead_of(bad["given"]) or _did_you_mean(bad["given"], list(self.commands))
+            return f'unknown command "{bad["given"]}" for "{self.prog}"{hint or _choose(self.commands)}'
+        known = [each.strip(_QUOTES) for each in bad["known"].split(",")]
+        return f'{bad["what"]}: "{bad["given"]}" is not known{_did_you_mean(bad["given"], known) or _choose(known)}'
+
+    def _instead_of(self, command: str) -> str:
+        from plugbay.cli.hints import instead_of
+
+        groups = {
+            group.prog: {called: command.name for called, command in group._below().items()}
+            for group in self.commands.values()
+        }
+        hint = instead_of(command, self._given[list(self._given).index(command) + 1 :], groups)
+        return f"; {hint}" if hint else ""
 
 
-def _sentence(message: str, prog: str) -> str:
-    """argparse's message; for an unknown command, and for what is no number, a better one."""
-    if no_integer := _BAD_INTEGER.fullmatch(message):
-        return f"{no_integer['start']}wants a whole number, found {no_integer['given']}"
-    bad = _BAD_CHOICE.fullmatch(message)
-    if bad is None:
-        return message
-    known = [each.strip(_QUOTES) for each in bad["known"].split(",")]
-    hint = _did_you_mean(bad["given"], known) or f"; choose from {', '.join(known)}"
-    if bad["what"] == COMMAND:
-        return f'unknown command "{bad["given"]}" for "{prog}"{hint}'
-    return f'{bad["what"]}: "{bad["given"]}" is not known{hint}'
+def _worded(message: str) -> str:
+    for pattern, ours in _LEFTOVERS:
+        if found := pattern.fullmatch(message):
+            return found.expand(ours)
+    return message
+
+
+def _choose(known: Iterable[str]) -> str:
+    return f"; choose from {', '.join(known)}"
 
 
 def _did_you_mean(given: str, known: Sequence[str], *, like: float = _LIKE) -> str:
@@ -126,7 +189,14 @@ COMMAND: Final = "COMMAND"
 
 
 def add_commands(parser: CommandParser, *, dest: str) -> Subparsers:
-    """Let ``parser`` have commands below it, one of which must be given."""
+    """Let ``parser`` have commands below it; without one of them it shows its help."""
     return parser.add_subparsers(
-        dest=dest, metavar=COMMAND, required=True, title="commands", parser_class=CommandParser
+        dest=dest, metavar=COMMAND, required=False, title="commands", parser_class=CommandParser
     )
+
+
+def add_aliases(commands: Subparsers, aliases: Mapping[str, Sequence[str]]) -> None:
+    """Let commands be called by what people type instead; no help shows it."""
+    for name, others in aliases.items():
+        for other in others:
+            commands.choices[other] = commands.choices[name]

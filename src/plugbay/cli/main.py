@@ -7,8 +7,22 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from plugbay.cli import cdi, checkpoint, cni, devices, events, new, node, pod, podresources, serve
-from plugbay.cli.command_parser import CommandParser, add_commands
+from plugbay.cli import (
+    cdi,
+    checkpoint,
+    cni,
+    completion,
+    devices,
+    events,
+    help,
+    new,
+    node,
+    pod,
+    podresources,
+    serve,
+    version,
+)
+from plugbay.cli.command_parser import CommandParser, add_aliases, add_commands
 from plugbay.cli.outcome import outcome
 from plugbay.cli.output import PROGRAM
 from plugbay.cli.parsing import add_root
@@ -24,7 +38,11 @@ _COMMANDS: Final = {
     "checkpoint": checkpoint,
     "cdi": cdi,
     "cni": cni,
+    "completion": completion,
+    "version": version,
+    "help": help,
 }
+_ALIASES: Final = {"pod": ("pods", "po"), "node": ("nodes", "no"), "events": ("event", "ev"), "devices": ("device",)}
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -62,14 +80,11 @@ def make_parser() -> CommandParser:
     commands = add_commands(parser, dest="command_name")
     for module in _COMMANDS.values():
         module.add_parser(commands)
+    add_aliases(commands, _ALIASES)
     return parser
 
 
 class _ShowVersion(argparse.Action):
-    """Looks the version up when it is asked for: the packages' metadata are slow to find."""
-
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
-
-        print(f"{PROGRAM} {version('plugbay')}")
+        print(version.version_line())
         parser.exit()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
-from plugbay.cli import node_arguments as arguments
-from plugbay.cli.command_parser import CommandParser, Subparsers, add_commands
+from plugbay.cli.command_parser import CommandParser, Subparsers, add_aliases, add_commands
 from plugbay.cli.names import node_name
 from plugbay.cli.parsing import (
     add_log_options,
@@ -19,13 +19,21 @@ from plugbay.cli.release_options import add_release_options
 from plugbay.cli.runtime_options import add_runtime_options
 from plugbay.cli.topology_options import add_topology_options
 
+_ALIASES: Final = {"get": ("ls", "list"), "describe": ("inspect",)}
+
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    subparsers.add_parser(
         "node",
+        fill=_add_commands,
         help="run this machine's node, and look at it",
         description="Run this machine's node, look at it, empty it.",
     )
+
+
+def _add_commands(parser: CommandParser) -> None:
+    from plugbay.cli import node_arguments as arguments
+
     commands = add_commands(parser, dest="node_command")
     for add in (
         _add_up,
@@ -38,6 +46,7 @@ def add_parser(subparsers: Subparsers) -> None:
         _add_uncordon,
     ):
         add_root(add(commands))
+    add_aliases(commands, _ALIASES)
 
 
 def run(args: argparse.Namespace) -> int:

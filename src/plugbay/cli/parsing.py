@@ -22,7 +22,7 @@ def add_root(parser: argparse.ArgumentParser, *, default: str | None = argparse.
     parser.add_argument(
         "--root",
         metavar="DIR",
-        type=_directory,
+        type=directory_of,
         default=default,
         help="the node's root directory (default: $PLUGBAY_ROOT, else /var/lib/plugbay for root, "
         "else $XDG_STATE_HOME/plugbay or ~/.local/state/plugbay)",
@@ -34,7 +34,7 @@ def add_kubelet_root(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--root",
         metavar="DIR",
-        type=_directory,
+        type=directory_of,
         default=argparse.SUPPRESS,
         help="the kubelet's root directory (default: $PLUGBAY_ROOT, else /var/lib/kubelet if a kubelet has its "
         "directory there, else that of `plugbay node up`; with both on this machine, an option has to say which)",
@@ -44,7 +44,8 @@ def add_kubelet_root(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _directory(text: str) -> str:
+def directory_of(text: str) -> str:
+    """A directory; for ``type=`` of an argument."""
     return _given(text, "a directory")
 
 

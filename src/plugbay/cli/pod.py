@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
-from plugbay.cli import pod_arguments as arguments
-from plugbay.cli.command_parser import Subparsers, add_commands
+from plugbay.cli.command_parser import CommandParser, Subparsers, add_aliases, add_commands
 from plugbay.cli.parsing import add_root
+
+_ALIASES: Final = {
+    "run": ("create",),
+    "get": ("ls", "list", "ps"),
+    "describe": ("inspect",),
+    "logs": ("log",),
+    "delete": ("rm", "remove", "del"),
+}
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
+    subparsers.add_parser(
         "pod",
+        fill=_add_commands,
         help="run pods and look after them",
         description="Run pods on this machine's node and look after them, as kubectl does on a cluster.",
     )
+
+
+def _add_commands(parser: CommandParser) -> None:
+    from plugbay.cli import pod_arguments as arguments
+
     commands = add_commands(parser, dest="pod_command")
     for add in (
         arguments.add_run,
@@ -27,6 +41,7 @@ def add_parser(subparsers: Subparsers) -> None:
         arguments.add_delete,
     ):
         add_root(add(commands))
+    add_aliases(commands, _ALIASES)
 
 
 def run(args: argparse.Namespace) -> int:

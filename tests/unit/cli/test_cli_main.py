@@ -191,6 +191,103 @@ def test_an_unknown_command_is_answered_with_a_close_one(capsys: pytest.CaptureF
     assert 'unknown command "gte" for "plugbay pod"; did you mean "get"?' in misuse(capsys, "pod", "gte")
 
 
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["get", "pods"], 'did you mean "plugbay pod get"?'),
+        (["get", "node/n1"], 'did you mean "plugbay node get"?'),
+        (["get", "events"], 'did you mean "plugbay events"?'),
+        (["describe", "nodes"], 'did you mean "plugbay node describe"?'),
+        (["logs", "web"], 'did you mean "plugbay pod logs"?'),
+        (["exec", "web", "--", "sh"], 'did you mean "plugbay pod exec"?'),
+        (["apply", "-f", "x"], 'did you mean "plugbay pod apply"?'),
+        (["run", "web"], 'did you mean "plugbay pod run"?'),
+        (["ps"], 'did you mean "plugbay pod get"?'),
+        (["drain", "n1"], 'did you mean "plugbay node drain"?'),
+        (["api-resources"], "there are pods, nodes and events: see plugbay pod, plugbay node and plugbay events"),
+        (["pod", "edit", "web"], "change the manifest, then: plugbay pod apply -f FILE"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_of_kubectls_is_answered_with_ours(
+    argv: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert misuse(capsys, *argv).splitlines()[0].partition("; ")[2] == hint
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["pod", "ls"], "get"),
+        (["pod", "ps"], "get"),
+        (["po", "list"], "get"),
+        (["pod", "rm", "web"], "delete"),
+        (["pods", "inspect"], "describe"),
+        (["pod", "log", "web"], "logs"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_people_type_instead_is_taken(argv: list[str], named: str) -> None:
+    args = make_parser().parse_args(argv)
+    assert (args.command_name, args.pod_command) == ("pod", named)
+
+
+def test_other_names_of_commands_stand_in_no_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["help", "pod"]) == 0
+    assert not re.search(r"\b(ls|rm|ps)\b", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("argv", [[], ["pod"], ["node"], ["cdi"], ["cni"], ["checkpoint"]], ids=" ".join)
+def test_a_command_that_wants_another_one_shows_its_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(argv)
+    assert not caught.value.code
+    assert capsys.readouterr().out == make_help(argv)
+
+
+@pytest.mark.parametrize("argv", [[], ["pod"], ["pod", "get"], ["node", "up"]], ids=" ".join)
+def test_help_is_a_command_too(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["help", *argv]) == 0
+    assert capsys.readouterr().out == make_help(argv)
+
+
+def make_help(argv: list[str]) -> str:
+    parser = make_parser()
+    for word in argv:
+        parser = parser.command(word)
+    return parser.format_help()
+
+
+def test_help_of_no_command_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 'unknown command "gte" for "plugbay pod"; did you mean "get"?' in misuse(capsys, "help", "pod", "gte")
+
+
+def test_the_version_is_told_to_programs_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version"]) == 0
+    line = capsys.readouterr().out
+    assert run(["version", "-o", "json"]) == 0
+    about = json.loads(capsys.readouterr().out)
+    assert f"plugbay {about['version']}\n" == line
+    assert about["python"] == ".".join(map(str, sys.version_info[:3]))
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["pod", "delete", "a", "--force=3"], "--force takes no value, found '3'"),
+        (["pod", "get", "-o"], "-o/--output wants a value"),
+        (["node", "drain"], "NAME is missing"),
+        (["cdi", "inject"], "FILE, NAME are missing"),
+        (["pod", "wait", "web"], "--for is missing"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_left_out_or_too_much_is_told_in_our_words(
+    argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert misuse(capsys, *argv).splitlines()[0] == f"plugbay: error: {sentence}"
+
+
 def test_an_unknown_command_that_is_close_to_none_is_answered_with_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert "choose from run, apply, get, describe, wait, exec, logs, delete" in misuse(capsys, "pod", "xyzzy")
 

@@ -1,0 +1,91 @@
+"""``plugbay completion``: what shells complete commands with.
+
+shtab writes static scripts: completing runs no Python but where a pod's or a node's name is wanted, and no command
+pays for it at its start.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from plugbay.cli.command_parser import CommandParser, Subparsers
+from plugbay.cli.names import node_name, pod_name
+from plugbay.cli.parsing import directory_of, file_of, path_of
+
+if TYPE_CHECKING:
+    from shtab import CompleteType
+
+_SHELLS: Final = ("bash", "zsh", "fish")
+_NAMES: Final = "plugbay {kind} get -o name 2>/dev/null | cut -d/ -f2"
+_BASH_NAMES: Final = '_plugbay_{kind}_names() {{ compgen -W "$({names})" -- "$1"; }}'
+_ZSH_NAMES: Final = '_plugbay_{kind}_names() {{ compadd -- ${{(f)"$({names})"}} }}'
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser(
+        "completion",
+        help="let a shell complete commands, options and names",
+        description="Print what lets a shell complete commands, options, their values, and the names of pods and nodes "
+        "of the node at $PLUGBAY_ROOT or where `plugbay node up` runs by default. "
+        "bash: source <(plugbay completion bash), in ~/.bashrc. "
+        'zsh: eval "$(plugbay completion zsh)", in ~/.zshrc after compinit. '
+        "fish: plugbay completion fish > ~/.config/fish/completions/plugbay.fish.",
+        examples=("plugbay completion bash",),
+    )
+    parser.add_argument("shell", metavar="SHELL", choices=_SHELLS, help="bash, zsh or fish")
+
+
+def run(args: argparse.Namespace) -> int:
+    # Imported here: only this command needs them.
+    import shtab
+
+    from plugbay.cli.main import make_parser
+    from plugbay.cli.output import show
+
+    parser = make_parser()
+    by_type: dict[object, CompleteType] = {
+        pod_name: _names("pod"),
+        node_name: _names("node"),
+        file_of: shtab.FILE,
+        path_of: shtab.FILE,
+        directory_of: shtab.DIRECTORY,
+    }
+    for each in _all(parser):
+        each.description = None  # the few words of the list of commands say it shorter
+        for action in each._actions:
+            _complete(action, by_type)
+    show(shtab.complete(parser, args.shell) + "\n")
+    return 0
+
+
+def _names(kind: str) -> CompleteType:
+    """The names that the node shows when they are wanted; shtab's own way has zsh ask for them when it starts."""
+    names = _NAMES.format(kind=kind)
+    function = f"_plugbay_{kind}_names"
+    preamble = {
+        "bash": _BASH_NAMES.format(kind=kind, names=names),
+        "zsh": _ZSH_NAMES.format(kind=kind, names=names),
+    }
+    return {"bash": function, "zsh": function, "fish": f"({names})", "preamble": preamble}
+
+
+def _all(parser: CommandParser) -> Iterator[CommandParser]:
+    """``parser`` and all below it, which lose their other names: nobody has to be told of these."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name in [name for name in action.choices if name not in parser.commands]:
+                del action.choices[name]
+    for below in parser.commands.values():
+        yield from _all(below)
+
+
+def _complete(action: argparse.Action, by_type: dict[object, CompleteType]) -> None:
+    if action.help is not None:
+        action.help = action.help.partition(";")[0]
+    if action.type in by_type:
+        action.complete = by_type[action.type]  # type: ignore[attr-defined]  # where shtab looks for it
+    elif action.choices is not None and not isinstance(action, argparse._SubParsersAction):
+        action.choices = [each.removesuffix("TEMPLATE") for each in action.choices]
