@@ -6,7 +6,11 @@ kept, and ``power``, ``on`` or ``save``.
 
 The order of a pod's life: `allocate`, then `pre_start_container` and `post_stop` for each start and end of a container,
 then `release`. So a container finds nothing on a board of what an earlier one of its pod had there. On kubelets, which
-never call PostStopContainer, `post_stop` comes right before the next start.
+never call PostStopContainer, `post_stop` comes right before the next start; a kubelet that has just been restarted
+starts containers without it until this plugin has registered again.
+
+Of other pods a container finds nothing either, as long as somebody can tell that they have ended: the policy is LAZY,
+which gives a board as it is rather than not at all. ``release_policy = ReleasePolicy.STRICT`` would refuse it.
 
 A hook may be called again for what was done before, so all of them say what is to be, and not what is to change.
 """

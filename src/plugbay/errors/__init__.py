@@ -21,6 +21,7 @@
     │   │   ├── DevicesNotReleased
     │   │   └── PartialAllocationError
     │   ├── CannotRelease
+    │   ├── DevicesStillUsed
     │   ├── DiscoveryFailed
     │   ├── DiscoveryEnded
     │   ├── InvalidPlugin
@@ -129,6 +130,7 @@ from plugbay.errors.author import (
     ConflictingEdits,
     DeviceListTooLarge,
     DevicesNotReleased,
+    DevicesStillUsed,
     DiscoveryEnded,
     DiscoveryFailed,
     DuplicateDevice,
@@ -225,6 +227,7 @@ __all__ = [
     "CorruptCheckpoint",
     "DeviceListTooLarge",
     "DevicesNotReleased",
+    "DevicesStillUsed",
     "DiscoveryEnded",
     "DiscoveryFailed",
     "DuplicateDevice",

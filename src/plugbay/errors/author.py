@@ -171,6 +171,19 @@ class DevicesNotReleased(AllocationError):
         return f"cannot allocate {', '.join(self.devices)} of {self.resource} before they are released: {self.problem}"
 
 
+class DevicesStillUsed(AuthorError):
+    """No container can start with these devices yet, as others may still use them; the kubelet asks again."""
+
+    def __init__(self, devices: Sequence[str], resource: str, problem: str) -> None:
+        super().__init__(tuple(devices), resource, problem)
+        self.devices = tuple(devices)
+        self.resource = resource
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"no container can start with {', '.join(self.devices)} of {self.resource} yet: {self.problem}"
+
+
 class PartialAllocationError(AllocationError):
     """For authors to raise in ``allocate``: some of the devices cannot be given.
 

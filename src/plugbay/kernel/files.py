@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 64 * 2**20
 """No file that people write, and none that a kubelet or an engine does for us to read, comes near."""
-_UNFINISHED: Final = re.compile(r"\..*\.[0-9a-f]{12}\.tmp", re.DOTALL)
+_UNFINISHED: Final = re.compile(r"(\..*\.)[0-9a-f]{12}\.tmp", re.DOTALL)
 _PID_BYTES: Final = 32
 _OTHERS: Final = 0o027
 """What a private directory does not grant: anything to other users, and changes to its group."""
@@ -37,9 +37,7 @@ def write_durably(path: Path, content: bytes) -> None:
     Raises:
         OSError: nothing was changed.
     """
-    # 200 bytes of the name, so that the temporary one never exceeds NAME_MAX.
-    stem = os.fsdecode(os.fsencode(path.name)[:200])
-    temporary = path.with_name(f".{stem}.{os.urandom(6).hex()}.tmp")
+    temporary = path.with_name(f"{_before_random(path)}{os.urandom(6).hex()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with open(descriptor, "wb") as file:
@@ -55,15 +53,24 @@ def write_durably(path: Path, content: bytes) -> None:
     sync_directory(path.parent)
 
 
-def remove_unfinished(directory: Path) -> None:
+def _before_random(path: Path) -> str:
+    """How the name of a temporary file begins: 200 bytes of the name, so that it never exceeds NAME_MAX."""
+    return f".{os.fsdecode(os.fsencode(path.name)[:200])}."
+
+
+def remove_unfinished(directory: Path, *, of: Path | None = None) -> None:
     """Remove the files that `write_durably` left in ``directory`` when its process was killed.
 
     The caller is the only process that writes there: what another one is writing would be lost. What cannot be removed
     is left; a directory that does not exist holds nothing.
+
+    Args:
+        of: only what became of this file, which the caller alone writes.
     """
     with contextlib.suppress(OSError):
         for entry in os.scandir(directory):
-            if _UNFINISHED.fullmatch(entry.name):
+            found = _UNFINISHED.fullmatch(entry.name)
+            if found is not None and (of is None or found[1] == _before_random(of)):
                 with contextlib.suppress(OSError):
                     os.unlink(entry)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from plugbay.errors import (
     AllocationError,
     DeviceListTooLarge,
+    DevicesStillUsed,
     InvalidPreference,
     PartialAllocationError,
     RpcFailed,
@@ -26,6 +27,7 @@ from plugbay.sdk.calls import call, call_to_the_end
 from plugbay.sdk.plugin import DevicePlugin, gives_back, offers, options_of
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.settings import ReleaseSource
+from plugbay.sdk.turns import START_PATIENCE_S, Turns
 from plugbay.wire.device_list import encode_devices
 from plugbay.wire.plugin_server import PreferenceRequest
 from plugbay.wire.transport import MAX_MESSAGE_BYTES
@@ -80,6 +82,7 @@ class PluginService:
         self._behind: Mapping[DeviceId, Device] = {}  # each listed device to the one it is, or is a replica of
         self._message = encode_devices(())
         self._streams: set[_Stream] = set()
+        self._starting = Turns()
         self.releasing = ReleaseHooks()
         self.custody: Custody | None = None
         self._source = source
@@ -216,12 +219,19 @@ class PluginService:
         is_offered = offers(self._plugin, "pre_start_container")
         if self.custody is None and not is_offered:
             raise RpcFailed("Unimplemented", "method PreStartContainer not implemented")
-        if self.custody is not None:
-            await self.custody.pre_start(devices)
-        if is_offered:
-            await call(self._plugin.pre_start_container, self._physical(devices))
-        if self.custody is not None:
-            await self.custody.pre_started(devices)
+        starting = self._starting if self.custody is None else self.custody.starting
+        try:  # a kubelet gives up after 30 s and asks again, while the hook runs on
+            await starting.until_free(devices, patience_s=START_PATIENCE_S)
+        except TimeoutError:
+            problem = "a hook of an earlier call for them still runs"
+            raise DevicesStillUsed(devices, self._plugin.resource_name, problem) from None
+        with starting.taking(devices):
+            if self.custody is not None:
+                await self.custody.pre_start(devices)
+            if is_offered:
+                await call_to_the_end(self._plugin.pre_start_container, self._physical(devices))
+            if self.custody is not None:
+                await self.custody.pre_started(devices)
 
     async def post_stop_container(self, devices: Sequence[DeviceId], operation: OperationId) -> None:
         if self.custody is None or not offers(self._plugin, "post_stop"):

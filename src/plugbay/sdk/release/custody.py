@@ -34,6 +34,7 @@ from plugbay.sdk.release.stopping import StoppingPods
 from plugbay.sdk.release.stored import has_stored
 from plugbay.sdk.release.sweep import Sweep
 from plugbay.sdk.release.uses import Phase, Reading, Use, lives_of
+from plugbay.sdk.turns import Turns
 from plugbay.sdk.waiting import to_the_end, wait_first
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Custody:
         stirred: set when there may be something in use that was not before, or something to look at soon.
         is_urgent: whether to look soon: a kubelet has restarted, or a release has to be tried again.
         ends: calls the author's hooks.
+        stopping: sees containers of pods that the kubelet gave up.
+        starting: calls of PreStartContainer, to their very end.
         policy: what the plugin insists on.
         doubts: why uses that are not listed may go on nevertheless, by the use.
     """
@@ -72,7 +75,8 @@ class Custody:
         self.policy = plugin.release_policy
         self.doubts: dict[AssignmentKey, str] = {}
         self._mode = None if plugin.modes is None else plugin.modes.mode(self.resource)
-        self._cleans = cleans
+        # Unwritten it would not count: a release could come while the device is in use, or post_stop() never.
+        self._has_to_keep = cleans or offers(plugin, "post_stop")
         self._is_strict = self.policy is ReleasePolicy.STRICT and cleans
         trouble = Trouble.RAISED if self._is_strict else Trouble.LOGGED
         self.book = Book(Journal(Path(directory), self.resource, shared.boot), self.resource, trouble)
@@ -82,13 +86,14 @@ class Custody:
         self.last: tuple[str, float] | None = None
         self.stirred = asyncio.Event()
         self.is_urgent = False
-        self.ends = Ends(plugin, self.book, hooks)
+        self.starting = Turns()
+        self.ends = Ends(plugin, self.book, hooks, self.starting)
         self._paths = paths
         self._resend = resend
         self._readings: Readings | None = None
         self._watches: Watches | None = None
         self._allocating: set[AssignmentKey] = set()
-        self._stopping = StoppingPods(shared.proc_root)
+        self.stopping = StoppingPods(shared.proc_root)
         self._met = ""  # the kubelet's life that this process has met
         self._clearance = Clearance(
             self.resource,
@@ -100,10 +105,10 @@ class Custody:
             has_calls=lambda: self.has_calls,
             allocating=self._allocating,
             read=self.read,
-            until_stopped=self._stopping.until_stopped,
+            until_stopped=self.stopping.until_stopped,
         )
         self._starts = Starts(self, hears_stops=offers(plugin, "post_stop"))
-        self._asked_for: dict[DeviceId, asyncio.Event] = {}  # by calls that run; set when the call is over
+        self._allocates = Turns()
 
     async def open(self, watches: Watches, stopping: asyncio.Event) -> None:
         """Take over what earlier processes have left; waits until it can, or is to stop, if the plugin insists on it.
@@ -146,7 +151,7 @@ class Custody:
         """Look for uses that are over, for what other processes write, and for whose they are, until cancelled."""
         if self.book.is_open and self._watches is not None and self._readings is not None:
             async with asyncio.TaskGroup() as tasks:
-                learning = self._stopping.learn(
+                learning = self.stopping.learn(
                     self.book,
                     self._readings,
                     self._watches,
@@ -198,7 +203,7 @@ class Custody:
             return
         if before is None or life.id != before.id:
             self.has_calls = has_promise and self.shared.settings.source.takes_calls
-            self._stopping.kubelet_restarted()
+            self.stopping.kubelet_restarted()
             with suppress(PathUnusable):  # said when something is given
                 self._note_life()
         if life.id != self._met and self.book.uses():  # what was found in the journal is not known to go on, either
@@ -229,7 +234,7 @@ class Custody:
             self._note_life()
         self.last = "", loop.time()
         self.readings["ok"] += 1
-        return await self._stopping.seen(uses, reading)
+        return await self.stopping.seen(uses, reading)
 
     # --- Allocate ---------------------------------------------------------------------------------------------------
 
@@ -264,12 +269,8 @@ class Custody:
 
     async def _wait_for_other_calls(self, units: Collection[DeviceId]) -> None:
         """A kubelet restarted in the middle of a call asks again."""
-        if self._asked_for.keys().isdisjoint(units):  # without a timer: it costs as much as a line written
-            return
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                while running := [self._asked_for[unit] for unit in units if unit in self._asked_for]:
-                    await running[0].wait()
+            await self._allocates.until_free(units, patience_s=PATIENCE_S)
         except TimeoutError:
             problem = f"an earlier allocate() takes longer than {PATIENCE_S:g} s"
             raise DevicesNotReleased(list(units), self.resource, problem) from None
@@ -277,21 +278,16 @@ class Custody:
     @contextmanager
     def _asking_for(self, units: Collection[DeviceId]) -> Iterator[None]:
         """No other call for ``units`` runs in the block."""
-        is_over = asyncio.Event()
-        self._asked_for.update(dict.fromkeys(units, is_over))
         try:
-            yield
+            with self._allocates.taking(units):
+                yield
         finally:
-            for unit in units:
-                del self._asked_for[unit]
-            is_over.set()
             self.stirred.set()  # refused or not: something is in use, or is to be released
 
     def _begin(self, fresh: Mapping[DeviceId, DeviceId]) -> Use | None:
         if not fresh:
             return None
-        # Unwritten it would not count: the release of another share would come while the device is in use.
-        with nullcontext() if self._cleans and self.book.is_open else self.book.keeping():
+        with nullcontext() if self._has_to_keep and self.book.is_open else self.book.keeping():
             self._note_life()
             use = self.book.begin(fresh, "" if self.book.life is None else self.book.life.id)
             self._allocating.add(use.key)

@@ -20,6 +20,7 @@ from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
 from plugbay.sdk.release.book import Book
 from plugbay.sdk.release.hooks import ReleaseHooks, assignment_of
 from plugbay.sdk.release.uses import Phase, Use
+from plugbay.sdk.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -28,20 +29,29 @@ class Ends:
     """
     Args:
         hooks: calls the author's hooks, one at a time for each use.
+        starting: the starts of containers that are being prepared.
 
     Attributes:
         failures: why releases failed, by the use.
         counts: how many releases there were, by outcome; ``given_up`` will never work.
     """
 
-    def __init__(self, plugin: DevicePlugin, book: Book, hooks: ReleaseHooks) -> None:
+    def __init__(
+        self,
+        plugin: DevicePlugin,
+        book: Book,
+        hooks: ReleaseHooks,
+        starting: Turns | None = None,
+    ) -> None:
         self.failures: dict[AssignmentKey, str] = {}
         self.counts = Counter({"ok": 0, "failed": 0, "given_up": 0})
         self._plugin = plugin
         self._resource = resource_of(plugin)
         self._book = book
         self._hooks = hooks
+        self._starting = Turns() if starting is None else starting
         self._mode = None if plugin.modes is None else plugin.modes.mode(plugin.resource_name)
+        self._stops = Turns()
         self._released: set[DeviceId] = set()
         self._owed: frozenset[DeviceId] = frozenset()  # what a release has left to who had another share
         self._cleaning: dict[AssignmentKey, frozenset[DeviceId]] = {}  # of running releases: what each gives back
@@ -83,6 +93,7 @@ class Ends:
             raise
 
     async def _release(self, assignment: Assignment) -> None:
+        await self._starting.until_free(assignment.units)  # its kubelet has given up such a call, and a hook may run on
         use = self._book.get(assignment.key)
         if use is None:
             return
@@ -129,16 +140,17 @@ class Ends:
 
     def still_used(self, use: Use) -> set[DeviceId]:
         """The units that others have or may have as well: it was overtaken, or has overtaken them."""
-        return {unit for other in self._overlapping(use) for unit in other.units}
+        return {unit for other in self.others_of(use, use.units) for unit in other.units}
 
-    def _overlapping(self, use: Use) -> list[Use]:
+    def others_of(self, use: Use, units: Collection[DeviceId]) -> list[Use]:
+        """The uses beside ``use`` that have, or had, some of its ``units`` and are not known to be over."""
         others = [other for other in self._book.uses() if other.key != use.key and other.phase is not Phase.RELEASING]
-        return [other for other in others if not other.units.keys().isdisjoint(use.units)]
+        return [other for other in others if not other.units.keys().isdisjoint(units)]
 
     def _hand_on_starts(self, use: Use) -> None:
         """Containers whose ends could not be told while others had their units: with those it will be."""
         started = use.started if (now := self._book.get(use.key)) is None else now.started
-        for other in self._overlapping(use):
+        for other in self.others_of(use, use.units):
             self._book.change(replace(other, started=other.started | (started & other.units.keys())))
 
     def _forget(self, use: Use) -> None:
@@ -148,19 +160,34 @@ class Ends:
         self.failures.pop(use.key, None)
 
     async def stop(self, use: Use, units: Collection[DeviceId]) -> None:
-        """A container that had ``units`` has ended, and nobody has told.
+        """A container that had ``units`` has ended, and no kubelet has told.
 
         Raises:
+            Exception: what the author's hook raised.
             PathUnusable: that cannot be written down; a container that began now would take this one's place.
         """
-        await self._tell_stop(use, units)
-        self._stopped(use.key, units)
+        await self._stops.until_free(units)  # a kubelet may have told and given up, or asked for this start before
+        now = self._book.get(use.key)
+        if now is not None and (before := now.started.intersection(units)):
+            await self._tell_stop(now, before)
+            self._stopped(now.key, before)
 
     async def _tell_stop(self, use: Use, units: Collection[DeviceId]) -> None:
+        stop = use.stop_of(units, Origin.SYNTHESISED)
+        operation = OperationId(f"stop {stop.key} {','.join(stop.units)}")
+        await self._hooks.once(operation, self._post_stop_if_it_can, stop)
+
+    async def _post_stop_if_it_can(self, stop: Assignment) -> None:
         try:
-            await call(self._plugin.post_stop, use.stop_of(units, Origin.SYNTHESISED))
+            await self._post_stop(stop)
         except CannotRelease as error:
-            logger.warning("%s: post_stop() of %s: %s", self._resource, ", ".join(sorted(units)), error)
+            logger.warning("%s: post_stop() of %s: %s", self._resource, ", ".join(stop.units), error)
+
+    async def _post_stop(self, stop: Assignment) -> None:
+        """The hook, one at a time for each unit: who asked for the one before may not have waited for its end."""
+        await self._stops.until_free(stop.units)
+        with self._stops.taking(stop.units):
+            await call(self._plugin.post_stop, stop)
 
     def _stopped(self, key: AssignmentKey, units: Collection[DeviceId]) -> None:
         if (now := self._book.get(key)) is not None and now.started:
@@ -177,10 +204,14 @@ class Ends:
             assignment = replace(uses[0].stop_of(units, Origin.KUBELET), key=AssignmentKey(operation or uuid4().hex))
         else:
             assignment = self._unknown(units, operation)
-        await self._hooks.once(operation, self._plugin.post_stop, assignment)
-        for use in uses:
-            with self._book.keeping():
-                self._stopped(use.key, units)
+
+        async def post_stop(stop: Assignment) -> None:
+            await self._post_stop(stop)
+            for use in uses:  # here, as the kubelet may have given the call up
+                with self._book.keeping():
+                    self._stopped(use.key, units)
+
+        await self._hooks.once(operation, post_stop, assignment)
 
     async def deallocated(self, units: Collection[DeviceId], operation: OperationId) -> None:
         """The kubelet called Deallocate: what is in use of ``units`` is over."""

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from plugbay.errors import LockHeld, PathUnusable
-from plugbay.kernel.files import FileLock, write_durably
+from plugbay.kernel.files import FileLock, remove_unfinished, write_durably
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.release import records
 from plugbay.sdk.release.records import Content, Header, Record
@@ -202,6 +202,10 @@ class Journal:
         write_durably(self.path, lines)
         self._is_of_this_boot = True
         self._open()
+
+    def remove_unfinished(self) -> None:
+        """Remove what earlier keepers were rewriting when they were killed, `alone`; for its keeper."""
+        remove_unfinished(self.path.parent, of=self.path)
 
     def _write(self, lines: bytes) -> None:
         view = memoryview(lines)

@@ -101,6 +101,7 @@ class KeptUses:
             content = self._journal.read()
             self._learn(content)  # whatever becomes of the rest: what was read is no news any more
             if self.is_ours:
+                self._journal.remove_unfinished()
                 if content.uses and is_of_earlier_boot(content, self._journal.boot):
                     logger.info("%s: the machine was rebooted: %d uses are over", self._resource, len(content.uses))
                 content = as_found(content, self._journal.boot, allocating)

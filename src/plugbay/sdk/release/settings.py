@@ -16,12 +16,20 @@ kubelet counts the entries without one (spec 7.8)."""
 
 
 class ReleasePolicy(Enum):
-    """What to do with an Allocate for devices of which nobody can tell whether their last user is gone."""
+    """What to do with an Allocate for devices of which nothing shows that they are released.
+
+    With either, what is known to be over is released before the devices are given again, an Allocate that cannot be
+    written down is refused, and a container starts after `post_stop` of the one before it in its pod.
+    """
 
     STRICT = "strict"
-    """Refuse it: no container gets a device that was not released."""
+    """Refuse it: no pod gets a device that was not released. Its pod fails, and a controller makes another one."""
     LAZY = "lazy"
-    """Give the devices as they are, and say so in the log."""
+    """Give the devices as they are, and say so in the log. They are released once all who were given them are gone.
+
+    It also gives devices whose `release` failed, and those of a pod that is still being stopped. A container that
+    starts with them after another one of its pod waits until it shows that no other pod has them, or never will.
+    """
 
 
 class ReleaseSource(Enum):

@@ -8,7 +8,7 @@ within milliseconds. Only the pod's control group tells.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -84,15 +84,19 @@ class StoppingPods:
             return reading
         return replace(reading, going_on=await asyncio.to_thread(self.going_on, absent))
 
-    def going_on(self, uses: Iterable[Use]) -> frozenset[AssignmentKey]:
-        """Those of ``uses`` whose pods have containers, as far as can be seen. Blocks."""
-        pods = {use.key: self._pods_of(use) for use in uses}
+    def going_on(self, uses: Iterable[Use], *, beside: Collection[PodUid] = ()) -> frozenset[AssignmentKey]:
+        """Those of ``uses`` whose pods have containers, as far as can be seen. Blocks.
+
+        Args:
+            beside: pods that do not count.
+        """
+        pods = {use.key: self._pods_of(use).difference(beside) for use in uses}
         running = self._running(frozenset().union(*pods.values()))
         return frozenset(key for key, of_it in pods.items() if not running.isdisjoint(of_it))
 
-    def _pods_of(self, use: Use) -> Set[PodUid]:
+    def _pods_of(self, use: Use) -> frozenset[PodUid]:
         if use.pod:
-            return {use.pod}
+            return frozenset({use.pod})
         had = self._had
         return frozenset().union(*(had.get(given, ()) for given in _given(use)))
 

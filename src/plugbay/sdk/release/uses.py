@@ -198,6 +198,20 @@ def _doubt_since_restart(use: Use, reading: Reading) -> str:
     return "the kubelet has restarted since the devices were given, and nothing shows that its checkpoint survived"
 
 
+def doubt_beside(use: Use, reading: Reading, holder: PodUid) -> str:
+    """Why ``use``, which was overtaken, may go on elsewhere than in ``holder``, which has its units by now; empty if it
+    cannot: it is that pod's as well, as an init container's is, or over.
+    """
+    if any(pod != holder for unit in use.units for pod, _ in reading.listed.get(unit, ())):
+        return "the kubelet's checkpoint lists them in two pods"
+    return "" if use.pod == holder else doubt(use, reading)
+
+
+def is_soon_told(use: Use, reading: Reading) -> bool:
+    """Whether a later reading is about to tell more of ``use``, which this one does not list."""
+    return use.key in reading.going_on or reading.at - reading.life.since < SETTLE_S
+
+
 def lives_of(use: Use) -> frozenset[str]:
     """The lives of kubelets that are known to have known it."""
     return frozenset({use.life, use.seen_in or use.life})

@@ -294,7 +294,7 @@ class Kubelet:
             return
         if pod.runs:
             container.runs = True
-            self._truth.started(container.units)
+            self._truth.started(pod, container.units)
 
     # --- the checkpoint ---------------------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ class Truth:
         self.wrong: list[str] = []
         self.is_strict = True
         self.hears_stops = False
-        self._started: dict[str, int] = {}  # by unit: containers that nobody was told of that they have ended
+        self._started: dict[str, list[str]] = {}  # by unit: pods of containers of whose ends nobody was told
         self._releasing: list[Assignment] = []
         self._given_at: dict[str, float] = {}
 
@@ -145,12 +145,26 @@ class Truth:
             if used := self.users(device):
                 self.wrong.append(f"{device} was in use by {used} {when}: {assignment}")
 
-    def started(self, units: Collection[str]) -> None:
+    def started(self, pod: Pod, units: Collection[str]) -> None:
         """A container was created: whoever had its units before it has ended, and the plugin has heard of that."""
-        if self.hears_stops and self.is_strict and (late := [unit for unit in units if self._started.get(unit)]):
-            self.wrong.append(f"a container has begun with {late}, and the one before was not post-stopped")
+        if self.hears_stops and (late := [unit for unit in units if self._is_late(pod, unit)]):
+            self.wrong.append(
+                f"a container of {pod.uid} has begun with {late}, and the one before was not post-stopped"
+            )
         for unit in units:
-            self._started[unit] = self._started.get(unit, 0) + 1
+            self._started.setdefault(unit, []).append(pod.uid)
+
+    def _is_late(self, pod: Pod, unit: str) -> bool:
+        """The lazy care for containers of one pod, as long as nobody else may have the unit."""
+        before = self._started.get(unit, ())
+        if self.is_strict:
+            return bool(before)
+        is_shared = any(
+            unit in each.units and (each.runs or each.is_active) for each in self.pods.values() if each is not pod
+        )
+        return (
+            pod.uid in before and not is_shared and physical_id(DeviceId(unit)) not in self.unproven | self.beyond_proof
+        )
 
     def stopped(self, units: Collection[DeviceId]) -> None:
         """`post_stop` was called."""

@@ -272,3 +272,21 @@ async def test_journal_made_on_a_full_disk_says_of_which_boot_it_is_once_there_i
     ours.close()
     assert header is not None
     assert header.boot == "boot"
+
+
+async def test_unfinished_files_of_killed_keepers_are_removed_and_no_others(tmp_path: Path) -> None:
+    made = book(tmp_path)
+    made.open()
+    unfinished = tmp_path / f".{made.path.name}.0123456789ab.tmp"
+    others = [tmp_path / f".{name}.0123456789ab.tmp" for name in (f"{made.path.name}.b.journal", "other.journal")]
+    for each in (unfinished, *others):
+        each.touch()
+    second = book(tmp_path)
+    second.open()  # beside the keeper, which may be writing
+    assert unfinished.exists()
+    second.close()
+    made.close()
+    made.open()
+    assert not unfinished.exists()
+    assert all(each.exists() for each in others)
+    made.close()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.sdk.release.machine_kubelet import OTHER, Spoiled
 from tests.unit.sdk.release.machine_node import Node
-from tests.unit.sdk.release.machine_pods import Container, Kind
+from tests.unit.sdk.release.machine_pods import Container, Kind, Pod
 
 
 @pytest.fixture
@@ -221,3 +221,60 @@ def test_allocate_that_cannot_be_written_down_as_answered_is_refused(lazy: Node)
     assert refused.units == set()
     assert not lazy.truth.dirty
     lazy.finish()
+
+
+def start_next(node: Node, pod: Pod) -> None:
+    """Have the next container of ``pod`` created, as often as it takes: a kubelet tries again."""
+    for _ in range(60):
+        before = [(each.runs, each.has_ended) for each in pod.containers]
+        node.create_container(pod)
+        node.loop.run_for(20)
+        if [(each.runs, each.has_ended) for each in pod.containers] != before:
+            return
+    raise AssertionError("it never starts")
+
+
+@pytest.fixture
+def lazy_hearer() -> Iterator[Node]:
+    """Of a lazy plugin with post_stop()."""
+    with closing(Node(is_strict=False, hears_stops=True)) as made:
+        made.loop.run_for(0.1)
+        yield made
+
+
+@pytest.mark.parametrize("kind", [Spoiled.STALLED, Spoiled.TORN, Spoiled.CORRUPT])
+def test_init_container_is_post_stopped_though_no_checkpoint_came_when_the_pod_was_admitted(
+    lazy_hearer: Node, kind: Spoiled
+) -> None:
+    """On a loaded machine. The lazy take the app container for another pod's then, and ask again when it starts."""
+    node = lazy_hearer
+    node.kubelet.spoiled.extend([kind] * 9)
+    pod = node.admit(Container("init", Kind.INIT, 1), Container("x", Kind.APP, 1))
+    node.loop.run_for(30)
+    node.kubelet.spoiled.clear()
+    assert [use.is_overtaken for use in node.process.custody.book.uses()].count(True) == 1
+    start_next(node, pod)
+    assert "post-stop" not in node.process.fate.seen
+    start_next(node, pod)
+    assert node.process.fate.seen.count("post-stop") == 1
+    node.finish()
+
+
+def test_container_does_not_start_before_a_checkpoint_tells_that_its_devices_are_nobody_elses(
+    lazy_hearer: Node,
+) -> None:
+    """What the last container of its pod has left must not be there, and nothing of others' must be touched."""
+    node = lazy_hearer
+    node.kubelet.spoiled.extend([Spoiled.TORN] * 9)
+    pod = node.admit(Container("init", Kind.INIT, 1), Container("x", Kind.APP, 1))
+    node.loop.run_for(8)
+    start_next(node, pod)
+    node.kubelet.spoiled.extend([Spoiled.TORN] * 99)
+    for _ in range(3):
+        node.create_container(pod)
+        node.loop.run_for(5)
+    assert not pod.containers[1].runs
+    node.kubelet.spoiled.clear()
+    start_next(node, pod)
+    assert node.process.fate.seen.count("post-stop") == 1
+    node.finish()
