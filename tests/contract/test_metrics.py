@@ -53,7 +53,20 @@ async def test_every_register_call_is_counted_before_it_is_looked_at(sockets: Pa
                     timeout_s=20,
                 )
         assert metrics(b).value(REGISTRATIONS, resource_name=GOPHER) == 2
-        assert metrics(b).value(REGISTRATIONS, resource_name="no name") == 1
+        assert metrics(b).value(REGISTRATIONS, resource_name="invalid") == 1
+
+
+async def test_names_that_are_refused_share_a_label(sockets: Path) -> None:
+    async with bench(sockets) as b:
+        for number in range(20):
+            with pytest.raises(RpcFailed):
+                await register(
+                    b.paths.registration_socket,
+                    Registration("v1beta1", "x.sock", f"no name {number} " + "x" * 10_000),
+                    options=PluginOptions(),
+                    timeout_s=20,
+                )
+        assert metrics(b).value(REGISTRATIONS) == 20
 
 
 @contextmanager

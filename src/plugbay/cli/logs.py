@@ -21,7 +21,7 @@ def configure_logs(level: str, stream: TextIO, *, form: str = "text") -> None:
         form: ``text``, without times if the stream is the journal, which has its own; or ``json``. Then Python's
             warnings and what nobody caught are log records too, so that every line is an object.
     """
-    from plugbay.ops.logs import PLAIN, TIMED, JsonFormatter
+    from plugbay.ops.logs import PLAIN, TIMED, JsonFormatter, TextFormatter
 
     handler = logging.StreamHandler(stream)
     if form == "json":
@@ -30,7 +30,7 @@ def configure_logs(level: str, stream: TextIO, *, form: str = "text") -> None:
         sys.excepthook = _log_uncaught
         threading.excepthook = _log_uncaught_of_thread
     else:
-        handler.setFormatter(logging.Formatter(PLAIN if _is_journal(stream) else TIMED))
+        handler.setFormatter(TextFormatter(PLAIN if _is_journal(stream) else TIMED))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 

@@ -41,6 +41,11 @@ def located(problem: str, *, field: str, line: int | None, source: str) -> str:
     return f"{where}: {field}: {problem}" if field else f"{where}: {problem}"
 
 
+def clipped(text: str, limit: int) -> str:
+    """``text``, or its beginning and how much there was more: a plugin's error may be as long as a message."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
+
+
 def shown(value: object) -> str:
     """``value`` as it is written in Python, or its beginning: authors may hand us whole files."""
     text = repr(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,14 @@ from plugbay.manager.config import ManagerConfig
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.gates import Gate
 from plugbay.manager.health import HealthNotices
-from plugbay.manager.registration import check_registration
+from plugbay.manager.registration import OTHER, check_registration, label_of
 from plugbay.manager.releases import Releases
 from plugbay.manager.state import Live, ManagerState, Resource, Restored, Stopped
 from plugbay.manager.store import Store
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
-from plugbay.ops.metrics import Histogram
+from plugbay.ops.metrics import Histogram, LabelCounter
 from plugbay.wire.registration import Registration
 
 logger = logging.getLogger(__name__)
@@ -38,7 +37,7 @@ class Endpoints:
     Attributes:
         on_repeated_list: called when a plugin sent the list that it had sent before.
         health_notices: pods told of a change by the list of a plugin.
-        registrations: calls of Register by resource name, refused ones too.
+        registrations: calls of Register by resource name, refused ones too; names that are not valid count as one.
         allocations: how long calls of Allocate took, failed ones too.
     """
 
@@ -65,7 +64,7 @@ class Endpoints:
         self._is_closing = False
         self.on_repeated_list: Callable[[], object] = lambda: None
         self.health_notices = HealthNotices()
-        self.registrations: Counter[str] = Counter()
+        self.registrations = LabelCounter(OTHER)
         self.allocations: dict[ResourceName, Histogram] = {}
 
     def active(self, resource: ResourceName) -> Endpoint | None:
@@ -84,7 +83,7 @@ class Endpoints:
         Raises:
             RegistrationRefused: with the text for the plugin. What was registered before goes on.
         """
-        self.registrations[registration.resource_name] += 1
+        self.registrations.count(label_of(registration))
         await self.connect(*check_registration(registration, self._config.paths.device_plugins))
 
     async def connect(self, resource: ResourceName, socket: Path) -> None:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
 from plugbay.errors import PathUnusable, RegistrationRefused, quote
 from plugbay.manager.versions import accept_version, accept_versions
 from plugbay.model.ids import ResourceName, is_extended_resource
 from plugbay.wire.pluginregistration import PluginInfo
 from plugbay.wire.registration import Registration
+
+INVALID: Final = "invalid"
+OTHER: Final = "other"
+"""What registrations count as that have no valid name, or are of one name too many."""
+
+
+def label_of(registration: Registration) -> str:
+    """What a registration counts as. A kubelet counts by any name, and so keeps whatever it is sent."""
+    return registration.resource_name if is_extended_resource(registration.resource_name) else INVALID
 
 
 def check_registration(registration: Registration, directory: Path) -> tuple[ResourceName, Path]:

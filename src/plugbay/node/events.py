@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, Protocol
 
+from plugbay.errors.wording import clipped
 from plugbay.model.ids import ContainerName
 from plugbay.model.pods import DEFAULT_NAMESPACE, Pod
 from plugbay.node.broadcast import Broadcast, Change, Subscription
@@ -16,6 +17,8 @@ from plugbay.node.status import Json, timestamp
 from plugbay.ops.clock import Clock
 
 MAX_EVENTS: Final = 1000
+MAX_MESSAGE: Final = 1024
+"""What an API server takes of the note of an event."""
 KUBELET: Final = "kubelet"
 SCHEDULER: Final = "default-scheduler"
 
@@ -96,6 +99,7 @@ class EventLog:
         return self._broadcast.subscribe((event.name, event) for event in self)
 
     def record(self, about: ObjectRef, kind: EventType, reason: str, message: str, *, component: str = KUBELET) -> None:
+        message = clipped(message, MAX_MESSAGE)
         now = self._clock.now()
         self._serial += 1
         before = self._events.pop((about, kind, reason, message), None)

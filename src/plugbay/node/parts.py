@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from plugbay.manager.health import DevicesHealth
@@ -25,6 +25,7 @@ from plugbay.node.runtimes.sandboxes import HostSandboxes, Sandboxes
 from plugbay.node.volumes import Volumes
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
+from plugbay.ops.metrics import LabelCounter
 
 
 class DeviceSource(Protocol):
@@ -80,7 +81,7 @@ class NodeParts:
     cordon: Cordon
     on_device_failure: DeviceFailure
     tasks: asyncio.TaskGroup
-    rejections: Counter[str] = field(default_factory=Counter)
+    rejections: LabelCounter[str] = field(default_factory=partial(LabelCounter, "OutOfExtendedResources"))
     sandboxes: Sandboxes = field(default_factory=HostSandboxes)
     runtime_health: RuntimeHealth = field(default_factory=RuntimeHealth)
     changes: Changes = field(default_factory=Changes)

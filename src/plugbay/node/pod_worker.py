@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from plugbay.errors import SandboxFailed, VolumeUnusable
+from plugbay.errors.wording import clipped
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container
 from plugbay.model.releases import ReleaseReason
@@ -30,6 +31,8 @@ from plugbay.node.status import is_initialized
 from plugbay.node.stopping import PodStopper
 from plugbay.ops.tasks import run_until, uninterrupted
 
+_MAX_MESSAGE: Final = 4096
+"""As much as an API server takes of what a container says at its end."""
 SANDBOX_RETRY_S: Final = 10.0
 """Kubelets try again with each sync of the pod, without growing delays."""
 TOO_LONG: Final = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
@@ -161,7 +164,8 @@ class PodWorker:
     async def _reject(self, rejection: Rejection) -> None:
         record = self._record
         if record.rejection is None:  # else it was before a restart, which left the rest to be done
-            self._parts.rejections[rejection.reason] += 1
+            self._parts.rejections.count(rejection.reason)
+        rejection = replace(rejection, message=clipped(rejection.message, _MAX_MESSAGE))
         self._parts.pods.put(
             replace(record, rejection=rejection, started_at=record.started_at or self._parts.clock.now())
         )

@@ -7,16 +7,34 @@ import logging
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from types import TracebackType
+from typing import Final, TypeAlias
+
+from plugbay.errors.wording import clipped
+
+_ExceptionInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 PLAIN: Final = "%(levelname)-7s %(message)s"
 """For people, where something else puts the time before each line."""
 TIMED: Final = f"%(asctime)s {PLAIN}"
 
+_MAX_TEXT: Final = 16 * 1024
+"""Of a message, and of each value in it: what a plugin answers may be megabytes."""
+
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """What every record has; the rest came by ``extra``."""
 _DEPTH: Final = 16
 """Further down values are text: a list may hold itself."""
+
+
+class TextFormatter(logging.Formatter):
+    """A line for people, cut where it is far too long."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return clipped(super().formatMessage(record), _MAX_TEXT)
+
+    def formatException(self, ei: _ExceptionInfo) -> str:
+        return clipped(super().formatException(ei), 4 * _MAX_TEXT)
 
 
 class JsonFormatter(logging.Formatter):
@@ -32,7 +50,7 @@ class JsonFormatter(logging.Formatter):
             "time": _rfc3339(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _message(record),
+            "message": clipped(_message(record), _MAX_TEXT),
         }
         if record.args:
             fields["template"] = str(record.msg)
@@ -79,4 +97,4 @@ def _text(value: object) -> str:
     except Exception as error:  # of whatever an author logs
         text = f"<{type(value).__name__} whose text raised {type(error).__name__}>"
     # File names that are no UTF-8 come as lone surrogates, which many JSON readers refuse.
-    return text.encode(errors="backslashreplace").decode()
+    return clipped(text, _MAX_TEXT).encode(errors="backslashreplace").decode()

@@ -12,15 +12,35 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
-from typing import Final
+from typing import Final, TypeVar
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """The default bounds of Prometheus' clients, and those of the kubelet's histogram of Allocate."""
+
+
+MAX_LABELS: Final = 1000
+_Label = TypeVar("_Label", bound=Hashable)
+
+
+class LabelCounter(Counter[_Label]):
+    """Counts by labels that others choose, `MAX_LABELS` of them at most.
+
+    Args:
+        other: what all further labels count as.
+    """
+
+    def __init__(self, other: _Label) -> None:
+        super().__init__()
+        self._other = other
+
+    def count(self, label: _Label) -> None:
+        self[label if label in self or len(self) < MAX_LABELS else self._other] += 1
 
 
 class Kind(Enum):

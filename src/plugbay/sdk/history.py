@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from plugbay.model.devices import Device
 from plugbay.model.health import Health, HealthState
 from plugbay.model.ids import DeviceId
-from plugbay.ops.metrics import Histogram
+from plugbay.ops.metrics import Histogram, LabelCounter
 
 LOOK_BOUNDS_S: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
 """A directory is read in a millisecond; a vendor's library may take a minute."""
@@ -35,7 +35,7 @@ class DeviceHistory:
         self.health: Counter[HealthState] = Counter()
         self.since: dict[DeviceId, float] = {}
         self.changes: Counter[str] = Counter()
-        self.transitions: Counter[tuple[str, str]] = Counter()
+        self.transitions = LabelCounter(("other", "other"))
 
     def offered(self, devices: Iterable[Device]) -> None:
         """These are the devices from now on."""
@@ -56,7 +56,7 @@ class DeviceHistory:
                 continue
             self.health[old.health.state] -= 1
             if (became := _kind(device.health)) != _kind(old.health):
-                self.transitions[became] += 1
+                self.transitions.count(became)
                 self.since[each] = now
             if old.with_health(device.health) != device:
                 self.changes["changed"] += 1

@@ -4,7 +4,7 @@ from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container, Pod, PodSpec
 from plugbay.model.requests import ContainerKind
 from plugbay.node.broadcast import Broadcast, Change
-from plugbay.node.events import MAX_EVENTS, Event, EventLog, ObjectRef, event_object, pod_ref
+from plugbay.node.events import MAX_EVENTS, MAX_MESSAGE, Event, EventLog, ObjectRef, event_object, pod_ref
 from plugbay.testing.clock import ManualClock
 
 POD = ObjectRef("Pod", "default", "p", "u")
@@ -87,3 +87,10 @@ async def test_a_slow_watcher_sees_only_the_newest() -> None:
     broadcast.send(Change.ADDED, "b", 1)
     broadcast.send(Change.DELETED, "b", 3)
     assert await subscription.next() == [(Change.ADDED, 2), (Change.DELETED, 3)]
+
+
+def test_a_message_without_end_is_cut() -> None:
+    log = EventLog(Kept(), ManualClock())
+    log.warning(POD, "Failed", "x" * 4_000_000)
+    [event] = log
+    assert event.message == "x" * MAX_MESSAGE + f"… ({4_000_000 - MAX_MESSAGE} more characters)"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.ops.logs import JsonFormatter
+from plugbay.ops.logs import PLAIN, JsonFormatter, TextFormatter
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
@@ -94,3 +94,12 @@ def test_list_that_holds_itself_is_cut() -> None:
 @given(values=st.lists(ANYTHING, max_size=3), text=st.text(), extra=ANYTHING)
 def test_any_record_is_one_line_of_json(values: list[Any], text: str, extra: Any) -> None:
     assert logged(text, *values, extra={"more": extra})["level"] == "warning"
+
+
+def test_texts_without_end_are_cut() -> None:
+    line = logged("a plugin says: %s", "x" * 4_000_000)
+    for text in (line["message"], line["values"][0]):
+        assert len(text) < 20_000
+        assert text.endswith(" more characters)")
+    record = logging.LogRecord("n", logging.INFO, "p", 1, "a plugin says: %s", ("x" * 4_000_000,), None)
+    assert len(TextFormatter(PLAIN).format(record)) < 20_000

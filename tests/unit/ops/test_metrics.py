@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from plugbay.ops.metrics import Histogram, Kind, Metric, exposition
+from plugbay.ops.metrics import MAX_LABELS, Histogram, Kind, LabelCounter, Metric, exposition
 
 NUMBERS = st.floats(allow_nan=False) | st.integers(-(2**60), 2**60)
 
@@ -86,3 +86,13 @@ def test_label_that_is_no_text_does_not_break_the_scrape() -> None:
 
 def test_not_a_number_is_written_as_go_does() -> None:
     assert text(Metric("m", Kind.GAUGE, "M.", [({}, math.nan)])).endswith("m NaN\n")
+
+
+def test_labels_that_others_choose_are_bounded() -> None:
+    counts = LabelCounter("other")
+    for number in range(MAX_LABELS + 10):
+        counts.count(f"name-{number}")
+    counts.count("name-0")
+    assert counts["name-0"] == 2
+    assert counts["other"] == 10
+    assert len(counts) == MAX_LABELS + 1
