@@ -47,7 +47,7 @@ class Gophers(DevicePlugin):
     if sys.argv[2] == "with":
         release = noted
 
-run(Gophers(), kubelet_root=sys.argv[1])
+run(Gophers(), argv=["--root", sys.argv[1]])
 """
 
 

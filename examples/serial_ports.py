@@ -1,9 +1,8 @@
 """USB serial adapters as devices, one for each USB port: a plugin class.
 
-Serve it with ``plugbay serve examples/serial_ports.py``, or run this file.
+Serve it with ``plugbay serve examples/serial_ports.py``, or run this file, which takes the same options.
 """
 
-import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -35,5 +34,4 @@ class SerialPorts(DevicePlugin):
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO)
     run(SerialPorts())

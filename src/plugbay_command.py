@@ -20,7 +20,7 @@ class Ended(KeyboardInterrupt):
 def run() -> int:
     """Run the command that the process's arguments name; returns the exit code."""
     try:
-        _handle_early_signals(sys.argv[1:])
+        handle_early_signals(sys.argv[1:])
         from plugbay.cli import main
 
         return main.run()
@@ -30,7 +30,7 @@ def run() -> int:
         return _INTERRUPTED
 
 
-def _handle_early_signals(words: list[str]) -> None:
+def handle_early_signals(words: list[str]) -> None:
     """Have the commands that last until a signal end as well as later, until they set handlers of their own."""
     if "serve" in words:
         early = {signal.SIGTERM: _end, signal.SIGINT: _end, signal.SIGHUP: _pass}  # it is about to look anyway

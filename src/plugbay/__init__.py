@@ -1,5 +1,6 @@
 """Kubernetes device plugins in Python: what a plugin author imports."""
 
+from plugbay.cli.entry import run
 from plugbay.errors import AllocationError, CannotRelease, PartialAllocationError
 from plugbay.model.assignments import Assignment, Origin
 from plugbay.model.devices import Device
@@ -9,7 +10,6 @@ from plugbay.model.semver import SemVer
 from plugbay.model.sharing import EXCLUSIVE, Exclusive, Replicas
 from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.checks import health
-from plugbay.sdk.entry import run
 from plugbay.sdk.modes import Modes
 from plugbay.sdk.plugin import DevicePlugin, plugin
 from plugbay.sdk.release.settings import ReleasePolicy

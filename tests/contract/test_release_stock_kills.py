@@ -27,7 +27,7 @@ class Cleaner(DevicePlugin):
     def release(self, assignment):
         print(assignment.key, flush=True)
 
-run(Cleaner(), kubelet_root=sys.argv[1])
+run(Cleaner(), argv=["--root", sys.argv[1]])
 """
 
 

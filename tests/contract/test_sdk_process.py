@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -31,7 +32,7 @@ class Mine(DevicePlugin):
     def discover(self):
         return [Device("m")]
 
-run(Mine(), kubelet_root=sys.argv[1])
+run(Mine(), argv=["--root", sys.argv[1]])
 """
 
 
@@ -112,11 +113,58 @@ async def test_file_may_serve_its_plugins_itself(paths: KubeletPaths) -> None:
     assert [entry.name for entry in paths.device_plugins.iterdir()] == []
 
 
+ITSELF = RUNNING.replace('argv=["--root", sys.argv[1]]', "").replace(", )", ")")
+
+
+async def test_file_that_serves_itself_takes_the_options_of_serve(paths: KubeletPaths) -> None:
+    file, config = paths.root / "mine.py", paths.root / "plugins.yaml"
+    file.write_text(ITSELF.replace("class Mine", "class Other(DevicePlugin):\n    pass\n\nclass Mine"))
+    config.write_text("plugins:\n- {target: directory, settings: {resource: example.com/d, path: d, env: D}}\n")
+    for options, resource in [((), "example.com/mine"), (("--config", str(config)), "example.com/d")]:
+        async with (
+            fake_kubelet(paths) as kubelet,
+            python(str(file), "--root", str(paths.root), "--log-format", "json", *options) as process,
+        ):
+            assert (await kubelet.next_registration()).registration.resource_name == resource
+            lines = [json.loads(line) for line in (await end(process)).splitlines()]
+        assert lines[0]["message"] == f"serving the kubelet at {paths.root}: --root says so"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        pytest.param(
+            ("--rout", "both"), 2, 'mine.py: error: unknown option --rout; did you mean "--route"?', id="usage"
+        ),
+        pytest.param(("--root", "{file}"), 1, "plugbay: error: {file}: is not a directory", id="root"),
+        pytest.param(("more",), 2, 'mine.py: error: unexpected argument "more"', id="argument"),
+    ],
+)
+async def test_file_that_cannot_serve_itself_says_why(
+    paths: KubeletPaths, options: tuple[str, ...], code: int, sentence: str
+) -> None:
+    file = paths.root / "mine.py"
+    file.write_text(ITSELF)
+    async with python(str(file), *(option.format(file=file) for option in options)) as process:
+        _, said = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+    assert process.returncode == code
+    assert said.decode().splitlines()[0] == sentence.format(file=file)
+
+
+async def test_dry_run_of_a_file_that_serves_itself(paths: KubeletPaths) -> None:
+    file = paths.root / "mine.py"
+    file.write_text(ITSELF)
+    async with python(str(file), "--dry-run") as process:
+        out, _ = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+    assert [line.split() for line in out.decode().splitlines()[1:]] == [["example.com/mine", "mine.py"]]
+
+
 async def test_plugin_started_before_the_kubelet_says_what_it_waits_for(paths: KubeletPaths) -> None:
-    async with python("-c", "import logging\nlogging.basicConfig()\n" + RUNNING, str(paths.root)) as process:
+    async with python("-c", RUNNING, str(paths.root)) as process:
         assert process.stderr is not None
-        line = await asyncio.wait_for(process.stderr.readline(), DEADLINE_S)
-        assert f"waiting for {paths.device_plugins}" in line.decode()
+        while "waiting for" not in (line := (await asyncio.wait_for(process.stderr.readline(), DEADLINE_S)).decode()):
+            assert line
+        assert str(paths.device_plugins) in line
         async with fake_kubelet(paths) as kubelet:
             await (await kubelet.next_registration()).until_devices("m")
             await end(process)
@@ -146,8 +194,24 @@ DIRECTORY = ("directory", "--resource", "example.com/gopher", "--env", "Gopher")
         pytest.param(("nothing.py",), 1, "cannot load a plugin from nothing.py: no such file", id="no-such-file"),
         pytest.param(("gophers",), 1, "a target is directory, scratch, FILE.py, FILE.py:object or", id="no-target"),
         pytest.param(
-            (*DIRECTORY, "--path", "/x", "nothing.py"), 1, "from nothing.py: no such file", id="after-options"
+            ("nothing.py", "--log-level", "info", "p.py"), 1, "from nothing.py: no such file", id="between-options"
         ),
+        pytest.param(
+            (*DIRECTORY, "--path", "/x", "p.py"),
+            2,
+            'unexpected argument "p.py"; `serve directory` is one target, and several go into a config file',
+            id="after-a-target-with-options",
+        ),
+        pytest.param(
+            ("p.py", "directory"),
+            2,
+            "`serve directory` is one target, with options of its own",
+            id="target-among-files",
+        ),
+        pytest.param(("--env", "E", *DIRECTORY[:-2], "--path", "{file}"), 1, "{file}: is not a", id="options-first"),
+        pytest.param(("--resource", "R", "p.py"), 2, "only `serve directory` and `serve scratch` take", id="of-two"),
+        pytest.param((*DIRECTORY, "--count=3"), 2, "only `serve scratch` takes --count", id="option-of-scratch"),
+        pytest.param((*DIRECTORY, "--evn", "E"), 2, 'unknown option --evn; did you mean "--env"?', id="mistyped"),
         pytest.param(("p.py", "--bogus", "q.py"), 2, "unknown option --bogus", id="unknown-option"),
         pytest.param(("p.py", "--against", "old.yaml"), 2, "--against goes with --dry-run", id="against"),
         pytest.param(("--config", "{root}/gone"), 1, "{root}/gone: cannot be read: No such file", id="no-config"),
@@ -221,7 +285,7 @@ class Stuck(DevicePlugin):
             print("ending", flush=True)
             await asyncio.Event().wait()
 
-run(Stuck(), kubelet_root=sys.argv[1])
+run(Stuck(), argv=["--root", sys.argv[1]])
 """
 
 

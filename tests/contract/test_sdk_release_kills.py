@@ -35,7 +35,7 @@ class Cleaner(DevicePlugin):
         if sys.argv[2] == "hang":
             time.sleep(1000)
 
-run(Cleaner(), kubelet_root=sys.argv[1])
+run(Cleaner(), argv=["--root", sys.argv[1]])
 """
 
 

@@ -222,10 +222,8 @@ OF_THE_COMMAND = (
     *("--resource", GOPHER, "--path", ".", "--env", "G"),
 )
 OF_A_FILE = """
-import logging
 from plugbay import plugin, run
-logging.basicConfig(level="INFO")
-run(plugin("example.com/gopher")(lambda: []), kubelet_root=".", route="watcher")
+run(plugin("example.com/gopher")(lambda: []), argv=["--root", ".", "--route", "watcher"])
 """
 
 

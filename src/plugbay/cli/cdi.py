@@ -6,7 +6,6 @@ import argparse
 
 from plugbay.cli.command_parser import CommandParser, Subparsers, add_aliases, add_commands
 from plugbay.cli.parsing import file_of, path_of
-from plugbay.cli.ready_made import add_ready_made_options
 from plugbay.cli.targets import DESCRIPTION, add_targets
 
 
@@ -109,7 +108,16 @@ def _add_generate(commands: Subparsers) -> None:
             "plugbay cdi generate --kind vendor.example/gopher gophers.py --write /etc/cdi",
         ),
     )
-    add_targets(parser, help="whose devices")
+    add_targets(
+        parser,
+        help="whose devices",
+        about="Print a CDI spec of the devices that are found now",
+        add_options=_add_generate_options,
+        needs="--kind vendor.example/gopher",
+    )
+
+
+def _add_generate_options(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--kind", required=True, metavar="VENDOR/CLASS", help="the kind of the spec")
     parser.add_argument(
         "-o", "--output", choices=("json", "yaml"), default="yaml", help="form of output (default: %(default)s)"
@@ -117,7 +125,6 @@ def _add_generate(commands: Subparsers) -> None:
     parser.add_argument(
         "--write", metavar="DIR", type=path_of, help="replace VENDOR-CLASS.yaml or .json in this directory instead"
     )
-    add_ready_made_options(parser)
 
 
 def _add_names(parser: CommandParser) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
@@ -41,6 +41,10 @@ class CommandParser(argparse.ArgumentParser):
             where the first one stands.
         examples: command lines for the end of the help.
         fill: adds arguments or commands when they are wanted first: no command pays for those of others.
+
+    Attributes:
+        targets: parsers for command lines whose first argument is such a name; each is made when it is needed.
+        explain_unknown: gives what is to be said of an option that is not known; empty for the usual.
     """
 
     def __init__(
@@ -60,6 +64,8 @@ class CommandParser(argparse.ArgumentParser):
         self._given: Sequence[str] = ()
         self.examples = examples
         self._fill = fill
+        self.explain_unknown: Callable[[str], str] = lambda _: ""
+        self.targets: Mapping[str, Callable[[], CommandParser]] = {}
 
     @property
     def commands(self) -> dict[str, CommandParser]:
@@ -77,8 +83,10 @@ class CommandParser(argparse.ArgumentParser):
             self.error(f'unknown command "{name}" for "{self.prog}"{_did_you_mean(name, list(self.commands))}')
         return self._below()[name]
 
-    def _below(self) -> dict[str, CommandParser]:
-        return self._choice_of_commands.choices if self._choice_of_commands else {}
+    def _below(self) -> Mapping[str, CommandParser]:
+        if self._choice_of_commands is not None:
+            return self._choice_of_commands.choices
+        return {name: make() for name, make in self.targets.items()}
 
     def _fill_now(self) -> None:
         fill, self._fill = self._fill, None
@@ -104,6 +112,9 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         self._fill_now()
         given = self._given = list(args or ())
+        at = self._first_argument(given) if self.targets else len(given)
+        if at < len(given) and given[at] in self.targets:
+            return self.targets[given[at]]().parse_known_args(given[:at] + given[at + 1 :], namespace)
         if not self._takes_command:
             parsed, unknown = super().parse_known_args(self._filled(given), namespace)
         else:
@@ -111,7 +122,7 @@ class CommandParser(argparse.ArgumentParser):
             parsed, unknown = super().parse_known_args(self._filled(given[:end]), namespace)
             parsed.command = given[end + 1 :]
         # Here, where the options are known; argparse would leave it to the parser above.
-        if options := [each for each in unknown if each.startswith("-") and each != "-"]:
+        if options := [each for each in unknown if _is_option(each)]:
             self.error(self._unknown(options[0]))
         if self._takes_more is not None:
             getattr(parsed, self._takes_more).extend(unknown)
@@ -135,7 +146,23 @@ class CommandParser(argparse.ArgumentParser):
         }
         return [f"{each}={alone[each]}" if each in alone else each for each in given] if alone else list(given)
 
+    def _first_argument(self, given: Sequence[str]) -> int:
+        """Where the first word stands that is neither an option nor the value of one; behind the end if none is."""
+        return next((at for at in self.heads(given) if not _is_option(given[at])), len(given))
+
+    def heads(self, given: Sequence[str]) -> Iterator[int]:
+        """Where the words before ``--`` stand that are not the value of an option."""
+        at = 0
+        while at < len(given) and given[at] != "--":
+            yield at
+            action = self._option_string_actions.get(given[at])
+            # An option that we do not know is one of a target, most likely, and those have values.
+            has_value = action.nargs is None if action is not None else "=" not in given[at]
+            at += 2 if _is_option(given[at]) and has_value else 1
+
     def _unknown(self, option: str) -> str:
+        if explained := self.explain_unknown(option):
+            return explained
         name = option.partition("=")[0]
         return f"unknown option {name}{_did_you_mean(name, list(self._option_string_actions), like=_LIKE_OPTION)}"
 
@@ -174,6 +201,10 @@ def _worded(message: str) -> str:
 
 def _choose(known: Iterable[str]) -> str:
     return f"; choose from {', '.join(known)}"
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-"
 
 
 def _did_you_mean(given: str, known: Sequence[str], *, like: float = _LIKE) -> str:

@@ -6,7 +6,6 @@ import argparse
 from typing import TYPE_CHECKING
 
 from plugbay.cli.command_parser import Subparsers
-from plugbay.cli.ready_made import add_ready_made_options
 from plugbay.cli.targets import DESCRIPTION, add_targets, load_targets
 
 if TYPE_CHECKING:
@@ -31,11 +30,18 @@ def add_parser(subparsers: Subparsers) -> None:
             "plugbay devices directory --resource example.com/gopher --path /etc/gophers --env Gopher",
         ),
     )
-    add_targets(parser, help="whose devices to show")
+    add_targets(
+        parser,
+        help="whose devices to show",
+        about="Show the devices that a kubelet would be offered now",
+        add_options=_add_options,
+    )
+
+
+def _add_options(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "-o", "--output", choices=("yaml", "json"), default="", help="all that is known of each device, as YAML or JSON"
     )
-    add_ready_made_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:

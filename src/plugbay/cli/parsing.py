@@ -29,7 +29,7 @@ def add_root(parser: argparse.ArgumentParser, *, default: str | None = argparse.
     )
 
 
-def add_kubelet_root(parser: argparse.ArgumentParser) -> None:
+def add_kubelet_root(parser: argparse._ActionsContainer) -> None:
     """``--root`` and ``--node`` of a command that is meant for any kubelet, for `chosen_kubelet_root`."""
     parser.add_argument(
         "--root",
@@ -167,7 +167,7 @@ def add_output_or_template(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_log_options(parser: argparse.ArgumentParser) -> None:
+def add_log_options(parser: argparse._ActionsContainer) -> None:
     """``--log-level`` and ``--log-format``, for `plugbay.cli.logs.configure_logs`."""
     parser.add_argument(
         "--log-level",
@@ -183,7 +183,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_metrics_address(parser: argparse.ArgumentParser) -> None:
+def add_metrics_address(parser: argparse._ActionsContainer) -> None:
     """``--metrics``, for `plugbay.ops.listening.parse_address`."""
     parser.add_argument(
         "--metrics",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from plugbay.cli.command_parser import CommandParser
 from plugbay.cli.parsing import path_of
-from plugbay.cli.ready_made import READY_MADE, check_ready_made, from_options, from_settings, is_ready_made
+from plugbay.cli.ready_made import READY_MADE, ReadyMadeParser, of_another_target, ready_made
 
 if TYPE_CHECKING:
     from plugbay.sdk.config import Entry
@@ -19,15 +21,58 @@ if TYPE_CHECKING:
 
 _CONFIG_ENDINGS: Final = (".yaml", ".yml", ".json")
 DESCRIPTION: Final = (
-    "TARGET is `directory`, `scratch`, a file with plugins (plugin.py), or one plugin: plugin.py:object or "
-    "module:object."
+    f"TARGET is {', '.join(f'`{each}`' for each in READY_MADE)}, a file with plugins (plugin.py), or one plugin: "
+    "plugin.py:object or module:object."
 )
 
 
-def add_targets(parser: argparse.ArgumentParser, *, help: str) -> None:
-    """TARGETs and ``--config``; for a `CommandParser` that has ``takes_more="targets"``."""
-    parser.set_defaults(targets_of=parser.prog.partition(" ")[2])
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=help)
+def add_targets(
+    parser: CommandParser,
+    *,
+    help: str,
+    about: str,
+    add_options: Callable[[argparse._ActionsContainer], object],
+    needs: str = "",
+) -> None:
+    """TARGETs and ``--config``; for a `CommandParser` that has ``takes_more="targets"``.
+
+    Args:
+        about: what the command does, for the help of ready-made targets: a sentence without its end.
+        add_options: adds the options that the command has besides, whatever its target.
+        needs: those of them that an example must have.
+    """
+    command = parser.prog.partition(" ")[2]
+
+    def of_ready_made(target: str) -> CommandParser:
+        module = ready_made(target)
+        own = ReadyMadeParser(
+            prog=f"{parser.prog} {target}",
+            description=f"{about}: {module.SUMMARY}.",
+            examples=[" ".join(filter(None, (parser.prog, module.EXAMPLE, needs)))],
+        )
+        own.set_defaults(targets_of=command, plugins=None, targets=[target])
+        own.explain_unknown = partial(of_another_target, command=command)
+        module.add_options(own)
+        others = own.add_argument_group(f"options of every target of `{command}`")
+        add_config(others)
+        add_options(others)
+        return own
+
+    parser.set_defaults(targets_of=command, plugins=None)
+    parser.targets = {target: partial(of_ready_made, target) for target in READY_MADE}
+    parser.explain_unknown = partial(of_another_target, command=command)
+    parser.add_argument(
+        "targets",
+        nargs="*",
+        metavar="TARGET",
+        help=f"{help}; {' and '.join(f'`{parser.prog} {each} --help`' for each in READY_MADE)} show their options",
+    )
+    add_config(parser)
+    add_options(parser)
+
+
+def add_config(parser: argparse._ActionsContainer) -> None:
+    """``--config``, for `load_targets`."""
     parser.add_argument(
         "--config", metavar="FILE", type=path_of, help="YAML or JSON file with targets and their settings"
     )
@@ -35,6 +80,8 @@ def add_targets(parser: argparse.ArgumentParser, *, help: str) -> None:
 
 def load_targets(args: argparse.Namespace) -> list[tuple[str, Sequence[Member]]]:
     """The arguments' targets in their order, each with its plugins, the config file last. Loading runs authors' code.
+
+    The plugins that ``args.plugins`` has, under one name, are served if there is no config file.
 
     Raises:
         UsageError: options are missing, or of no use.
@@ -50,6 +97,8 @@ def load_targets(args: argparse.Namespace) -> list[tuple[str, Sequence[Member]]]
     targets: list[tuple[str, Sequence[Member]]] = [(target, _load(target, args)) for target in args.targets]
     if args.config is not None:
         targets.append((str(args.config), [config_file(args.config)]))
+    elif args.plugins is not None:
+        targets.append(args.plugins)
     return targets
 
 
@@ -65,16 +114,17 @@ def _check(args: argparse.Namespace) -> None:
     from plugbay.errors import UsageError
 
     command = args.targets_of
-    if not args.targets and args.config is None:
+    if not args.targets and args.config is None and args.plugins is None:
         raise UsageError(f"`{command}` needs a TARGET or --config FILE; see 'plugbay {command} --help'")
     if configs := [each for each in args.targets if each.endswith(_CONFIG_ENDINGS)]:
         raise UsageError(f"{configs[0]} looks like a config file; those are given with --config")
-    check_ready_made(args)
+    if len(args.targets) > 1 and (own := [each for each in args.targets if each in READY_MADE]):
+        raise UsageError(f"`{command} {own[0]}` is one target, with options of its own; several go into a config file")
 
 
 def _load(target: str, args: argparse.Namespace) -> Sequence[DevicePlugin | PluginSource]:
-    if is_ready_made(target):
-        return from_options(target, args)
+    if target in READY_MADE:
+        return ready_made(target).from_options(args)
     from plugbay.sdk.targets import load_plugins
 
     _check_form(target)
@@ -86,8 +136,7 @@ def _check_form(target: str) -> None:
     from plugbay.errors import PluginLoadError
 
     if not target.endswith(".py") and ":" not in target:
-        ready_made = ", ".join(READY_MADE)
-        raise PluginLoadError(target, f"a target is {ready_made}, FILE.py, FILE.py:object or module:object")
+        raise PluginLoadError(target, f"a target is {', '.join(READY_MADE)}, FILE.py, FILE.py:object or module:object")
 
 
 def _loader(directory: Path) -> Callable[[Entry], Sequence[DevicePlugin | PluginSource]]:
@@ -95,8 +144,8 @@ def _loader(directory: Path) -> Callable[[Entry], Sequence[DevicePlugin | Plugin
     from plugbay.sdk.targets import beside, load_plugins
 
     def load(entry: Entry) -> Sequence[DevicePlugin | PluginSource]:
-        if is_ready_made(entry.target):
-            return from_settings(entry, directory)
+        if entry.target in READY_MADE:
+            return ready_made(entry.target).from_settings(entry, directory)
         _check_form(entry.target)
         return load_plugins(beside(entry.target, directory), entry.settings or None)
 

@@ -1,0 +1,52 @@
+"""What a plugin's file calls at its end to serve itself; nothing heavy is imported before it does."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugbay.sdk.plugin import DevicePlugin
+    from plugbay.sdk.resources import PluginSource
+
+
+def run(*plugins: DevicePlugin | PluginSource, argv: Sequence[str] | None = None) -> None:
+    """Serve ``plugins`` as ``plugbay serve`` does, with its options and its logs, until SIGTERM or SIGINT.
+
+    For ``if __name__ == "__main__"`` in a plugin's own file, which is a command then: it has ``--help``, ``--root``,
+    ``--node``, ``--metrics``, ``--release`` and all others. With ``--config FILE`` it serves what the config file says
+    in place of ``plugins``.
+
+    Args:
+        argv: the options; None for those that the file was called with.
+
+    Raises:
+        SystemExit: it did not end well; a sentence on standard error says why.
+    """
+    from plugbay.cli.outcome import outcome
+    from plugbay.cli.serve import serve
+    from plugbay_command import handle_early_signals
+
+    handle_early_signals(["serve"])
+    given = sys.argv[1:] if argv is None else argv
+    if code := outcome(lambda: _parse(plugins, given), serve):
+        raise SystemExit(code)
+
+
+def _parse(plugins: Sequence[DevicePlugin | PluginSource], argv: Sequence[str]) -> argparse.Namespace:
+    from plugbay.cli.command_parser import CommandParser
+    from plugbay.cli.serve_options import add_serve_options
+    from plugbay.cli.targets import add_config
+
+    program = Path(sys.argv[0]).name
+    parser = CommandParser(
+        prog=program, description="Serve this file's device plugins to a kubelet until SIGTERM or Ctrl-C."
+    )
+    parser.set_defaults(root=None, targets=[], targets_of=program, plugins=(program, plugins))
+    add_config(parser)
+    add_serve_options(parser)
+    return parser.parse_args(argv)
