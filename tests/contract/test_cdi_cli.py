@@ -83,13 +83,13 @@ async def test_the_edits_of_devices_are_shown(plugbay: Plugbay, specs: Path) -> 
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("vendor.example/gopher=g9", "unresolvable CDI devices vendor.example/gopher=g9"),
+        ("vendor.example/gopher=g9", "unresolvable CDI devices vendor.example/gopher=g9 (looked in {specs})"),
         ("g0", 'invalid CDI device "g0": it is unqualified: vendor/class=name is wanted, the vendor is missing'),
     ],
 )
 async def test_an_unknown_device_is_named(plugbay: Plugbay, specs: Path, name: str, problem: str) -> None:
     done = await plugbay("cdi", "show", name, "--spec-dir", str(specs))
-    assert (done.code, done.out, done.err) == (1, "", f"plugbay: error: {problem}\n")
+    assert (done.code, done.out, done.err) == (1, "", f"plugbay: error: {problem.format(specs=specs)}\n")
 
 
 async def test_files_are_validated(plugbay: Plugbay, specs: Path) -> None:

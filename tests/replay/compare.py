@@ -197,6 +197,7 @@ def _events(events: Iterable[Json]) -> list[tuple[Any, ...]]:
 
 def _text(text: str) -> str:
     """A message without what is different on every node."""
+    text = re.sub(r"failed to create containerd container: (?=CDI)| \(looked in [^)]*\)", "", text)
     text = re.sub(r"endpoint .* has been stopped", "endpoint ... has been stopped", text)
     return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|<uid [^>]+>", "<uid>", text)
 

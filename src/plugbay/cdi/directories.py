@@ -43,7 +43,7 @@ def scan(directories: Sequence[Path]) -> Registry:
                 files.append(SpecFile(str(path), priority, read_file(path)))
             except InvalidCdiSpec as error:
                 bad.append(error)
-    return registry_of(files, bad)
+    return registry_of(files, bad, directories=[str(each) for each in directories])
 
 
 def spec_paths(directory: Path) -> list[Path]:

@@ -38,10 +38,12 @@ class Registry:
     Attributes:
         devices: what can be injected.
         problems: of bad files, and of good ones that disagree; by path. They never affect other files.
+        directories: where it looked, for messages.
     """
 
     devices: Mapping[QualifiedName, Entry]
     problems: Mapping[str, Sequence[InvalidCdiSpec]]
+    directories: Sequence[str] = ()
 
     def edits(self, names: Sequence[QualifiedName]) -> Edits:
         """What a container gets with ``names``: for each in turn the edits of its file, once per file, then its own.
@@ -50,7 +52,7 @@ class Registry:
             UnresolvableCdiDevices: some are not there.
         """
         if missing := [str(name) for name in names if name not in self.devices]:
-            raise UnresolvableCdiDevices(missing)
+            raise UnresolvableCdiDevices(missing, self.directories)
         edits = NO_EDITS
         seen: set[str] = set()
         for name in names:
@@ -62,7 +64,9 @@ class Registry:
         return edits
 
 
-def registry_of(files: Iterable[SpecFile], bad: Iterable[InvalidCdiSpec] = ()) -> Registry:
+def registry_of(
+    files: Iterable[SpecFile], bad: Iterable[InvalidCdiSpec] = (), *, directories: Sequence[str] = ()
+) -> Registry:
     """One registry of ``files``, which come in the order of the scan: by directory, there by name.
 
     A name in a higher directory replaces one in a lower. A name twice in directories of one priority is of no use at
@@ -88,4 +92,5 @@ def registry_of(files: Iterable[SpecFile], bad: Iterable[InvalidCdiSpec] = ()) -
                 continue
             if before is None or before.file.priority < file.priority:
                 devices[name] = Entry(file, device)
-    return Registry({name: entry for name, entry in devices.items() if name not in conflicting}, problems)
+    usable = {name: entry for name, entry in devices.items() if name not in conflicting}
+    return Registry(usable, problems, directories)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from plugbay.cli import v1
 from plugbay.cli.table import NONE, Columns, Description
-from plugbay.errors import RpcFailed
+from plugbay.errors import RpcFailed, quote
 from plugbay.kubelet.checkpoint_data import Checkpoint, CheckpointData, DeviceIds, PodDevicesEntry, checksum
 from plugbay.model.edits import ContainerEdits
 from plugbay.wire.convert import decode_edits
 
 _NO_NODE: Final = -1
+_APART: Final = frozenset(' ",;')
+"""What stands between words, and around those in quotes."""
 
 
 def checkpoint_page(checkpoint: Checkpoint) -> str:
@@ -21,11 +23,10 @@ def checkpoint_page(checkpoint: Checkpoint) -> str:
     registered = checkpoint.data.registered_devices or {}
     text = f"Checksum:  {checksum_text(checkpoint)}\n\n"
     text += Columns(("POD", "CONTAINER", "RESOURCE", "DEVICES")).table(
-        (entry.pod_uid, entry.container_name, entry.resource_name, devices_text(entry.device_ids) or NONE)
-        for entry in entries
+        (*map(shown, _key(entry)), devices_text(entry.device_ids) or NONE) for entry in entries
     )
     text += "\n" + Columns(("REGISTERED RESOURCE", "HEALTHY", "DEVICES")).table(
-        (name, str(len(registered[name] or ())), ",".join(registered[name] or ()) or NONE)
+        (shown(name), str(len(registered[name] or ())), _listed(registered[name] or ()) or NONE)
         for name in sorted(registered)
     )
     return text + "".join(_response_page(entry) for entry in entries)
@@ -61,31 +62,50 @@ def difference(before: CheckpointData, after: CheckpointData) -> Iterator[str]:
         if old.get(key) == new.get(key):
             continue
         if key in old:
-            yield f"- {' '.join(key)}: {old[key]}"
+            yield f"- {' '.join(map(shown, key))}: {old[key]}"
         if key in new:
-            yield f"+ {' '.join(key)}: {new[key]}"
+            yield f"+ {' '.join(map(shown, key))}: {new[key]}"
 
 
 def devices_text(device_ids: DeviceIds) -> str:
     """``a,b; NUMA 0: c``; sorted by node."""
     nodes = sorted(device_ids or {})
     return "; ".join(
-        f"{'' if node == _NO_NODE else f'NUMA {node}: '}{','.join((device_ids or {})[node] or ())}" for node in nodes
+        f"{'' if node == _NO_NODE else f'NUMA {node}: '}{_listed((device_ids or {})[node] or ())}" for node in nodes
     )
+
+
+def shown(text: str) -> str:
+    """``text`` as a word: in quotes when it would not be taken for one, being empty or having spaces or line ends."""
+    is_word = text.isprintable() and not _APART.intersection(text)
+    return text if text and is_word else quote(text)
+
+
+def _listed(ids: Iterable[str]) -> str:
+    return ",".join(map(shown, ids))
+
+
+def _key(entry: PodDevicesEntry) -> tuple[str, str, str]:
+    return entry.pod_uid, entry.container_name, entry.resource_name
 
 
 def edits_texts(edits: ContainerEdits) -> Iterator[str]:
     """Each thing a container gets, on a line."""
     for name, value in sorted(edits.env.items()):
-        yield f"env {name}={value}"
+        yield f"env {_line(name)}={_line(value)}"
     for mount in edits.mounts:
         yield f"mount {mount.container_path} from {mount.host_path}{' read-only' if mount.read_only else ''}"
     for node in edits.device_nodes:
         yield f"device {node.container_path} from {node.host_path} {node.permissions}".rstrip()
     for key, value in sorted(edits.annotations.items()):
-        yield f"annotation {key}={value}"
+        yield f"annotation {_line(key)}={_line(value)}"
     for name in edits.cdi_devices:
         yield f"cdi {name}"
+
+
+def _line(text: str) -> str:
+    """``text`` in quotes when it would not stay on its line."""
+    return text if text.isprintable() else quote(text)
 
 
 def response_texts(response: bytes | None) -> list[str]:
@@ -100,9 +120,7 @@ def _response_page(entry: PodDevicesEntry) -> str:
         return ""
     page = Description()
     page.line("")
-    page.items(
-        f"Response for {entry.pod_uid} {entry.container_name} {entry.resource_name}", response_texts(entry.alloc_resp)
-    )
+    page.items(f"Response for {' '.join(map(shown, _key(entry)))}", response_texts(entry.alloc_resp))
     return f"{page}".rstrip("\n") + "\n"
 
 
@@ -112,9 +130,9 @@ def _said(data: CheckpointData) -> Mapping[tuple[str, ...], str]:
     for entry in data.pod_device_entries or ():
         ordered = {node: sorted(ids or ()) for node, ids in (entry.device_ids or {}).items()}
         texts = ["devices " + (devices_text(ordered) or NONE), *response_texts(entry.alloc_resp)]
-        said["pod", entry.pod_uid, entry.container_name, entry.resource_name] = "; ".join(texts)
+        said["pod", *_key(entry)] = "; ".join(texts)
     for name, ids in (data.registered_devices or {}).items():
-        said["registered", name] = ",".join(sorted(ids or ())) or NONE
+        said["registered", name] = _listed(sorted(ids or ())) or NONE
     return said
 
 

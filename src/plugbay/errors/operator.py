@@ -169,12 +169,14 @@ class InvalidCdiSpec(OperatorError):
 class UnresolvableCdiDevices(OperatorError):
     """No usable spec file defines them; then nothing is injected."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(names)
+    def __init__(self, names: Sequence[str], directories: Sequence[str] = ()) -> None:
+        super().__init__(names, directories)
         self.names = tuple(names)
+        self.directories = tuple(directories)
 
     def __str__(self) -> str:
-        return f"unresolvable CDI devices {', '.join(self.names)}"
+        where = f" (looked in {', '.join(self.directories)})" if self.directories else ""
+        return f"unresolvable CDI devices {', '.join(self.names)}{where}"
 
 
 class CdiInjectionFailed(OperatorError):

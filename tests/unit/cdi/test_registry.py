@@ -102,8 +102,10 @@ def test_a_files_own_edits_come_once_before_its_first_device(tmp_path: Path) -> 
 
 def test_unknown_devices_are_all_named(tmp_path: Path) -> None:
     put(tmp_path / "d", "1.json", "a")
-    with pytest.raises(UnresolvableCdiDevices, match=r"^unresolvable CDI devices v/c=x, w/c=a$"):
-        env(scan([tmp_path / "d"]), "v/c=x", "v/c=a", "w/c=a")
+    with pytest.raises(
+        UnresolvableCdiDevices, match=r"^unresolvable CDI devices v/c=x, w/c=a \(looked in .*/d, .*/e\)$"
+    ):
+        env(scan([tmp_path / "d", tmp_path / "e"]), "v/c=x", "v/c=a", "w/c=a")
 
 
 def test_a_saved_spec_is_found(tmp_path: Path) -> None:

@@ -72,8 +72,7 @@ def inject_cdi(
             injected += _scan(directories).edits(names)
             _check_engine(injected.config, engine)
     except _FAILURES as error:
-        problem = f"failed to create containerd container: CDI device injection failed: {error}"
-        raise ContainerStartError("CreateContainerError", problem) from error
+        raise ContainerStartError("CreateContainerError", f"CDI device injection failed: {error}") from error
     if handler is not Handler.NVIDIA:
         return injected
     try:

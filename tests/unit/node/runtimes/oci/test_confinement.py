@@ -183,9 +183,9 @@ def test_devices_that_a_plugin_gave_through_cdi_are_not_asked_for_again(cdi: Pat
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ("7", r"failed to inject CDI devices: unresolvable CDI devices nvidia\.com/gpu=7$"),
-        ("0,GPU-x,9", r"unresolvable CDI devices nvidia\.com/gpu=GPU-x, nvidia\.com/gpu=9$"),
-        ("other.example/gpu=0", "unresolvable CDI devices other.example/gpu=0$"),
+        ("7", r"failed to inject CDI devices: unresolvable CDI devices nvidia\.com/gpu=7 \(looked in .*\)$"),
+        ("0,GPU-x,9", r"unresolvable CDI devices nvidia\.com/gpu=GPU-x, nvidia\.com/gpu=9 \("),
+        ("other.example/gpu=0", r"unresolvable CDI devices other.example/gpu=0 \("),
         ("no way", "no way"),
     ],
 )
