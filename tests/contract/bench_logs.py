@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -18,10 +18,18 @@ class Log(logging.Handler):
         super().__init__()
         self.lines: list[str] = []
         self._grown = asyncio.Event()
+        self._heard: list[tuple[str, Callable[[], object]]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(record.getMessage())
+        for text, tell in self._heard:
+            if text in self.lines[-1]:
+                tell()
         self._grown.set()
+
+    def on(self, text: str, tell: Callable[[], object]) -> None:
+        """Call ``tell`` when ``text`` is in a line, in the thread that writes it."""
+        self._heard.append((text, tell))
 
     async def seen(self, text: str) -> None:
         """Wait until ``text`` is in a line."""

@@ -72,7 +72,7 @@ async def test_plugin_that_fails_is_told_beside_the_others(plugbay: Plugbay, car
     (sockets / "broken.py").write_text(BROKEN)
     done = await plugbay("devices", str(sockets / "broken.py"), cards)
     assert done.code == 1
-    assert done.err == "plugbay: error: example.com/broken: discover() failed: OSError: no such bus\n"
+    assert done.err == "plugbay: error: example.com/broken: discover() failed: OSError: no such bus (broken.py:8)\n"
     assert len(done.rows) == 2
 
 

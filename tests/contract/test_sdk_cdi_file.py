@@ -16,7 +16,7 @@ from plugbay.cdi.spec import Device as Entry
 from plugbay.cdi.spec import Edits, Spec
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.cdi.entries import WITHOUT_ENV
-from plugbay.sdk.cdi.turns import LOCK_NAME, Turns
+from plugbay.sdk.cdi.spec_turns import LOCK_NAME, SpecTurns
 from plugbay.sdk.runner import serving
 from plugbay.testing.fake_kubelet import fake_kubelet
 from tests.contract.bench_logs import Errors, errors
@@ -243,7 +243,7 @@ async def test_a_lock_that_another_process_keeps_is_told_and_does_not_delay_the_
     specs = tmp_path / "cdi"
     specs.mkdir()
     (tmp_path / "one.py").write_text(PLUGIN.format(name="one"))
-    with Turns(specs).turn():
+    with SpecTurns(specs).turn():
         arguments = ("serve", "--cdi-directory", str(specs), str(tmp_path / "one.py"))
         async with plugbay.start(*arguments, stderr=asyncio.subprocess.PIPE) as plugin:
             assert plugin.stderr is not None

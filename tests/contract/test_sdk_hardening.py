@@ -187,7 +187,7 @@ async def test_allocate_must_give_edits(paths: KubeletPaths, answer: object, pro
 
     async with served(Wrong("a"), paths=paths) as kubelet:
         client = (await kubelet.next_registration()).client
-        with pytest.raises(RpcFailed, match=rf"example.com/thing: allocate\(\) gave {problem}"):
+        with pytest.raises(RpcFailed, match=rf"example.com/thing: allocate\(a\) gave {problem}"):
             await client.allocate([DeviceId("a")])
         assert not Wrong.modes.mode(Wrong.resource_name).used
 
@@ -202,7 +202,7 @@ async def test_preference_must_be_of_devices(paths: KubeletPaths, answer: object
 
     async with served(Wrong("a"), paths=paths) as kubelet:
         client = (await kubelet.next_registration()).client
-        with pytest.raises(RpcFailed, match=r"preferred_allocation\(\) gave .* instead of devices"):
+        with pytest.raises(RpcFailed, match=r"preferred_allocation\(a\) gave .* instead of devices"):
             await client.preferred_allocation([DeviceId("a")], [], 1)
 
 

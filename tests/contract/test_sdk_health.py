@@ -78,8 +78,11 @@ async def test_health_falls_and_recovers_with_reasons(paths: KubeletPaths, log: 
         for bad, reason in [
             (unhealthy("Hot", "95 C"), "a is Unhealthy (Hot: 95 C)"),
             (None, "a is Unknown (CheckUndecided"),
-            (OSError("no answer"), "a is Unknown (CheckRaised: OSError: no answer)"),
-            ("hot", "a is Unknown (CheckInvalid"),
+            (OSError("no answer"), "a is Unknown (CheckRaised: OSError: no answer (test_sdk_health.py:"),
+            (
+                "hot",
+                "a is Unknown (CheckInvalid: its health check gave 'hot' instead of Health, bool or None (test_sdk",
+            ),
         ]:
             things.verdicts = {"a": bad}
             await until_health(kubelet, a=False, b=True)
@@ -233,7 +236,7 @@ HANGING = ISOLATED.replace("TIMEOUT_S = 20", "TIMEOUT_S = 1")
         ("segfault", "Unknown (CheckCrashed: the process of its health check was killed by SIGSEGV)"),
         ("exit", "Unknown (CheckCrashed: the process of its health check exited with code 7)"),
         ("hang", "Unknown (CheckTimedOut: its health check took more than 1 s)"),
-        ("raise", "Unknown (CheckRaised: OSError: no such card)"),
+        ("raise", "Unknown (CheckRaised: OSError: no such card (isolated.py:"),
         ("false", "Unhealthy (CheckFailed: its health check says so)"),
     ],
 )
@@ -275,7 +278,7 @@ async def test_isolated_check_that_used_up_its_process_gets_another_one(paths: K
     async with served(isolated, paths) as kubelet:
         await until_health(kubelet, a=True, b=True)
         (paths.root / "a").write_text("spend")
-        await log.seen("b is Unknown (CheckRaised: OSError: too many open files)")
+        await log.seen("b is Unknown (CheckRaised: OSError: too many open files (isolated.py:")
         (paths.root / "a").unlink()
         await until_health(kubelet, a=True, b=True)
 

@@ -13,7 +13,7 @@
     │   ├── InvalidVersion
     │   ├── ConflictingEdits
     │   ├── UnknownDevice
-    │   ├── InvalidPreference
+    │   ├── HookFailed
     │   ├── DeviceListTooLarge
     │   ├── DuplicateResource
     │   ├── AllocationError
@@ -137,12 +137,12 @@ from plugbay.errors.author import (
     DuplicateDeviceName,
     DuplicateResource,
     HardwareInUse,
+    HookFailed,
     InvalidDevice,
     InvalidDeviceId,
     InvalidHealth,
     InvalidHealthCheck,
     InvalidPlugin,
-    InvalidPreference,
     InvalidResourceName,
     InvalidVersion,
     InvalidWatch,
@@ -239,6 +239,7 @@ __all__ = [
     "ExecFailed",
     "ExpiredResource",
     "HardwareInUse",
+    "HookFailed",
     "ImmutablePod",
     "InstanceNotFound",
     "InstanceUnreadable",
@@ -256,7 +257,6 @@ __all__ = [
     "InvalidNetworkConfig",
     "InvalidNetworkResult",
     "InvalidPlugin",
-    "InvalidPreference",
     "InvalidQuantity",
     "InvalidResourceName",
     "InvalidVersion",

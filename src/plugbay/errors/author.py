@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plugbay.errors.root import PlugbayError
-from plugbay.errors.wording import quote, shown
+from plugbay.errors.wording import called, quote, shown
 
 
 class AuthorError(PlugbayError):
@@ -18,8 +18,9 @@ class InvalidResourceName(AuthorError):
         self.name = name
 
     def __str__(self) -> str:
+        name = quote(self.name) if isinstance(self.name, str) else shown(self.name)
         return (
-            f"the ResourceName {quote(self.name)} is invalid; it has to be vendor-domain/type, "
+            f"the ResourceName {name} is invalid; it has to be vendor-domain/type, "
             "such as example.com/gopher, and not of kubernetes.io"
         )
 
@@ -109,14 +110,23 @@ class UnknownDevice(AuthorError):
         return f"{self.resource}: device {quote(self.device_id)} {self.problem}"
 
 
-class InvalidPreference(AuthorError):
-    def __init__(self, resource: str, problem: str) -> None:
-        super().__init__(resource, problem)
+class HookFailed(AuthorError):
+    """A hook raised something that its author did not mean to raise, or gave what is of no use.
+
+    Args:
+        devices: IDs of those that it was called about.
+        problem: what it did, such as ``failed: KeyError: 'x' (cards.py:12)``.
+    """
+
+    def __init__(self, resource: str, hook: str, devices: Sequence[str], problem: str) -> None:
+        super().__init__(resource, hook, tuple(devices), problem)
         self.resource = resource
+        self.hook = hook
+        self.devices = tuple(devices)
         self.problem = problem
 
     def __str__(self) -> str:
-        return f"{self.resource}: preferred_allocation() gave {self.problem}"
+        return f"{self.resource}: {called(self.hook, self.devices)} {self.problem}"
 
 
 class DeviceListTooLarge(AuthorError):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 _ESCAPES: Final = {
     '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"
 }  # fmt: skip
 _SHOWN_CHARACTERS: Final = 100
+_SHOWN_DEVICES: Final = 8
 
 
 def quote(text: str) -> str:
@@ -44,6 +46,13 @@ def located(problem: str, *, field: str, line: int | None, source: str) -> str:
 def clipped(text: str, limit: int) -> str:
     """``text``, or its beginning and how much there was more: a plugin's error may be as long as a message."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
+
+
+def called(hook: str, devices: Sequence[str]) -> str:
+    """A call of an author's ``hook`` about ``devices``, or the first of them: there may be thousands."""
+    some = devices[:_SHOWN_DEVICES]
+    rest = f", and {len(devices) - len(some)} more" if len(devices) > len(some) else ""
+    return f"{hook}({', '.join(some)}{rest})"
 
 
 def shown(value: object) -> str:

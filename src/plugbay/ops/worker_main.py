@@ -39,7 +39,18 @@ def _attempt(act: Callable[..., object], arguments: tuple[Any, ...]) -> tuple[st
     try:
         return "returned", act(*arguments)
     except BaseException as error:  # sys.exit() too: the function is somebody else's
-        return "raised", f"{type(error).__name__}: {error}"
+        return "raised", f"{type(error).__name__}: {error}{_place(error)}"
+
+
+def _place(error: BaseException) -> str:
+    """The line of the function's file that led to the error, such as `` (cards.py:12)``."""
+    trace, place = error.__traceback__ and error.__traceback__.tb_next, ""
+    file = "" if trace is None else trace.tb_frame.f_code.co_filename
+    while trace is not None and not file.startswith("<"):
+        if trace.tb_frame.f_code.co_filename == file:
+            place = f" ({os.path.basename(file)}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return place
 
 
 def _function(*_: object) -> object:

@@ -6,28 +6,29 @@ import asyncio
 import contextlib
 import inspect
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Any, Final
 
+from plugbay.sdk.blocking import Stepwise
 from plugbay.sdk.waiting import to_the_end
 
 
 async def call(hook: Callable[..., Any], *arguments: object) -> Any:
     """The result of a plain or async hook. Plain ones run in a thread."""
     if inspect.iscoroutinefunction(hook):
-        return await hook(*arguments)
+        return await Stepwise(hook(*arguments), hook)
     answer = await in_thread(hook, *arguments)
-    return await answer if inspect.isawaitable(answer) else answer
+    return await Stepwise(answer, hook) if inspect.isawaitable(answer) else answer
 
 
 async def call_to_the_end(hook: Callable[..., Any], *arguments: object) -> Any:
     """As `call`, but when cancelled it returns only after a plain hook, which nothing can stop, has ended."""
     if inspect.iscoroutinefunction(hook):
-        return await hook(*arguments)
+        return await Stepwise(hook(*arguments), hook)
     answer = await to_the_end(_started(hook, *arguments))
-    return await answer if inspect.isawaitable(answer) else answer
+    return await Stepwise(answer, hook) if inspect.isawaitable(answer) else answer
 
 
 async def given(find: Callable[[], Any]) -> Any:
@@ -36,9 +37,24 @@ async def given(find: Callable[[], Any]) -> Any:
     A plain one runs in a thread.
     """
     if inspect.iscoroutinefunction(find):
-        return await find()
+        return await Stepwise(find(), find)
     found = await in_thread(_collect, find)
-    return await found if inspect.isawaitable(found) else found
+    return await Stepwise(found, find) if inspect.isawaitable(found) else found
+
+
+async def each_of(items: AsyncIterable[Any], find: Callable[[], Any]) -> AsyncGenerator[Any, None]:
+    """The items of an async iterable that ``find`` gave; it is closed with this."""
+    iterator = aiter(items)
+    try:
+        while True:
+            try:
+                item = await Stepwise(anext(iterator), find)
+            except StopAsyncIteration:
+                return
+            yield item
+    finally:
+        if hasattr(iterator, "aclose"):
+            await Stepwise(iterator.aclose(), find)
 
 
 async def in_thread(function: Callable[..., Any], *arguments: object) -> Any:

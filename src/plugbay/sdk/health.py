@@ -19,6 +19,7 @@ from plugbay.sdk.calls import call
 from plugbay.sdk.checks import HealthCheck, Isolation, Scope
 from plugbay.sdk.judging import UNJUDGED, Judgement, judge, verdict_of, verdicts_of
 from plugbay.sdk.listing import Listing
+from plugbay.sdk.problems import definition_of, problem_of
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class HealthMonitor:
     def __init__(self, check: HealthCheck, listing: Listing) -> None:
         self._check = check
         self._listing = listing
+        self._place = definition_of(check.function)
         self._judgements: dict[DeviceId, Judgement] = {}
         self._devices_changed = asyncio.Event()
         # Made at once, so that a plugin that cannot be isolated is refused before anything is served.
@@ -94,7 +96,7 @@ class HealthMonitor:
             ids = [device.id for device in devices]
             match await ask(""):
                 case Returned(value):
-                    verdicts = verdicts_of(value, list(ids))
+                    verdicts = verdicts_of(value, list(ids), self._place)
                     self._hear({each: verdicts[each] for each in ids}, moment)
                 case problem:
                     self._hear(dict.fromkeys(ids, problem), moment)
@@ -109,7 +111,9 @@ class HealthMonitor:
         for device in queue:
             moment = self._listing.moment()
             answer = await ask(device.id, device)
-            self._hear({device.id: verdict_of(answer.value) if isinstance(answer, Returned) else answer}, moment)
+            if isinstance(answer, Returned):
+                answer = verdict_of(answer.value, self._place)
+            self._hear({device.id: answer}, moment)
 
     def _hear(self, verdicts: Mapping[DeviceId, Health], moment: int) -> None:
         settings, devices = self._check.settings, self._listing.devices
@@ -164,7 +168,7 @@ class _InProcess:
         try:
             return Returned(await call(self._check.function, *arguments))
         except Exception as error:  # an author's code may raise anything
-            return raised(f"{type(error).__name__}: {error}")
+            return raised(problem_of(error))
 
     def cancel(self) -> None:
         for task in self._running.values():

@@ -40,8 +40,12 @@ def judge(before: Judgement, verdict: Health, *, fall: int, rise: int) -> Judgem
     return Judgement(verdict) if against >= needed else Judgement(before.health, against)
 
 
-def verdict_of(answer: object) -> Health:
-    """A check's answer about one device as health; authors return all kinds of things."""
+def verdict_of(answer: object, place: str = "") -> Health:
+    """A check's answer about one device as health; authors return all kinds of things.
+
+    Args:
+        place: where the check is written, for them.
+    """
     match answer:
         case Health():
             return answer
@@ -52,13 +56,13 @@ def verdict_of(answer: object) -> Health:
         case None:
             return unknown("CheckUndecided", "its health check cannot tell")
         case _:
-            return unknown("CheckInvalid", f"its health check gave {answer!r} instead of Health, bool or None")
+            return unknown("CheckInvalid", f"its health check gave {answer!r} instead of Health, bool or None{place}")
 
 
-def verdicts_of(answer: object, ids: list[str]) -> dict[str, Health]:
+def verdicts_of(answer: object, ids: list[str], place: str = "") -> dict[str, Health]:
     """A check's answer about all devices, for those that exist."""
     if not isinstance(answer, Mapping):
-        problem = unknown("CheckInvalid", f"the health check gave {type(answer).__name__} instead of a mapping")
+        problem = unknown("CheckInvalid", f"the health check gave {type(answer).__name__} instead of a mapping{place}")
         return dict.fromkeys(ids, problem)
     left_out = unknown("CheckUndecided", "its health check left it out")
-    return {each: verdict_of(answer[each]) if each in answer else left_out for each in ids}
+    return {each: verdict_of(answer[each], place) if each in answer else left_out for each in ids}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from plugbay.errors import InvalidDevice
 from plugbay.model.devices import Device
-from plugbay.sdk.calls import given
+from plugbay.sdk.calls import each_of, given
 from plugbay.sdk.plugin import DevicePlugin, checked
 
 
@@ -40,12 +40,8 @@ async def looking(plugin: DevicePlugin) -> AsyncIterator[Look]:
             raise InvalidDevice(repr(found), "discover() has to give a list of plugbay.Device values")
         yield Look([checked(device) for device in found or ()])
         return
-    items = aiter(found)
-    try:
+    async with aclosing(each_of(found, plugin.discover)) as items:
         yield await _first(items)
-    finally:
-        if hasattr(items, "aclose"):
-            await items.aclose()
 
 
 async def discovered(plugin: DevicePlugin) -> list[Device]:

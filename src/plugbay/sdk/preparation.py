@@ -61,4 +61,4 @@ async def tear_down(plugin: DevicePlugin) -> None:
     except TimeoutError:
         logger.error("%s: tear_down() took more than %g s and is given up", plugin.resource_name, TEAR_DOWN_S)
     except Exception as error:  # an author's code may raise anything
-        logger.error("%s: tear_down() failed", plugin.resource_name, exc_info=trace_of(error))
+        logger.error("%s: tear_down() failed: %s", plugin.resource_name, problem_of(error), exc_info=trace_of(error))

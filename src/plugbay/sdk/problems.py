@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
-from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from types import CodeType, FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Final
 
-from plugbay.errors import InvalidPlugin, PlugbayError
+from plugbay.errors import AllocationError, AuthorError, CannotRelease, HookFailed, InvalidPlugin, PlugbayError
 from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.modes import Modes
 
 if TYPE_CHECKING:
     from plugbay.sdk.plugin import DevicePlugin
 
-_CALLERS: Final = ("plugbay.sdk.", "asyncio.", "contextlib", "threading")
+_CALLERS: Final = ("plugbay.sdk.", "asyncio.", "contextlib", "threading", "importlib")
 """Modules on the way from an event to an author's code."""
 
 
@@ -56,8 +58,51 @@ def check_occasions(name: str, *, watch: object, every: object) -> None:
 
 
 def problem_of(error: Exception) -> str:
-    """What an author's code raised; an error of ours says by itself all there is to say."""
+    """What an author's code raised, and where.
+
+    An error that its author raised on purpose, or that somebody else has to mend, says by itself all there is to say.
+    """
+    is_ours = isinstance(error, PlugbayError) and not isinstance(error, AuthorError)
+    if is_ours or isinstance(error, AllocationError | CannotRelease | HookFailed):
+        return said_by(error)
+    return f"{said_by(error)}{place_of(error)}"
+
+
+def said_by(error: Exception) -> str:
+    """As `problem_of`, without the place."""
     return str(error) if isinstance(error, PlugbayError) else f"{type(error).__name__}: {error}"
+
+
+def place_of(error: BaseException) -> str:
+    """The line of an author's file that led to ``error``, such as `` (cards.py:12)``; empty if there is none."""
+    steps = [(frame.f_globals.get("__name__", ""), frame.f_code.co_filename, line) for frame, line in _walk(error)]
+    files = [file for module, file, _ in steps if _is_authors(module)]
+    lines = [line for _, file, line in steps if files and file == files[0]]
+    return f" ({os.path.basename(files[0])}:{lines[-1]})" if lines else ""
+
+
+def definition_of(hook: Callable[..., Any]) -> str:
+    """Where an author has written ``hook``, as `place_of` says it."""
+    code = code_of(hook)
+    return "" if code is None else f" ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+
+
+def code_of(hook: Callable[..., Any]) -> CodeType | None:
+    """What an author wrote, below its decorators."""
+    code = getattr(inspect.unwrap(hook), "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def _is_authors(module: str) -> bool:
+    """Whether its code may be an author's, as that of ready-made plugins is: not ours, and not on the way to a hook."""
+    return module.startswith("plugbay.plugins.") or not module.startswith(("plugbay.", *_CALLERS))
+
+
+def _walk(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next
 
 
 def trace_of(error: Exception) -> tuple[type[Exception], Exception, TracebackType | None] | None:

@@ -9,14 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from plugbay.errors import (
-    AllocationError,
     DeviceListTooLarge,
     DevicesStillUsed,
-    InvalidPreference,
     PartialAllocationError,
     RpcFailed,
     UnknownDevice,
 )
+from plugbay.errors.wording import shown
 from plugbay.model.devices import Device, PluginOptions, index_devices
 from plugbay.model.edit_checks import problem_of_edits
 from plugbay.model.edits import ContainerEdits
@@ -24,6 +23,7 @@ from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.sdk.calls import call, call_to_the_end
+from plugbay.sdk.hooks import HookReports
 from plugbay.sdk.plugin import DevicePlugin, gives_back, offers, options_of
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.settings import ReleaseSource
@@ -77,6 +77,7 @@ class PluginService:
         self._streams_changed = streams_changed
         self._allocation_failed = allocation_failed
         self._cdi = cdi
+        self._reports = HookReports(plugin.resource_name)
         self._mode = None if plugin.modes is None else plugin.modes.mode(plugin.resource_name)
         self._devices: Mapping[DeviceId, Device] = {}
         self._behind: Mapping[DeviceId, Device] = {}  # each listed device to the one it is, or is a replica of
@@ -185,7 +186,8 @@ class PluginService:
             # Who was cancelled may have begun: its devices are given back by a release.
             undone_by = BaseException if self.custody is None else Exception
             with contextlib.nullcontext() if mode is None else mode.using(devices, undone_by=undone_by):
-                edits = await self._edits_for(chosen)
+                with self._reports.about("allocate", _ids_of(chosen)):
+                    edits = await self._edits_for(chosen)
         logger.info("allocated %s of %s", ", ".join(device.id for device in chosen), self._plugin.resource_name)
         return edits
 
@@ -200,20 +202,29 @@ class PluginService:
         return edits if self._cdi is None else self._cdi.answer(chosen, edits)
 
     async def _ask_for_edits(self, chosen: list[Device]) -> ContainerEdits:
+        hook = self._plugin.allocate
         try:
-            edits = await call_to_the_end(self._plugin.allocate, chosen)
+            edits = await call_to_the_end(hook, chosen)
         except PartialAllocationError as error:
             failed = unhealthy("AllocationFailed", error.problem)
             self._allocation_failed({device.id: failed for device in chosen if device.id in error.failed})
             raise
-        return _checked_edits(self._plugin.resource_name, edits)
+        if problem := _problem_of_answer(edits):
+            raise self._reports.nonsense("allocate", hook, _ids_of(chosen), problem)
+        assert isinstance(edits, ContainerEdits)
+        return edits
 
     async def preferred_allocation(self, request: PreferenceRequest) -> Sequence[DeviceId]:
         if not offers(self._plugin, "preferred_allocation"):
             raise RpcFailed("Unimplemented", "method GetPreferredAllocation not implemented")
         available, must_include = self._known(request.available), self._known(request.must_include)
-        preferred = await call(self._plugin.preferred_allocation, available, must_include, request.size)
-        return _checked_preference(self._plugin.resource_name, request, preferred)
+        hook, names = self._plugin.preferred_allocation, _ids_of(available)
+        with self._reports.about("preferred_allocation", names):
+            given = await call(hook, available, must_include, request.size)
+            preferred = list(given) if isinstance(given, Iterable) else [given]
+            if problem := _problem_of_preference(request, preferred):
+                raise self._reports.nonsense("preferred_allocation", hook, names, problem)
+        return _ids_of(preferred)
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None:
         is_offered = offers(self._plugin, "pre_start_container")
@@ -229,7 +240,9 @@ class PluginService:
             if self.custody is not None:
                 await self.custody.pre_start(devices)
             if is_offered:
-                await call_to_the_end(self._plugin.pre_start_container, self._physical(devices))
+                chosen = self._physical(devices)
+                with self._reports.about("pre_start_container", _ids_of(chosen)):
+                    await call_to_the_end(self._plugin.pre_start_container, chosen)
             if self.custody is not None:
                 await self.custody.pre_started(devices)
 
@@ -271,25 +284,27 @@ def _named(devices: Sequence[DeviceId]) -> Sequence[DeviceId]:
     return devices
 
 
-def _checked_edits(resource: str, edits: object) -> ContainerEdits:
-    """What ``allocate`` gave, checked before its devices count as used."""
+def _ids_of(devices: Iterable[Device]) -> list[DeviceId]:
+    return [device.id for device in devices]
+
+
+def _problem_of_answer(edits: object) -> str:
+    """What is wrong with what ``allocate`` gave, before its devices count as used."""
     if not isinstance(edits, ContainerEdits):
-        raise AllocationError(f"{resource}: allocate() gave {edits!r} instead of ContainerEdits")
-    if problem := problem_of_edits(edits):
-        raise AllocationError(f"{resource}: allocate() gave what no kubelet can pass on: {problem}")
-    return edits
+        return f"{shown(edits)} instead of ContainerEdits"
+    problem = problem_of_edits(edits)
+    return f"what no kubelet can pass on: {problem}" if problem else ""
 
 
-def _checked_preference(resource: str, request: PreferenceRequest, given: object) -> list[DeviceId]:
-    answer = list(given) if isinstance(given, Iterable) else [given]
+def _problem_of_preference(request: PreferenceRequest, answer: Sequence[object]) -> str:
     preferred = [device.id for device in answer if isinstance(device, Device)]
     if len(preferred) < len(answer):
-        raise InvalidPreference(resource, f"{given!r} instead of devices")
+        return f"{shown(answer)} instead of devices"
     chosen = set(preferred)
     if len(chosen) != request.size or len(preferred) != request.size:
-        raise InvalidPreference(resource, f"{len(chosen)} devices instead of {request.size}")
+        return f"{len(chosen)} devices instead of {request.size}"
     if chosen.difference(request.available, request.must_include):
-        raise InvalidPreference(resource, "devices that are not available")
+        return "devices that are not available"
     if not chosen >= set(request.must_include):
-        raise InvalidPreference(resource, "a choice without all the devices that must be included")
-    return preferred
+        return "a choice without all the devices that must be included"
+    return ""

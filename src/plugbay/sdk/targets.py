@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from plugbay.errors import AuthorError, PluginLoadError
 from plugbay.sdk.plugin import DevicePlugin, resource_of
-from plugbay.sdk.problems import check_attributes, problem_of
+from plugbay.sdk.problems import check_attributes, said_by
 from plugbay.sdk.resources import PluginSource
 
 _Loaded = TypeVar("_Loaded")
@@ -88,7 +88,7 @@ def _run(target: str, load: Callable[[], _Loaded], *, file: Path | None = None) 
     try:
         return load()
     except (Exception, SystemExit) as error:  # it is somebody else's code
-        problem = problem_of(error) if isinstance(error, Exception) else f"SystemExit: {error}"
+        problem = said_by(error) if isinstance(error, Exception) else f"SystemExit: {error}"
         raise PluginLoadError(target, f"{problem}{_where(error, file)}") from error
 
 

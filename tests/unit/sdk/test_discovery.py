@@ -56,7 +56,7 @@ async def test_a_list_we_refuse_is_one_sentence(caplog: pytest.LogCaptureFixture
 async def test_an_authors_mistake_comes_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
     assert await until_found(Scripted(ValueError("no such bus"), [Device("b")])) == ["b"]
     [failed] = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert failed.getMessage().endswith("before there is a list: ValueError: no such bus")
+    assert "before there is a list: ValueError: no such bus (test_discovery.py:" in failed.getMessage()
     assert failed.exc_info is not None
 
 

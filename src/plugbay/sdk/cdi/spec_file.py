@@ -19,7 +19,7 @@ from plugbay.cdi.text import Format, write_spec
 from plugbay.errors import InvalidCdiSpec, PathUnusable
 from plugbay.kernel.write_locks import is_locked, lock
 from plugbay.model.ids import ResourceName, is_extended_resource
-from plugbay.sdk.cdi.turns import Turns
+from plugbay.sdk.cdi.spec_turns import SpecTurns
 
 _OURS: Final = re.compile(r".+_plugbay\.(?P<domain>[^_]+)_(?P<type>.+)\.json")
 _UNFINISHED: Final = "spec.plugbay."
@@ -37,7 +37,7 @@ class SpecFile:
     def __init__(self, directory: Path, kind: Kind, resource: ResourceName) -> None:
         name = spec_name(kind.vendor, kind.device_class, transient_id=f"plugbay.{resource}")
         self.path = directory / f"{name}{Format.JSON.value}"
-        self.turns = Turns(directory)
+        self.turns = SpecTurns(directory)
         self._held = -1
         self._text = ""
         self._has_written = False
@@ -155,7 +155,7 @@ def remove_file(path: Path) -> None:
         raise PathUnusable(str(path), f"cannot be removed: {error.strerror}") from error
 
 
-def remove_unfinished(directory: Path, turns: Turns) -> None:
+def remove_unfinished(directory: Path, turns: SpecTurns) -> None:
     """Remove what processes of ours were writing when they were killed.
 
     Raises:

@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from plugbay.errors import CannotRelease, PathUnusable
 from plugbay.model.assignments import Assignment, AssignmentKey, Origin
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId
 from plugbay.sdk.calls import call
+from plugbay.sdk.hooks import HookReports
 from plugbay.sdk.plugin import DevicePlugin, offers, resource_of
 from plugbay.sdk.release.book import Book
 from plugbay.sdk.release.hooks import ReleaseHooks, assignment_of
@@ -23,6 +25,8 @@ from plugbay.sdk.release.uses import Phase, Use
 from plugbay.sdk.turns import Turns
 
 logger = logging.getLogger(__name__)
+
+_AGAIN: Final = "; it is called again later"
 
 
 class Ends:
@@ -50,6 +54,7 @@ class Ends:
         self._book = book
         self._hooks = hooks
         self._starting = Turns() if starting is None else starting
+        self._reports = HookReports(self._resource)
         self._mode = None if plugin.modes is None else plugin.modes.mode(plugin.resource_name)
         self._stops = Turns()
         self._released: set[DeviceId] = set()
@@ -104,7 +109,7 @@ class Ends:
                 with self._book.keeping():  # else a repeat of all this tells of the same stop
                     self._stopped(use.key, stopped)
             if offers(self._plugin, "release") and (mine := _part_of(assignment, use, devices)):
-                await call(self._plugin.release, mine)
+                await self._call_release(mine)
             self._owed = self._owed.union(use.units.values()) - devices
         except CannotRelease:
             self.counts["given_up"] += 1
@@ -178,16 +183,22 @@ class Ends:
         await self._hooks.once(operation, self._post_stop_if_it_can, stop)
 
     async def _post_stop_if_it_can(self, stop: Assignment) -> None:
-        try:
+        with suppress(CannotRelease):
             await self._post_stop(stop)
-        except CannotRelease as error:
-            logger.warning("%s: post_stop() of %s: %s", self._resource, ", ".join(stop.units), error)
 
     async def _post_stop(self, stop: Assignment) -> None:
         """The hook, one at a time for each unit: who asked for the one before may not have waited for its end."""
         await self._stops.until_free(stop.units)
-        with self._stops.taking(stop.units):
-            await call(self._plugin.post_stop, stop)
+        try:
+            with self._stops.taking(stop.units), self._reports.about("post_stop", stop.devices, then=_AGAIN):
+                await call(self._plugin.post_stop, stop)
+        except CannotRelease as error:
+            logger.warning("%s: post_stop() of %s: %s", self._resource, ", ".join(stop.units), error)
+            raise
+
+    async def _call_release(self, assignment: Assignment) -> None:
+        with self._reports.about("release", assignment.devices, then=_AGAIN):
+            await call(self._plugin.release, assignment)
 
     def _stopped(self, key: AssignmentKey, units: Collection[DeviceId]) -> None:
         if (now := self._book.get(key)) is not None and now.started:
@@ -223,7 +234,7 @@ class Ends:
         known = {unit for use in [*uses, *self._book.overtaken(units)] for unit in use.units}
         unknown = [unit for unit in dict.fromkeys(units) if unit not in known and unit not in self._released]
         if unknown and offers(self._plugin, "release"):  # given before there was a journal, or before it was lost
-            await self._hooks.once(operation, self._plugin.release, self._unknown(unknown, operation))
+            await self._hooks.once(operation, self._call_release, self._unknown(unknown, operation))
         if self._mode is not None:
             self._mode.release(set(units).difference(*(use.units for use in self._book.overtaken(units))))
 

@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from plugbay.errors import CheckpointUnread, PathUnusable
+from plugbay.errors import CheckpointUnread, HookFailed, PathUnusable
 from plugbay.model.assignments import AssignmentKey, Origin
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.release.owners import with_owners
@@ -195,12 +195,13 @@ class Sweep:
             await self._custody.ends.end(use.key, Origin.SYNTHESISED)
         except Exception as error:  # an author's code may raise anything
             self._retries[use.key] = backoff, asyncio.get_running_loop().time() + backoff.next_delay_s()
-            logger.error(
-                "%s: release() of %s failed and is tried again: %s",
-                self._custody.resource,
-                ", ".join(use.units),
-                str(error) or type(error).__name__,
-            )
+            if not isinstance(error, HookFailed):  # of which the log tells already
+                logger.error(
+                    "%s: the release of %s failed and is tried again: %s",
+                    self._custody.resource,
+                    ", ".join(use.units),
+                    str(error) or type(error).__name__,
+                )
         finally:
             self._ending.discard(use.key)
             self._custody.stirred.set()

@@ -19,7 +19,7 @@ from plugbay.errors import PathUnusable
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.cdi import spec_file as module
 from plugbay.sdk.cdi.spec_file import SpecFile, left_files, remove_unfinished
-from plugbay.sdk.cdi.turns import LOCK_NAME, Turns
+from plugbay.sdk.cdi.spec_turns import LOCK_NAME, SpecTurns
 
 RESOURCE = ResourceName("example.com/gopher")
 
@@ -97,12 +97,12 @@ def test_an_unfinished_file_cannot_be_opened_by_others(tmp_path: Path, monkeypat
 
 def test_a_turn_is_waited_for_so_long_and_no_longer(tmp_path: Path) -> None:
     file = spec_file(tmp_path)
-    with Turns(tmp_path).turn():
-        file.turns = Turns(tmp_path, patience_s=0.1)
+    with SpecTurns(tmp_path).turn():
+        file.turns = SpecTurns(tmp_path, patience_s=0.1)
         problem = r"\.json: cannot be written: another process keeps \.plugbay\.lock in that directory locked"
         with pytest.raises(PathUnusable, match=problem):
             file.write(spec("g1"))
-        file.turns = Turns(tmp_path, patience_s=3600)
+        file.turns = SpecTurns(tmp_path, patience_s=3600)
         threading.Timer(0.1, file.turns.give_up).start()
         with pytest.raises(PathUnusable, match=problem):
             file.write(spec("g1"))
@@ -139,16 +139,16 @@ def test_killed_before_its_file_has_its_name_it_leaves_the_old_one_whole(tmp_pat
     foreign = tmp_path / "spec.123.tmp"
     foreign.touch()
     assert len(list(tmp_path.iterdir())) == 4
-    remove_unfinished(tmp_path, Turns(tmp_path))
+    remove_unfinished(tmp_path, SpecTurns(tmp_path))
     assert sorted(tmp_path.iterdir()) == sorted([before.path, foreign, tmp_path / LOCK_NAME])
 
 
 def test_there_may_be_no_directory_to_tidy(tmp_path: Path) -> None:
-    remove_unfinished(tmp_path / "cdi", Turns(tmp_path / "cdi"))
+    remove_unfinished(tmp_path / "cdi", SpecTurns(tmp_path / "cdi"))
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(PathUnusable, match="file: cannot be tidied: Not a directory"):
-        remove_unfinished(file, Turns(file))
+        remove_unfinished(file, SpecTurns(file))
 
 
 def test_file_that_cannot_be_removed_is_told_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plugbay import Assignment, Device, DevicePlugin, Origin, ReleasePolicy
-from plugbay.errors import PathUnusable
+from plugbay.errors import HookFailed, PathUnusable
 from plugbay.model.assignments import AssignmentKey
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.book import Book
@@ -88,7 +88,7 @@ async def test_device_given_again_between_a_failure_and_its_repeat_is_not_releas
     async with bench(tmp_path) as made:
         over = made.give(FIRST)
         made.plugin.fails[hook] = 1
-        with pytest.raises(RuntimeError):
+        with pytest.raises(HookFailed, match=rf"{hook}\(.*\) failed: RuntimeError"):
             await made.ends.end(over.key, Origin.SYNTHESISED)
         assert made.ends.counts["failed"] == 1
         going_on = made.give(SECOND)

@@ -21,8 +21,8 @@ _AGAIN_S: Final = 0.02
 """How often to try: a turn takes a few milliseconds, and a wait in the kernel could not be given up."""
 
 
-class Turns:
-    """Turns in ``directory``, which has to exist when one begins.
+class SpecTurns:
+    """SpecTurns in ``directory``, which has to exist when one begins.
 
     Args:
         patience_s: so long to wait for a turn.
