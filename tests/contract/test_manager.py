@@ -256,6 +256,30 @@ async def test_restart_keeps_allocations_and_counts_nothing_until_the_plugin_is_
         assert isinstance(b.manager.snapshot().resources[0].endpoint, Expired)
 
 
+async def test_container_does_not_start_without_the_pre_start_of_a_plugin_that_is_not_back_yet(sockets: Path) -> None:
+    """The plugin is about to register again, and cleans up between containers, say."""
+    wanting = PluginOptions(pre_start_required=True)
+    async with bench(sockets) as b:
+        await b.plugin("a", options=wanting)
+        await b.plugin("x", resource=OTHER)
+        await b.manager.admit(pod("p"))
+        await b.manager.admit(pod("q", container("app", other=1)))
+    for options, problem in (
+        (PluginOptions(), "the plugin has not registered since the node was restarted"),
+        (wanting, ""),
+    ):
+        async with bench(sockets) as b:
+            await b.manager.prepare_container(PodUid("q"), APP)
+            if problem:
+                with pytest.raises(AdmissionError, match=problem):
+                    await b.manager.prepare_container(PodUid("p"), APP)
+            else:  # the plugin that registered last wanted nothing
+                await b.manager.prepare_container(PodUid("p"), APP)
+            plugin = await b.plugin("a", options=options)
+            await b.manager.prepare_container(PodUid("p"), APP)
+            assert plugin.pre_started == [("a",)] * options.pre_start_required
+
+
 async def test_released_devices_stay_free_after_a_restart(sockets: Path) -> None:
     async with bench(sockets) as b:
         await b.plugin("a")

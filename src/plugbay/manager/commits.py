@@ -61,6 +61,13 @@ class DeleteResource:
 
 
 @dataclass(frozen=True, slots=True)
+class SavePreStarts:
+    """Remember the resources whose plugin wants PreStartContainer, so that no start after ours goes without it."""
+
+    names: frozenset[ResourceName]
+
+
+@dataclass(frozen=True, slots=True)
 class SaveViewChecksums:
     """Remember the checksums of the checkpoint files that may be lying there and are ours."""
 
@@ -82,6 +89,7 @@ Change = (
     | SaveEnd
     | SaveResource
     | DeleteResource
+    | SavePreStarts
     | SaveViewChecksums
     | Replace
 )
@@ -95,6 +103,7 @@ class Stored:
         view_checksums: checksums of the checkpoint files that are ours; any other one is somebody else's.
         operations: calls to be made, in the order in which they were queued.
         ends: the last instance of each container whose PostStopContainer was taken care of.
+        pre_starts: the resources whose plugin wants PreStartContainer, as far as it has registered with us.
     """
 
     assignments: tuple[Assignment, ...]
@@ -102,3 +111,4 @@ class Stored:
     view_checksums: frozenset[int] = frozenset()
     operations: tuple[Operation, ...] = ()
     ends: Mapping[tuple[PodUid, ContainerName], str] = field(default_factory=dict)
+    pre_starts: frozenset[ResourceName] = frozenset()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from plugbay.allocation.table import DeviceTable
 from plugbay.errors import PathTooLong, RegistrationRefused, StoreUnusable
-from plugbay.manager.commits import Change, DeleteResource, SaveResource
+from plugbay.manager.commits import Change, DeleteResource, SavePreStarts, SaveResource
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.gates import Gate
@@ -62,6 +62,7 @@ class Endpoints:
         self._connected: dict[ResourceName, list[Endpoint]] = {}
         self._waiting: set[asyncio.Task[None]] = set()
         self._is_closing = False
+        self._pre_starts: frozenset[ResourceName] = frozenset()
         self.on_repeated_list: Callable[[], object] = lambda: None
         self.health_notices = HealthNotices()
         self.registrations = LabelCounter(OTHER)
@@ -71,11 +72,17 @@ class Endpoints:
         connected = self._connected.get(resource)
         return connected[-1] if connected else None
 
-    def restore(self, names: Iterable[ResourceName]) -> None:
-        """Resources known from the store: they have the grace period to register again."""
+    def restore(self, names: Iterable[ResourceName], *, pre_starts: Collection[ResourceName] = ()) -> None:
+        """Resources known from the store: they have the grace period to register again.
+
+        Args:
+            pre_starts: those whose plugin wants PreStartContainer.
+        """
+        self._pre_starts = frozenset(pre_starts)
         for name in names:
             resource = self._state.resource(name)
-            self._spawn(self._expire_later(resource, resource.restore(self._clock.now())))
+            restored = resource.restore(self._clock.now(), wants_pre_start=name in self._pre_starts)
+            self._spawn(self._expire_later(resource, restored))
 
     async def register(self, registration: Registration) -> None:
         """Answer a Register call; returns when the plugin is connected.
@@ -97,6 +104,7 @@ class Endpoints:
         except PathTooLong as error:
             raise RegistrationRefused(f"failed to dial device plugin: {error}") from error
         await endpoint.connect()
+        await self._note_pre_start(resource, is_wanted=endpoint.options.pre_start_required)
         connected = self._connected.setdefault(resource, [])
         replaced = [other for other in connected if other.socket == socket]
         connected[:] = [other for other in connected if other.socket != socket] + [endpoint]
@@ -195,6 +203,13 @@ class Endpoints:
         resource.expire()
         self._changes.notify()
         await self._save(DeleteResource(resource.name))
+        await self._note_pre_start(resource.name, is_wanted=False)
+
+    async def _note_pre_start(self, resource: ResourceName, *, is_wanted: bool) -> None:
+        """Before it can be asked for: a container may start before the plugin is back when we are restarted."""
+        if is_wanted is not (resource in self._pre_starts):
+            self._pre_starts ^= {resource}
+            await self._save(SavePreStarts(self._pre_starts))
 
     async def _save(self, change: Change) -> None:
         try:

@@ -98,7 +98,7 @@ async def run_manager(
             )
         )
         await stack.enter_async_context(tasks)
-        manager.endpoints.restore(stored.resources)
+        manager.endpoints.restore(stored.resources, pre_starts=stored.pre_starts)
         manager.restore(stored)
         await manager.releases.restore(stored)
         stack.push_async_callback(manager.endpoints.close)  # runs after registration has stopped

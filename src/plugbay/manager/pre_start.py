@@ -37,8 +37,10 @@ async def pre_start(
 
 def _who_wants_it(resource: Resource, endpoints: Endpoints) -> Endpoint | None:
     match resource.endpoint:
+        case Restored(wants_pre_start=True):  # a kubelet does not know that, and starts the container without
+            raise PreStartFailed(resource.name, "the plugin has not registered since the node was restarted")
         case Restored():
-            return None  # options unknown until the plugin is back: skipped, as by a kubelet
+            return None
         case Expired():
             raise EndpointNotFound(resource.name)
         case Stopped(options=options, since=since) if options.pre_start_required:

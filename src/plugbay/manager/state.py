@@ -60,9 +60,14 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Known from the store only; nothing of the plugin is known until it registers."""
+    """Known from the store only; nothing of the plugin is known until it registers.
+
+    Attributes:
+        wants_pre_start: whether its plugin did, when it was last registered with us.
+    """
 
     since: datetime
+    wants_pre_start: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +182,9 @@ class Resource:
         self.table = replace(self.listed, healthy=0)
         return self.endpoint
 
-    def restore(self, since: datetime) -> Restored:
+    def restore(self, since: datetime, *, wants_pre_start: bool = False) -> Restored:
         """Known from before a restart: there are no devices until the plugin registers."""
-        self.endpoint = Restored(since)
+        self.endpoint = Restored(since, wants_pre_start)
         self.table = NO_DEVICES
         return self.endpoint
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from plugbay.manager.commits import (
     Change,
@@ -19,6 +20,7 @@ from plugbay.manager.commits import (
     SaveAssignments,
     SaveEnd,
     SaveOperation,
+    SavePreStarts,
     SaveResource,
     SaveViewChecksums,
     Stored,
@@ -64,6 +66,7 @@ CREATE TABLE ended (
 """,
 )
 _VIEW_CHECKSUMS: Final = "view checksums"
+_PRE_STARTS: Final = "pre-starts"
 
 
 def read(connection: sqlite3.Connection) -> Stored:
@@ -79,14 +82,19 @@ def read(connection: sqlite3.Connection) -> Stored:
         "FROM operation ORDER BY number"
     )
     ends = connection.execute("SELECT pod, container, instance FROM ended")
-    sums = connection.execute("SELECT value FROM meta WHERE key = ?", (_VIEW_CHECKSUMS,)).fetchone()
     return Stored(
         tuple(_assignment(*row) for row in rows),
         tuple(ResourceName(name) for (name,) in names),
-        frozenset(json.loads(sums[0])) if sums else frozenset(),
+        frozenset(_listed(connection, _VIEW_CHECKSUMS)),
         tuple(_operation(*row) for row in operations),
         {(PodUid(pod), ContainerName(container)): instance for pod, container, instance in ends},
+        frozenset(map(ResourceName, _listed(connection, _PRE_STARTS))),
     )
+
+
+def _listed(connection: sqlite3.Connection, key: str) -> list[Any]:
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return list(json.loads(found[0])) if found else []
 
 
 def write(connection: sqlite3.Connection, change: Change) -> None:
@@ -115,8 +123,9 @@ def write(connection: sqlite3.Connection, change: Change) -> None:
         case DeleteResource(name):
             connection.execute("DELETE FROM resource WHERE name = ?", (name,))
         case SaveViewChecksums(checksums):
-            value = json.dumps(sorted(checksums))
-            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_VIEW_CHECKSUMS, value))
+            _put_list(connection, _VIEW_CHECKSUMS, sorted(checksums))
+        case SavePreStarts(resources):
+            _put_list(connection, _PRE_STARTS, sorted(resources))
         case Replace(stored):
             connection.execute("DELETE FROM assignment")
             connection.execute("DELETE FROM resource")
@@ -124,6 +133,10 @@ def write(connection: sqlite3.Connection, change: Change) -> None:
             for name in stored.resources:
                 write(connection, SaveResource(name))
             write(connection, SaveViewChecksums(stored.view_checksums))
+
+
+def _put_list(connection: sqlite3.Connection, key: str, values: Sequence[object]) -> None:
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(values)))
 
 
 def _row(item: Assignment) -> tuple[str, str, str, str, bytes]:

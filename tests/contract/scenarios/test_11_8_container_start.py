@@ -86,13 +86,19 @@ async def test_s090_container_waits_for_the_plugin_that_has_to_prepare_it(socket
         assert plugin.pre_started == [("a",)] * 2
 
 
-async def test_s091_plugin_not_back_since_a_restart_is_not_waited_for(sockets: Path) -> None:
-    async with node(sockets / "node") as n, bench_node.plugin(n, "a", options=ASKS):
+@pytest.mark.parametrize("options", [PluginOptions(), ASKS], ids=["unasked", "asks"])
+async def test_s091_plugin_not_back_since_a_restart_is_waited_for_if_it_asks_for_starts(
+    sockets: Path, options: PluginOptions
+) -> None:
+    async with node(sockets / "node") as n, bench_node.plugin(n, "a", options=options):
         await n.create(bench_node.pod("p"))
         await n.in_phase("p", "Running")
     async with node(sockets / "node", "p") as n:
         await n.kill_container("p")
-        await n.restarted("p", 1)
+        if options is ASKS:
+            await waits_with(n, "p", "the plugin has not registered since the node was restarted")
+        else:
+            await n.restarted("p", 1)
         assert await n.devices() == {"a": "p"}
 
 

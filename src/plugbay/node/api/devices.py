@@ -74,8 +74,9 @@ def _endpoint(endpoint: EndpointState) -> Json | None:
                 "since": timestamp(since),
                 "options": _options(options),
             }
-        case Restored(since):
-            return {"state": "Restored", "socket": "", "since": timestamp(since), "options": _options(PluginOptions())}
+        case Restored(since, wants_pre_start):
+            options = PluginOptions(pre_start_required=wants_pre_start)
+            return {"state": "Restored", "socket": "", "since": timestamp(since), "options": _options(options)}
         case Expired():
             return None
 
