@@ -60,6 +60,13 @@ def add_runtime_options(parser: argparse.ArgumentParser) -> None:
         help="where the engine answers; unix:// may stand before it (default: the socket of containerd or CRI-O, "
         "whichever is there)",
     )
+    cri.add_argument(
+        "--on-kubelet-engine",
+        choices=("refuse", "use"),
+        default="refuse",
+        help="what to do about an engine that a kubelet has, which ends every pod there that it does not know: not "
+        "start, or warn and use it (default: %(default)s)",
+    )
 
 
 def cri_config(args: argparse.Namespace) -> CriConfig | None:
@@ -68,13 +75,17 @@ def cri_config(args: argparse.Namespace) -> CriConfig | None:
     Raises:
         UsageError: an option was given that the chosen runtime does not have.
     """
-    from plugbay.node.config import CriConfig
+    from plugbay.node.config import CriConfig, KubeletEngine
 
     if args.runtime != "cri":
         if args.cri_socket is not None:
             raise UsageError("--cri-socket needs --runtime cri")
         return None
-    return CriConfig(args.cri_socket and args.cri_socket.absolute(), _paths(args.cdi_spec_dirs or _CDI_DIRECTORIES))
+    return CriConfig(
+        args.cri_socket and args.cri_socket.absolute(),
+        _paths(args.cdi_spec_dirs or _CDI_DIRECTORIES),
+        KubeletEngine(args.on_kubelet_engine),
+    )
 
 
 def oci_config(args: argparse.Namespace) -> OciConfig | None:

@@ -43,6 +43,14 @@ class OciConfig:
     cni_binaries: tuple[Path, ...]
 
 
+class KubeletEngine(Enum):
+    """What to do about a container engine that a kubelet has already."""
+
+    REFUSE = "refuse"
+    """The node does not start: the kubelet would end the node's pods within seconds."""
+    USE = "use"
+
+
 @dataclass(frozen=True, slots=True)
 class CriConfig:
     """Which container engine runs containers.
@@ -50,10 +58,12 @@ class CriConfig:
     Attributes:
         socket: where it answers; None is the first of the usual places where a socket is.
         cdi_directories: of CDI spec files, weakest first, for an engine that does not know CDI.
+        on_kubelet: what to do if a kubelet has it.
     """
 
     socket: Path | None
     cdi_directories: tuple[Path, ...]
+    on_kubelet: KubeletEngine = KubeletEngine.REFUSE
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,15 +97,25 @@ def _take(lock: int, config: NodeConfig) -> None:
 
 
 def _refuse_live_kubelet(path: Path) -> None:
+    if answers(path):
+        raise KubeletIsLive(str(path))
+
+
+def answers(path: Path) -> bool:
+    """Whether a server listens at a unix socket; waits for it a moment.
+
+    Raises:
+        OSError: it is closed to us, so that nothing is known.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_TIMEOUT_S)
         try:
             probe.connect(str(path))
         except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
-            return
+            return False
         except TimeoutError:
-            pass  # its queue is full: a kubelet is behind it
-    raise KubeletIsLive(str(path))
+            pass  # its queue is full: a server is behind it
+    return True
 
 
 def _problem(error: OSError) -> str:

@@ -19,12 +19,16 @@ from plugbay.cni.runtime import CniRuntime
 from plugbay.errors import PathUnusable, UsageError
 from plugbay.kernel.capabilities import held_capabilities
 from plugbay.kernel.files import make_private, remove_unfinished, write_durably
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.kubelet.roots import STOCK_ROOT
 from plugbay.model.resolution import DnsConfig
-from plugbay.node.config import CriConfig, NodeConfig, OciConfig
+from plugbay.node.config import CriConfig, KubeletEngine, NodeConfig, OciConfig
 from plugbay.node.machine import Machine
 from plugbay.node.network import PodNetwork
+from plugbay.node.root_guard import answers
 from plugbay.node.runtimes.cri.config import Conventions, parse_resolv_conf
 from plugbay.node.runtimes.cri.engine import absences, open_engine
+from plugbay.node.runtimes.cri.kubelets import check_kubelets
 from plugbay.node.runtimes.cri.runtime import CriEngine, CriRuntime
 from plugbay.node.runtimes.cri.sandboxes import CriSandboxes
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
@@ -163,6 +167,8 @@ async def _open_cri(
     socket = cri.socket or next((each for each in CRI_SOCKETS if each.is_socket()), CRI_SOCKETS[0])
     client, traits = await open_engine(socket, clock)
     try:
+        kubelet = await asyncio.to_thread(_kubelet_beside, config, socket)
+        await check_kubelets(client, socket, kubelet=kubelet, is_allowed=cri.on_kubelet is KubeletEngine.USE)
         conventions = Conventions(
             node=str(uuid.uuid5(uuid.NAMESPACE_URL, config.root.as_uri())),
             log_root=str(config.pod_logs),
@@ -182,6 +188,17 @@ async def _open_cri(
         )
     finally:
         await client.close()
+
+
+def _kubelet_beside(config: NodeConfig, engine: Path) -> Path | None:
+    """The socket of a stock kubelet that answers, if the engine is one that stock kubelets use."""
+    if config.root == STOCK_ROOT or engine.resolve() not in {each.resolve() for each in CRI_SOCKETS}:
+        return None
+    kubelet = KubeletPaths(STOCK_ROOT).registration_socket
+    try:
+        return kubelet if answers(kubelet) else None
+    except OSError:  # it is closed to us, so that there is one most likely
+        return kubelet
 
 
 def _host_dns() -> DnsConfig | None:
