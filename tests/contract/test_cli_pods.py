@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -296,3 +297,22 @@ async def test_logs_of_the_run_before(plugbay: Plugbay) -> None:
             assert refused.code == 0 or "previous terminated container" in refused.err
         assert await plugbay("pod", "logs", "web", "-f", "--previous") == (0, "run\n", "")
         assert (await plugbay("pod", "delete", "web", "--force")).code == 0
+
+
+async def test_whoever_watches_is_told_what_a_command_waits_for(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        await plugbay("pod", "run", "-f", "-", given=LINGERER % "slow")
+        await plugbay("pod", "wait", "--for=condition=Ready", "slow")
+        for command, told in (
+            (("pod", "wait", "--for=delete", "slow", "--timeout=5m"), b"waiting for pod/slow\r\n"),
+            (("pod", "delete", "slow"), b"waiting for the end of pod/slow (it has 3600 s)\r\n"),
+            (("node", "drain", "n1"), b"waiting for the end of pod/slow\r\n"),
+        ):
+            ours, its = os.openpty()
+            try:
+                async with plugbay.start(*command, stderr=its), asyncio.timeout(DEADLINE_S):
+                    assert await asyncio.to_thread(os.read, ours, 4096) == told
+            finally:
+                os.close(ours)
+                os.close(its)
+        await plugbay("pod", "delete", "slow", "--force")

@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import quote
 
 from plugbay.cli import v1
+from plugbay.cli.progress import telling
 from plugbay.cli.starting import SOCKET_NAME, wait_for_start
 from plugbay.errors import NodeUnreachable, RequestRefused
 from plugbay.node.api.frames import Frame, FrameDecoder
@@ -119,7 +120,8 @@ class NodeClient:
 
     def _wait_for_start(self) -> None:
         try:
-            wait_for_start(self._root, for_s=START_S)
+            with telling(lambda: f"waiting for the node that starts at {self._root}"):
+                wait_for_start(self._root, for_s=START_S)
         except TimeoutError:
             raise NodeUnreachable(str(self.socket), f"it is still starting after {START_S:g} s") from None
 

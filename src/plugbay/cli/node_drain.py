@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import suppress
 
 from plugbay.cli import v1
 from plugbay.cli.client import CORDON_PATH, DRAIN_PATH, UNCORDON_PATH, NodeClient, WatchEvent, nodes_path, pods_path
 from plugbay.cli.output import show, show_error
+from plugbay.cli.progress import few, telling
 from plugbay.cli.roots import chosen_root
 from plugbay.cli.rows import is_unschedulable
 from plugbay.ops.http_client import TimeIsUp
@@ -69,10 +71,9 @@ _GONE: v1.Json = {"metadata": {"deletionTimestamp": "past"}}
 
 def _wait(changes: Iterator[WatchEvent], left: dict[str, v1.Json]) -> None:
     """Until all of ``left`` have ended, which are taken out of it, or the time is up."""
-    try:
-        while left:
-            change = next(changes)
-            if change.type == "DELETED" and (pod := left.pop(v1.uid(change.object), None)):
-                show(f"pod/{v1.name(pod)} evicted\n")
-    except TimeIsUp:
-        pass
+    with telling(lambda: f"waiting for the end of {few([f'pod/{v1.name(pod)}' for pod in tuple(left.values())])}"):
+        with suppress(TimeIsUp):
+            while left:
+                change = next(changes)
+                if change.type == "DELETED" and (pod := left.pop(v1.uid(change.object), None)):
+                    show(f"pod/{v1.name(pod)} evicted\n")

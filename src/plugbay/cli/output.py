@@ -43,12 +43,18 @@ def discard_stdout() -> None:
 def show_error(sentence: object) -> None:
     """Say what went wrong; a line for each line of ``sentence``."""
     for line in str(sentence).splitlines() or [""]:
-        print(f"{PROGRAM}: error: {printable(line)}", file=sys.stderr)
+        _tell(f"{PROGRAM}: error: {printable(line)}")
 
 
 def show_note(sentence: object) -> None:
     """Print what is worth knowing where it cannot be taken for output."""
-    print(printable(str(sentence)), file=sys.stderr)
+    _tell(printable(str(sentence)))
+
+
+def _tell(line: str) -> None:
+    """In one piece: others may write to the same terminal."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def object_text(value: v1.Json, form: Form) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 from plugbay.cli import v1
-from plugbay.cli.client import NOT_FOUND, NodeClient, pod_path, pods_path, selecting
+from plugbay.cli.client import NOT_FOUND, NodeClient, WatchEvent, pod_path, pods_path, selecting
 from plugbay.cli.listing import show_nothing_found
 from plugbay.cli.output import show, show_error
+from plugbay.cli.progress import few, telling
 from plugbay.cli.roots import chosen_root
 from plugbay.errors import RequestRefused, UsageError, quote
 
@@ -36,12 +37,17 @@ def delete_pods(args: argparse.Namespace) -> int:
     with client.watch(_watched(wanted)) if args.wait == "true" else nullcontext() as changes:
         deleted, failed = _delete(client, args, wanted)
         if changes is not None and deleted:
-            for change in changes:
-                if change.type == "DELETED":
-                    deleted.discard(v1.uid(change.object))
-                if not deleted:
-                    break
+            with telling(lambda: f"waiting for the end of {few(list(deleted.values()))}"):
+                _wait(changes, deleted)
     return int(failed)
+
+
+def _wait(changes: Iterator[WatchEvent], left: dict[str, str]) -> None:
+    for change in changes:
+        if change.type == "DELETED":
+            left.pop(v1.uid(change.object), None)
+        if not left:
+            return
 
 
 def _from_manifests(args: argparse.Namespace) -> list[_PodKey]:
@@ -64,9 +70,9 @@ def _watched(wanted: Iterable[_PodKey]) -> str:
     return pods_path(namespaces.pop() if len(namespaces) == 1 else None)
 
 
-def _delete(client: NodeClient, args: argparse.Namespace, wanted: Iterable[_PodKey]) -> tuple[set[str], bool]:
-    """The UIDs of the pods that are ending now, and whether one could not be deleted."""
-    deleted: set[str] = set()
+def _delete(client: NodeClient, args: argparse.Namespace, wanted: Iterable[_PodKey]) -> tuple[dict[str, str], bool]:
+    """The pods that are ending now by their UIDs, and whether one could not be deleted."""
+    deleted: dict[str, str] = {}
     failed = False
     for pod in dict.fromkeys(wanted):
         try:
@@ -79,8 +85,14 @@ def _delete(client: NodeClient, args: argparse.Namespace, wanted: Iterable[_PodK
             failed = True
             continue
         show(f"pod {quote(pod.name)} {'force ' if args.force else ''}deleted\n")
-        deleted.add(v1.uid(ending))
+        deleted[v1.uid(ending)] = _named(ending)
     return deleted, failed
+
+
+def _named(pod: v1.Json) -> str:
+    """For people who wait for its end: how long that may take."""
+    grace_s = v1.number(pod, "metadata", "deletionGracePeriodSeconds")
+    return f"pod/{v1.name(pod)}" + (f" (it has {grace_s} s)" if grace_s else "")
 
 
 def _query(args: argparse.Namespace) -> dict[str, str]:

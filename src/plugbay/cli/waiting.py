@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from plugbay.cli import v1
 from plugbay.cli.client import WatchEvent
 from plugbay.cli.output import show
+from plugbay.cli.progress import few, telling
 from plugbay.cli.wait_conditions import Deleted, WaitCondition
 from plugbay.ops.http_client import TimeIsUp
 
@@ -28,7 +30,7 @@ def wait_for(
     for name, value in objects.items():
         if condition.holds(value):
             _say_met(left, name, kind)
-    try:
+    with telling(lambda: f"waiting for {few([f'{kind}/{name}' for name in tuple(left)])}"), suppress(TimeIsUp):
         while left:
             change = next(changes)
             name = v1.name(change.object)
@@ -38,8 +40,6 @@ def wait_for(
                 _say_met(left, name, kind)
             elif not isinstance(condition, Deleted) or v1.uid(change.object) == v1.uid(objects[name]):
                 left[name] = _GONE if change.type == "DELETED" else change.object
-    except TimeIsUp:
-        pass
     return left
 
 
