@@ -230,6 +230,16 @@ async def test_generator_gives_one_list_after_the_other(paths: KubeletPaths, log
     assert stream.closed == 1
 
 
+async def test_watch_of_a_file_system_that_tells_of_nothing_is_a_warning(paths: KubeletPaths, log: Log) -> None:
+    silent, timed = Things("a"), Things("b")
+    silent.watch = timed.watch = ["/sys/class/none", "/etc"]
+    timed.resource_name, timed.every = "example.com/timed", 3600
+    async with served(silent, paths), served(timed, paths):
+        sentence = "watch of /sys/class/none: a file system of type sysfs does not tell of changes"
+        await log.seen(f"{NAME}: {sentence}; set `every` or `watch_uevents`")
+    assert len([line for line in log.lines if "does not tell of changes" in line]) == 1
+
+
 @pytest.mark.parametrize(
     ("end", "sentence"),
     [

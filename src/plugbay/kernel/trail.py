@@ -107,8 +107,10 @@ def follow(path: str) -> Trail:
     return Trail(tuple(lookups), directory, found)
 
 
-def interests(trail: Trail) -> dict[str, Interest]:
+def interests(trail: Trail, *, rewrites: bool = False) -> dict[str, Interest]:
     """What to watch so that no change of the trail or of its target goes unnoticed, topmost directory first.
+
+    With ``rewrites``, also that a file in the directory it leads to was open for writing, and is closed.
 
     A directory far above is watched for being renamed only: it cannot be removed before what is in it. The entries
     of the last two directories are watched, because the kernel tells late about the removal of a directory that
@@ -125,7 +127,7 @@ def interests(trail: Trail) -> dict[str, Interest]:
             watched.setdefault(path, Interest()).watch(_ITSELF | Mask.ONLYDIR)
     if trail.found is Found.DIRECTORY:
         target = watched.setdefault(trail.target, Interest())
-        target.watch(_ENTRIES | Mask.ATTRIB)
+        target.watch(_ENTRIES | Mask.ATTRIB | (Mask.CLOSE_WRITE if rewrites else _NOTHING))
         target.contents = True
     elif trail.found is Found.FILE:
         watched.setdefault(trail.target, Interest()).watch(_CONTENT | _ITSELF)

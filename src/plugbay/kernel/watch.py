@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from plugbay.kernel.contents import Contents, has_nodes, stamps_in
 from plugbay.kernel.inotify import Inotify, InotifyEvent, Mask
 from plugbay.kernel.trail import Found, Interest, follow, interests
 
@@ -53,28 +54,37 @@ class _Watched:
 
     Attributes:
         path: as it was given, and reported.
+        target: what it resolved to when we looked last.
         blind: why the kernel cannot tell us everything about it; then ``signature`` is compared now and then.
     """
 
     path: Path
     absolute: str
+    target: str = ""
     wds: dict[int, Interest] = field(default_factory=dict)
     blind: str = ""
     signature: object = None
+    contents: Contents = field(default_factory=Contents)
 
     def concerns(self, event: InotifyEvent) -> bool:
         if event.mask & Mask.Q_OVERFLOW:
             return True
         interest = self.wds.get(event.wd)
-        return interest is not None and (not event.name or interest.contents or event.name in interest.names)
+        if interest is None:
+            return False
+        if event.name and event.mask & Mask.CLOSE_WRITE:
+            return interest.contents and self.contents.is_changed(self.target, event.name)
+        return not event.name or interest.contents or event.name in interest.names
 
 
 class PathWatch:
     """An endless iterator of the sets of paths that may have changed, for one consumer; open in ``async with``.
 
     Reported: the path appears, disappears or becomes another file, at whatever depth the change was made, also by
-    a symbolic link on the way; an entry of a directory appears or disappears; a regular file's content is written
-    and closed, or its attributes change. More may be reported than has changed. Cancelling a wait loses nothing.
+    a symbolic link on the way; an entry of a directory appears or disappears; the content of a regular file, be it the
+    path or right in the directory that the path is, is written and closed, or its attributes change. What is in
+    directories below is not looked at. Directories with device nodes are not watched for what is written: every user of
+    ``/dev/null`` writes. More may be reported than has changed. Cancelling a wait loses nothing.
     """
 
     def __init__(self, paths: Iterable[Path], *, settle_s: float, poll_interval_s: float) -> None:
@@ -175,7 +185,7 @@ class PathWatch:
         was_blind = watched.blind
         if self._inotify is not None:
             before = watched.wds.keys()
-            watched.wds, watched.blind = _watch(self._inotify, watched.absolute)
+            watched.wds, watched.blind, watched.target = _watch(self._inotify, watched.absolute)
             self._forget(before - watched.wds.keys())
         if watched.blind or was_blind:
             watched.signature = _signature(watched.absolute)
@@ -197,22 +207,23 @@ class PathWatch:
         )
 
 
-def _watch(inotify: Inotify, path: str) -> tuple[dict[int, Interest], str]:
-    """Add watches until the path resolves, after they are there, as they assume; and why that failed."""
+def _watch(inotify: Inotify, path: str) -> tuple[dict[int, Interest], str, str]:
+    """Add watches until the path resolves, after they are there, as they assume; why that failed, and to what."""
     wds: dict[int, Interest] | None = None
     for _ in range(_MAX_ATTEMPTS):
         trail = follow(path)
         wds, problem = _add(inotify, trail)
         if wds is not None and follow(path) == trail:
-            return wds, problem
-    return wds or {}, "it changes faster than it can be watched"
+            return wds, problem, trail.target
+    return wds or {}, "it changes faster than it can be watched", path
 
 
 def _add(inotify: Inotify, trail: Trail) -> tuple[dict[int, Interest] | None, str]:
     """The watches a trail needs and what the kernel refused; no watches when the trail is out of date already."""
     problem = "permission denied" if trail.found is Found.HIDDEN else ""
     wds: dict[int, Interest] = {}
-    for path, interest in interests(trail).items():
+    rewrites = trail.found is Found.DIRECTORY and not has_nodes(trail.target)
+    for path, interest in interests(trail, rewrites=rewrites).items():
         try:
             # The same inode may serve several paths: add to its mask, never replace it.
             wd = inotify.add(path, interest.mask | Mask.DONT_FOLLOW | Mask.MASK_ADD)
@@ -234,7 +245,7 @@ def _signature(path: str) -> object:
     try:
         now = os.lstat(trail.target)
         # The time stamps of a directory are too coarse to tell two quick changes apart.
-        names = frozenset(os.listdir(trail.target)) if trail.found is Found.DIRECTORY else None
+        names = stamps_in(trail.target) if trail.found is Found.DIRECTORY else None
     except OSError as error:
         return trail, error.errno
     return trail, names, now.st_dev, now.st_ino, now.st_mode, now.st_size, now.st_mtime_ns, now.st_ctime_ns

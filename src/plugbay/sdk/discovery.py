@@ -22,7 +22,7 @@ from plugbay.sdk.problems import problem_of, trace_of
 from plugbay.sdk.reasons import Reasons
 from plugbay.sdk.uevent_patterns import matches, patterns_of
 from plugbay.sdk.waiting import wait_first
-from plugbay.sdk.watching import Changes, Watches
+from plugbay.sdk.watching import Changes, Watches, warn_of_silence
 
 if TYPE_CHECKING:
     from plugbay.sdk.cdi.publication import CdiPublication
@@ -82,6 +82,9 @@ class Discovery:
             if self._paths:
                 changes = up.enter_context(watches.watch(self._paths))
                 tasks.create_task(self._follow_paths(changes))
+                if self._plugin.every is None and not self._uevents:
+                    remedy = "set `every` or `watch_uevents`"
+                    tasks.create_task(warn_of_silence(self._plugin.resource_name, self._paths, remedy=remedy))
             if self._uevents:
                 tasks.create_task(self._follow_uevents(await self._open_uevents(up)))
             up.callback(self._cancel_recheck)

@@ -17,7 +17,7 @@ from plugbay.sdk.plugin import DevicePlugin, resource_of
 from plugbay.sdk.problems import problem_of, trace_of
 from plugbay.sdk.resources import PluginSource
 from plugbay.sdk.waiting import wait_first
-from plugbay.sdk.watching import Watches
+from plugbay.sdk.watching import Watches, warn_of_silence
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,8 @@ class Looking:
             waits: list[Callable[[], Coroutine[Any, Any, object]]] = [self._asked.wait]
             if paths := self._source.watched_paths:
                 waits.append(up.enter_context(watches.watch(paths)).__anext__)
+                if self._source.every is None:
+                    await warn_of_silence(self.name, paths, remedy="set `every`")
             while True:
                 self._asked.clear()
                 delay_s = await self._look(changed)

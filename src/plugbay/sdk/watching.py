@@ -7,14 +7,18 @@ took two for each resource would have used up most of them with 50 resources.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import NoReturn, Self
 
+from plugbay.kernel.filesystems import silent_filesystem
 from plugbay.kernel.watch import PathWatch, watch_paths
 from plugbay.sdk.waiting import wait_first
+
+logger = logging.getLogger(__name__)
 
 
 class Changes:
@@ -80,6 +84,20 @@ class Watches:
         async for changed in self._kernel:
             for reader in self._readers:
                 reader.tell(changed)
+
+
+async def warn_of_silence(name: str, paths: Iterable[Path], *, remedy: str) -> None:
+    """Log which of ``paths`` are on file systems that do not tell of changes.
+
+    Args:
+        name: whose paths they are.
+        remedy: what to set instead.
+    """
+    for path in paths:
+        if kind := await asyncio.to_thread(silent_filesystem, path):
+            logger.warning(
+                "%s: watch of %s: a file system of type %s does not tell of changes; %s", name, path, kind, remedy
+            )
 
 
 @asynccontextmanager

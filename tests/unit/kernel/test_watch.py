@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,6 +85,9 @@ def config_map(directory: Path) -> None:
         pytest.param(lambda r: (r / "d").mkdir(), "d", lambda r: write(r / "d/e"), id="entry appears"),
         pytest.param(lambda r: write(r / "d/e"), "d", lambda r: (r / "d/e").unlink(), id="entry disappears"),
         pytest.param(lambda r: write(r / "d/e"), "d", lambda r: shutil.rmtree(r / "d"), id="directory disappears"),
+        pytest.param(
+            lambda r: write(r / "d/e", "good"), "d", lambda r: (r / "d/e").write_text("bad"), id="entry is written"
+        ),
         pytest.param(lambda r: None, "d/e/f", lambda r: write(r / "d/e/f"), id="several levels appear"),
         pytest.param(lambda r: None, "d/e/f", lambda r: rename_tree_in(r, r / "d/e/f"), id="tree is renamed in"),
         pytest.param(
@@ -148,6 +152,30 @@ async def test_what_does_not_matter_is_not_reported(tmp_path: Path, change: Chan
         assert await anext(changes) == {other}
 
 
+async def test_a_file_that_is_opened_for_writing_and_not_written_is_reported_once_at_most(tmp_path: Path) -> None:
+    """Or who opens what it watches would wake itself for ever."""
+    directory, other = tmp_path / "d", tmp_path / "other"
+    file = write(directory / "file")
+    os.utime(file, (1, 1))
+    async with asyncio.timeout(DEADLINE_S), watch_paths([directory, other], settle_s=0) as changes:
+        file.open("a").close()
+        assert await anext(changes) == {directory}
+        file.open("a").close()
+        write(other)
+        assert await anext(changes) == {other}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a device node")
+async def test_what_is_written_to_device_nodes_wakes_nobody(tmp_path: Path) -> None:
+    directory, other = tmp_path / "dev", tmp_path / "other"
+    directory.mkdir()
+    os.mknod(directory / "null", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    async with asyncio.timeout(DEADLINE_S), watch_paths([directory, other]) as changes:
+        (directory / "null").write_text("x")
+        write(other)
+        assert await anext(changes) == {other}
+
+
 async def test_one_report_names_every_path_that_changed(tmp_path: Path) -> None:
     first, second, third = (tmp_path / name for name in "abc")
     async with asyncio.timeout(DEADLINE_S), watch_paths([first, second, third]) as changes:
@@ -160,7 +188,7 @@ async def test_a_directory_and_a_file_in_it_do_not_blind_each_other(tmp_path: Pa
     file = write(tmp_path / "d/file")
     async with asyncio.timeout(DEADLINE_S), watch_paths([file, tmp_path / "d", tmp_path], settle_s=0) as changes:
         file.write_text("changed")
-        assert await anext(changes) == {file}
+        assert await anext(changes) == {file, tmp_path / "d"}
         await quiet(changes)
         write(tmp_path / "d/other")
         assert await anext(changes) == {tmp_path / "d"}
