@@ -27,7 +27,11 @@ ENDING_S = 20
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach the commands that tests start: a shell's background job ignores it, and so do its children."""
+    """Compare output without colour, whatever CI asks for.
+
+    Let Ctrl-C reach the commands that tests start: a shell's background job ignores it, and so do its children.
+    """
+    os.environ.pop("FORCE_COLOR", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

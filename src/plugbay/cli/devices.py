@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     import sys
 
     from plugbay.cli.logs import configure_logs
-    from plugbay.cli.output import Form, list_of, object_text, show, show_error, show_note
+    from plugbay.cli.output import Form, list_of, object_text, show, show_error, show_note, show_page
     from plugbay.cli.table import Columns
     from plugbay.errors import PlugbayError
     from plugbay.sdk.survey import plugins_now, survey
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         show(object_text(list_of(_as_json(resource, device) for resource, device in found), Form(args.output)))
     elif found:
-        show(Columns(_HEADER).table(_row(resource, device) for resource, device in found))
+        show_page(Columns(_HEADER).table(_row(resource, device) for resource, device in found))
     elif not exit_code:
         show_note("No devices found.")
     return exit_code

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from plugbay.cli import v1
 from plugbay.cli.client import WatchEvent
-from plugbay.cli.output import Form, list_of, object_text, show, show_error, show_note
+from plugbay.cli.output import Form, list_of, object_text, show, show_error, show_note, show_page
 from plugbay.cli.rows import View
 from plugbay.cli.table import Columns
 from plugbay.errors import RequestRefused
@@ -92,9 +92,9 @@ class Listing:
         rows = [row for item in items for row in view.rows(item, now)]
         if self._columns is None:
             self._columns = Columns(view.header)
-            show(self._columns.table(rows))
+            show_page(self._columns.table(rows))
         else:
-            show(self._columns.rows(rows))
+            show_page(self._columns.rows(rows))
 
 
 def show_found(listing: Listing, args: argparse.Namespace, items: Sequence[v1.Json]) -> None:

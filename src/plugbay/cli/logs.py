@@ -21,6 +21,7 @@ def configure_logs(level: str, stream: TextIO, *, form: str = "text") -> None:
         form: ``text``, without times if the stream is the journal, which has its own; or ``json``. Then Python's
             warnings and what nobody caught are log records too, so that every line is an object.
     """
+    from plugbay.cli.colour import is_wanted
     from plugbay.ops.logs import PLAIN, TIMED, JsonFormatter, TextFormatter
 
     handler = logging.StreamHandler(stream)
@@ -30,13 +31,31 @@ def configure_logs(level: str, stream: TextIO, *, form: str = "text") -> None:
         sys.excepthook = _log_uncaught
         threading.excepthook = _log_uncaught_of_thread
     else:
-        handler.setFormatter(TextFormatter(PLAIN if _is_journal(stream) else TIMED))
+        lines = TextFormatter(PLAIN if _is_journal(stream) else TIMED)
+        handler.setFormatter(_Coloured(lines) if is_wanted(stream, os.environ) else lines)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
 def log_error(sentence: object) -> None:
     """Say why the command ends, where that is a log record too."""
     logger.critical("the command ends: %s", sentence)
+
+
+class _Coloured(logging.Formatter):
+    """The lines of another formatter with the level in colour, where it wants a look."""
+
+    def __init__(self, lines: logging.Formatter) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def format(self, record: logging.LogRecord) -> str:
+        from plugbay.cli.colour import FAINT, RED, YELLOW, coloured
+
+        line = self._lines.format(record)
+        if record.levelno == logging.INFO:
+            return line
+        code = RED if record.levelno >= logging.ERROR else YELLOW if record.levelno >= logging.WARNING else FAINT
+        return line.replace(record.levelname, coloured(record.levelname, code), 1)
 
 
 def _is_journal(stream: TextIO) -> bool:

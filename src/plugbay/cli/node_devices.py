@@ -8,7 +8,7 @@ from plugbay.cli import v1
 from plugbay.cli.client import DEVICES_PATH, NodeClient
 from plugbay.cli.holdings import holder_text
 from plugbay.cli.node_describe import RELEASING
-from plugbay.cli.output import Form, chosen_form, list_of, object_text, show, show_error, show_note
+from plugbay.cli.output import Form, chosen_form, list_of, object_text, show, show_error, show_note, show_page
 from plugbay.cli.roots import chosen_root
 from plugbay.cli.table import NONE, Columns
 
@@ -49,7 +49,7 @@ def _show_table(resources: list[v1.Json], *, wide: bool, may_be_empty: bool) -> 
         for device in v1.objects(resource, "devices")
     ]
     if rows:
-        show(Columns((*_HEADER, *(("PLUGIN", "SOCKET") if wide else ()))).table(rows))
+        show_page(Columns((*_HEADER, *(("PLUGIN", "SOCKET") if wide else ()))).table(rows))
     elif not may_be_empty:
         show_note("No devices found.")
 

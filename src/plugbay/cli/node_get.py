@@ -10,7 +10,7 @@ from plugbay.cli import v1
 from plugbay.cli.client import DEVICES_PATH, NodeClient, events_path, nodes_path, selecting
 from plugbay.cli.listing import Listing, named, show_found, show_nothing_found
 from plugbay.cli.node_describe import node_description
-from plugbay.cli.output import Form, chosen_form, list_of, object_text, show
+from plugbay.cli.output import Form, chosen_form, list_of, object_text, show, show_page
 from plugbay.cli.roots import chosen_root
 from plugbay.cli.rows import node_view, wide_node_view
 from plugbay.errors import UsageError
@@ -47,7 +47,7 @@ def describe_nodes(args: argparse.Namespace) -> int:
         show(object_text(pages[0] if len(pages) == 1 else list_of(pages), Form(args.output)))
     else:
         now = datetime.now(UTC)
-        show(
+        show_page(
             "\n\n".join(
                 node_description(node, devices=devices, events=each, now=now, zone=None) for node, each in about
             )

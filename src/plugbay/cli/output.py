@@ -40,6 +40,14 @@ def discard_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def show_page(text: str) -> None:
+    """`show` a table or a page for people: on a terminal in colour."""
+    # Imported here: what is no table does not pay for it.
+    from plugbay.cli.colour import is_wanted, painted
+
+    show(painted(text) if is_wanted(sys.stdout, os.environ) else text)
+
+
 def show_error(sentence: object) -> None:
     """Say what went wrong; a line for each line of ``sentence``."""
     for line in str(sentence).splitlines() or [""]:

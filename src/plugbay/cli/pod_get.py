@@ -9,7 +9,7 @@ from plugbay.cli import v1
 from plugbay.cli.client import DEVICES_PATH, NodeClient, events_path, pod_path, pods_path, selecting
 from plugbay.cli.holdings import pod_holdings
 from plugbay.cli.listing import Listing, named, show_found, show_nothing_found
-from plugbay.cli.output import Form, chosen_form, list_of, object_text, show
+from plugbay.cli.output import Form, chosen_form, list_of, object_text, show, show_page
 from plugbay.cli.parsing import chosen_namespace
 from plugbay.cli.pod_describe import pod_description
 from plugbay.cli.roots import chosen_root
@@ -54,7 +54,9 @@ def describe_pods(args: argparse.Namespace) -> int:
         show(object_text(pages[0] if len(pages) == 1 else list_of(pages), Form(args.output)))
     else:
         now = datetime.now(UTC)
-        show("\n\n".join(pod_description(pod, devices=devices, events=each, now=now, zone=None) for pod, each in about))
+        show_page(
+            "\n\n".join(pod_description(pod, devices=devices, events=each, now=now, zone=None) for pod, each in about)
+        )
     return int(failed)
 
 
