@@ -21,6 +21,7 @@ from plugbay.model.ids import ContainerName, PodUid
 from plugbay.node.runtimes.exec_input import ExecInput
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement, pod_cgroup
 from plugbay.node.runtimes.oci.engines import choose_engine
+from plugbay.node.runtimes.oci.rootfs import HostView
 from plugbay.node.runtimes.oci.shares import UNSHARED
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec, ContainerState, ExecExit, ExecStream
 from plugbay.node.runtimes.process.runtime import ProcessRuntime
@@ -54,10 +55,12 @@ class Places:
         self.instances = root / "containers"
         self.engine = choose_engine(None, search_path=os.environ["PATH"], state_dir=root / "oci")
         self.cdi = root / "cdi"
+        (root / "layer").mkdir(exist_ok=True)
+        self.view = HostView(layer=root / "layer")
         self.cgroup_parent = f"plugbay-test-{os.getpid()}"
 
     def runtime(self) -> ProcessRuntime:
-        grounds = Grounds(Path("/"), self.cgroup_parent, (), (self.cdi,), shares_of=lambda pod: UNSHARED)
+        grounds = Grounds(self.view, self.cgroup_parent, (), (self.cdi,), shares_of=lambda pod: UNSHARED)
         return ProcessRuntime(
             self.instances,
             environ=os.environ,

@@ -14,6 +14,7 @@ import pytest
 from plugbay.errors import ContainerStartError
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
+from plugbay.node.runtimes.oci.rootfs import HostView
 from plugbay.node.runtimes.oci.shares import UNSHARED
 from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.node.runtimes.process.runtime import ProcessRuntime
@@ -143,7 +144,9 @@ async def test_a_root_file_system_of_choice(places: Places, spec: ContainerSpec,
     shutil.copy(busybox, root / "bin" / "busybox")
     (root / "sh").symlink_to("bin/busybox")
     (root / "hello").write_text("from its root\n")
-    grounds = Grounds(root, places.cgroup_parent, (), (), shares_of=lambda pod: UNSHARED)
+    grounds = Grounds(
+        HostView(root, layer=places.view.layer), places.cgroup_parent, (), (), shares_of=lambda pod: UNSHARED
+    )
     runtime = ProcessRuntime(
         places.instances,
         environ=os.environ,

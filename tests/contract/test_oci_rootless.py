@@ -16,6 +16,7 @@ from plugbay.model.edits import ContainerEdits, DeviceNode
 from plugbay.model.security import Security
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
 from plugbay.node.runtimes.oci.engines import Engine, choose_engine
+from plugbay.node.runtimes.oci.rootfs import HostView
 from plugbay.node.runtimes.oci.rootless import Owner
 from plugbay.node.runtimes.oci.shares import UNSHARED
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
@@ -50,21 +51,31 @@ def engine(sockets: Path) -> Engine:
 
 
 def confinement(engine: Engine) -> OciConfinement:
-    grounds = Grounds(Path("/"), "plugbay-test", (), (), shares_of=lambda pod: UNSHARED, owner=Owner(NOBODY, NOBODY))
+    layer = engine.state_dir.parent / "layer"
+    layer.mkdir()
+    grounds = Grounds(
+        HostView(layer=layer, is_for_root=False),
+        "plugbay-test",
+        (),
+        (),
+        shares_of=lambda pod: UNSHARED,
+        owner=Owner(NOBODY, NOBODY),
+    )
     return OciConfinement(engine, grounds)
 
 
 def lay_out(launch: Launch, directory: Path) -> None:
     for name in launch.directories:
-        (directory / name).mkdir(parents=True)
+        (directory / name).mkdir(parents=True, exist_ok=True)
     for name, content in launch.files.items():
         (directory / name).write_bytes(content)
     for name in launch.open_files:
         (directory / name).touch()
     for name, target in launch.links.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).symlink_to(target)
-    for each in (directory, *(directory / name for name in launch.directories)):
-        os.chown(each, NOBODY, NOBODY)
+    for each in (directory, *directory.rglob("*")):
+        os.chown(each, NOBODY, NOBODY, follow_symlinks=False)
 
 
 def test_container_is_root_in_a_user_namespace_and_opens_what_it_was_given(

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -51,7 +50,7 @@ async def pod(places: Places, wanted: SandboxSpec) -> AsyncIterator[ProcessRunti
         host=HostFiles("127.0.0.1 of-the-host\n", DnsConfig(("10.0.0.1",), ("host.example",), ("ndots:1",))),
     )
     await sandboxes.run(wanted)
-    grounds = Grounds(Path("/"), places.cgroup_parent, (), (), shares_of=sandboxes.shares_of)
+    grounds = Grounds(places.view, places.cgroup_parent, (), (), shares_of=sandboxes.shares_of)
     confinement = OciConfinement(places.engine, grounds)
     runtime = ProcessRuntime(
         places.instances, environ=os.environ, clock=lambda: datetime.now(UTC), confinement=confinement

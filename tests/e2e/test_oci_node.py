@@ -151,7 +151,7 @@ async def test_what_a_network_cannot_do_is_refused_before_a_sandbox_is_made(
     [
         (("--cni-conf-dir", "/x"), "--cni-conf-dir needs --runtime oci: the process runtime confines nothing"),
         (("--runtime", "oci", "--oci-engine", "nope"), "no OCI engine runs containers here: nope: not found"),
-        (("--runtime", "oci", "--oci-rootfs", "/nope"), "/nope: is no directory, and containers need one"),
+        (("--runtime", "oci", "--oci-rootfs", "/nope"), "/nope: is not a directory, and containers need one"),
         (("--runtime", "oci"), "holds containers of the process runtime; delete their pods with --runtime process"),
         (("--runtime=oci",), "holds containers that other runs; delete their pods with --oci-engine other first"),
     ],

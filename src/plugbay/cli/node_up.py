@@ -108,7 +108,8 @@ def _greeting(config: NodeConfig) -> str:
     runtime = "process; it isolates nothing: containers are plain processes of this user on this host"
     if config.oci is not None:
         network = "the host's network" if config.oci.cni_configuration is None else "networks of their own"
-        runtime = f"oci; containers see {config.oci.rootfs} as their root, read-only, and pods have {network}"
+        seen = f"{config.oci.rootfs} as their root" if config.oci.rootfs else "the host's programs"
+        runtime = f"oci; containers see {seen}, read-only, and pods have {network}"
     if config.cri is not None:
         runtime = f"cri; {config.cri.socket or 'containerd or CRI-O'} runs the containers and makes their network"
     return (

@@ -37,7 +37,8 @@ def add_runtime_options(parser: argparse.ArgumentParser) -> None:
         "--oci-rootfs",
         metavar="DIR",
         type=path_of,
-        help="the root file system of containers, which see it read-only (default: /)",
+        help="the root file system of containers, which see it read-only (default: the host's programs: /usr, /opt "
+        "and what of /etc is not secret)",
     )
     group.add_argument(
         "--cdi-spec-dirs",
@@ -106,7 +107,7 @@ def oci_config(args: argparse.Namespace) -> OciConfig | None:
         return None
     return OciConfig(
         args.oci_engine,
-        (args.oci_rootfs or Path("/")).absolute(),
+        args.oci_rootfs and args.oci_rootfs.absolute(),
         _paths(args.cdi_spec_dirs or _CDI_DIRECTORIES),
         args.cni_conf_dir and args.cni_conf_dir.absolute(),
         _paths(args.cni_bin_dir or _CNI_BINARIES),

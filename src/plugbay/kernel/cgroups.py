@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from plugbay.kernel.mounts import mounted
 from plugbay.kernel.processes import ProcessIdentity, read_stat, wait_end
 
 _KINDS: Final = frozenset({"cgroup", "cgroup2"})
@@ -21,21 +22,15 @@ _OOM_FILES: Final = ("memory.oom_control", "memory.events")
 _OOM_KILL: Final = "oom_kill"
 _RETRY_S: Final = 0.02
 """A process that has ended leaves its cgroup a little later, and nothing tells of it in version 1."""
-_ESCAPES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
 
 
 def hierarchies(*, proc_root: Path) -> list[Path]:
     """Where each hierarchy is mounted, of version 1 and 2; more than once if it is.
 
     Raises:
-        OSError: ``proc_root`` is no proc file system.
+        OSError: ``proc_root`` is not a proc file system.
     """
-    found = []
-    for line in (proc_root / "self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        if after.split(" ", 1)[0] in _KINDS:
-            found.append(Path(_unescaped(before.split(" ")[4])))
-    return found
+    return [path for path, kind in mounted(proc_root=proc_root) if kind in _KINDS]
 
 
 def remove_cgroup(name: str, *, proc_root: Path) -> list[Path]:
@@ -156,9 +151,3 @@ def _remove(cgroup: Path) -> bool:
             return False
         raise
     return True
-
-
-def _unescaped(field: str) -> str:
-    for escape, character in _ESCAPES:
-        field = field.replace(escape, character)
-    return field

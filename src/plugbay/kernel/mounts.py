@@ -1,6 +1,7 @@
-"""Parts of directory trees held by descriptors, where others may rename what is in them, and bind mounts of them.
+"""What is mounted; parts of directories that are held while others rename what is in them, and bind mounts of those.
 
-Source: Linux ``open(2)`` (``O_PATH``), ``mount(2)``, ``umount(2)``; kubelet 1.36 ``pkg/volume/util/subpath``.
+Source: Linux ``open(2)`` (``O_PATH``), ``mount(2)``, ``umount(2)``, ``proc_pid_mountinfo(5)``; kubelet 1.36
+``pkg/volume/util/subpath``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,20 @@ _UMOUNT_NOFOLLOW: Final = 8
 _HELD: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRIES: Final = 100
 """As often as an entry may vanish between two calls, before we give up."""
+_ESCAPES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
+
+
+def mounted(*, proc_root: Path) -> list[tuple[Path, str]]:
+    """Where something is mounted in our mount namespace, with the type of its file system; more than once if it is.
+
+    Raises:
+        OSError: ``proc_root`` is not a proc file system.
+    """
+    found = []
+    for line in (proc_root / "self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        found.append((Path(_unescaped(before.split(" ")[4])), after.split(" ", 1)[0]))
+    return found
 
 
 def open_beneath(root: int, names: Sequence[str]) -> int:
@@ -92,3 +107,9 @@ def _open_or_make(directory: int, name: str, mode: int) -> int:
         finally:
             os.close(made)
     raise OSError(errno.EAGAIN, "it changes all the time", name)
+
+
+def _unescaped(field: str) -> str:
+    for escape, character in _ESCAPES:
+        field = field.replace(escape, character)
+    return field

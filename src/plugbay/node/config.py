@@ -30,14 +30,14 @@ class OciConfig:
 
     Attributes:
         engine: name or path of the engine; None is the first of crun and runc that works.
-        rootfs: the directory that root file systems are made of.
+        rootfs: the directory that root file systems are made of; None is a choice of the host's system directories.
         cdi_directories: of CDI spec files, weakest first.
         cni_configuration: directory of network configurations; None puts all pods on the host's network.
         cni_binaries: directories of network plugins.
     """
 
     engine: str | None
-    rootfs: Path
+    rootfs: Path | None
     cdi_directories: tuple[Path, ...]
     cni_configuration: Path | None
     cni_binaries: tuple[Path, ...]

@@ -159,7 +159,8 @@ async def open_node(
             source = ManifestSource(config.manifests, node=about, engine=engine, pods=pods, events=parts.events)
             await stack.enter_async_context(background(source.run(), name="static pods"))
         router = control_router(engine, parts, view=manager, facts=facts)
-        await stack.enter_async_context(serve_http(router, UnixAddress(config.control_socket)))
+        control = serve_http(router, UnixAddress(config.control_socket), refusal=chosen.refusal)
+        await stack.enter_async_context(control)
         logger.info("node %s is ready at %s", name, config.control_socket)
         pages.is_ready = True
         stack.callback(setattr, pages, "is_ready", False)

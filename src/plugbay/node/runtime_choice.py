@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
+import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -25,6 +27,7 @@ from plugbay.model.resolution import DnsConfig
 from plugbay.node.config import CriConfig, KubeletEngine, NodeConfig, OciConfig
 from plugbay.node.machine import Machine
 from plugbay.node.network import PodNetwork
+from plugbay.node.peers import PeerCheck, containers_are_refused
 from plugbay.node.root_guard import answers
 from plugbay.node.runtimes.cri.config import Conventions, parse_resolv_conf
 from plugbay.node.runtimes.cri.engine import absences, open_engine
@@ -32,9 +35,10 @@ from plugbay.node.runtimes.cri.kubelets import check_kubelets
 from plugbay.node.runtimes.cri.runtime import CriEngine, CriRuntime
 from plugbay.node.runtimes.cri.sandboxes import CriSandboxes
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
-from plugbay.node.runtimes.oci.engines import Engine, choose_engine
+from plugbay.node.runtimes.oci.engines import Engine, choose_engine, probe
 from plugbay.node.runtimes.oci.handlers import handler_of
 from plugbay.node.runtimes.oci.pod_files import HostFiles
+from plugbay.node.runtimes.oci.rootfs import HostView, read_root
 from plugbay.node.runtimes.oci.rootless import Owner
 from plugbay.node.runtimes.oci.sandbox_plan import Rights
 from plugbay.node.runtimes.oci.sandboxes import OciSandboxes, SandboxPlaces
@@ -45,6 +49,8 @@ from plugbay.node.runtimes.sandboxes import HostSandboxes, Network, Sandboxes
 from plugbay.node.sub_paths import SubPathMeans
 from plugbay.ops.clock import Clock
 
+logger = logging.getLogger(__name__)
+
 CRI_SOCKETS: Final = (Path("/run/containerd/containerd.sock"), Path("/var/run/crio/crio.sock"))
 
 _PROC: Final = Path("/proc")
@@ -52,6 +58,7 @@ _HOSTS: Final = Path("/etc/hosts")
 _RESOLV_CONF: Final = Path("/etc/resolv.conf")
 _CONTAINERS: Final = "containers"
 _ENGINES: Final = "engine"
+_LAYER: Final = "empty"
 _NO_NETWORKS: Final = "no-networks"
 
 
@@ -64,6 +71,7 @@ class ChosenRuntime:
         absences: tells when it cannot be asked, as `follow_absences` takes it; None if it always can.
         version: of the container engine that it stands for; empty if the node runs the containers itself.
         sub_paths: how containers are given parts of volumes.
+        refusal: why the peer of a connection may not talk to the node; empty if it may.
     """
 
     runtime: ContainerRuntime
@@ -72,6 +80,7 @@ class ChosenRuntime:
     absences: Callable[[], AsyncIterator[str]] | None = None
     version: str = ""
     sub_paths: SubPathMeans = SubPathMeans.OPEN
+    refusal: PeerCheck = lambda connection: ""
 
 
 @asynccontextmanager
@@ -103,8 +112,8 @@ def _open_local(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock)
 
 def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str], clock: Clock) -> ChosenRuntime:
     oci_dir = config.oci_dir
-    if not oci.rootfs.is_dir():
-        raise PathUnusable(str(oci.rootfs), "is no directory, and containers need one for their root file system")
+    if oci.rootfs is not None and not oci.rootfs.is_dir():
+        raise PathUnusable(str(oci.rootfs), "is not a directory, and containers need one for their root file system")
     _refuse_foreign(config.containers, runtime="process")
     _make_private(oci_dir)
     owner = Owner(os.geteuid(), os.getegid()) if os.geteuid() else None
@@ -129,7 +138,7 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
         rights=Rights.ROOT if owner is None else Rights.USER,
     )
     grounds = Grounds(
-        oci.rootfs,
+        _host_view(config, oci, engine),
         cgroup_parent,
         held_capabilities(proc_root=_PROC),
         oci.cdi_directories,
@@ -139,7 +148,32 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
     runtime = ProcessRuntime(
         oci_dir / _CONTAINERS, environ=environ, clock=clock.now, confinement=OciConfinement(engine, grounds)
     )
-    return ChosenRuntime(runtime, sandboxes, _about(engine, owner), sub_paths=_sub_path_means())
+    refusal = _peer_check(config)
+    return ChosenRuntime(runtime, sandboxes, _about(engine, owner), sub_paths=_sub_path_means(), refusal=refusal)
+
+
+def _host_view(config: NodeConfig, oci: OciConfig, engine: Engine) -> HostView:
+    """What containers see of the host: by overlays where the engine can make them."""
+    layer = config.oci_dir / _LAYER
+    layer.mkdir(mode=0o755, exist_ok=True)
+    prefix = Path(sys.base_prefix)
+    view = HostView(
+        oci.rootfs,
+        programs=(prefix / "bin", prefix / "lib"),
+        hidden=(config.root, STOCK_ROOT),
+        layer=layer,
+        is_for_root=os.geteuid() == 0,
+        proc_root=_PROC,
+    )
+    overlays = [each for each in read_root(view).mounts if each["type"] == "overlay"]
+    if problem := probe(engine.program, overlays):
+        logger.warning(
+            "the kernel makes no overlays for containers (%s), so they see directories of the host themselves: a "
+            "container can connect to a unix socket that lies in one of them; keep sockets in /run",
+            problem,
+        )
+        return replace(view, layer=None)
+    return view
 
 
 def _refuse_other_engine(states: Path, engine: Engine) -> None:
@@ -184,7 +218,13 @@ async def _open_cri(
         about = f"{traits.version.name} {traits.version.version} ({socket})"
         version = traits.version.version.removeprefix("v")
         yield ChosenRuntime(
-            runtime, sandboxes, about, partial(absences, client, clock), version, sub_paths=_sub_path_means()
+            runtime,
+            sandboxes,
+            about,
+            partial(absences, client, clock),
+            version,
+            sub_paths=_sub_path_means(),
+            refusal=_peer_check(config),
         )
     finally:
         await client.close()
@@ -229,6 +269,13 @@ def _host_names() -> str:
 def _cgroup_prefix(config: NodeConfig) -> str:
     """Nodes on one machine must not meet below the cgroup roots, where pod UIDs alone may be equal."""
     return f"plugbay-{hashlib.sha256(os.fsencode(config.root)).hexdigest()[:8]}"
+
+
+def _peer_check(config: NodeConfig) -> PeerCheck:
+    """An engine with the systemd driver writes the names of cgroups in its own way."""
+    prefix = _cgroup_prefix(config)
+    prefixes = (f"{prefix}-", f"{prefix.replace('-', '_')}-")
+    return containers_are_refused(cgroup_prefixes=prefixes, proc_root=_PROC)
 
 
 def _about(engine: Engine, owner: Owner | None) -> str:

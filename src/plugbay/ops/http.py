@@ -11,7 +11,8 @@ from plugbay.ops.http_limits import Limits
 from plugbay.ops.listening import Address, bound_address, listen
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    import socket
+    from collections.abc import AsyncIterator, Callable
 
     from plugbay.ops.routing import Router
 
@@ -21,12 +22,20 @@ GRACE_S: Final = 2.0
 
 @asynccontextmanager
 async def serve_http(
-    router: Router, address: Address, *, limits: Limits | None = None, grace_s: float = GRACE_S
+    router: Router,
+    address: Address,
+    *,
+    limits: Limits | None = None,
+    grace_s: float = GRACE_S,
+    refusal: Callable[[socket.socket], str] = lambda client: "",
 ) -> AsyncIterator[Address]:
     """Serve until the context ends; yields the address, with the port that the kernel chose.
 
     At the end no more connections are accepted, idle ones are closed, handlers at work get ``grace_s`` to finish
     and are then cancelled. All of them have ended when the context has.
+
+    Args:
+        refusal: why a client just accepted is disconnected at once; empty if it is served. It must not wait.
 
     Raises:
         SocketInUse, PathTooLong, PathUnusable: the address cannot be listened at.
@@ -43,7 +52,7 @@ async def serve_http(
     with ExitStack() as listening:
         listener = listening.enter_context(listen(address))
         async with asyncio.TaskGroup() as tasks:
-            clients = Clients(router, limits or Limits(), tasks)
+            clients = Clients(router, limits or Limits(), tasks, refusal)
             accepting = tasks.create_task(clients.accept(listener), name="accept HTTP clients")
             try:
                 yield bound_address(listener, address)

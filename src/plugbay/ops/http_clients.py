@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import socket
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -27,10 +28,20 @@ class Clients:
 
     `asyncio.start_server` would accept a hundred clients at once, and log as many tracebacks when no file descriptor
     is left.
+
+    Args:
+        refusal: why a client just accepted is disconnected at once; empty if it is served.
     """
 
-    def __init__(self, router: Router, limits: Limits, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self,
+        router: Router,
+        limits: Limits,
+        tasks: asyncio.TaskGroup,
+        refusal: Callable[[socket.socket], str] = lambda client: "",
+    ) -> None:
         self._router = router
+        self._refusal = refusal
         self._limits = limits
         self._tasks = tasks
         self._pace = Pace(limits.interval_s)
@@ -57,6 +68,11 @@ class Clients:
                         pass
                     await asyncio.sleep(_PAUSE_S)
                 continue  # or the client is gone already
+            if problem := self._refusal(client):
+                if warnings.take():
+                    logger.warning("an HTTP client was disconnected: %s", problem)
+                client.close()
+                continue
             await self._make_room()
             await self._serve(client)
 

@@ -31,7 +31,7 @@ from plugbay.node.runtimes.oci.engines import Engine, last_line
 from plugbay.node.runtimes.oci.handlers import handler_of
 from plugbay.node.runtimes.oci.injection import inject_cdi
 from plugbay.node.runtimes.oci.placing import has_place
-from plugbay.node.runtimes.oci.rootfs import RootFs, read_root
+from plugbay.node.runtimes.oci.rootfs import HostView, RootFs, read_root
 from plugbay.node.runtimes.oci.rootless import Owner, check_rootless, made_rootless
 from plugbay.node.runtimes.oci.shares import PodFile, PodShares
 from plugbay.node.runtimes.oci.spec import Surroundings, host_name, oci_spec
@@ -69,7 +69,7 @@ class Grounds:
     """What all containers of one node stand on.
 
     Attributes:
-        rootfs: the directory whose entries make up their root file systems.
+        view: what they see of the host's file system.
         cgroup_parent: begins the name of every pod's cgroup.
         capabilities: what this process could give at most, without ``CAP_``.
         cdi_directories: of CDI spec files, weakest first.
@@ -77,7 +77,7 @@ class Grounds:
         shares_of: what the containers of a pod share; may read a file, and refuse as `ContainerStartError`.
     """
 
-    rootfs: Path
+    view: HostView
     cgroup_parent: str
     capabilities: tuple[str, ...]
     cdi_directories: tuple[Path, ...]
@@ -97,9 +97,9 @@ class OciConfinement:
     def launch(self, spec: ContainerSpec, container: ContainerId, directory: Path) -> Launch:
         check_mounts(spec)
         try:
-            root = read_root(self._grounds.rootfs)
+            root = read_root(self._grounds.view)
         except OSError as error:
-            problem = f"cannot read the root file system {self._grounds.rootfs}: {error.strerror}"
+            problem = f"cannot read the root file system {self._grounds.view.rootfs or '/'}: {error.strerror}"
             raise ContainerStartError("CreateContainerError", problem) from error
         config = self._config(spec, container, root, directory)
         keep = self._engine.keep_options if spec.limits.memory_bytes and self._grounds.owner is None else ()
@@ -112,7 +112,7 @@ class OciConfinement:
             {"PATH": DEFAULT_PATH},
             files={_CONFIG: json.dumps(config, separators=(",", ":")).encode()},
             links={f"{_ROOTFS}/{name}": target for name, target in root.links.items()},
-            directories=(_ROOTFS,),
+            directories=(_ROOTFS, *(f"{_ROOTFS}/{name}" for name in root.directories)),
             open_files=(_MESSAGE,),
         )
 
@@ -233,7 +233,7 @@ class OciConfinement:
             cgroup += f"/{_INNER_CGROUP}"
         wanted_by = "" if spec.message.path == DEFAULT_MESSAGE.path else "terminationMessagePath"
         message = PodFile(Mount(directory / _MESSAGE, container_path=os.path.join("/", spec.message.path)), wanted_by)
-        files = tuple(each for each in (*shares.files, message) if has_place(each, self._grounds.rootfs, spec))
+        files = tuple(each for each in (*shares.files, message) if has_place(each, root, spec))
         return Surroundings(
             _ROOTFS,
             root.mounts,

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -99,16 +99,19 @@ def choose_engine(wanted: str | None, *, search_path: str, state_dir: Path) -> E
     raise EngineUnusable(refusals)
 
 
-def probe(program: str) -> str:
+def probe(program: str, mounts: Sequence[OciSpec] = ()) -> str:
     """Why an engine cannot run containers here; empty when it can.
 
     It is asked to run a program that no root file system has: an engine that says so has made everything else.
+
+    Args:
+        mounts: what the container should have besides.
     """
     with tempfile.TemporaryDirectory(prefix="plugbay-probe-") as made:
         bundle = Path(made)
         (bundle / "rootfs").mkdir()
         name = f"plugbay-probe-{secrets.token_hex(4)}"
-        (bundle / "config.json").write_text(json.dumps(_probe_spec(name)))
+        (bundle / "config.json").write_text(json.dumps(_probe_spec(name, mounts)))
         argv = [program, "--root", str(bundle / "state"), "run", "--bundle", made, name]
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_S, check=False)
@@ -128,7 +131,7 @@ def last_line(said: bytes) -> str:
     return lines[-1] if lines else ""
 
 
-def _probe_spec(name: str) -> OciSpec:
+def _probe_spec(name: str, more: Sequence[OciSpec]) -> OciSpec:
     mounts = [
         {"destination": "/proc", "type": "proc", "source": "proc"},
         {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
@@ -137,7 +140,7 @@ def _probe_spec(name: str) -> OciSpec:
         "ociVersion": "1.0.2",
         "process": {"user": {"uid": 0, "gid": 0}, "args": [_ABSENT_PROGRAM], "env": ["PATH=/"], "cwd": "/"},
         "root": {"path": "rootfs", "readonly": True},
-        "mounts": mounts,
+        "mounts": [*mounts, *more],
         "linux": {
             "cgroupsPath": f"/{name}",
             "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")],

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Final
 
 from plugbay.errors import ContainerStartError
+from plugbay.node.runtimes.oci.rootfs import RootFs
 from plugbay.node.runtimes.oci.shares import PodFile
 from plugbay.node.runtimes.port import ContainerSpec
 
@@ -14,7 +14,7 @@ _WRITABLE: Final = ("/dev", "/run", "/tmp")
 """Of every container's own."""
 
 
-def has_place(file: PodFile, rootfs: Path, spec: ContainerSpec) -> bool:
+def has_place(file: PodFile, root: RootFs, spec: ContainerSpec) -> bool:
     """Whether a file of the pod's can be shown: in place of one, or where the engine can make one.
 
     Raises:
@@ -27,8 +27,7 @@ def has_place(file: PodFile, rootfs: Path, spec: ContainerSpec) -> bool:
     if volume := volumes.get(below):
         has_place = not volume.read_only or os.path.lexists(volume.host_path + path.removeprefix(below))
     else:
-        first = path.split("/")[1]
-        has_place = below in _WRITABLE or os.path.lexists(f"{rootfs}{path}") or not os.path.lexists(rootfs / first)
+        has_place = below in _WRITABLE or root.has_room(path)
     if file.wanted_by and not has_place:
         problem = f"{file.wanted_by}: {path} is not there, and what is around it is read-only in the oci runtime"
         raise ContainerStartError("CreateContainerError", problem)

@@ -1,47 +1,199 @@
-"""The root file system of a container: what a directory holds, ``/`` for one, read-only."""
+"""The root file system of a container: a choice of the host's directories, or what a directory holds; read-only.
+
+Directories are shown as overlays: through one, a unix socket of the host cannot be connected to, nor a FIFO be opened
+to the other side, whoever makes it and whenever. A read-only bind mount would keep nothing from connecting.
+
+Source: Linux ``overlayfs.rst`` ("Sharing and copying layers", "Non-standard behavior"), ``unix(7)``.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from plugbay.kernel.mounts import mounted
 
 OciMount = dict[str, Any]
 
 _OWN: Final = frozenset({"proc", "sys", "dev", "run", "tmp", "lost+found"})
 """What every container has of its own, or should not see."""
+_SYSTEM: Final = (
+    *("bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "opt"),
+    *("nix/store", "gnu/store"),
+)
+"""What programs of the host consist of: nothing there is secret, or belongs to a service that runs."""
+_CONFIGURATION: Final = (
+    *("alternatives", "bash.bashrc", "bashrc", "bash_completion.d", "ca-certificates", "ca-certificates.conf"),
+    *("crypto-policies", "debian_version", "fonts", "gai.conf", "group", "host.conf", "hostname", "hosts", "inputrc"),
+    *("java-*", "ld-musl-*.path", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "locale.conf"),
+    *("localtime", "login.defs", "lsb-release", "magic", "magic.mime", "mime.types", "mtab", "networks"),
+    *("nsswitch.conf", "OpenCL", "openmpi", "os-release", "passwd", "perl", "pki/ca-trust", "pki/tls/cert.pem"),
+    *("pki/tls/certs", "pki/tls/openssl.cnf", "profile", "profile.d", "protocols", "python3*", "redhat-release"),
+    *("resolv.conf", "rpc", "services", "shells", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "static", "terminfo"),
+    *("timezone", "vulkan", "xattr.conf", "xdg"),
+)
+"""What programs of the host look for in ``/etc``. All else stays out: much of it is secret."""
+_EMPTY: Final = ("home", "media", "mnt", "opt", "root", "srv", "var/cache", "var/lib", "var/log")
+_LINKS: Final = {"var/run": "../run", "var/lock": "../run/lock", "var/tmp": "../tmp"}
+_POD_FILES: Final = frozenset({"hosts", "hostname", "resolv.conf"})
+"""A pod may have its own of these; a link in place of one would lead its mount astray."""
+_NOTHING: Final = Path(os.devnull)
+_NOT_IN_OPTIONS: Final = frozenset(":,\\")
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """What containers see of the host's file system.
+
+    Attributes:
+        rootfs: the directory that becomes their root; None is the choice of the host's directories.
+        programs: directories besides, by their own paths, of that choice.
+        hidden: directories that are empty whatever else is shown.
+        layer: an empty directory, which an overlay needs beside the one that it shows; None where the kernel mounts no
+            overlays for us: then directories are bind mounts, and sockets in them can be connected to.
+        is_for_root: whether the node has root rights. If not, mounts below a directory have to come along with it, as
+            they do not in an overlay.
+        proc_root: where it is seen what is mounted.
+    """
+
+    rootfs: Path | None = None
+    programs: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    layer: Path | None = None
+    is_for_root: bool = True
+    proc_root: Path = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
 class RootFs:
-    """What the entries right below ``/`` come to.
+    """What a container's root file system is composed of.
 
     Attributes:
         mounts: of directories and files. File systems mounted further down are left out, so that all is read-only.
-        links: symbolic links such as ``bin``, which mounts cannot give, by their name.
+        links: symbolic links such as ``bin``, which mounts cannot give, by their path.
+        directories: empty ones.
+        sources: what the mounts show, by the paths at which they show it.
     """
 
     mounts: tuple[OciMount, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
+    directories: tuple[str, ...] = ()
+    sources: Mapping[str, Path] = field(default_factory=dict)
+
+    def has_room(self, path: str) -> bool:
+        """Whether the engine can mount something at ``path``: in place of what is there, or where it can be made."""
+        for name, target in self.links.items():
+            if path.startswith(f"/{name}/"):
+                path = os.path.normpath(os.path.join("/", os.path.dirname(name), target) + path[len(name) + 1 :])
+        above = [each for each in self.sources if path == each or path.startswith(f"{each}/")]
+        if not above:
+            return True
+        nearest = max(above, key=len)
+        return os.path.lexists(f"{self.sources[nearest]}{path.removeprefix(nearest)}")
 
 
-def read_root(root: Path) -> RootFs:
-    """The root file system of ``root``, composed of mounts in the container's namespace: the host gets none of them.
+def read_root(view: HostView) -> RootFs:
+    """The root file system of ``view``, composed of mounts in the container's namespace: the host gets none of them.
 
     Raises:
-        OSError: ``root`` cannot be listed.
+        OSError: a directory cannot be listed.
     """
-    mounts: list[OciMount] = []
-    links: dict[str, str] = {}
-    for name in sorted(os.listdir(root)):
-        path = root / name
-        mode = path.lstat().st_mode
-        if stat.S_ISLNK(mode):
-            links[name] = os.readlink(path)
-        elif name not in _OWN and (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-            options = ["bind", "ro", "nodev", "rprivate"]
-            mounts.append({"destination": f"/{name}", "type": "bind", "source": str(path), "options": options})
-    return RootFs(tuple(mounts), links)
+    made = _Composition(view)
+    if view.rootfs is None:
+        made.show_choice(Path("/"))
+    else:
+        made.show_all(view.rootfs)
+    made.hide(view.hidden)
+    return RootFs(tuple(made.mounts), made.links, tuple(made.directories), made.sources)
+
+
+class _Composition:
+    """A `RootFs` while it is being put together."""
+
+    def __init__(self, view: HostView) -> None:
+        self._view = view
+        self._mount_points = frozenset(path for path, _ in mounted(proc_root=view.proc_root))
+        self.mounts: list[OciMount] = []
+        self.links: dict[str, str] = {}
+        self.directories: list[str] = []
+        self.sources: dict[str, Path] = {}
+
+    def show_all(self, root: Path) -> None:
+        for name in sorted(os.listdir(root)):
+            if (root / name).is_symlink():
+                self.links[name] = os.readlink(root / name)
+            elif name not in _OWN:
+                self._show(root / name, f"/{name}")
+
+    def show_choice(self, host: Path) -> None:
+        for name in _SYSTEM:
+            if (host / name).is_symlink():
+                self.links[name] = os.readlink(host / name)
+            else:
+                self._show(host / name, f"/{name}")
+        for pattern in _CONFIGURATION:
+            for path in sorted((host / "etc").glob(pattern)) if "*" in pattern else (host / "etc" / pattern,):
+                self._show_configuration(path, path.relative_to(host))
+        for path in self._view.programs:
+            if not self._is_shown(path):
+                self._show(path, str(path))
+        self.directories += [each for each in _EMPTY if f"/{each}" not in self.sources and each not in self.links]
+        self.links |= _LINKS
+
+    def hide(self, directories: Iterable[Path]) -> None:
+        """Cover what would be seen of ``directories``."""
+        root = self._view.rootfs or Path("/")
+        for path in directories:
+            if not path.is_relative_to(root) or not path.is_dir():
+                continue
+            place = f"/{path.relative_to(root)}"
+            above = [each for each in self.sources if place == each or place.startswith(f"{each}/")]
+            if above and self._is_seen(path, below=self.sources[max(above, key=len)]):
+                options = ["ro", "nosuid", "nodev", "noexec", "mode=555"]
+                self.mounts.append({"destination": place, "type": "tmpfs", "source": "tmpfs", "options": options})
+                self.sources[place] = _NOTHING
+
+    def _is_seen(self, path: Path, *, below: Path) -> bool:
+        """Not what lies on a file system that is mounted further down, unless that has to come along."""
+        between = self._mount_points & {each for each in path.parents if each != below and each.is_relative_to(below)}
+        return not between or not self._view.is_for_root
+
+    def _show_configuration(self, path: Path, place: Path) -> None:
+        """A file that not everybody may read is no configuration of programs in general."""
+        target = Path(os.path.realpath(path))
+        is_link = path.is_symlink() and path.name not in _POD_FILES
+        if is_link and (target.is_relative_to("/proc") or self._is_shown(target)):
+            self.links[str(place)] = os.readlink(path)
+        elif target.exists() and target.stat().st_mode & stat.S_IROTH:
+            self._show(target, f"/{place}")
+
+    def _is_shown(self, path: Path) -> bool:
+        return any(path == source or path.is_relative_to(source) for source in self.sources.values())
+
+    def _show(self, path: Path, place: str) -> None:
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            return
+        if stat.S_ISDIR(mode) and self._can_be_overlay(path):
+            layers = f"lowerdir={path}:{self._view.layer}"
+            mount = {"type": "overlay", "source": "overlay", "options": ["ro", "nosuid", "nodev", layers]}
+        elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+            options = ["bind", "ro", "nosuid", "nodev", "rprivate"]
+            mount = {"type": "bind", "source": str(path), "options": options}
+        else:
+            return
+        self.mounts.append({"destination": place, **mount})
+        self.sources[place] = path
+
+    def _can_be_overlay(self, path: Path) -> bool:
+        if self._view.layer is None or _NOT_IN_OPTIONS & {*str(path), *str(self._view.layer)}:
+            return False
+        return self._view.is_for_root or not self._holds_mounts(path)
+
+    def _holds_mounts(self, directory: Path) -> bool:
+        return any(each != directory and each.is_relative_to(directory) for each in self._mount_points)

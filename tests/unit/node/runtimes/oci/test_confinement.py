@@ -19,6 +19,7 @@ from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
 from plugbay.node.runtimes.oci.engines import Engine
+from plugbay.node.runtimes.oci.rootfs import HostView
 from plugbay.node.runtimes.oci.rootless import Owner
 from plugbay.node.runtimes.oci.shares import UNSHARED
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
@@ -40,7 +41,7 @@ def cdi(tmp_path: Path) -> Path:
 @pytest.fixture
 def config(cdi: Path) -> Launch:
     def launch(spec: ContainerSpec, *, engine: Engine = ENGINE, owner: Owner | None = None) -> Any:
-        grounds = Grounds(cdi.parent / "root", "p", (), (cdi,), shares_of=lambda pod: UNSHARED, owner=owner)
+        grounds = Grounds(HostView(cdi.parent / "root"), "p", (), (cdi,), shares_of=lambda pod: UNSHARED, owner=owner)
         made = OciConfinement(engine, grounds).launch(spec, ContainerId("u_c_0"), cdi)
         return json.loads(made.files["config.json"])
 

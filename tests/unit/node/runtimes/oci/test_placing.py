@@ -11,6 +11,7 @@ from plugbay.errors import ContainerStartError
 from plugbay.model.edits import ContainerEdits, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.node.runtimes.oci.placing import has_place
+from plugbay.node.runtimes.oci.rootfs import HostView, read_root
 from plugbay.node.runtimes.oci.shares import PodFile
 from plugbay.node.runtimes.port import ContainerSpec
 
@@ -52,11 +53,12 @@ def test_place_is_in_stead_of_a_file_or_where_one_can_be_made(rootfs: Path, path
         Mount(volume, container_path="/etc/ro/rw"),
     )
     spec = replace(SPEC, mounts=mounts)
-    assert has_place(PodFile(Mount("/x", container_path=path)), rootfs, spec) is found
+    root = read_root(HostView(rootfs))
+    assert has_place(PodFile(Mount("/x", container_path=path)), root, spec) is found
     wanted = PodFile(Mount("/x", container_path=path), wanted_by="spec.hostAliases")
     if found:
-        assert has_place(wanted, rootfs, spec)
+        assert has_place(wanted, root, spec)
         return
     with pytest.raises(ContainerStartError, match=r"^spec\.hostAliases: /etc/.* is not there") as caught:
-        has_place(wanted, rootfs, spec)
+        has_place(wanted, root, spec)
     assert caught.value.reason == "CreateContainerError"
