@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from plugbay.cli.command_parser import CommandParser, Subparsers, add_aliases, add_commands
@@ -37,6 +39,8 @@ def _add_commands(parser: CommandParser) -> None:
     commands = add_commands(parser, dest="node_command")
     for add in (
         _add_up,
+        arguments.add_down,
+        arguments.add_status,
         arguments.add_get,
         arguments.add_describe,
         arguments.add_devices,
@@ -53,14 +57,15 @@ def run(args: argparse.Namespace) -> int:
     # Each command is imported when it is wanted: --help and the others do not pay for it.
     match args.node_command:
         case "up":
-            from plugbay.cli.roots import chosen_root
-            from plugbay.cli.starting import announced_start
+            return _up(args)
+        case "down":
+            from plugbay.cli.node_down import stop_node
 
-            # Around the import too, which takes the most time of all.
-            with announced_start(chosen_root(args)) as started:
-                from plugbay.cli.node_up import run_node_up
+            return stop_node(args)
+        case "status":
+            from plugbay.cli.node_down import show_status
 
-                return run_node_up(args, started)
+            return show_status(args)
         case "get":
             from plugbay.cli.node_get import get_nodes
 
@@ -93,20 +98,52 @@ def run(args: argparse.Namespace) -> int:
             raise AssertionError(other)
 
 
+def _up(args: argparse.Namespace) -> int:
+    from plugbay.cli.roots import chosen_root
+
+    root = chosen_root(args)
+    if not args.detach:
+        return _up_here(args, root, lambda: None)
+    from plugbay.cli.node_background import up_in_background
+
+    return up_in_background(root, lambda answers: _up_here(args, root, answers))
+
+
+def _up_here(args: argparse.Namespace, root: Path, answers: Callable[[], None]) -> int:
+    from plugbay.cli.starting import announced_start
+
+    # Around the import too, which takes the most time of all.
+    with announced_start(root) as started:
+        from plugbay.cli.node_up import run_node_up
+
+        def ready() -> None:
+            started()
+            answers()
+
+        return run_node_up(args, ready)
+
+
 def _add_up(commands: Subparsers) -> CommandParser:
     parser = commands.add_parser(
         "up",
-        help="run the node in the foreground until SIGTERM or Ctrl-C",
+        help="run the node in the foreground until SIGTERM or Ctrl-C, or with -d in the background",
         description="Run a node on a root of its own: a device manager for plugins, and pods as plain processes "
         "or as real containers. "
         "SIGTERM, Ctrl-C or the end of its terminal stops the node and leaves its pods running; the next `node up` "
         "takes them over.",
         examples=(
             "plugbay node up",
+            "plugbay node up -d",
             "plugbay node up --root ~/n1 --name n1 --manifests pods/",
             "plugbay node up --topology-manager-policy single-numa-node --fake-numa-nodes 2",
             "plugbay node up --runtime oci --feature-gates DeviceManagerDeallocate=true --metrics :9400",
         ),
+    )
+    parser.add_argument(
+        "-d",
+        "--detach",
+        action="store_true",
+        help="run the node in the background: end once it answers, and leave its log in node.log below its root",
     )
     parser.add_argument("--name", metavar="NAME", help="the node's name (default: the host name)")
     parser.add_argument(

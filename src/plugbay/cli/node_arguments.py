@@ -4,7 +4,33 @@ from __future__ import annotations
 
 from plugbay.cli.command_parser import CommandParser, Subparsers
 from plugbay.cli.names import node_name
-from plugbay.cli.parsing import add_output_or_template, add_page_output, add_selector, add_timeout
+from plugbay.cli.parsing import add_output_or_template, add_page_output, add_selector, add_timeout, duration_s
+
+
+def add_down(commands: Subparsers) -> CommandParser:
+    parser = commands.add_parser(
+        "down",
+        help="stop the node in order, and wait until it has ended",
+        description="Stop the node as SIGTERM does, and wait until its process has ended. Its pods go on, and the next "
+        "`plugbay node up` takes them over. Where no node runs there is nothing to do, and the exit code is 0 too.",
+        examples=("plugbay node down", "plugbay node drain n1 && plugbay node down"),
+    )
+    parser.add_argument(
+        "--timeout",
+        type=duration_s,
+        default="60s",
+        metavar="TIME",
+        help="how long to wait for its end; 0 is without end (default: %(default)s)",
+    )
+    return parser
+
+
+def add_status(commands: Subparsers) -> CommandParser:
+    return commands.add_parser(
+        "status",
+        help="tell whether a node runs, and as which process",
+        description="Tell whether a node runs on the root. The exit code is 0 if one does and 1 if none does.",
+    )
 
 
 def add_get(commands: Subparsers) -> CommandParser:
