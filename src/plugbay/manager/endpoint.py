@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
+from typing import Final
 
 from plugbay.allocation.choose import Preference
 from plugbay.allocation.table import DeviceTable
@@ -29,6 +31,8 @@ from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.plugin_server import PROMISE
 
 logger = logging.getLogger(__name__)
+
+_CANCELLED: Final = "Canceled"
 
 
 class Endpoint:
@@ -76,9 +80,10 @@ class Endpoint:
     async def tables(self) -> AsyncIterator[DeviceTable]:
         """The device table after each list. Ends when the stream ends, however it ends."""
         try:
-            async for update in self._client.lists(PROMISE if self._will_call else {}):
-                self.table = _next_table(self.table, update)
-                yield self.table
+            async with aclosing(self._client.newest_lists(PROMISE if self._will_call else {})) as lists:
+                async for update in lists:
+                    self.table = _next_table(self.table, update)
+                    yield self.table
         except RpcFailed as error:
             logger.info("stream of %s at %s ended: %s", self.resource, self.socket, error)
 
@@ -99,15 +104,26 @@ class Endpoint:
     async def allocate(self, devices: Sequence[DeviceId]) -> bytes:
         """The encoded container response for ``devices``.
 
+        A call that was cancelled while the plugin is there, as a server does that is flooded, is made once more: a
+        kubelet, too, asks twice for the same devices, and the second answer counts.
+
         Raises:
             AllocateUnsettled: the plugin may have allocated them nevertheless.
             AllocateFailed: it refused.
             NoContainerResponse: it agreed, and gave nothing.
         """
+        may_be_allocated = False
         try:
-            response = await self._client.allocate(devices, timeout_s=self._config.call_timeout_s)
+            try:
+                response = await self._client.allocate(devices, timeout_s=self._config.call_timeout_s)
+            except RpcFailed as error:
+                if error.code != _CANCELLED or not self._client.is_connected:
+                    raise
+                logger.warning("Allocate of %s was cancelled by its plugin, which is asked once more", self.resource)
+                may_be_allocated = True
+                response = await self._client.allocate(devices, timeout_s=self._config.call_timeout_s)
         except RpcFailed as error:
-            failure = AllocateUnsettled if may_have_happened(error) else AllocateFailed
+            failure = AllocateUnsettled if may_be_allocated or may_have_happened(error) else AllocateFailed
             raise failure(self.resource, str(error)) from error
         if response is None:
             raise NoContainerResponse(self.resource)

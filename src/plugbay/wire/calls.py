@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -93,9 +93,13 @@ class Connection:
             call: grpc.aio.UnaryStreamCall[Message, bytes] = self._channel.unary_stream(
                 method, request_serializer=type(request).SerializeToString, response_deserializer=None
             )(request, metadata=tuple(metadata.items()))
+            # Unless it is closed, this iterator and the call hold each other, and with them a connection that was
+            # closed, until the garbage is collected.
+            messages = cast("AsyncGenerator[bytes, None]", aiter(call))
             with self._under_way(call):
-                async for message in call:
-                    yield message
+                async with aclosing(messages):
+                    async for message in messages:
+                        yield message
 
     def _method(self, name: str) -> grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]:
         """Of encoded messages: what it could not read grpcio would write to the log, and answer None."""

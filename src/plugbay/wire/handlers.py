@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
@@ -49,7 +50,7 @@ def server_stream(
         heed: given the call's metadata, before the first answer is asked for.
     """
 
-    async def handle(encoded: bytes, context: _Context) -> AsyncIterator[bytes]:
+    async def handle(encoded: bytes, context: _Context) -> None:
         async with AsyncExitStack() as closing:
             try:
                 if heed is not None:
@@ -58,11 +59,19 @@ def server_stream(
                 if isinstance(stream, AsyncGenerator):
                     closing.push_async_callback(stream.aclose)
                 async for message in stream:
-                    yield message
+                    await _write(context, message)
             except Exception as error:  # the servicer's edge
                 await _fail(context, error)
 
     return grpc.unary_stream_rpc_method_handler(handle)
+
+
+async def _write(context: _Context, message: bytes) -> None:
+    """Send ``message``; when the caller is gone, end as if it had cancelled, of which grpcio logs nothing."""
+    try:
+        await context.write(message)
+    except grpc.aio.InternalError as error:
+        raise asyncio.CancelledError from error
 
 
 def _parse(request_type: type[_Request], encoded: bytes) -> _Request:

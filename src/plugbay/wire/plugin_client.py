@@ -18,6 +18,7 @@ from plugbay.wire.calls import Connection
 from plugbay.wire.convert import decode_edits, options_from_pb, reason_to_pb
 from plugbay.wire.device_list import ChangedDevices, DeviceListReader, NewList
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.newest import newest
 
 _SERVICE = "/v1beta1.DevicePlugin/"
 _Answer = TypeVar("_Answer", bound=Message)
@@ -53,6 +54,10 @@ class PluginClient:
         """
         await self._connection.connect(timeout_s)
 
+    @property
+    def is_connected(self) -> bool:
+        return self._connection.is_connected
+
     async def close(self) -> None:
         """Close the connection; calls under way fail."""
         await self._connection.close()
@@ -68,11 +73,22 @@ class PluginClient:
         Args:
             metadata: of the call, such as `plugbay.wire.plugin_server.PROMISE`.
         """
-        reader = DeviceListReader()
-        messages = self._connection.stream(f"{_SERVICE}ListAndWatch", pb.Empty(), metadata=metadata)
-        async with aclosing(messages) as stream:
-            async for message in stream:
+        async with aclosing(self._messages(metadata)) as messages:
+            reader = DeviceListReader()
+            async for message in messages:
                 yield reader.read(message)
+
+    async def newest_lists(
+        self, metadata: Mapping[str, str] = _NO_METADATA
+    ) -> AsyncGenerator[NewList | ChangedDevices, None]:
+        """As `lists`; of a plugin that sends more of them than anybody has use for, only the newest."""
+        async with aclosing(newest(self._messages(metadata))) as messages:
+            reader = DeviceListReader()
+            async for message in messages:
+                yield reader.read(message)
+
+    def _messages(self, metadata: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        return self._connection.stream(f"{_SERVICE}ListAndWatch", pb.Empty(), metadata=metadata)
 
     async def preferred_allocation(
         self,

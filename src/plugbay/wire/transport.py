@@ -51,6 +51,7 @@ _SERVER_OPTIONS: Final = (
     *_METADATA_OPTIONS,
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),
+    ("grpc.max_concurrent_streams", 100),
 )
 
 

@@ -1,0 +1,76 @@
+"""Reading a stream whose sender may be faster than anybody has use for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
+
+from plugbay.errors import RpcFailed
+
+INTERVAL_S: Final = 0.1
+"""Of messages in the long run; the first ones of a burst come as fast as they are sent."""
+BURST_S: Final = 1.0
+_SHARE: Final = 4
+"""The part of the processor's time that the reader of a burst has, as 1 in so many."""
+_MAX_UNREAD: Final = 8
+
+
+async def newest(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """``messages`` as long as their reader keeps up, and only the newest where it does not.
+
+    A sender that never pauses is read every `INTERVAL_S`, or less often if the reader takes longer over a message.
+
+    Raises:
+        RpcFailed: as ``messages`` does.
+    """
+    unread: deque[bytes] = deque()
+    failures: list[RpcFailed] = []
+    arrived = asyncio.Event()
+
+    async def read() -> None:
+        try:
+            async with aclosing(messages):
+                async for message in messages:
+                    if len(unread) == _MAX_UNREAD:
+                        unread.clear()
+                    unread.append(message)
+                    arrived.set()
+        except RpcFailed as error:
+            failures.append(error)
+        finally:
+            arrived.set()
+
+    reading = asyncio.create_task(read(), name="read a stream")
+    try:
+        pace = _Pace()
+        while True:
+            await arrived.wait()
+            arrived.clear()
+            while unread:
+                began = time.thread_time()
+                yield unread.popleft()
+                await pace.read(time.thread_time() - began)
+            if reading.done():
+                break
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+    reading.result()  # a defect of ours; a call that failed is among the failures
+    if failures:
+        raise failures.pop()  # of which nothing here may keep hold: it holds the call, and that the connection
+
+
+class _Pace:
+    def __init__(self) -> None:
+        self._due = 0.0
+
+    async def read(self, spent_s: float) -> None:
+        """Wait after a message over which the reader spent so much of the processor's time."""
+        now = asyncio.get_running_loop().time()
+        self._due = max(now, self._due) + max(INTERVAL_S, _SHARE * spent_s)
+        if (ahead_s := self._due - now - BURST_S) > 0:
+            await asyncio.sleep(ahead_s)
