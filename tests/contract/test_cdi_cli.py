@@ -144,6 +144,8 @@ async def test_a_spec_is_generated_from_what_a_plugin_finds(plugbay: Plugbay, so
     plugin.write_text(PLUGIN)
     done = await plugbay("cdi", "generate", "--kind", "vendor.example/gopher", str(plugin))
     assert (done.code, done.err) == (0, "")
+    null = Path("/dev/null").stat()
+    owned = {"fileMode": null.st_mode & 0o7777, "uid": null.st_uid, "gid": null.st_gid}
     assert yaml.safe_load(done.out) == {
         "cdiVersion": "0.5.0",
         "kind": "vendor.example/gopher",
@@ -164,7 +166,7 @@ async def test_a_spec_is_generated_from_what_a_plugin_finds(plugbay: Plugbay, so
                 "name": "g0",
                 "containerEdits": {
                     "env": ["A=1"],
-                    "deviceNodes": [{"path": "/dev/g0", "hostPath": "/dev/null", "permissions": "rw"}],
+                    "deviceNodes": [{"path": "/dev/g0", "hostPath": "/dev/null", "permissions": "rw", **owned}],
                 },
             },
         ],

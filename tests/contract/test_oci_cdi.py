@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from plugbay.cdi.directories import save
+from plugbay.cdi.host import find_node
+from plugbay.cdi.names import Kind
 from plugbay.errors import ContainerStartError
-from plugbay.model.edits import ContainerEdits
+from plugbay.model.devices import Device
+from plugbay.model.edits import ContainerEdits, DeviceNode
+from plugbay.model.security import Security
 from plugbay.node.runtimes.port import ContainerSpec
+from plugbay.sdk.cdi.entries import entries_of, spec_of
 from tests.contract.bench_oci import Places, needs_fuse, output_of, places, runtime_on, spec, why_not, write_cdi
 from tests.contract.bench_process import sh
 
@@ -71,6 +78,25 @@ async def test_cdi_devices_are_injected(places: Places, spec: ContainerSpec, car
         "0 777",
     ]
     assert (tmp_path / "hook").read_text() == "hooked\n"
+
+
+async def test_a_node_is_the_same_by_cdi_name_and_by_edits(places: Places, spec: ContainerSpec, tmp_path: Path) -> None:
+    """Mode and owner are the host's, whoever the container runs as."""
+    node = tmp_path / "node"
+    os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    node.chmod(0o620)
+    os.chown(node, 7, 8)
+    device = Device("g1", device_nodes=[DeviceNode(node, container_path="/dev/given")])
+    published = spec_of(Kind("vendor.example", "owned"), {"g1": entries_of(device, find_node)})
+    save(published, places.cdi, "owned")
+    ways = {"edits": device.edits, "name": ContainerEdits(cdi_devices=["vendor.example/owned=g1"])}
+    security = Security(run_as_user=1000, run_as_group=2000)
+    seen = {}
+    async with runtime_on(places) as runtime:
+        for attempt, (way, edits) in enumerate(ways.items()):
+            wanted = replace(sh(spec, "stat -c '%t:%T %a %u:%g' /dev/given"), edits=edits, security=security)
+            seen[way] = await output_of(runtime, replace(wanted, attempt=attempt))
+    assert seen == dict.fromkeys(ways, "1:3 620 7:8\n")
 
 
 @pytest.mark.usefixtures("gophers")

@@ -39,9 +39,19 @@ async def test_spec_is_there_before_the_device_is_offered(machine: Machine) -> N
         registry = machine.scan()
         assert registry.problems == {}
         [g1] = [each.device for name, each in registry.devices.items() if name.name == "g1"]
+        null = Path("/dev/null").stat()
         assert g1.edits == Edits(
             env=("GOPHERS=g1",),
-            device_nodes=(Node("/dev/g1", "/dev/null", permissions="rw"),),
+            device_nodes=(
+                Node(
+                    "/dev/g1",
+                    "/dev/null",
+                    file_mode=null.st_mode & 0o7777,
+                    permissions="rw",
+                    uid=null.st_uid,
+                    gid=null.st_gid,
+                ),
+            ),
             mounts=registry.devices[parse_qualified_name(f"{KIND}=g1")].device.edits.mounts,
         )
         assert registry.devices[parse_qualified_name(f"{KIND}=g1")].file.spec.version == "0.5.0"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
+from plugbay.cdi.nodes import FoundNode
 from plugbay.cdi.spec import DeviceNode, Edits, Mount
 from plugbay.errors import CdiInjectionFailed, NotInCdi
 from plugbay.model import edits as model
+
+Find: TypeAlias = Callable[[str], FoundNode | None]
+"""What a path of the host leads to, if that is a device node."""
 
 _ALL_PERMISSIONS: Final = "rwm"
 
@@ -28,8 +32,12 @@ class Spelled:
 NOTHING: Final = Spelled(model.NO_EDITS)
 
 
-def to_cdi(edits: model.ContainerEdits) -> Edits:
+def to_cdi(edits: model.ContainerEdits, find: Find = lambda _: None) -> Edits:
     """The edits of a plugin's device as a spec has them.
+
+    Args:
+        find: looks at the host's device nodes. What it finds has its mode and its owner in the container too, as when
+            engines are told of nodes otherwise; by a spec without them they give it mode 0666 and to the process.
 
     Raises:
         NotInCdi: a spec has no place for annotations, and cannot ask for the devices of others.
@@ -40,14 +48,7 @@ def to_cdi(edits: model.ContainerEdits) -> Edits:
         raise NotInCdi(f"the CDI device {edits.cdi_devices[0]}")
     return Edits(
         env=tuple(f"{name}={value}" for name, value in edits.env.items()),
-        device_nodes=tuple(
-            DeviceNode(
-                node.container_path,
-                node.host_path if node.host_path != node.container_path else "",
-                permissions=node.permissions,
-            )
-            for node in edits.device_nodes
-        ),
+        device_nodes=tuple(_node(node, find(node.host_path)) for node in edits.device_nodes),
         mounts=tuple(
             Mount(
                 mount.host_path, mount.container_path, ("ro" if mount.read_only else "rw", "nosuid", "nodev", "rbind")
@@ -57,16 +58,30 @@ def to_cdi(edits: model.ContainerEdits) -> Edits:
     )
 
 
-def from_cdi(edits: Edits, *, names: Sequence[str]) -> Spelled:
+def _node(node: model.DeviceNode, found: FoundNode | None) -> DeviceNode:
+    host_path = node.host_path if found is None else found.path
+    host = None if found is None else found.node
+    return DeviceNode(
+        node.container_path,
+        host_path if host_path != node.container_path else "",
+        permissions=node.permissions,
+        file_mode=None if host is None else host.mode,
+        uid=None if host is None else host.uid,
+        gid=None if host is None else host.gid,
+    )
+
+
+def from_cdi(edits: Edits, *, names: Sequence[str], find: Find = lambda _: None) -> Spelled:
     """``edits`` for an engine that knows no CDI, with later ones winning as they do in CDI.
 
     Args:
+        find: looks at the host's device nodes, whose modes and owners such an engine gives to those of containers.
         names: which devices they are of, for the error.
 
     Raises:
         CdiInjectionFailed: they hold what such an engine cannot be told, such as hooks.
     """
-    if inexpressible := [*_inexpressible(edits)]:
+    if inexpressible := [*_inexpressible(edits, find)]:
         raise CdiInjectionFailed(
             f"CDI devices {', '.join(names)}: an engine without CDI cannot be told of {', '.join(inexpressible)}"
         )
@@ -94,7 +109,7 @@ def from_cdi(edits: Edits, *, names: Sequence[str]) -> Spelled:
     return Spelled(spelled, tuple(dict.fromkeys(gid for gid in edits.additional_gids if gid)))
 
 
-def _inexpressible(edits: Edits) -> list[str]:
+def _inexpressible(edits: Edits, find: Find) -> list[str]:
     found = []
     if edits.hooks:
         found.append("hooks")
@@ -102,9 +117,18 @@ def _inexpressible(edits: Edits) -> list[str]:
         found.append("intelRdt")
     if edits.net_devices:
         found.append("netDevices")
-    if any(
-        node.major or node.file_mode is not None or node.uid is not None or node.gid is not None
-        for node in edits.device_nodes
-    ):
+    if any(node.major or _is_unlike(node, find) for node in edits.device_nodes):
         found.append("numbers, modes or owners of device nodes")
     return found
+
+
+def _is_unlike(node: DeviceNode, find: Find) -> bool:
+    """Whether the spec wants another mode or owner than the host's node has."""
+    wanted = node.file_mode, node.uid, node.gid
+    if wanted == (None, None, None):
+        return False
+    found = find(node.host_path or node.path)
+    if found is None:
+        return True
+    has = found.node.mode, found.node.uid, found.node.gid
+    return any(each is not None and each != other for each, other in zip(wanted, has, strict=True))

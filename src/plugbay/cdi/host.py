@@ -5,18 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
-
-@dataclass(frozen=True, slots=True)
-class HostNode:
-    """A device node. ``type`` is ``b``, ``c`` or ``p``; ``mode`` holds the permission bits alone."""
-
-    type: str
-    major: int
-    minor: int
-    mode: int
+from plugbay.cdi.nodes import FoundNode, HostNode
 
 
 def host_node(path: str, *, root: Path) -> HostNode | None:
@@ -29,10 +20,25 @@ def host_node(path: str, *, root: Path) -> HostNode | None:
         found = os.lstat(root / path.lstrip("/"))
     except ValueError as error:  # no path holds a NUL, or half of a character
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path) from error
+    return _node_of(found)
+
+
+def find_node(path: str) -> FoundNode | None:
+    """The node that ``path`` leads to; None when there is nothing, or something else."""
+    try:
+        real = os.path.realpath(path, strict=True)
+        node = _node_of(os.lstat(real))
+    except (OSError, ValueError):
+        return None
+    return None if node is None else FoundNode(real, node)
+
+
+def _node_of(found: os.stat_result) -> HostNode | None:
     kind = node_type(found.st_mode)
     if kind is None:
         return None
-    return HostNode(kind, os.major(found.st_rdev), os.minor(found.st_rdev), stat.S_IMODE(found.st_mode))
+    numbers = os.major(found.st_rdev), os.minor(found.st_rdev)
+    return HostNode(kind, *numbers, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
 
 
 def node_type(mode: int) -> str | None:

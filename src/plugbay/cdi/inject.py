@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from plugbay.cdi.host import HostNode
+from plugbay.cdi.nodes import HostNode
 from plugbay.cdi.rules import NO_PERMISSIONS
 from plugbay.cdi.spec import DeviceNode, Edits, Hook, IntelRdt, Mount
 from plugbay.errors import CdiInjectionFailed

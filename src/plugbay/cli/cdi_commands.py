@@ -105,13 +105,14 @@ def generate(args: argparse.Namespace) -> int:
 
 def _entries(devices: Iterable[Device]) -> tuple[tuple[Entry, ...], list[InvalidDevice]]:
     """What a spec says of each device, called as a plugin with a CDI kind calls it; and what it cannot say."""
+    from plugbay.cdi.host import find_node
     from plugbay.sdk.cdi.entries import entries_of
 
     entries: list[Entry] = []
     problems: list[InvalidDevice] = []
     for device in devices:
         try:
-            entries.append(entries_of(device)[0])  # a second one is for the answers of the plugin itself
+            entries.append(entries_of(device, find_node)[0])  # a second one is for the answers of the plugin itself
         except InvalidDevice as error:
             problems.append(error)
     return tuple(entries), problems

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import stat
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 from plugbay.cdi.convert import Spelled, from_cdi, to_cdi
-from plugbay.cdi.host import HostNode, host_node
+from plugbay.cdi.host import find_node, host_node
 from plugbay.cdi.inject import inject
+from plugbay.cdi.nodes import HostNode
 from plugbay.cdi.spec import DeviceNode, Edits, Hook, IntelRdt, Mount, NetDevice
 from plugbay.errors import CdiInjectionFailed, NotInCdi
 from plugbay.model import edits as model
@@ -207,6 +209,27 @@ def test_what_a_plugin_gives_can_be_a_spec_and_come_back() -> None:
         ("rw", "nosuid", "nodev", "rbind"),
     ]
     assert from_cdi(made, names=("v/c=a",)) == Spelled(given)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a device node of another user")
+def test_a_node_has_the_mode_and_the_owner_of_the_hosts_as_when_engines_get_it_otherwise(tmp_path: Path) -> None:
+    node, link = tmp_path / "node", tmp_path / "link"
+    os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    node.chmod(0o620)
+    os.chown(node, 7, 8)
+    link.symlink_to("node")
+    given = model.ContainerEdits(device_nodes=[model.DeviceNode(link, container_path="/dev/x")])
+    made = to_cdi(given, find_node)
+    assert made.device_nodes == (
+        DeviceNode("/dev/x", str(node), file_mode=0o620, uid=7, gid=8, permissions="rw"),  # no engine follows links
+    )
+    spelled = model.ContainerEdits(device_nodes=[model.DeviceNode(node, container_path="/dev/x")])
+    assert from_cdi(made, names=("v/c=a",), find=find_node) == Spelled(spelled)
+    node.chmod(0o660)
+    with pytest.raises(CdiInjectionFailed, match="modes or owners"):
+        from_cdi(made, names=("v/c=a",), find=find_node)
+    node.unlink()
+    assert to_cdi(given, find_node).device_nodes == (DeviceNode("/dev/x", str(link), permissions="rw"),)
 
 
 def test_groups_are_told_once_each_and_never_that_of_root() -> None:

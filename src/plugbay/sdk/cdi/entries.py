@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from plugbay.cdi.convert import to_cdi
+from plugbay.cdi.convert import Find, to_cdi
 from plugbay.cdi.names import Kind, annotation_key, check_device_name
 from plugbay.cdi.rules import edits_problem
 from plugbay.cdi.spec import Device as Entry
@@ -39,15 +39,18 @@ def entry_name(device: DeviceId) -> str:
     return device
 
 
-def entries_of(device: Device) -> tuple[Entry, ...]:
+def entries_of(device: Device, find: Find = lambda _: None) -> tuple[Entry, ...]:
     """The entries of one device.
+
+    Args:
+        find: looks at the host's device nodes.
 
     Raises:
         InvalidDevice: it has what a spec cannot hold, or nothing for a spec.
     """
     name = entry_name(device.id)
     try:
-        edits = to_cdi(device.edits)
+        edits = to_cdi(device.edits, find)
     except NotInCdi as error:
         raise InvalidDevice(device.id, str(error)) from error
     if edits.is_empty():
@@ -60,14 +63,16 @@ def entries_of(device: Device) -> tuple[Entry, ...]:
     return (whole, rest) if edits.env and not rest.edits.is_empty() else (whole,)
 
 
-def sorted_out(devices: Iterable[Device]) -> tuple[list[Device], dict[str, Sequence[Entry]], dict[DeviceId, str]]:
+def sorted_out(
+    devices: Iterable[Device], find: Find = lambda _: None
+) -> tuple[list[Device], dict[str, Sequence[Entry]], dict[DeviceId, str]]:
     """The devices that CDI can express, their entries by the first one's name, and what is wrong with the others."""
     good: list[Device] = []
     entries: dict[str, Sequence[Entry]] = {}
     problems: dict[DeviceId, str] = {}
     for device in devices:
         try:
-            entries[entry_name(device.id)] = entries_of(device)
+            entries[entry_name(device.id)] = entries_of(device, find)
             good.append(device)
         except InvalidDevice as error:
             problems[device.id] = str(error)

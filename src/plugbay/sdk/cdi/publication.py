@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
 from plugbay.cdi.directories import scan
+from plugbay.cdi.host import find_node
 from plugbay.cdi.names import parse_kind
 from plugbay.cdi.spec import Device as Entry
 from plugbay.errors import CorruptCheckpoint, PathUnusable
@@ -94,7 +95,7 @@ class CdiPublication:
         async with self._lock:
             if not self._is_started:
                 await self._start()
-            offered, entries, refused = sorted_out(devices)
+            offered, entries, refused = await asyncio.to_thread(sorted_out, devices, find_node)
             self._tell_refused(refused)
             leaving = {**self._leaving, **self._found}
             self._leaving = {name: each for name, each in leaving.items() if name not in entries}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from plugbay.cdi.convert import NOTHING, Spelled, from_cdi
 from plugbay.cdi.directories import scan
+from plugbay.cdi.host import find_node
 from plugbay.cdi.names import names_of
 from plugbay.errors import (
     CdiInjectionFailed,
@@ -31,6 +32,6 @@ def expand_cdi(edits: ContainerEdits, directories: Sequence[Path]) -> Spelled:
         names = names_of(edits.cdi_devices, edits.annotations)
         if not names:
             return NOTHING
-        return from_cdi(scan(directories).edits(names), names=[str(name) for name in names])
+        return from_cdi(scan(directories).edits(names), names=[str(name) for name in names], find=find_node)
     except (InvalidCdiName, UnresolvableCdiDevices, CdiInjectionFailed, PathUnusable) as error:
         raise ContainerStartError("CreateContainerError", f"CDI device injection failed: {error}") from error
