@@ -263,6 +263,7 @@ class PodWorker:
 
     async def _terminate(self) -> None:
         await self._stopper.stop_all(grace_s=self._grace_left_s())
+        self._parts.pods.put(replace(self._record, has_stopped=True))
         await self._release()
         record = self._record
         for instance in {each for container in record.containers.values() for each in container.instances()}:

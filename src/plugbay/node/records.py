@@ -137,6 +137,7 @@ class PodRecord:
         health: of the devices it holds, as its status tells; not kept, but asked for again.
         runtime_problem: why nobody knows what its containers do; empty when it is known, and not kept.
         ips: the addresses of its sandbox, ``podIP`` first; not kept, but asked for again.
+        has_stopped: nothing of it runs, and nothing will be started again.
         sandbox_since: when its sandbox was ready; None while there is none, or a new one has to be made.
         version: grows with each change of any pod; v1's resource version.
     """
@@ -155,6 +156,7 @@ class PodRecord:
     ips: tuple[str, ...] = ()
     runtime_problem: str = ""
     sandbox_since: datetime | None = None
+    has_stopped: bool = False
     version: int = field(default=0, compare=False)
 
     @property
@@ -167,7 +169,8 @@ class PodRecord:
         return f"{self.pod.name}_{self.pod.namespace}({self.uid})"
 
     def after(self, step: Step) -> PodRecord:
-        return replace(self, stage=advance(self.stage, step))
+        stage = advance(self.stage, step)
+        return replace(self, stage=stage, has_stopped=self.has_stopped or stage is Stage.ENDED)
 
     def with_container(self, name: ContainerName, container: ContainerRecord) -> PodRecord:
         return replace(self, containers={**self.containers, name: container})

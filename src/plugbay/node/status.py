@@ -73,15 +73,19 @@ def pod_status(record: PodRecord, *, runtime: str) -> Json:
 
 
 def phase(record: PodRecord) -> Phase:
-    """The phase; final ones only once the pod holds nothing any more, so that who waits for them can go on."""
+    """The phase. A pod that ends by itself has a final one only once it holds nothing any more.
+
+    One that is deleted has it once it has stopped: a container that was just being started again may run until then.
+    """
     record = _as_shown(record)
     match record.stage:
         case Stage.UNSCHEDULED | Stage.BOUND:
             return Phase.PENDING
         case Stage.ENDED:
             return _verdict(record)
-        case Stage.TERMINATING | Stage.GONE if not record.running():
-            return _verdict(record) if _was_taken_up(record) or record.rejection else Phase.PENDING
+        case Stage.TERMINATING | Stage.GONE if record.has_stopped:
+            has_verdict = _was_taken_up(record) or record.rejection or record.failure
+            return _verdict(record) if has_verdict else Phase.PENDING
         case _:
             return Phase.PENDING if is_starting(record) or _could_not_run(record) else Phase.RUNNING
 

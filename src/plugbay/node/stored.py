@@ -51,6 +51,7 @@ class _Progress(msgspec.Struct, omit_defaults=True):
     rejection: Rejection | None = None
     failure: Failure | None = None
     sandbox_since: datetime | None = None
+    has_stopped: bool = False
 
 
 def encode_pod(record: PodRecord) -> tuple[str, str, str]:
@@ -64,6 +65,7 @@ def encode_pod(record: PodRecord) -> tuple[str, str, str]:
         record.rejection,
         record.failure,
         record.sandbox_since,
+        record.has_stopped,
     )
     manifest = json.dumps(pod_to_v1(record.pod), ensure_ascii=False)
     return manifest, record.created_at.isoformat(), msgspec.json.encode(progress).decode()
@@ -89,6 +91,7 @@ def decode_pod(manifest: str, created_at: str, progress: str) -> PodRecord:
         rejection=kept.rejection,
         failure=kept.failure,
         sandbox_since=kept.sandbox_since,
+        has_stopped=kept.has_stopped,
     )
 
 

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from plugbay.model.pods import Pod, RestartPolicy, SleepHook
 from plugbay.model.requests import ContainerKind
-from plugbay.node.engine import PodEngine
 from plugbay.node.lifecycle import HOLDS_RESOURCES, Stage
 from plugbay.node.records import Running
 from plugbay.node.restart_policy import restarts
 from plugbay.node.status import Phase, phase, pod_status
 from plugbay.testing.fake_node import FakeNode
 from plugbay.testing.pod_values import container, pod
+from tests.unit.node.engine_machine import EngineMachine
 
 NAMES = ("p", "q", "r")
 HOOKS = st.sampled_from([None, None, SleepHook(1)])
 KINDS = st.sampled_from(ContainerKind)
-QUIET_TURNS = 30
-"""Of the event loop; the longest way from a cause to something one can see is about half as long."""
 
 
 @st.composite
@@ -50,18 +43,11 @@ def _hooks(draw: st.DrawFn, kind: ContainerKind) -> dict[str, Any]:
     return {} if kind is ContainerKind.INIT else {"post_start": draw(HOOKS), "pre_stop": draw(HOOKS)}
 
 
-class PodMachine(RuleBasedStateMachine):
+class PodMachine(EngineMachine[FakeNode]):
     """Time passes, and the engine works, only inside rules; after each one it has nothing more to do."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._loop = asyncio.new_event_loop()
-        self._directory = tempfile.TemporaryDirectory()
-        self._node = FakeNode(Path(self._directory.name))
-        self._loop.set_default_executor(_InTurn())
-        self._life: asyncio.Task[None] | None = None
-        self._stop = asyncio.Event()
-        self._engine: PodEngine | None = None
+        super().__init__(FakeNode)
         self._final: dict[str, Phase] = {}
 
     @initialize(count=st.integers(0, 4))
@@ -161,60 +147,7 @@ class PodMachine(RuleBasedStateMachine):
                 self._run(self._running.delete("default", record.pod.name, grace_s=0))
             assert (list(self._node.pods), self._node.runtime.instances, self._node.devices.held) == ([], {}, {})
         finally:
-            if self._life is not None:
-                self._run(self._end())
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
-            self._loop.close()
-            self._directory.cleanup()
-
-    # --- the event loop, which stands still between the rules ---------------------------------------------------------
-
-    async def _start(self) -> None:
-        self._stop = asyncio.Event()
-        started = asyncio.Event()
-        self._life = asyncio.get_running_loop().create_task(self._live(started, self._stop))
-        await started.wait()
-
-    async def _live(self, started: asyncio.Event, stop: asyncio.Event) -> None:
-        async with self._node.engine() as self._engine:
-            started.set()
-            await stop.wait()
-
-    async def _end(self) -> None:
-        self._stop.set()
-        assert self._life is not None
-        await self._life
-
-    @property
-    def _running(self) -> PodEngine:
-        assert self._engine is not None, "it is started first"
-        return self._engine
-
-    def _run(self, work: Coroutine[Any, Any, object] | None = None) -> None:
-        self._loop.run_until_complete(self._settle(work))
-
-    async def _settle(self, work: Coroutine[Any, Any, object] | None) -> None:
-        """``work``, and all that follows from it without time passing: until nothing moves for a while of turns."""
-        if work is not None:
-            await work
-        quiet, before = 0, None
-        while quiet < QUIET_TURNS:
-            await asyncio.sleep(0)
-            runtime, clock = self._node.runtime, self._node.clock
-            now = (self._node.pods.version, len(clock.naps), len(runtime.stopped), len(runtime.instances))
-            quiet, before = (quiet + 1 if now == before else 0), now
-
-
-class _InTurn(ThreadPoolExecutor):
-    """Runs what is meant for a thread at once, so that nothing goes on unseen."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        try:
-            done.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            done.set_exception(error)
-        return done
+            self._close()
 
 
 TestPods = PodMachine.TestCase

@@ -13,6 +13,7 @@ from plugbay.model.requests import ContainerKind
 from plugbay.node.lifecycle import TRANSITIONS, Stage, Step, advance
 from plugbay.node.records import (
     ContainerRecord,
+    Failure,
     PodRecord,
     Rejection,
     Running,
@@ -46,6 +47,7 @@ def record(stage: Stage, *containers: tuple[ContainerKind, State], **changes: An
     return replace(base, stage=stage, bound_at=T0, started_at=T0, **changes)
 
 
+LATE = Failure("DeadlineExceeded", "too long")
 REJECTED = Rejection("UnexpectedAdmissionError", "no")
 
 
@@ -71,7 +73,9 @@ REJECTED = Rejection("UnexpectedAdmissionError", "no")
         pytest.param(record(Stage.ENDED, (APP, DONE), rejection=REJECTED), Phase.SUCCEEDED, id="stopped well then"),
         pytest.param(record(Stage.ENDED, (APP, FAILED), rejection=REJECTED), Phase.FAILED, id="not so well"),
         pytest.param(record(Stage.TERMINATING, (APP, RUNS)), Phase.RUNNING, id="being stopped"),
-        pytest.param(record(Stage.TERMINATING, (APP, DONE)), Phase.SUCCEEDED, id="stopped"),
+        pytest.param(record(Stage.TERMINATING, (APP, FAILED)), Phase.RUNNING, id="deleted while it is started again"),
+        pytest.param(record(Stage.TERMINATING, (APP, DONE), has_stopped=True), Phase.SUCCEEDED, id="stopped"),
+        pytest.param(record(Stage.TERMINATING, (APP, WAITS), failure=LATE, has_stopped=True), Phase.FAILED, id="late"),
         pytest.param(record(Stage.TERMINATING, (APP, WAITS)), Phase.PENDING, id="deleted before it began"),
     ],
 )
