@@ -13,11 +13,19 @@ PROFILE := fixed
 # Tests start thousands of commands: each would compile anew what it imports, which takes longer than what it does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-lowest e2e check format bench proto soak clean
+# What shows in under a minute that the main things work: rules, command line, and one node with pods and plugins.
+SMOKE := tests/test_commands.py $(addprefix tests/unit/,model topology allocation manager cdi cni wire cli) \
+    tests/contract/test_wire_rpc.py tests/contract/test_sdk_with_manager.py \
+    $(addprefix tests/contract/test_cli_node.py::,test_a_pod_is_run_watched_described_and_deleted \
+        test_devices_are_shown_with_their_holder test_a_stopped_node_leaves_its_pods_running) \
+    tests/contract/test_cli_pods.py::test_pods_are_waited_for_by_condition_value_and_end
+
+.PHONY: help demo smoke test test-lowest e2e check format bench proto soak clean
 
 help:
 	@echo "make demo          watch a device travel from a directory entry to a running pod"
-	@echo "make test          run the tests"
+	@echo "make smoke         run the tests that show in under a minute whether the main things work"
+	@echo "make test          run the tests; 6 to 7 minutes on two cores, and longer on busy ones"
 	@echo "make e2e           pods on a real container engine, as root; installs Debian's packages if they are absent"
 	@echo "make check         lint, types, import contracts, generated code"
 	@echo "make bench         print every figure; NAME=plugin for one bench"
@@ -29,6 +37,9 @@ help:
 
 demo: $(VENV)/.runs
 	@$(BIN)/python tools/demo.py
+
+smoke: $(VENV)/.develops
+	@$(BIN)/pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=quick $(SMOKE)
 
 test: $(VENV)/.develops
 	@$(BIN)/pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=$(PROFILE)
@@ -68,23 +79,27 @@ clean:
 # --- virtual environments: each stamp says what was installed, from which pyproject.toml -----------------------------
 
 $(VENV)/.runs: pyproject.toml | $(VENV)/.made
+	@echo "installing what plugbay needs into $(VENV) (once) ..." >&2
 	@$(BIN)/python $(PIP) install --editable '.[node]'
 	@touch $@
 
 $(VENV)/.develops: pyproject.toml | $(VENV)/.made
+	@echo "installing what the tests and checks need into $(VENV) (once) ..." >&2
 	@$(BIN)/python $(PIP) install --editable '.[dev]'
 	@touch $@ $(VENV)/.runs
 
 $(LOWEST)/.tests: pyproject.toml tools/lowest.py | $(LOWEST)/.made
 	@$(PYTHON) tools/lowest.py > $(LOWEST)/constraints.txt
+	@echo "installing the oldest dependencies into $(LOWEST) (once) ..." >&2
 	@$(LOWEST)/bin/python $(PIP) install --constraint $(LOWEST)/constraints.txt --editable '.[test]'
 	@touch $@
 
 %/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	    echo "plugbay needs Python 3.11 or newer, and '$(PYTHON)' is none; name one: make PYTHON=python3.12" >&2; exit 1; }
+	    echo "plugbay needs Python 3.11 or newer, and '$(PYTHON)' is older; name one: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	    echo "$(PYTHON) cannot make virtual environments; install python3-venv (Debian, Ubuntu: apt install python3-venv)" >&2; \
 	    exit 1; }
+	@echo "making $* (once) ..." >&2
 	@$(PYTHON) -m venv $*
 	@touch $@

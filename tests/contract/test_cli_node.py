@@ -124,6 +124,8 @@ async def test_a_pod_of_two_containers_says_which_one_is_meant(plugbay: Plugbay)
         done = await plugbay("pod", "exec", "two", "--", "true")
         assert done == (0, "", 'Defaulted container "a" out of: a, b\n')
         assert await plugbay("pod", "exec", "two", "-c", "b", "--", "true") == (0, "", "")
+        assert await plugbay("pod", "logs", "two", "b") == (0, "", "")
+        assert "container nope is not valid for pod two" in (await plugbay("pod", "logs", "two", "nope")).err
 
 
 async def test_a_pod_that_does_not_fit_says_why_in_its_events(plugbay: Plugbay) -> None:

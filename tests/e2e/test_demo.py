@@ -34,7 +34,8 @@ def test_every_step_of_the_demo_holds(sockets: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     steps = [int(number) for number in re.findall(r"^  \[ ?(\d+)\]", done.stdout, re.MULTILINE)]
     assert steps == list(range(1, 20 if LEFT_OUT in done.stdout else 23))
-    assert (LEFT_OUT in done.stdout) == (os.geteuid() != 0 or bool(why_not()))
+    if os.geteuid() == 0:  # an ordinary user needs a device that is open to all, too
+        assert (LEFT_OUT in done.stdout) == bool(why_not())
     assert done.stdout.splitlines()[-1].startswith("All of it held")
     assert list(sockets.iterdir()) == []
 

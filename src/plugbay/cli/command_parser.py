@@ -127,8 +127,7 @@ class CommandParser(argparse.ArgumentParser):
         if self._takes_more is not None:
             getattr(parsed, self._takes_more).extend(unknown)
         elif unknown:
-            after = "; what a container runs comes after --" if self._takes_command else ""
-            self.error(f'unexpected argument "{unknown[0]}"{after}')
+            self.error(f'unexpected argument "{unknown[0]}"{self._after_dashes(unknown[0])}')
         if (choice := self._choice_of_commands) is not None:
             if (name := getattr(parsed, choice.dest)) is None:
                 self.print_help()
@@ -159,6 +158,18 @@ class CommandParser(argparse.ArgumentParser):
             # An option that we do not know is one of a target, most likely, and those have values.
             has_value = action.nargs is None if action is not None else "=" not in given[at]
             at += 2 if _is_option(given[at]) and has_value else 1
+
+    def _after_dashes(self, word: str) -> str:
+        """How to write the line in which ``word`` begins what a container runs."""
+        if not self._takes_command or "--" in self._given:
+            return "; what a container runs comes after --" if self._takes_command else ""
+        # Imported here: only a mistake pays for it.
+        from shlex import join
+
+        at = list(self._given).index(word)
+        return (
+            f"; what a container runs comes after --: {self.prog} {join([*self._given[:at], '--', *self._given[at:]])}"
+        )
 
     def _unknown(self, option: str) -> str:
         if explained := self.explain_unknown(option):

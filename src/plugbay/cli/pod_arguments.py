@@ -170,9 +170,14 @@ def add_logs(commands: Subparsers) -> CommandParser:
         "logs",
         help="show what a container printed",
         description="Show what a container printed, on standard output and standard error.",
-        examples=("plugbay pod logs -f web", "plugbay pod logs --previous --tail 20 web"),
+        examples=(
+            "plugbay pod logs -f web",
+            "plugbay pod logs web sidecar",
+            "plugbay pod logs --previous --tail 20 web",
+        ),
     )
     parser.add_argument("name", metavar="NAME", type=pod_name, help="the pod")
+    parser.add_argument("inline", nargs="?", metavar="CONTAINER", help="the same as --container")
     _add_container(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="go on as long as the container runs")
     parser.add_argument("--tail", type=at_least(-1), default=-1, metavar="N", help="the last N lines only; -1 is all")

@@ -69,9 +69,11 @@ def _attached(client: NodeClient, args: argparse.Namespace, path: str, query: di
 def show_logs(args: argparse.Namespace) -> int:
     if args.since < 0:
         raise UsageError("--since cannot be below zero")
+    if args.inline and args.container:
+        raise UsageError(f"name the container once: {args.inline}, or --container={args.container}")
     client = NodeClient(chosen_root(args))
     path = pod_path(args.namespace, args.name)
-    query = {"container": _container(client.get(path), args.container)}
+    query = {"container": _container(client.get(path), args.container or args.inline)}
     query |= {"follow": "true"} if args.follow else {}
     query |= {"previous": "true"} if args.previous else {}
     query |= {"timestamps": "true"} if args.timestamps else {}

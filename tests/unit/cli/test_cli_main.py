@@ -307,7 +307,7 @@ def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None
         (["node", "up", "n1"], 'unexpected argument "n1"', "plugbay node up"),
         (
             ["pod", "exec", "web", "env"],
-            'unexpected argument "env"; what a container runs comes after --',
+            'unexpected argument "env"; what a container runs comes after --: plugbay pod exec web -- env',
             "plugbay pod exec",
         ),
         (["pod", "get", "--namspace=x"], 'unknown option --namspace; did you mean "--namespace"?', "plugbay pod get"),
@@ -368,6 +368,7 @@ def test_an_unknown_argument_is_answered_with_a_close_one_and_its_commands_help(
             "--dry-run=server: the node cannot check without creating; --dry-run=client checks here",
         ),
         (["pod", "exec", "-t", "a", "--", "env"], "-t gives the command a terminal only together with -i: say -it"),
+        (["pod", "logs", "a", "b", "-c", "c"], "name the container once: b, or --container=c"),
         (["pod", "get", "a", "-A"], "a name means a pod of one namespace: say -n NS with it, not -A"),
         (["pod", "describe", "a", "-A"], "a name means a pod of one namespace: say -n NS with it, not -A"),
     ],
