@@ -61,13 +61,17 @@ def spec(state_dir: Path) -> ContainerSpec:
     )
 
 
+def clock() -> datetime:
+    return datetime.now(UTC)
+
+
 def new_runtime(state_dir: Path) -> ProcessRuntime:
-    return ProcessRuntime(state_dir, environ=os.environ, clock=lambda: datetime.now(UTC))
+    return ProcessRuntime(state_dir, environ=os.environ, clock=clock)
 
 
 @asynccontextmanager
-async def runtime_on(state_dir: Path) -> AsyncIterator[ProcessRuntime]:
-    runtime = new_runtime(state_dir)
+async def runtime_on(state_dir: Path, runtime: ProcessRuntime | None = None) -> AsyncIterator[ProcessRuntime]:
+    runtime = runtime or new_runtime(state_dir)
     async with asyncio.timeout(DEADLINE_S):
         try:
             yield runtime

@@ -138,6 +138,7 @@ async def test_the_environment_is_the_containers_alone(
         seen = dict(item.split("=", 1) for item in text.split("\0")[:-1])
         assert seen.pop("PATH").startswith("/usr/local/sbin:")
         assert seen.pop("HOME") == os.environ.get("HOME", "/")
+        assert seen.pop("PLUGBAY_CONTAINER") == str(state_dir / state.id)
         assert seen == {**env, "HOSTNAME": "gopher-pod", "Gopher": "g1,g2"}
 
 
@@ -149,8 +150,8 @@ async def test_only_the_standard_streams_are_open(state_dir: Path, spec: Contain
             script = "cat; pwd; for fd in /proc/$$/fd/*; do readlink $fd; done"
             state = await runtime.start(replace(sh(spec, script), working_dir="/usr"))
             await runtime.wait(state.id)
-            log = str(state_dir / state.id / "log")
-            assert (await whole_log(runtime, state.id)).decode().split() == ["/usr", "/dev/null", log, log]
+            directory, *streams = (await whole_log(runtime, state.id)).decode().split()
+            assert (directory, [each.split(":")[0] for each in streams]) == ("/usr", ["/dev/null", "pipe", "pipe"])
     finally:
         os.close(leaked)
         os.close(other)

@@ -10,13 +10,14 @@ import errno
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 _ENDED: Final = frozenset("ZXx")
 """States of a process that has ended: not yet reaped, or being removed."""
+_STOPPED: Final = frozenset("Tt")
 _READ_BYTES: Final = 4096
 """A stat line is 52 numbers of at most 20 digits, and a command of at most 64 bytes."""
 
@@ -116,6 +117,47 @@ def signal_group(leader: ProcessIdentity, number: signal.Signals, *, proc_root: 
         os.close(pidfd)
 
 
+def send_signal(process: ProcessIdentity, number: signal.Signals, *, proc_root: Path) -> None:
+    """Send a signal to this very process; nothing happens when it has ended.
+
+    Raises:
+        PermissionError: it is another user's.
+    """
+    if (pidfd := _open_pidfd(process, proc_root=proc_root)) is None:
+        return
+    try:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, number)
+    finally:
+        os.close(pidfd)
+
+
+def is_stopped(process: ProcessIdentity, *, proc_root: Path) -> bool:
+    """Whether it was stopped by a signal or a debugger, and does nothing until it is continued."""
+    stat = read_stat(process.pid, proc_root=proc_root)
+    return stat is not None and stat.identity == process and stat.state in _STOPPED
+
+
+def with_variable(variable: str, *, since_ticks: int, proc_root: Path) -> list[ProcessIdentity]:
+    """The running processes that were started with ``NAME=VALUE`` in their environment, or that a fork of such is.
+
+    Args:
+        since_ticks: older ones are not looked at.
+    """
+    wanted = os.fsencode(variable)
+    found = []
+    for entry in os.scandir(proc_root):
+        if not entry.name.isdigit():
+            continue
+        stat = read_stat(int(entry.name), proc_root=proc_root)
+        if stat is None or stat.has_ended or stat.identity.start_ticks < since_ticks:
+            continue
+        with suppress(OSError):  # another user's, or it has ended
+            if wanted in Path(entry.path, "environ").read_bytes().split(b"\0"):
+                found.append(stat.identity)
+    return found
+
+
 def kill_session(leader: ProcessIdentity, *, proc_root: Path) -> list[ProcessIdentity]:
     """SIGKILL every process group of the session ``leader`` opened; returns who is ending, to be waited for.
 
@@ -180,6 +222,15 @@ async def wait_end(process: ProcessIdentity, *, proc_root: Path) -> None:
     """Return when ``process`` has ended. Cancelling it does no harm."""
     ended = asyncio.Event()
     with watch_end(process, ended.set, proc_root=proc_root):
+        await ended.wait()
+
+
+async def wait_any_end(*processes: ProcessIdentity, proc_root: Path) -> None:
+    """Return when the first of ``processes`` has ended. Cancelling it does no harm."""
+    ended = asyncio.Event()
+    with ExitStack() as stack:
+        for each in processes:
+            stack.enter_context(watch_end(each, ended.set, proc_root=proc_root))
         await ended.wait()
 
 

@@ -32,18 +32,24 @@ SPEC = ContainerSpec(
 
 def test_environment_is_nothing_but_defaults_devices_and_pod() -> None:
     spec = replace(SPEC, env={"A": "pod"}, edits=ContainerEdits(env={"A": "device", "Gopher": "g1"}))
-    assert container_environment(spec, home="/home/dev") == {
+    assert container_environment(spec, home="/home/dev", directory=Path("/d")) == {
         "PATH": DEFAULT_PATH,
         "HOSTNAME": "gopher-pod",
         "HOME": "/home/dev",
         "Gopher": "g1",
         "A": "pod",
+        "PLUGBAY_CONTAINER": "/d",
     }
 
 
 def test_defaults_give_way_to_what_is_asked_for() -> None:
     spec = replace(SPEC, env={"PATH": "/opt"}, edits=ContainerEdits(env={"HOME": "/device", "HOSTNAME": "h"}))
-    assert container_environment(spec, home="/") == {"PATH": "/opt", "HOME": "/device", "HOSTNAME": "h"}
+    assert container_environment(spec, home="/", directory=Path("/d")) == {
+        "PATH": "/opt",
+        "HOME": "/device",
+        "HOSTNAME": "h",
+        "PLUGBAY_CONTAINER": "/d",
+    }
 
 
 def test_paths_that_lie_elsewhere_are_told_in_the_environment() -> None:
@@ -52,7 +58,7 @@ def test_paths_that_lie_elsewhere_are_told_in_the_environment() -> None:
         device_nodes=(DeviceNode("/dev/gopher1", container_path="/dev/gopher"),),
     )
     spec = replace(SPEC, mounts=(Mount("/volumes/cache", container_path="/cache"),), edits=edits)
-    assert json.loads(container_environment(spec, home="/")["PLUGBAY_MOUNTS"]) == {
+    assert json.loads(container_environment(spec, home="/", directory=Path("/d"))["PLUGBAY_MOUNTS"]) == {
         "/etc/gophers": "/srv/gophers",
         "/dev/gopher": "/dev/gopher1",
         "/cache": "/volumes/cache",

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
 import re
 from collections.abc import AsyncGenerator, Awaitable
+from contextlib import aclosing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from plugbay.kernel.inotify import Inotify, Mask
+from plugbay.node.runtimes import log_files
 from plugbay.node.runtimes.port import UNTIMED, LogTimes
-from plugbay.node.runtimes.process.logs import open_log, read_chunk, tail_offset
 
 _PARTIAL: Final = b"P"
 _FRACTION: Final = re.compile(rb"(?:\.([0-9]+))?(?=Z$|[-+][0-9]{2}:[0-9]{2}$)")
@@ -62,77 +59,28 @@ def _nine_digits(fraction: re.Match[bytes]) -> bytes:
 
 
 def log_end(path: Path, *, lines: int) -> bytes:
-    """What the last ``lines`` lines of the file say; nothing when there is no file. Waits for the disk."""
-    try:
-        log = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return b""
-    with os.fdopen(log, "rb") as file:
-        file.seek(tail_offset(log, end=os.fstat(log).st_size, lines=lines))
-        return CriLogDecoder().feed(file.read())
+    """What the last ``lines`` lines of the log say; nothing when there is none. Waits for the disk."""
+    return CriLogDecoder().feed(log_files.log_end(path, lines=lines))
 
 
 async def read_log(path: Path, *, tail: int | None, times: LogTimes = UNTIMED) -> AsyncGenerator[bytes, None]:
-    """What the last ``tail`` lines of the file (None: all) say; nothing when there is no file."""
-    try:
-        log = await open_log(path)
-    except FileNotFoundError:
-        return
-    try:
-        decoder = CriLogDecoder(times)
-        end = os.fstat(log).st_size
-        offset = await asyncio.to_thread(tail_offset, log, end=end, lines=tail)
-        while chunk := await read_chunk(log, offset, end=end):
-            offset += len(chunk)
-            if text := decoder.feed(chunk):
-                yield text
-    finally:
-        os.close(log)
+    """What the last ``tail`` lines of the log (None: all) say; nothing when there is no log."""
+    with suppress(FileNotFoundError):
+        async for text in _decoded(log_files.read_log(path, tail=tail), times):
+            yield text
 
 
 async def follow_log(
     path: Path, *, tail: int | None, ended: Awaitable[object], times: LogTimes = UNTIMED
 ) -> AsyncGenerator[bytes, None]:
-    """As `read_log`, and on with what is added, until ``ended`` is over and everything was read.
-
-    A log that is rotated, which is moved away before the engine begins another one, is followed into the new one.
-    """
-    log = await open_log(path)
-    try:
-        async with Inotify() as growth:
-            growth.add(path.parent, Mask.MODIFY | Mask.CREATE | Mask.MOVED_TO)
-            waiting = asyncio.ensure_future(ended)
-            # When the container has ended, `growth` is closed, and from then on there is nothing to receive.
-            waiting.add_done_callback(lambda _: growth.close())
-            try:
-                decoder = CriLogDecoder(times)
-                offset = await asyncio.to_thread(tail_offset, log, end=os.fstat(log).st_size, lines=tail)
-                while True:
-                    was_over = waiting.done()
-                    was_left = await asyncio.to_thread(_is_another, path, log)
-                    while chunk := await read_chunk(log, offset):
-                        offset += len(chunk)
-                        if text := decoder.feed(chunk):
-                            yield text
-                    if was_left:
-                        with contextlib.suppress(FileNotFoundError):  # again, in this moment
-                            newer = await open_log(path)
-                            os.close(log)
-                            log, offset = newer, 0
-                    elif was_over:
-                        waiting.result()
-                        return
-                    else:
-                        await growth.receive()
-            finally:
-                waiting.cancel()
-    finally:
-        os.close(log)
+    """As `read_log`, and on with what is added, until ``ended`` is over and everything was read."""
+    async for text in _decoded(log_files.follow_log(path, tail=tail, ended=ended), times):
+        yield text
 
 
-def _is_another(path: Path, log: int) -> bool:
-    """Whether the file at ``path`` is not ``log`` any more; False as long as there is none."""
-    try:
-        return not os.path.samestat(path.stat(), os.fstat(log))
-    except FileNotFoundError:
-        return False
+async def _decoded(chunks: AsyncGenerator[bytes, None], times: LogTimes) -> AsyncGenerator[bytes, None]:
+    decoder = CriLogDecoder(times)
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            if text := decoder.feed(chunk):
+                yield text

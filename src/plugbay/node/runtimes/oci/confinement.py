@@ -25,6 +25,7 @@ from plugbay.model.ids import PodUid
 from plugbay.model.termination import DEFAULT_MESSAGE, MessagePolicy
 from plugbay.node.runtimes.devices import find_devices, host_devices
 from plugbay.node.runtimes.exec_input import Console
+from plugbay.node.runtimes.log_files import log_end
 from plugbay.node.runtimes.messages import MAX_LOG_BYTES, MAX_LOG_LINES, message_in
 from plugbay.node.runtimes.mounts import check_mounts
 from plugbay.node.runtimes.oci.engines import Engine, last_line
@@ -176,8 +177,7 @@ class OciConfinement:
         message = message_in(directory / _MESSAGE)
         falls_back = instance.spec.spec.message.policy is MessagePolicy.FALLBACK_TO_LOGS
         if not message and falls_back and instance.exit is not None and instance.exit.exit_code != 0:
-            lines = message_in(directory / _LOG, MAX_LOG_BYTES).splitlines(keepends=True)
-            message = "".join(lines[-MAX_LOG_LINES:])
+            message = log_end(directory / _LOG, lines=MAX_LOG_LINES, max_bytes=MAX_LOG_BYTES).decode(errors="replace")
         return Ending(reason, message)
 
     def _look_back(self, instance: Instance, directory: Path) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from plugbay.kernel.processes import ProcessIdentity, signal_group
+from plugbay.kernel.processes import ProcessIdentity, send_signal, signal_group, wait_end, with_variable
 from plugbay.node.runtimes.exec_input import Console
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec
-from plugbay.node.runtimes.process.launch import check_paths, container_environment
+from plugbay.node.runtimes.process.launch import CONTAINER_VARIABLE, check_paths, container_environment
 from plugbay.node.runtimes.process.records import Instance, ProcessRecord, start_failure
 
 _PROC: Final = Path("/proc")
@@ -108,7 +109,9 @@ class Unconfined:
 
     def launch(self, spec: ContainerSpec, container: ContainerId, directory: Path) -> Launch:
         check_paths(spec)
-        return Launch(spec.argv, spec.working_dir or "/", container_environment(spec, home=self._home))
+        return Launch(
+            spec.argv, spec.working_dir or "/", container_environment(spec, home=self._home, directory=directory)
+        )
 
     async def until_started(self, directory: Path, *, wrapper: ProcessIdentity) -> None:
         """The wrapper has told already."""
@@ -130,7 +133,13 @@ class Unconfined:
         signal_group(record.process, signal.SIGKILL, proc_root=_PROC)
 
     async def clear(self, instance: Instance, directory: Path) -> None:
-        """What was left of the session was killed with it."""
+        """Kill what left its session and outlived its wrapper; else the wrapper has killed it."""
+        if instance.exit is None and instance.process is not None:
+            variable, since = f"{CONTAINER_VARIABLE}={directory}", instance.process.wrapper.start_ticks
+            while left := await asyncio.to_thread(with_variable, variable, since_ticks=since, proc_root=_PROC):
+                for process in left:
+                    send_signal(process, signal.SIGKILL, proc_root=_PROC)
+                    await wait_end(process, proc_root=_PROC)
 
     def ending(self, instance: Instance, directory: Path) -> Ending:
         return Ending()

@@ -24,6 +24,7 @@ from plugbay.node.runtimes.port import ContainerId
 from plugbay.node.runtimes.process.confinement import Launch
 from plugbay.node.runtimes.process.launch import encode_launch
 from plugbay.node.runtimes.process.records import (
+    RESERVED,
     ExitRecord,
     Instance,
     ProcessRecord,
@@ -37,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 _GUEST: Final = re.compile(r"guest-(\d+)-(\d+)", re.ASCII)
 """Made by the wrapper; see `guests`."""
+_RESERVED_BYTES: Final = 512
+"""More than an exit record ever has."""
 _Record = TypeVar("_Record", SpecRecord, ProcessRecord, ExitRecord)
 
 
@@ -68,12 +71,14 @@ class InstanceDirectories:
         container = container_id(record.spec)
         encoded = encode_launch(launch.argv, working_dir=launch.working_dir, env=launch.env)
         making = self._state_dir / f"{self._mark}new-{container}"
+        shutil.rmtree(making, ignore_errors=True)  # left by a try that had no descriptors to remove it with
         try:
             self._state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             making.mkdir(mode=0o700)
             (making / "launch").write_bytes(encoded)
             _furnish(making, launch)
             (making / "log").touch(mode=0o640)
+            (making / RESERVED).write_bytes(b" " * _RESERVED_BYTES)
             _write_durably(making / "spec.json", msgspec.json.encode(record))
             _rename(making, self.path(container))
         except FileExistsError as error:
@@ -169,7 +174,7 @@ class InstanceDirectories:
 
     def remove(self, container: ContainerId) -> None:
         """Take an instance away with all its files; nothing happens when there is none."""
-        leaving = self._state_dir / f"{self._mark}old-{container}"
+        leaving = self._state_dir / f"{self._mark}old-{secrets.token_hex(4)}-{container}"
         try:
             self.path(container).rename(leaving)
         except FileNotFoundError:
@@ -205,7 +210,11 @@ def _rename(source: Path, target: Path) -> None:
         if target.exists():
             raise FileExistsError(error.errno, "exists", str(target)) from error
         raise
-    sync_directory(target.parent)
+    try:
+        sync_directory(target.parent)
+    except OSError:
+        target.rename(source)  # whoever makes it finds it gone
+        raise
 
 
 def _is_there(directory: Path) -> bool:

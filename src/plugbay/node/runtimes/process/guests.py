@@ -26,15 +26,11 @@ else:
     import _signal  # `signal` would import enum
 
 if TYPE_CHECKING or __package__:
-    from plugbay.node.runtimes.process.wrapper import (
-        START_FAILED,
-        execute,
-        kill_session,
-        sessions_of_children,
-        start_ticks,
-    )
+    from plugbay.node.runtimes.process.descendants import kill_session, sessions_below, start_ticks
+    from plugbay.node.runtimes.process.wrapper import START_FAILED, execute
 else:  # loaded by the wrapper's program, which knows no packages; it lends its functions
-    from wrapper import START_FAILED, execute, kill_session, sessions_of_children, start_ticks
+    from descendants import kill_session, sessions_below, start_ticks
+    from wrapper import START_FAILED, execute
 
 _AT_ONCE = 100
 """More wait in the socket's backlog, so that descriptors never run out."""
@@ -78,7 +74,7 @@ class Guests:
     """All commands beside one container; ``watched`` tells which descriptor to react to, ``here`` holds the records."""
 
     def __init__(
-        self, watched: select.poll, listener: int, *, here: int, working_dir: str, env: dict[str, str]
+        self, watched: select.epoll, listener: int, *, here: int, working_dir: str, env: dict[str, str]
     ) -> None:
         self._watched = watched
         self._here = here
@@ -103,6 +99,10 @@ class Guests:
             self._leave(guest)
         else:
             self._receive(guest)
+
+    def pids(self) -> set[int]:
+        """Commands that were started and are not reaped yet."""
+        return {guest.pid for guest in self._by_descriptor.values() if guest.pid}
 
     def close(self) -> None:
         """Kill all and let in no more."""
@@ -231,10 +231,10 @@ class Guests:
 def kill_guest(guest: Guest) -> None:
     """Kill its session; it is our child, so nobody else can have its number.
 
-    With it go the sessions of its children: an engine's command in the container leads one of its own.
+    With it go the sessions of its descendants: an engine's command in the container leads one of its own.
     """
     os.kill(guest.pid, _signal.SIGSTOP)  # so that it has no more of them
-    for session in sessions_of_children(guest.pid) - {os.getsid(0)}:
+    for session in sessions_below(guest.pid) - {os.getsid(0)}:
         kill_session(session)
     os.kill(guest.pid, _signal.SIGKILL)  # it may not have opened its session yet
     kill_session(guest.pid)

@@ -14,26 +14,33 @@ from typing import Final
 
 from plugbay.errors import ContainerStartError
 from plugbay.model.edits import DeviceNode, Mount
+from plugbay.node.runtimes.log_files import DEFAULT_LOGS, LogLimits
 from plugbay.node.runtimes.port import ContainerSpec
 from plugbay.node.runtimes.process.invitations import listen_for_guests
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """What containerd gives a container whose image has none."""
 MOUNTS_VARIABLE: Final = "PLUGBAY_MOUNTS"
+CONTAINER_VARIABLE: Final = "PLUGBAY_CONTAINER"
+"""The instance's directory, which no other container has: by it processes are found whose wrapper was killed."""
 WRAPPER: Final = Path(__file__).with_name("wrapper.py")
 _DEVICE_KINDS: Final = (stat.S_ISCHR, stat.S_ISBLK, stat.S_ISFIFO, stat.S_ISDIR)
 """What containerd takes for a device; it looks for devices below a directory."""
 _UNUSABLE_NAME: Final = re.compile(r"[=\0]|^$")
 
 
-def container_environment(spec: ContainerSpec, *, home: str) -> dict[str, str]:
-    """The whole environment of the container: defaults, then the devices' part, then the pod's, which wins."""
+def container_environment(spec: ContainerSpec, *, home: str, directory: Path) -> dict[str, str]:
+    """The whole environment of the container: defaults, then the devices' part, then the pod's, which wins.
+
+    Args:
+        directory: the instance's.
+    """
     defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": spec.pod, "HOME": home}
     placed: tuple[DeviceNode | Mount, ...] = (*spec.edits.device_nodes, *spec.edits.mounts, *spec.mounts)
     moved = {item.container_path: item.host_path for item in placed if item.container_path != item.host_path}
     if moved:
         defaults[MOUNTS_VARIABLE] = json.dumps(moved)
-    return {**defaults, **spec.edits.env, **spec.env}
+    return {**defaults, **spec.edits.env, **spec.env, CONTAINER_VARIABLE: str(directory)}
 
 
 def encode_launch(argv: tuple[str, ...], *, working_dir: str, env: Mapping[str, str]) -> bytes:
@@ -73,7 +80,9 @@ def check_paths(spec: ContainerSpec) -> None:
         _mode(mount.host_path)
 
 
-def spawn_wrapper(directory: Path, *, boot_id: str, environ: Mapping[str, str], report: int) -> int:
+def spawn_wrapper(
+    directory: Path, *, boot_id: str, environ: Mapping[str, str], report: int, logs: LogLimits = DEFAULT_LOGS
+) -> int:
     """Start the wrapper of the instance in ``directory`` and return its pid, our child.
 
     It opens a session of its own, and writes to ``report`` what it has to say about the start. It listens at a socket
@@ -81,7 +90,8 @@ def spawn_wrapper(directory: Path, *, boot_id: str, environ: Mapping[str, str], 
     nothing of it is cancellable.
     """
     # -X utf8: arguments and variables are bytes to Linux, and pass unharmed whatever the locale is.
-    argv = [sys.executable, "-I", "-S", "-X", "utf8", os.fspath(WRAPPER), os.fspath(directory), boot_id]
+    program = [sys.executable, "-I", "-S", "-X", "utf8", os.fspath(WRAPPER)]
+    argv = [*program, os.fspath(directory), boot_id, str(logs.max_bytes), str(logs.max_files)]
     with listen_for_guests(directory) as listener:
         return os.posix_spawn(
             sys.executable,

@@ -25,6 +25,8 @@ from plugbay.node.runtimes.port import ContainerId, ContainerSpec, ContainerStat
 
 START_FAILED: Final = 128
 """Exit code of a container whose command could not be run, as with containerd."""
+RESERVED: Final = "exit.reserved"
+"""Becomes ``exit.json``; its room is there from the start, as the disk may be full at the end."""
 _MARKER: Final = re.compile(r"ran_([^_]+)_(\d+)_(\d+)_(\d+)_(\d+)", re.ASCII)
 _ID: Final = re.compile(r"([^_]+)_([^_]+)_(\d+)", re.ASCII)
 

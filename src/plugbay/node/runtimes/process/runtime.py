@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -20,11 +20,14 @@ from plugbay.kernel.processes import (
     is_running,
     kill_session,
     read_stat,
+    send_signal,
     signal_group,
+    wait_any_end,
     wait_end,
 )
 from plugbay.node.runtimes.exec_input import Console, ExecInput
 from plugbay.node.runtimes.imageless import check_startable
+from plugbay.node.runtimes.log_files import DEFAULT_LOGS, LogLimits, follow_log, read_log
 from plugbay.node.runtimes.port import (
     ContainerId,
     ContainerSpec,
@@ -38,9 +41,9 @@ from plugbay.node.runtimes.process.commands import Command, run_command
 from plugbay.node.runtimes.process.confinement import Confinement, Unconfined
 from plugbay.node.runtimes.process.directories import InstanceDirectories
 from plugbay.node.runtimes.process.launch import spawn_wrapper
-from plugbay.node.runtimes.process.logs import follow_log, read_log
 from plugbay.node.runtimes.process.records import Instance, ProcessRecord, SpecRecord, container_id, in_doubt, stand_in
 from plugbay.node.runtimes.process.traces import find_wrappers
+from plugbay.node.runtimes.process.wrapper_words import keep_going, read_to_end, start_reason
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +70,7 @@ class ProcessRuntime:
         environ: what wrappers run with, and where the containers' HOME comes from.
         clock: the time, with a time zone.
         confinement: what containers are put into; nothing by default.
+        logs: what the logs of a container may take.
     """
 
     def __init__(
@@ -76,16 +80,20 @@ class ProcessRuntime:
         environ: Mapping[str, str],
         clock: Callable[[], datetime],
         confinement: Confinement | None = None,
+        logs: LogLimits = DEFAULT_LOGS,
     ) -> None:
         self._confinement: Confinement = confinement or Unconfined(home=environ.get("HOME", "/"))
         self.name = self._confinement.name
         self._directories = InstanceDirectories(state_dir)
         self._state_dir = state_dir
         self._environ = environ
+        self._logs = logs
         self._clock = clock
         self._boot_id = read_boot_id(_PROC)
         self._slots = asyncio.Semaphore(_STARTS_AT_ONCE)
         self._starting: set[ContainerId] = set()
+        self._half_made: set[ContainerId] = set()
+        """Made by a start that has not succeeded; removed before the next try, if it could not be before."""
         self._children: set[int] = set()
         """Wrappers that are our children and not yet reaped."""
 
@@ -97,14 +105,19 @@ class ProcessRuntime:
         container = container_id(spec)
         directory = self._directories.path(container)
         async with self._slots:
+            if container in self._half_made:
+                await self._clear_half_made(container)
             launch = await asyncio.to_thread(self._confinement.launch, spec, container, directory)
             record = SpecRecord(spec, env=launch.env, working_dir=launch.working_dir, created_at=self._clock())
             self._starting.add(container)
             try:
                 await asyncio.to_thread(self._directories.create, record, launch)
-                return await self._launch(container)
+                self._half_made.add(container)
+                state = await self._launch(container)
             finally:
                 self._starting.discard(container)
+            self._half_made.discard(container)
+            return state
 
     async def list(self) -> Sequence[ContainerState]:
         for pid in tuple(self._children):
@@ -136,7 +149,10 @@ class ProcessRuntime:
             instance = await self._read(container)
             if instance.process is not None and instance.process.boot_id == self._boot_id:
                 # Also when it has recorded the end: the wrapper itself takes a little longer, and is ours to reap.
-                await wait_end(instance.process.wrapper, proc_root=_PROC)
+                await wait_any_end(instance.process.process, instance.process.wrapper, proc_root=_PROC)
+                # A container can stop its wrapper, which, continued, ends all that is left.
+                send_signal(instance.process.wrapper, signal.SIGCONT, proc_root=_PROC)
+                await keep_going(instance.process.wrapper, wait_end(instance.process.wrapper, proc_root=_PROC))
                 self._reap(instance.process.wrapper.pid)
             return await self._settle(instance)
 
@@ -193,7 +209,7 @@ class ProcessRuntime:
         runs = self._runs(await self._read(container))
         path = self._directories.path(container) / "log"
         if runs and follow:
-            chunks = follow_log(path, tail=tail, writer=runs.wrapper, proc_root=_PROC)
+            chunks = follow_log(path, tail=tail, ended=wait_end(runs.wrapper, proc_root=_PROC))
         else:
             chunks = read_log(path, tail=tail)
         async with aclosing(chunks):
@@ -201,16 +217,35 @@ class ProcessRuntime:
                 yield chunk
 
     async def _launch(self, container: ContainerId) -> ContainerState:
+        try:
+            return await self._run_wrapper(container)
+        except (ContainerStartError, InstanceUnreadable, InstanceNotFound, OSError) as error:
+            self._starting.discard(container)
+            with suppress(ContainerStartError):  # said at the next try
+                await self._clear_half_made(container)
+            if isinstance(error, ContainerStartError):
+                raise
+            raise ContainerStartError("CreateContainerError", f"cannot start the container: {error}") from error
+
+    async def _clear_half_made(self, container: ContainerId) -> None:
+        """Remove what a start has left that failed, whatever runs of it."""
+        try:
+            await self.remove(container)
+        except InstanceUnreadable as error:
+            problem = f"what is left of a start that failed cannot be removed: {error.problem}"
+            raise ContainerStartError("CreateContainerError", problem) from error
+        self._half_made.discard(container)
+
+    async def _run_wrapper(self, container: ContainerId) -> ContainerState:
         report, reported = os.pipe()
         try:
             wrapper = self._spawn(container, reported)
         except OSError as error:
             os.close(report)
-            await asyncio.to_thread(self._directories.remove, container)
-            raise ContainerStartError("RunContainerError", f"cannot start a process: {error}") from error
+            raise ContainerStartError(start_reason(error.errno), f"cannot start a process: {error}") from error
         finally:
             os.close(reported)
-        said = await _read_to_end(report)
+        said = await keep_going(wrapper, read_to_end(report))
         directory = self._directories.path(container)
         if said == _RECORDED:
             await self._until_started(container, directory, wrapper)
@@ -222,11 +257,14 @@ class ProcessRuntime:
             return instance.running()
         await wait_end(wrapper, proc_root=_PROC)
         self._reap(wrapper.pid)
-        await self._confinement.clear(instance, directory)
-        await asyncio.to_thread(self._directories.remove, container)
-        if failure:
-            raise ContainerStartError("StartError", failure)
-        raise ContainerStartError("RunContainerError", f"the container's wrapper failed: {said.strip() or 'killed'}")
+        if failure and instance.exit is not None:
+            raise ContainerStartError(start_reason(instance.exit.errno, "StartError"), failure)
+        word, _, problem = said.partition(" ")
+        number, _, problem = problem.partition(" ")
+        reason = start_reason(int(number)) if word == "failed" and number.isdigit() else "RunContainerError"
+        raise ContainerStartError(
+            reason, f"the container's wrapper failed: {problem.strip() or said.strip() or 'killed'}"
+        )
 
     async def _until_started(self, container: ContainerId, directory: Path, wrapper: ProcessIdentity) -> None:
         try:
@@ -238,7 +276,7 @@ class ProcessRuntime:
 
     def _spawn(self, container: ContainerId, reported: int) -> ProcessIdentity:
         directory = self._directories.path(container)
-        pid = spawn_wrapper(directory, boot_id=self._boot_id, environ=self._environ, report=reported)
+        pid = spawn_wrapper(directory, boot_id=self._boot_id, environ=self._environ, report=reported, logs=self._logs)
         self._children.add(pid)
         stat = read_stat(pid, proc_root=_PROC)
         assert stat is not None, "our child stays in /proc until we have waited for it"
@@ -328,15 +366,3 @@ def _doubts(container: ContainerId) -> Iterator[None]:
         yield
     except OSError as error:
         raise InstanceUnreadable(container, f"{error.strerror or error}") from error
-
-
-async def _read_to_end(pipe: int) -> str:
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(pipe, "rb", buffering=0)
-    )
-    try:
-        return (await reader.read()).decode(errors="replace")
-    finally:
-        transport.close()

@@ -1,4 +1,6 @@
-"""The parent of one container's process, as a program of its own: ``python -I -S wrapper.py DIRECTORY BOOT_ID``.
+"""The parent of one container's process, as a program of its own.
+
+``python -I -S wrapper.py DIRECTORY BOOT_ID LOG_BYTES LOG_FILES``
 
 It lives as long as the container, once per container, and outlives the node; so it imports next to nothing, and
 nothing of plugbay. Every step leaves what a later node can make sense of:
@@ -8,8 +10,10 @@ nothing of plugbay. Every step leaves what a later node can make sense of:
 3. The node is told. When it is gone the command never runs: a new node may have looked before step 2, and taken the
    container for one that was never made.
 4. The process is let go, and becomes the command. When that fails, ``exit.json`` says at which step and why.
-5. Who connects to the socket that was passed on as descriptor 3 gets commands run beside the container (`guests`).
-6. At its end what is left of its session is killed, those commands too, and ``exit.json`` says how it ended, durably.
+5. What it writes goes to files of bounded size (`output`). A client that connects to the socket passed on as
+   descriptor 3 gets commands run beside the container (`guests`).
+6. At its end everything that descends from it is killed, those commands too (`descendants`), and ``exit.json`` says
+   how it ended, durably. The disk keeps room for that file from the start.
 
 Whatever goes wrong up to step 4 is told to the node on stdout and stderr, which are one pipe.
 """
@@ -25,38 +29,61 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
+    from collections.abc import Callable
     from typing import NoReturn
 
     from plugbay.node.runtimes.process.guests import Guests
 else:
     import _signal  # `signal` would import enum, for a third of this program's start time
 
+if TYPE_CHECKING or __package__:
+    from plugbay.node.runtimes.process.descendants import (
+        keep_orphans,
+        kill_descendants,
+        kill_group,
+        reap_orphans,
+        start_ticks,
+    )
+    from plugbay.node.runtimes.process.output import Output
+else:  # as a program, which knows no packages
+    sys.path.insert(0, os.path.dirname(__file__))
+    from descendants import keep_orphans, kill_descendants, kill_group, reap_orphans, start_ticks
+    from output import Output
+
 NULL, REPORT, ERRORS, LISTENER = 0, 1, 2, 3
 START_FAILED = 128
 """Exit code of a container whose command could not be run, as with containerd."""
+RESERVED = "exit.reserved"
+"""Made with the instance, as large as what is written at its end, when the disk may be full."""
+_TRIES = 60
+_READ_BYTES = 4096
 
 
-def main(directory: str, boot_id: str) -> None:
+def main(directory: str, boot_id: str, log_bytes: str, log_files: str) -> None:
     close_inherited()
     here = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     os.chdir("/")
     working_dir, argv, env = read_launch(here)
+    output = Output(here, max_bytes=int(log_bytes), max_files=int(log_files))
+    keep_orphans()
     gate, open_gate = os.pipe()
     failure, tell_failure = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(open_gate)
-        become_command(here, working_dir, argv, env, gate=gate, tell_failure=tell_failure)
+        become_command(output, working_dir, argv, env, gate=gate, tell_failure=tell_failure)
     os.close(tell_failure)
+    os.close(output.given)
     for ignored in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM):
         # Meant for the container, if for anyone: whoever waits for it needs to know how it ended.
         _signal.signal(ignored, _signal.SIG_IGN)
     # If anything fails here, this process ends, the gate closes, and the other one ends as well.
+    end, deaths = os.pidfd_open(pid), tell_of_deaths()
     own, its = start_ticks(os.getpid()), start_ticks(pid)
     marker = f"ran_{boot_id}_{os.getpid()}_{own}_{pid}_{its}"
     os.close(os.open(marker, os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=here))  # synced with the file that follows
     members = f'"boot_id":"{boot_id}","wrapper":{identify(os.getpid(), own)},"process":{identify(pid, its)}'
-    write_durably(here, "process.json", f'{{{members},"started_at":{time.time():.6f}}}')
+    write_durably(here, "process.json", f'{{{members},"started_at":{time.time():.6f}}}', temporary="process.json.tmp")
     try:
         os.write(REPORT, b"recorded\n")
     except OSError:
@@ -72,7 +99,14 @@ def main(directory: str, boot_id: str) -> None:
         return
     os.dup2(NULL, REPORT)
     os.dup2(NULL, ERRORS)
-    code = wait_for_end(pid, here, working_dir, env)
+
+    def entertain(watched: select.epoll) -> Guests:
+        """Most containers never need it."""
+        if not TYPE_CHECKING:
+            from guests import Guests
+        return Guests(watched, LISTENER, here=here, working_dir=working_dir, env=env)
+
+    code = wait_for_end(pid, end, deaths, output, entertain)
     if code < 0:
         write_exit(here, 128 - code, f',"signal":{-code}')
     else:
@@ -101,7 +135,7 @@ def read_launch(here: int) -> tuple[str, list[str], dict[str, str]]:
 
 
 def become_command(
-    here: int, working_dir: str, argv: list[str], env: dict[str, str], *, gate: int, tell_failure: int
+    output: Output, working_dir: str, argv: list[str], env: dict[str, str], *, gate: int, tell_failure: int
 ) -> NoReturn:
     """Wait at the gate, then run the command in place of this program; every descriptor but 0, 1 and 2 closes then."""
     step = "setsid"
@@ -109,15 +143,13 @@ def become_command(
         os.setsid()
         if not os.read(gate, 1):
             os._exit(START_FAILED)
-        step = "log"
-        log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640, dir_fd=here)
         step = "chdir"
         os.chdir(working_dir)
         step = "exec"
         for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # the interpreter ignores them, and execve would keep that
             _signal.signal(number, _signal.SIG_DFL)
-        os.dup2(log, REPORT)
-        os.dup2(log, ERRORS)
+        os.dup2(output.given, REPORT)
+        os.dup2(output.given, ERRORS)
         execute(argv, env)
     except OSError as error:
         os.write(tell_failure, b"%s %d" % (step.encode(), error.errno or 0))
@@ -140,97 +172,78 @@ def execute(argv: list[str], env: dict[str, str]) -> None:
     raise failure
 
 
-def wait_for_end(pid: int, here: int, working_dir: str, env: dict[str, str]) -> int:
-    """The exit code, or the number of the signal, negative. Commands beside the container are run meanwhile."""
-    end = os.pidfd_open(pid)
-    watched = select.poll()
-    watched.register(end, select.POLLIN)
-    watched.register(LISTENER, select.POLLIN)
-    guests = None
-    try:
-        while end not in (ready := [descriptor for descriptor, _ in watched.poll()]):
-            guests = guests or load_guests(watched, here, working_dir, env)
-            for descriptor in ready:
-                guests.react(descriptor)
-    except Exception:
-        pass  # the container runs on, whatever happens to its guests, but lets no more of them in
+def wait_for_end(pid: int, end: int, deaths: int, output: Output, entertain: Callable[[select.epoll], Guests]) -> int:
+    """The exit code, or the number of the signal, negative. Commands beside the container are run meanwhile.
+
+    Args:
+        end, deaths: descriptors that can be read when the container's process has ended, and when any child has.
+    """
+    watched, beside = select.poll(), select.epoll()
+    beside.register(LISTENER, select.POLLIN)
+    for descriptor in (end, deaths, output.pipe, beside.fileno()):
+        watched.register(descriptor, select.POLLIN)
+    guests: Guests | None = None
+    while end not in (ready := [descriptor for descriptor, _ in watched.poll()]):
+        if output.pipe in ready and not output.pump():
+            watched.unregister(output.pipe)
+        if deaths in ready:
+            os.read(deaths, _READ_BYTES)
+            reap_orphans({pid, *(guests.pids() if guests else ())})
+        if beside.fileno() in ready:
+            try:
+                guests = guests or entertain(beside)
+                for descriptor, _ in beside.poll(0):
+                    guests.react(descriptor)
+            except Exception:
+                # The container runs on, whatever happens to its guests, but lets no more of them in.
+                watched.unregister(beside.fileno())
     os.close(LISTENER)
     if guests is not None:
-        guests.close()
+        insist(guests.close)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    kill_session(pid)
+    kill_group(pid)
+    insist(kill_descendants)
+    output.finish()
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def load_guests(watched: select.poll, here: int, working_dir: str, env: dict[str, str]) -> Guests:
-    """Most containers never need it."""
-    if not TYPE_CHECKING:
-        sys.path.append(os.path.dirname(__file__))
-        from guests import Guests
-    return Guests(watched, LISTENER, here=here, working_dir=working_dir, env=env)
+def tell_of_deaths() -> int:
+    """A pipe that can be read when a child has ended; orphans among the container's descendants become children."""
+    deaths, death = os.pipe()
+    for descriptor in (deaths, death):
+        os.set_blocking(descriptor, False)
+    _signal.set_wakeup_fd(death, warn_on_full_buffer=False)
+    _signal.signal(_signal.SIGCHLD, lambda *_: None)
+    return deaths
 
 
-def kill_session(leader: int) -> None:
-    """Kill what the leader left. It is still a zombie, so nobody else can have its number."""
-    kill_group(leader)
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
+def insist(work: Callable[[], None]) -> None:
+    """Do what has to be done at the end, although the system may have no room for it at the moment."""
+    for _ in range(_TRIES):
         try:
-            state, _parent, group, session, *_ = read_stat(entry)
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if session == str(leader) and state != "Z":
-            kill_group(int(group))
-
-
-def sessions_of_children(parent: int) -> set[int]:
-    """Those that are not their parent's own, which it leads."""
-    found = set()
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                _state, its_parent, _group, session, *_ = read_stat(entry)
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if its_parent == str(parent):
-                found.add(int(session))
-    return found - {parent}
-
-
-def kill_group(group: int) -> None:
-    try:
-        os.killpg(group, _signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # all gone, or all of another user by now
+            return work()
+        except FileNotFoundError:
+            return  # the container's directory is gone, and with it all that could be told
+        except OSError:
+            time.sleep(1)
+    work()
 
 
 def identify(pid: int, ticks: int) -> str:
     return f'{{"pid":{pid},"start_ticks":{ticks}}}'
 
 
-def start_ticks(pid: int) -> int:
-    return int(read_stat(str(pid))[19])
-
-
-def read_stat(pid: str) -> list[str]:
-    """The fields behind the command, which may hold blanks and parentheses."""
-    stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
-    try:
-        return os.read(stat, 4096).decode(errors="replace").rpartition(")")[2].split()
-    finally:
-        os.close(stat)
-
-
 def write_exit(here: int, code: int, more: str = "") -> None:
-    write_durably(here, "exit.json", f'{{"finished_at":{time.time():.6f},"exit_code":{code}{more}}}')
+    text = f'{{"finished_at":{time.time():.6f},"exit_code":{code}{more}}}'
+    insist(lambda: write_durably(here, "exit.json", text, temporary=RESERVED))
 
 
-def write_durably(here: int, name: str, text: str) -> None:
-    temporary = f"{name}.tmp"
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=here)
+def write_durably(here: int, name: str, text: str, *, temporary: str) -> None:
+    """Replace a file. Where ``temporary`` is there and large enough, a full disk takes it."""
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=here)
     try:
         os.write(file, text.encode())
+        os.ftruncate(file, len(text))
         os.fsync(file)
     finally:
         os.close(file)
@@ -239,4 +252,8 @@ def write_durably(here: int, name: str, text: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    try:
+        main(*sys.argv[1:])
+    except (OSError, MemoryError) as error:
+        os.write(ERRORS, b"failed %d %s" % (getattr(error, "errno", None) or errno.ENOMEM, str(error).encode()))
+        sys.exit(1)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plugbay.node.runtimes.process.logs import read_log, tail_offset
+from plugbay.node.runtimes.log_files import LogFiles, read_log, tail_offset
 
 LOG = st.lists(st.sampled_from([b"", b"a", b"line", b"x" * 50_000]), max_size=8).map(b"\n".join)
 
@@ -50,8 +50,8 @@ async def test_a_reader_that_goes_while_its_log_is_opened_leaves_nothing_open(tm
 
 def _tail(path: Path, content: bytes, *, lines: int | None) -> bytes:
     path.write_bytes(content)
-    log = os.open(path, os.O_RDONLY)
+    log = LogFiles([os.open(path, os.O_RDONLY)])
     try:
         return content[tail_offset(log, end=len(content), lines=lines) :]
     finally:
-        os.close(log)
+        log.close()

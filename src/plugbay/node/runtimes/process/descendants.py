@@ -1,0 +1,133 @@
+"""Everything that comes of a container, also what left its session: found and killed; part of the wrapper's program.
+
+As a subreaper the wrapper becomes the parent of every descendant whose parent ends, so that none gets out of sight.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal  # `signal` would import enum
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def keep_orphans() -> None:
+    """Become the parent of descendants whose parent ends. Source: ``prctl(2)``."""
+    import _ctypes  # `ctypes` would import ten more modules
+
+    this_program = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # as `ctypes` does
+    _ctypes.call_function(_ctypes.dlsym(this_program, "prctl"), (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+
+
+def reap_orphans(kept: set[int]) -> None:
+    """Reap every child that has ended but those in ``kept``, whose numbers somebody counts on."""
+    try:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        while ended is not None and ended.si_pid not in kept:
+            os.waitpid(ended.si_pid, 0)
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except ChildProcessError:
+        return
+    if ended is not None:  # the kernel always names the same first
+        for pid, (state, parent, *_) in stats().items():
+            if parent == str(os.getpid()) and state == "Z" and pid not in kept:
+                os.waitpid(pid, 0)
+
+
+def kill_descendants() -> None:
+    """Kill all that descends from this process, and wait for its end; what has become another user's is let be."""
+    spared: set[int] = set()
+    while found := living_descendants(os.getpid(), stats()) - spared:
+        for pid in found:
+            if not kill_child(pid):
+                spared.add(pid)
+
+
+def kill_child(pid: int) -> bool:
+    """Kill one descendant, and wait for its end; False if that is forbidden."""
+    try:
+        ticks = start_ticks(pid)
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return True  # it has just ended
+    try:
+        if start_ticks(pid) == ticks:  # the descriptor is that of the process that was found
+            _signal.pidfd_send_signal(descriptor, _signal.SIGKILL)
+            end = select.poll()
+            end.register(descriptor, select.POLLIN)
+            end.poll()
+    except PermissionError:
+        return False
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def living_descendants(ancestor: int, every: dict[int, list[str]]) -> set[int]:
+    children: dict[str, list[int]] = {}
+    living = set()
+    for pid, (state, parent, *_) in every.items():
+        children.setdefault(parent, []).append(pid)
+        if state != "Z":
+            living.add(pid)
+    found: set[int] = set()
+    pending = [ancestor]
+    while pending:
+        below = children.get(str(pending.pop()), [])
+        found.update(below)
+        pending += below
+    return found & living
+
+
+def kill_session(leader: int) -> None:
+    """Kill what the leader left. It is still a zombie, so nobody else can have its number."""
+    kill_group(leader)
+    for state, _parent, group, session, *_ in stats().values():
+        if session == str(leader) and state != "Z":
+            kill_group(int(group))
+
+
+def sessions_below(ancestor: int) -> set[int]:
+    """The sessions of all descendants but the one that ``ancestor`` leads."""
+    every = stats()
+    return {int(every[pid][3]) for pid in living_descendants(ancestor, every)} - {ancestor}
+
+
+def kill_group(group: int) -> None:
+    try:
+        os.killpg(group, _signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # all gone, or all of another user by now
+
+
+def start_ticks(pid: int) -> int:
+    return int(read_stat(str(pid))[19])
+
+
+def stats() -> dict[int, list[str]]:
+    """What `read_stat` tells of every process."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                found[int(entry)] = read_stat(entry)
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return found
+
+
+def read_stat(pid: str) -> list[str]:
+    """State, parent, group, session and so on: the fields behind the command, which may hold blanks and parentheses."""
+    stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    try:
+        return os.read(stat, 4096).decode(errors="replace").rpartition(")")[2].split()
+    finally:
+        os.close(stat)

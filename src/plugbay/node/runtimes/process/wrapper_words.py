@@ -1,0 +1,60 @@
+"""Hearing from a wrapper: what it says of a start, what that means, and having it go on when it was stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from plugbay.kernel.processes import ProcessIdentity, is_stopped, send_signal
+
+_PROC: Final = Path("/proc")
+_CONTINUED_S: Final = 5.0
+"""Between looks at a wrapper that has something to do, whether it was stopped."""
+_CONTINUED_TIMES: Final = 3
+_SHORTAGES: Final = frozenset(
+    {
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+        *(errno.ENOBUFS, errno.ENOSPC, errno.EDQUOT),
+    }
+)
+"""Errors that pass: of descriptors, memory, processes and room on the disk."""
+
+_Result = TypeVar("_Result")
+
+
+async def keep_going(wrapper: ProcessIdentity, work: Coroutine[Any, Any, _Result]) -> _Result:
+    """The result of ``work``, for which the wrapper has to act; stopped, it is continued, and at last killed.
+
+    One that is slow, on a machine that is drowning, has all the time it needs.
+    """
+    working, tries = asyncio.ensure_future(work), _CONTINUED_TIMES
+    try:
+        while not (await asyncio.wait({working}, timeout=_CONTINUED_S))[0]:
+            if is_stopped(wrapper, proc_root=_PROC):
+                tries -= 1
+                send_signal(wrapper, signal.SIGCONT if tries > 0 else signal.SIGKILL, proc_root=_PROC)
+        return working.result()
+    finally:
+        working.cancel()
+
+
+def start_reason(number: int | None, otherwise: str = "RunContainerError") -> str:
+    """What a start that failed with this error is called: for want of room it is tried again, and is not a run."""
+    return "CreateContainerError" if number in _SHORTAGES else otherwise
+
+
+async def read_to_end(pipe: int) -> str:
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(pipe, "rb", buffering=0)
+    )
+    try:
+        return (await reader.read()).decode(errors="replace")
+    finally:
+        transport.close()
