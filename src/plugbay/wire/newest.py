@@ -17,12 +17,14 @@ BURST_S: Final = 1.0
 _SHARE: Final = 4
 """The part of the processor's time that the reader of a burst has, as 1 in so many."""
 _MAX_UNREAD: Final = 8
+_TURNS: Final = 4
 
 
 async def newest(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """``messages`` as long as their reader keeps up, and only the newest where it does not.
 
-    A sender that never pauses is read every `INTERVAL_S`, or less often if the reader takes longer over a message.
+    A sender that never pauses is read every `INTERVAL_S`, or less often if the reader takes longer over a message. One
+    that waits for what its message does is never kept waiting.
 
     Raises:
         RpcFailed: as ``messages`` does.
@@ -53,7 +55,10 @@ async def newest(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes,
             while unread:
                 began = time.thread_time()
                 yield unread.popleft()
-                await pace.read(time.thread_time() - began)
+                spent_s = time.thread_time() - began
+                await _let_arrive()
+                if unread:  # by now, so that the sender is faster than the reader
+                    await pace.read(spent_s)
             if reading.done():
                 break
     finally:
@@ -62,6 +67,12 @@ async def newest(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes,
     reading.result()  # a defect of ours; a call that failed is among the failures
     if failures:
         raise failures.pop()  # of which nothing here may keep hold: it holds the call, and that the connection
+
+
+async def _let_arrive() -> None:
+    """Give what has been sent meanwhile the turns of the loop that it takes to become unread."""
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
 
 
 class _Pace:
