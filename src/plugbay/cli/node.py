@@ -41,6 +41,7 @@ def _add_commands(parser: CommandParser) -> None:
         _add_up,
         arguments.add_down,
         arguments.add_status,
+        arguments.add_enclose,
         arguments.add_get,
         arguments.add_describe,
         arguments.add_devices,
@@ -66,6 +67,10 @@ def run(args: argparse.Namespace) -> int:
             from plugbay.cli.node_down import show_status
 
             return show_status(args)
+        case "enclose":
+            from plugbay.cli.node_enclose import enclose
+
+            return enclose(args)
         case "get":
             from plugbay.cli.node_get import get_nodes
 

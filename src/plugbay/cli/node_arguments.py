@@ -33,6 +33,20 @@ def add_status(commands: Subparsers) -> CommandParser:
     )
 
 
+def add_enclose(commands: Subparsers) -> CommandParser:
+    return commands.add_parser(
+        "enclose",
+        takes_command=True,
+        help="run a program to which the node is the kubelet at /var/lib/kubelet",
+        description="Run a program, such as a plugin with /var/lib/kubelet compiled in, with the node's root there. "
+        "Only the program sees that, in a mount namespace of its own; without root rights it is in a user namespace as "
+        "well. A kubelet that lives at /var/lib/kubelet is out of its sight. It takes the place of this command: "
+        "signals and its exit code are its own, and nothing is left when it has ended.",
+        usage="%(prog)s [-h] [--root DIR] -- PROGRAM [ARGUMENT ...]",
+        examples=("plugbay node enclose -- ./my-plugin --verbose",),
+    )
+
+
 def add_get(commands: Subparsers) -> CommandParser:
     parser = commands.add_parser(
         "get",
