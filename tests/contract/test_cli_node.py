@@ -56,6 +56,13 @@ async def test_a_pod_is_run_watched_described_and_deleted(plugbay: Plugbay) -> N
         assert await plugbay("pod", "get") == (0, "", "No resources found in default namespace.\n")
 
 
+async def test_an_image_that_is_not_used_is_told(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        note = "note: the process runtime uses no images: programs are those of this machine, not of alpine\n"
+        done = await plugbay("pod", "run", "web", "--image", "alpine", "--", "sleep", "3600")
+        assert done == (0, "pod/web created\n", note)
+
+
 async def test_exec_keeps_streams_apart_and_ends_like_the_command(plugbay: Plugbay) -> None:
     async with plugbay.node_up():
         await plugbay("pod", "run", "web", "--env", "COLOR=blue", "--", "sleep", "3600")

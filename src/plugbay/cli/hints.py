@@ -35,7 +35,7 @@ _INSTEAD: Final = {
     "rollout": _PODS_ONLY,
     "scale": _PODS_ONLY,
     "start": "plugbay node up starts a node, and plugbay pod run a pod",
-    "stop": "Ctrl-C or SIGTERM stops plugbay node up, and plugbay pod delete NAME stops a pod",
+    "stop": "plugbay node down stops the node, and plugbay pod delete NAME a pod",
     "taint": "plugbay node cordon keeps pods away from the node",
     "top": "plugbay node devices shows which container holds which device",
 }

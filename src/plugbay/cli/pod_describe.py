@@ -14,7 +14,7 @@ from plugbay.cli.describing import describe_events, moment_text, pairs_text
 from plugbay.cli.holdings import Healths, container_holdings, device_healths, pod_holdings
 from plugbay.cli.table import NONE, Description
 
-_WITHOUT_IMAGES: Final = frozenset({"process", "oci"})
+WITHOUT_IMAGES: Final = frozenset({"process", "oci"})
 """Runtimes, which begin a container's ID."""
 
 
@@ -74,7 +74,7 @@ def _node(pod: v1.Json) -> str:
 
 def _unused_by(container_id: str) -> str:
     scheme = container_id.partition("://")[0]
-    return f" (not used by the {scheme} runtime)" if scheme in _WITHOUT_IMAGES else ""
+    return f" (not used by the {scheme} runtime)" if scheme in WITHOUT_IMAGES else ""
 
 
 def _status_of(pod: v1.Json, container: v1.Json) -> v1.Json:
