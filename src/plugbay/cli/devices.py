@@ -79,7 +79,17 @@ def _row(resource: str, device: Device) -> tuple[str, ...]:
 
     nodes = ",".join(map(str, sorted(device.numa_nodes)))
     count = len(device.listed()) if _is_shared(device) else 0
-    return resource, device.id, str(device.health), nodes or NONE, str(count) if count else NONE
+    return resource, device.id, _health(device), nodes or NONE, str(count) if count else NONE
+
+
+def _health(device: Device) -> str:
+    """With the paths of the host that it names and that are not there, of which a container would fail."""
+    from plugbay.sdk.host_paths import REASON, missing_paths
+
+    missing = missing_paths(device)
+    if not missing or device.health.reason == REASON:
+        return str(device.health)
+    return f"{device.health}; {', '.join(missing)} does not exist"
 
 
 def _is_shared(device: Device) -> bool:
@@ -89,6 +99,8 @@ def _is_shared(device: Device) -> bool:
 
 
 def _as_json(resource: str, device: Device) -> v1.Json:
+    from plugbay.sdk.host_paths import missing_paths
+
     edits = device.edits
     known: v1.Json = {
         "resourceName": resource,
@@ -114,6 +126,7 @@ def _as_json(resource: str, device: Device) -> v1.Json:
         ],
         "annotations": dict(edits.annotations),
         "cdiDevices": list(edits.cdi_devices),
+        "missingPaths": list(missing_paths(device)),
     }
     return {key: value for key, value in known.items() if value not in ({}, [], "")}
 

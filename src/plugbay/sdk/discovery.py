@@ -15,6 +15,7 @@ from plugbay.kernel.uevent import Uevent, open_uevents
 from plugbay.model.devices import Device
 from plugbay.sdk.backoff import Backoff
 from plugbay.sdk.history import Looks
+from plugbay.sdk.host_paths import HostPaths
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.looks import looking
 from plugbay.sdk.plugin import DevicePlugin, resource_of, watched_paths
@@ -61,6 +62,7 @@ class Discovery:
         self._cdi = cdi
         self._paths = watched_paths(plugin)
         self._uevents = patterns_of(plugin.resource_name, plugin.watch_uevents)
+        self._host_paths = HostPaths(plugin.resource_name, judges=plugin.check_paths)
         self._is_blind = False
         self._reasons = Reasons()
         self._backoff = Backoff()
@@ -87,6 +89,8 @@ class Discovery:
                     tasks.create_task(warn_of_silence(self._plugin.resource_name, self._paths, remedy=remedy))
             if self._uevents:
                 tasks.create_task(self._follow_uevents(await self._open_uevents(up)))
+            if self._plugin.check_paths:
+                tasks.create_task(self._host_paths.follow(watches, self._reasons.add))
             up.callback(self._cancel_recheck)
             await self._keep_looking()
 
@@ -143,6 +147,7 @@ class Discovery:
         return min(BLIND_EVERY_S, every or BLIND_EVERY_S) if self._is_blind else every
 
     async def _take(self, devices: list[Device], moment: int, why: str) -> None:
+        devices = await self._host_paths.checked(devices)
         if self._cdi is not None:
             devices = await self._cdi.prepare(devices)
         self._listing.found(devices, moment=moment, why=why)

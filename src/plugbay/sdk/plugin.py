@@ -43,6 +43,8 @@ class DevicePlugin:
         cdi_kind: ``vendor/class``, to have the devices described in a CDI spec of that kind and given by name; they
             can have everything but annotations then.
         cdi_answer: how Allocate tells of devices that have a CDI kind.
+        check_paths: whether a device is unhealthy while a path of the host that it names does not exist. The plugin has
+            to see the host's paths where the host has them; otherwise such paths are only logged.
     """
 
     resource_name: str = ""
@@ -54,6 +56,7 @@ class DevicePlugin:
     release_policy: ReleasePolicy = ReleasePolicy.LAZY
     cdi_kind: str | None = None
     cdi_answer: CdiAnswer = CdiAnswer.NAMES
+    check_paths: bool = False
 
     def set_up(self) -> Awaitable[None] | None:
         """Called before anything else, once for each time the plugin is served: load firmware, open a library.
@@ -133,6 +136,7 @@ def plugin(
     preferred_allocation: Callable[[Sequence[Device], Sequence[Device], int], Sequence[Device]] | None = None,
     cdi_kind: str | None = None,
     cdi_answer: CdiAnswer = CdiAnswer.NAMES,
+    check_paths: bool = False,
 ) -> Callable[[Callable[..., Any]], DevicePlugin]:
     """Make a plugin of a function that returns or yields devices.
 
@@ -153,6 +157,7 @@ def plugin(
         made = _FunctionPlugin(function, resource_name, watch=watch, every=every, join_env=join_env, checks=checks)
         made.watch_uevents = watch_uevents
         made.cdi_kind, made.cdi_answer = cdi_kind, cdi_answer
+        made.check_paths = check_paths
         if preferred_allocation is not None:
             made.preferred_allocation = preferred_allocation  # type: ignore[assignment]  # `offers` looks for it
         health_checks(made)  # to be refused here, where they are written

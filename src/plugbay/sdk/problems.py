@@ -31,6 +31,8 @@ def check_attributes(plugin: DevicePlugin) -> None:
     check_occasions(name, watch=plugin.watch, every=plugin.every)
     if not (plugin.modes is None or isinstance(plugin.modes, Modes)):
         raise InvalidPlugin(name, f"`modes` is {plugin.modes!r} and no plugbay.Modes")
+    if not isinstance(plugin.check_paths, bool):
+        raise InvalidPlugin(name, f"`check_paths` is {plugin.check_paths!r} and neither True nor False")
     if not (plugin.join_env is None or isinstance(plugin.join_env, str)):
         raise InvalidPlugin(name, f"`join_env` is {plugin.join_env!r} and neither a text nor None")
     if not (plugin.cdi_kind is None or isinstance(plugin.cdi_kind, str)):

@@ -10,6 +10,7 @@ from plugbay.model.devices import Device
 from plugbay.sdk.calls import call
 from plugbay.sdk.discovery import is_path_missing
 from plugbay.sdk.health import HealthMonitor
+from plugbay.sdk.host_paths import judged, missing_paths
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.looks import discovered
 from plugbay.sdk.plugin import DevicePlugin, health_checks
@@ -45,6 +46,8 @@ async def survey(plugin: DevicePlugin) -> list[Device]:
         raise _failed(plugin, "set_up()", error) from error
     try:
         found = await _found(plugin)
+        if plugin.check_paths:
+            found = [judged(device, missing_paths(device)) for device in found]
         if plugin.cdi_kind is not None:
             found = _expressible(plugin.resource_name, plugin.cdi_kind, found)
         try:
