@@ -13,7 +13,7 @@ import msgspec
 
 from plugbay.node.events import Event
 from plugbay.node.lifecycle import Stage
-from plugbay.node.manifest import pod_from_v1, pod_to_v1
+from plugbay.node.manifest import Strictness, pod_from_v1, pod_to_v1
 from plugbay.node.records import (
     ContainerRecord,
     Deletion,
@@ -77,7 +77,9 @@ def decode_pod(manifest: str, created_at: str, progress: str) -> PodRecord:
     Raises:
         InvalidManifest, ValueError: the texts are damaged.
     """
-    record = new_record(pod_from_v1(json.loads(manifest)), created_at=datetime.fromisoformat(created_at))
+    # Lenient: a pod that an older version took in with a field that is refused now is still there.
+    pod = pod_from_v1(json.loads(manifest), mode=Strictness.LENIENT)
+    record = new_record(pod, created_at=datetime.fromisoformat(created_at))
     kept = _decode(progress, _Progress)
     containers = {name: _decode_container(each, kept.containers.get(name)) for name, each in record.containers.items()}
     return PodRecord(

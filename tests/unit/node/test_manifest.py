@@ -332,6 +332,14 @@ def containers(draw: st.DrawFn, *, name: str, kind: ContainerKind, volumes: list
 UNUSED: dict[FieldPath, object] = {
     ("spec", "tolerations"): [{"operator": "Exists"}],
     ("spec", "hostIPC"): True,
+    ("spec", "affinity"): {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}},
+    ("spec", "topologySpreadConstraints"): [
+        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
+    ],
+    ("spec", "nodeSelector"): {"kubernetes.io/os": "linux"},
+    ("spec", "schedulerName"): "default-scheduler",
+    ("spec", "serviceAccountName"): "default",
+    ("spec", "automountServiceAccountToken"): False,
     ("spec", "priority"): 0,
     ("spec", "containers", 0, "resizePolicy"): [{"resourceName": "cpu"}],
 }

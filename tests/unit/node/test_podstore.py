@@ -199,3 +199,13 @@ async def test_what_a_full_disk_refused_is_written_once_there_is_room(
     finally:
         logger.removeHandler(listener)
         logger.setLevel(level)
+
+
+async def test_a_pod_with_a_field_that_is_refused_now_is_still_there(tmp_path: Path) -> None:
+    path = tmp_path / "pods.db"
+    async with open_pod_store(path) as store:
+        store.save_pod(record("a"))
+    with contextlib.closing(sqlite3.connect(path)) as older, older:
+        older.execute("""UPDATE pod SET manifest = json_set(manifest, '$.spec.schedulerName', 'volcano')""")
+    ((pod,), _) = await load(path)
+    assert pod.uid == "a"

@@ -53,13 +53,13 @@ def load_pods(text: str, *, source: str, mode: Strictness) -> tuple[list[Pod], l
     return pods, warnings
 
 
-def pod_from_v1(v1: object, *, source: str = "") -> Pod:
+def pod_from_v1(v1: object, *, source: str = "", mode: Strictness = Strictness.STRICT) -> Pod:
     """The pod of a v1 object made of JSON values, checked as strictly as a manifest.
 
     Raises:
         InvalidManifest: something is wrong; all problems in one error, without lines.
     """
-    report = Report(source=source, mode=Strictness.STRICT)
+    report = Report(source=source, mode=mode)
     pod = _read_pod(v1, report)
     raise_problems(report.problems)
     assert pod is not None

@@ -42,6 +42,11 @@ def _unused(**fields: Shape) -> dict[str, Field]:
     return {name: Field(Support.UNUSED, shape) for name, shape in fields.items()}
 
 
+def _unused_but_for(**harmless: tuple[Shape, tuple[object, ...]]) -> dict[str, Field]:
+    """Unused with the values given, which are what happens here anyway; any other would change what the pod means."""
+    return {name: Field(Support.UNUSED, shape, values) for name, (shape, values) in harmless.items()}
+
+
 def _ignored(*names: str) -> dict[str, Field]:
     return {name: Field(Support.IGNORED) for name in names}
 
@@ -205,6 +210,24 @@ _DNS_CONFIG: Final = Table(
     _used(nameservers=ListOf(_TEXT), searches=ListOf(_TEXT), options=ListOf(Table(_used(name=_TEXT, value=_TEXT))))
 )
 
+# One node: a preference changes nothing, a requirement might.
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED: Final = ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution")
+_AFFINITY_KIND: Final = Table({_PREFERRED: Field(Support.UNUSED, _LIST)} | _unsupported(*_REQUIRED))
+_AFFINITY: Final = Table(_used(nodeAffinity=_AFFINITY_KIND, podAffinity=_AFFINITY_KIND, podAntiAffinity=_AFFINITY_KIND))
+_SPREAD: Final = Table(
+    _unused(
+        labelSelector=Anything(),
+        matchLabelKeys=_LIST,
+        maxSkew=Whole(),
+        minDomains=Whole(),
+        nodeAffinityPolicy=_TEXT,
+        nodeTaintsPolicy=_TEXT,
+        topologyKey=_TEXT,
+    )
+    | _unused_but_for(whenUnsatisfiable=(_TEXT, ("ScheduleAnyway",)))
+)
+
 _SPEC: Final = Table(
     _used(
         initContainers=ListOf(_INIT_CONTAINER),
@@ -223,24 +246,26 @@ _SPEC: Final = Table(
         dnsConfig=_DNS_CONFIG,
         hostAliases=ListOf(Table(_used(ip=_TEXT, hostnames=ListOf(_TEXT)))),
     )
-    # Placement: there is one node.
+    # Placement: there is one node without taints, one scheduler, and no pod makes room for another.
     | _unused(
-        affinity=_MAPPING,
-        nodeSelector=_TEXTS,
+        affinity=_AFFINITY,
         preemptionPolicy=Text(("PreemptLowerPriority", "Never")),
-        priority=Whole(),
-        priorityClassName=_TEXT,
-        schedulerName=_TEXT,
         tolerations=_LIST,
-        topologySpreadConstraints=_LIST,
+        topologySpreadConstraints=ListOf(_SPREAD),
     )
-    # Accounts, images and services: there are none.
-    | _unused(
-        automountServiceAccountToken=Flag(),
-        enableServiceLinks=Flag(),
-        imagePullSecrets=_LIST,
-        serviceAccount=_TEXT,
-        serviceAccountName=_TEXT,
+    | _unused_but_for(
+        nodeSelector=(_TEXTS, ({}, {"kubernetes.io/os": "linux"})),
+        priority=(Whole(), (0,)),
+        priorityClassName=(_TEXT, ("",)),
+        schedulerName=(_TEXT, ("", "default-scheduler")),
+    )
+    # Accounts, secrets and services: there are none.
+    | _unused(enableServiceLinks=Flag())
+    | _unused_but_for(
+        automountServiceAccountToken=(Flag(), (False,)),
+        imagePullSecrets=(_LIST, ([],)),
+        serviceAccount=(_TEXT, ("", "default")),
+        serviceAccountName=(_TEXT, ("", "default")),
     )
     # Sharing with the host and with each other: runtimes that isolate do as they can or refuse; plain processes share
     # everything anyway.

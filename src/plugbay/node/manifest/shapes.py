@@ -23,7 +23,8 @@ class Support(Enum):
     USED = "used"
     UNUSED = "unused"
     """The node decides nothing by it: accepted, and shown again as it came. A runtime, or a container that asks for
-    fields of its pod, may still take it from `Pod.unused`."""
+    fields of its pod, may still take it from `Pod.unused`. Where only some values change nothing, the others are
+    refused."""
     IGNORED = "ignored"
     """The API server fills it in: accepted and forgotten, so that ``kubectl get -o yaml`` can be fed back."""
     UNSUPPORTED = "unsupported"
@@ -84,7 +85,8 @@ class Field:
     """One field of a `Table`.
 
     Attributes:
-        harmless: values of an unsupported field that ask for nothing we do not do.
+        harmless: values that ask for nothing we do not do: all that are taken of an unsupported field, and, if there
+            are any, of an unused one.
     """
 
     support: Support
@@ -94,6 +96,7 @@ class Field:
 
 _ABSENT: Final = object()
 _MAX_SHOWN: Final = 40
+_NOT_YET: Final = "not supported by plugbay's node yet"
 
 
 class Walk:
@@ -151,16 +154,26 @@ class Walk:
             case Support.USED:
                 return self._value(value, rule.shape, path)
             case Support.UNUSED:
-                if self._value(value, rule.shape, path) is not _ABSENT:
-                    self.unused[path] = value
+                if self._value(value, rule.shape, path) is _ABSENT:
+                    pass  # and that has been said
+                elif rule.harmless and not _is_one_of(value, rule.harmless):
+                    self._report.dropped(path, _NOT_YET)
+                else:
+                    self._keep(path, value)
             case Support.IGNORED:
                 pass
             case Support.UNSUPPORTED:
                 if not _is_one_of(value, rule.harmless):
-                    self._report.dropped(path, "not supported by plugbay's node yet")
+                    self._report.dropped(path, _NOT_YET)
             case _:
                 assert_never(rule.support)
         return _ABSENT
+
+    def _keep(self, path: FieldPath, value: object) -> None:
+        """Keep an unused field whole, in the place of what was found in it."""
+        for inner in [known for known in self.unused if known[: len(path)] == path]:
+            del self.unused[inner]
+        self.unused[path] = value
 
     def _text(self, value: str, shape: Text, path: FieldPath) -> object:
         if shape.choices and value not in shape.choices:
