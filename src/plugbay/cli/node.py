@@ -18,7 +18,7 @@ from plugbay.cli.parsing import (
     path_of,
 )
 from plugbay.cli.release_options import add_release_options
-from plugbay.cli.runtime_options import add_runtime_options
+from plugbay.cli.runtime_options import add_container_log_options, add_runtime_options
 from plugbay.cli.topology_options import add_topology_options
 
 _ALIASES: Final = {"get": ("ls", "list"), "describe": ("inspect",)}
@@ -180,6 +180,7 @@ def _add_up(commands: Subparsers) -> CommandParser:
         "is stopped (default: %(default)s)",
     )
     add_runtime_options(parser)
+    add_container_log_options(parser)
     add_topology_options(parser)
     add_release_options(parser)
     parser.add_argument(

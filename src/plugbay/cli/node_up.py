@@ -15,7 +15,7 @@ from plugbay.cli.logs import configure_logs
 from plugbay.cli.output import discard_stdout, show
 from plugbay.cli.release_options import release_limits
 from plugbay.cli.roots import chosen_root
-from plugbay.cli.runtime_options import cri_config, oci_config
+from plugbay.cli.runtime_options import cri_config, log_limits, oci_config
 from plugbay.errors import PathUnusable, UsageError
 from plugbay.manager.config import ForeignCheckpoint
 from plugbay.manager.gates import FeatureGates, parse_feature_gates
@@ -52,6 +52,7 @@ def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
         ),
         fake_numa_nodes=args.fake_numa_nodes,
         metrics=None if args.metrics is None else parse_address(args.metrics),
+        logs=log_limits(args),
         oci=oci_config(args),
         cri=cri_config(args),
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from plugbay.cli.parsing import path_of
+from plugbay.cli.parsing import at_least, path_of
 from plugbay.errors import UsageError
 
 if TYPE_CHECKING:
     from plugbay.node.config import CriConfig, OciConfig
+    from plugbay.node.runtimes.log_files import LogLimits
 
 _CDI_DIRECTORIES: Final = "/etc/cdi,/var/run/cdi"
 _CNI_BINARIES: Final = "/opt/cni/bin,/usr/lib/cni"
@@ -68,6 +70,44 @@ def add_runtime_options(parser: argparse.ArgumentParser) -> None:
         help="what to do about an engine that a kubelet has, which ends every pod there that it does not know: not "
         "start, or warn and use it (default: %(default)s)",
     )
+
+
+def add_container_log_options(parser: argparse.ArgumentParser) -> None:
+    """What the logs of containers may take, with a kubelet's names and defaults."""
+    parser.add_argument(
+        "--container-log-max-size",
+        metavar="SIZE",
+        type=_size_of,
+        default="10Mi",
+        help="begin another file when the log of a container is so large (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--container-log-max-files",
+        metavar="N",
+        type=at_least(2),
+        default=5,
+        help="keep so many files of the log of a container, and drop the oldest (default: %(default)s)",
+    )
+
+
+def log_limits(args: argparse.Namespace) -> LogLimits:
+    """What the options say of logs."""
+    from plugbay.node.runtimes.log_files import LogLimits
+
+    return LogLimits(_bytes_in(args.container_log_max_size), args.container_log_max_files)
+
+
+def _size_of(text: str) -> str:
+    """An amount of bytes; for ``type=`` of an argument. As text: only a node that starts pays for more."""
+    if not re.fullmatch(r"[0-9]{1,15}(?:[kMGT]|[KMGT]i)?", text) or not _bytes_in(text):
+        raise argparse.ArgumentTypeError(f"wants a size such as 10Mi, found {text!r}")
+    return text
+
+
+def _bytes_in(text: str) -> int:
+    from plugbay.model.quantity import Quantity
+
+    return Quantity.parse(text).to_int_ceil()
 
 
 def cri_config(args: argparse.Namespace) -> CriConfig | None:

@@ -11,6 +11,7 @@ from plugbay.manager.config import ForeignCheckpoint
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
 from plugbay.manager.release_rules import DEFAULT_LIMITS, ReleaseLimits
 from plugbay.node.machine import MAX_PODS
+from plugbay.node.runtimes.log_files import DEFAULT_LOGS, LogLimits
 from plugbay.ops.listening import Address
 from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
 
@@ -89,6 +90,7 @@ class NodeConfig:
             the machine's own.
         metrics: where metrics, probes and status are answered; None is nowhere.
         oci: how the oci runtime confines containers, if it is the one.
+        logs: what the logs of a container may take; a kubelet's default is 5 files of 10 MiB each.
         cri: the engine of the cri runtime, if it is the one; without both, containers are plain processes.
     """
 
@@ -107,6 +109,7 @@ class NodeConfig:
     topology: TopologySettings = DEFAULT_SETTINGS
     fake_numa_nodes: int | None = None
     metrics: Address | None = None
+    logs: LogLimits = DEFAULT_LOGS
     oci: OciConfig | None = None
     cri: CriConfig | None = None
 

@@ -48,6 +48,7 @@ from plugbay.node.runtimes.process.runtime import ProcessRuntime
 from plugbay.node.runtimes.sandboxes import HostSandboxes, Network, Sandboxes
 from plugbay.node.sub_paths import SubPathMeans
 from plugbay.ops.clock import Clock
+from plugbay.ops.tasks import background
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ def _open_local(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock)
     _refuse_foreign(config.pod_logs, runtime="cri")
     if config.oci is None:
         _refuse_foreign(config.oci_dir / _CONTAINERS, runtime="oci")
-        runtime = ProcessRuntime(config.containers, environ=environ, clock=clock.now)
+        runtime = ProcessRuntime(config.containers, environ=environ, clock=clock.now, logs=config.logs)
         return ChosenRuntime(runtime, HostSandboxes(), "the node itself, as plain processes")
     return _open_oci(config, config.oci, environ=environ, clock=clock)
 
@@ -146,7 +147,11 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
         owner=owner,
     )
     runtime = ProcessRuntime(
-        oci_dir / _CONTAINERS, environ=environ, clock=clock.now, confinement=OciConfinement(engine, grounds)
+        oci_dir / _CONTAINERS,
+        environ=environ,
+        clock=clock.now,
+        confinement=OciConfinement(engine, grounds),
+        logs=config.logs,
     )
     refusal = _peer_check(config)
     return ChosenRuntime(runtime, sandboxes, _about(engine, owner), sub_paths=_sub_path_means(), refusal=refusal)
@@ -214,18 +219,19 @@ async def _open_cri(
             hosts=await asyncio.to_thread(_host_names),
         )
         sandboxes = CriSandboxes(client, conventions)
-        runtime = CriRuntime(CriEngine(client, traits, cri.cdi_directories), sandboxes, conventions, clock)
+        runtime = CriRuntime(CriEngine(client, traits, cri.cdi_directories), sandboxes, conventions, clock, config.logs)
         about = f"{traits.version.name} {traits.version.version} ({socket})"
         version = traits.version.version.removeprefix("v")
-        yield ChosenRuntime(
-            runtime,
-            sandboxes,
-            about,
-            partial(absences, client, clock),
-            version,
-            sub_paths=_sub_path_means(),
-            refusal=_peer_check(config),
-        )
+        async with background(runtime.rotate_logs(), name="container logs"):
+            yield ChosenRuntime(
+                runtime,
+                sandboxes,
+                about,
+                partial(absences, client, clock),
+                version,
+                sub_paths=_sub_path_means(),
+                refusal=_peer_check(config),
+            )
     finally:
         await client.close()
 

@@ -159,6 +159,11 @@ class CriClient:
             if error.code != "NotFound":
                 raise
 
+    async def reopen_log(self, container: str) -> None:
+        """Have the engine write a container's log to a new file, after the one before was moved away."""
+        request = v1.ReopenContainerLogRequest(container_id=container)
+        await self._runtime("ReopenContainerLog", request, v1.ReopenContainerLogResponse)
+
     async def containers(self, labels: Mapping[str, str]) -> list[ListedContainer]:
         """Those that carry ``labels``, oldest first."""
         request = v1.ListContainersRequest(filter=v1.ContainerFilter(label_selector=labels))

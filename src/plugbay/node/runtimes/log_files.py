@@ -101,7 +101,12 @@ def _close_opened(opening: asyncio.Future[LogFiles | None]) -> None:
 
 def _open_all(path: Path) -> LogFiles:
     """The newest first: then a file that is rotated meanwhile is among the others, and known by its identity."""
-    newest = os.open(path, os.O_RDONLY)
+    try:
+        newest = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        if not (moved := rotated(path)):
+            raise
+        newest = os.open(moved[-1], os.O_RDONLY)  # an engine has yet to begin another one
     older: list[int] = []
     try:
         for each in rotated(path):

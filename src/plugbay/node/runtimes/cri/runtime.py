@@ -20,6 +20,7 @@ from plugbay.node.runtimes.cri.cdi import expand_cdi
 from plugbay.node.runtimes.cri.config import NODE, POD_UID, Conventions, container_config, container_labels
 from plugbay.node.runtimes.cri.engine import EngineTraits, insist
 from plugbay.node.runtimes.cri.images import ImagePuller, check_user
+from plugbay.node.runtimes.cri.log_rotation import LogRotation, remove_older
 from plugbay.node.runtimes.cri.logs import follow_log, read_log
 from plugbay.node.runtimes.cri.pod_files import check_paths, write_hosts
 from plugbay.node.runtimes.cri.sandboxes import CriSandboxes, RunningSandbox
@@ -27,6 +28,7 @@ from plugbay.node.runtimes.cri.states import container_state, is_named, never_ra
 from plugbay.node.runtimes.cri.streams import run_streamed
 from plugbay.node.runtimes.cri.termination import make_message_file, remove_message_file, with_message
 from plugbay.node.runtimes.exec_input import Console, ExecInput
+from plugbay.node.runtimes.log_files import DEFAULT_LOGS, LogLimits
 from plugbay.node.runtimes.port import (
     UNTIMED,
     ContainerId,
@@ -68,7 +70,14 @@ class CriEngine:
 class CriRuntime:
     """Containers that an engine runs in ``sandboxes``; see the package."""
 
-    def __init__(self, engine: CriEngine, sandboxes: CriSandboxes, conventions: Conventions, clock: Clock) -> None:
+    def __init__(
+        self,
+        engine: CriEngine,
+        sandboxes: CriSandboxes,
+        conventions: Conventions,
+        clock: Clock,
+        logs: LogLimits = DEFAULT_LOGS,
+    ) -> None:
         self.name = engine.traits.version.name
         self._engine = engine
         self._client = engine.client
@@ -78,6 +87,11 @@ class CriRuntime:
         self._images = ImagePuller(engine.client, clock)
         self._logs: dict[ContainerId, Path] = {}
         """Kept in mind: logs can be read while the engine is away."""
+        self._rotation = LogRotation(engine.client, clock, logs)
+
+    async def rotate_logs(self) -> None:
+        """Keep logs within their limits, until cancelled."""
+        await self._rotation.run()
 
     # --- starting ---------------------------------------------------------------------------------------------------
 
@@ -130,7 +144,7 @@ class CriRuntime:
                 raise
             status = await self._client.container_status(container)
             if status.phase is ContainerPhase.RUNNING:  # it took longer than the answer was waited for
-                return container_state(status)
+                return await self._told(status)
             await self._client.remove_container(container)
             raise ContainerStartError("StartError", status.message or error.detail) from error
         return await self._state(container)
@@ -195,7 +209,7 @@ class CriRuntime:
                 await self._insist(container, partial(self._client.stop_container, container, grace_s=0))
                 return await self._state(container)
             if status.phase is not ContainerPhase.RUNNING:
-                return await _told(status)
+                return await self._told(status)
             if await self._process_ended(status):
                 await self._clock.sleep(pause_s)
                 pause_s = min(pause_s * 2, _LOOK_AGAIN_S)
@@ -234,8 +248,10 @@ class CriRuntime:
             return
         await self._insist(container, partial(self._client.remove_container, container))
         self._logs.pop(container, None)
+        self._rotation.end(container)
         if status.log_path:
             await asyncio.to_thread(Path(status.log_path).unlink, missing_ok=True)
+            await asyncio.to_thread(remove_older, Path(status.log_path))
         pod = Path(self._conventions.pods_root, status.labels.get(POD_UID, ""))
         await asyncio.to_thread(remove_message_file, status, pod)
 
@@ -290,7 +306,7 @@ class CriRuntime:
     async def _state(self, container: ContainerId) -> ContainerState:
         status = await self._client.container_status(container)
         self._logs[container] = Path(status.log_path)
-        return await _told(status)
+        return await self._told(status)
 
     async def _insist(self, container: ContainerId, call: Callable[[], Awaitable[_Result]]) -> _Result:
         try:
@@ -300,10 +316,19 @@ class CriRuntime:
                 raise InstanceNotFound(container) from error
             raise InstanceUnreadable(container, f"the engine fails: {error.detail}") from error
 
+    async def _told(self, status: ContainerStatus) -> ContainerState:
+        if status.phase is ContainerPhase.RUNNING:
+            self._rotation.begin(ContainerId(status.id), Path(status.log_path))
+        else:
+            self._rotation.end(ContainerId(status.id))
+        if status.phase is ContainerPhase.EXITED:
+            status = await asyncio.to_thread(with_message, status)
+        return container_state(status)
+
     async def _ended_if_unknown(self, container: ContainerId, status: ContainerStatus) -> ContainerState:
         """A container that the engine has lost track of may run: it is stopped, as by a kubelet."""
         if status.phase is not ContainerPhase.UNKNOWN:
-            return await _told(status)
+            return await self._told(status)
         try:
             await self._client.stop_container(container, grace_s=0)
             return await self._state(container)
@@ -332,12 +357,6 @@ def _exec_failures(container: ContainerId) -> Iterator[None]:
         if error.code == "NotFound":
             raise InstanceNotFound(container) from error
         raise ExecFailed(container, error.detail) from error
-
-
-async def _told(status: ContainerStatus) -> ContainerState:
-    if status.phase is ContainerPhase.EXITED:
-        status = await asyncio.to_thread(with_message, status)
-    return container_state(status)
 
 
 def _runs_in(pid: int, container: str) -> bool:

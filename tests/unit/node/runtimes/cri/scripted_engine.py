@@ -219,6 +219,10 @@ class ScriptedEngine:
     async def ContainerStatus(self, request: v1.ContainerStatusRequest) -> v1.ContainerStatusResponse:
         return v1.ContainerStatusResponse(status=self._container(request.container_id))
 
+    async def ReopenContainerLog(self, request: v1.ReopenContainerLogRequest) -> v1.ReopenContainerLogResponse:
+        Path(self._container(request.container_id).log_path).touch()
+        return v1.ReopenContainerLogResponse()
+
     async def ExecSync(self, request: v1.ExecSyncRequest) -> v1.ExecSyncResponse:
         self._container(request.container_id)
         return v1.ExecSyncResponse(stdout=b"out", stderr=b"err", exit_code=7)
