@@ -21,6 +21,7 @@ from plugbay.model.ids import ContainerName, PodUid
 from plugbay.node.runtimes.exec_input import ExecInput
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement, pod_cgroup
 from plugbay.node.runtimes.oci.engines import choose_engine
+from plugbay.node.runtimes.oci.host_etc import HostEtc
 from plugbay.node.runtimes.oci.rootfs import HostView
 from plugbay.node.runtimes.oci.shares import UNSHARED
 from plugbay.node.runtimes.port import ContainerId, ContainerSpec, ContainerState, ExecExit, ExecStream
@@ -56,7 +57,7 @@ class Places:
         self.engine = choose_engine(None, search_path=os.environ["PATH"], state_dir=root / "oci")
         self.cdi = root / "cdi"
         (root / "layer").mkdir(exist_ok=True)
-        self.view = HostView(layer=root / "layer")
+        self.view = HostView(etc=HostEtc(root / "etc"), layer=root / "layer")
         self.cgroup_parent = f"plugbay-test-{os.getpid()}"
 
     def runtime(self) -> ProcessRuntime:

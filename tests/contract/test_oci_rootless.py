@@ -16,6 +16,7 @@ from plugbay.model.edits import ContainerEdits, DeviceNode
 from plugbay.model.security import Security
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
 from plugbay.node.runtimes.oci.engines import Engine, choose_engine
+from plugbay.node.runtimes.oci.host_etc import HostEtc
 from plugbay.node.runtimes.oci.rootfs import HostView
 from plugbay.node.runtimes.oci.rootless import Owner
 from plugbay.node.runtimes.oci.shares import UNSHARED
@@ -54,7 +55,7 @@ def confinement(engine: Engine) -> OciConfinement:
     layer = engine.state_dir.parent / "layer"
     layer.mkdir()
     grounds = Grounds(
-        HostView(layer=layer, is_for_root=False),
+        HostView(etc=HostEtc(layer.with_name("etc")), layer=layer, is_for_root=False),
         "plugbay-test",
         (),
         (),

@@ -37,6 +37,7 @@ from plugbay.node.runtimes.cri.sandboxes import CriSandboxes
 from plugbay.node.runtimes.oci.confinement import Grounds, OciConfinement
 from plugbay.node.runtimes.oci.engines import Engine, choose_engine, probe
 from plugbay.node.runtimes.oci.handlers import handler_of
+from plugbay.node.runtimes.oci.host_etc import HostEtc
 from plugbay.node.runtimes.oci.pod_files import HostFiles
 from plugbay.node.runtimes.oci.rootfs import HostView, read_root
 from plugbay.node.runtimes.oci.rootless import Owner
@@ -60,6 +61,7 @@ _RESOLV_CONF: Final = Path("/etc/resolv.conf")
 _CONTAINERS: Final = "containers"
 _ENGINES: Final = "engine"
 _LAYER: Final = "empty"
+_ETC: Final = "etc"
 _NO_NETWORKS: Final = "no-networks"
 
 
@@ -164,6 +166,7 @@ def _host_view(config: NodeConfig, oci: OciConfig, engine: Engine) -> HostView:
     prefix = Path(sys.base_prefix)
     view = HostView(
         oci.rootfs,
+        etc=HostEtc(config.oci_dir / _ETC),
         programs=(prefix / "bin", prefix / "lib"),
         hidden=(config.root, STOCK_ROOT),
         layer=layer,

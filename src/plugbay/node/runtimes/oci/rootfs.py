@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from plugbay.kernel.mounts import mounted
+from plugbay.node.runtimes.oci.host_etc import HostEtc
 
 OciMount = dict[str, Any]
 
@@ -26,21 +27,8 @@ _SYSTEM: Final = (
     *("nix/store", "gnu/store"),
 )
 """What programs of the host consist of: nothing there is secret, or belongs to a service that runs."""
-_CONFIGURATION: Final = (
-    *("alternatives", "bash.bashrc", "bashrc", "bash_completion.d", "ca-certificates", "ca-certificates.conf"),
-    *("crypto-policies", "debian_version", "fonts", "gai.conf", "group", "host.conf", "hostname", "hosts", "inputrc"),
-    *("java-*", "ld-musl-*.path", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "locale.conf"),
-    *("localtime", "login.defs", "lsb-release", "magic", "magic.mime", "mime.types", "mtab", "networks"),
-    *("nsswitch.conf", "OpenCL", "openmpi", "os-release", "passwd", "perl", "pki/ca-trust", "pki/tls/cert.pem"),
-    *("pki/tls/certs", "pki/tls/openssl.cnf", "profile", "profile.d", "protocols", "python3*", "redhat-release"),
-    *("resolv.conf", "rpc", "services", "shells", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "static", "terminfo"),
-    *("timezone", "vulkan", "xattr.conf", "xdg"),
-)
-"""What programs of the host look for in ``/etc``. All else stays out: much of it is secret."""
 _EMPTY: Final = ("home", "media", "mnt", "opt", "root", "srv", "var/cache", "var/lib", "var/log")
 _LINKS: Final = {"var/run": "../run", "var/lock": "../run/lock", "var/tmp": "../tmp"}
-_POD_FILES: Final = frozenset({"hosts", "hostname", "resolv.conf"})
-"""A pod may have its own of these; a link in place of one would lead its mount astray."""
 _NOTHING: Final = Path(os.devnull)
 _NOT_IN_OPTIONS: Final = frozenset(":,\\")
 
@@ -51,6 +39,7 @@ class HostView:
 
     Attributes:
         rootfs: the directory that becomes their root; None is the choice of the host's directories.
+        etc: what is seen as ``/etc`` in that choice; None is nothing.
         programs: directories besides, by their own paths, of that choice.
         hidden: directories that are empty whatever else is shown.
         layer: an empty directory, which an overlay needs beside the one that it shows; None where the kernel mounts no
@@ -61,6 +50,7 @@ class HostView:
     """
 
     rootfs: Path | None = None
+    etc: HostEtc | None = None
     programs: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
     layer: Path | None = None
@@ -100,7 +90,7 @@ def read_root(view: HostView) -> RootFs:
     """The root file system of ``view``, composed of mounts in the container's namespace: the host gets none of them.
 
     Raises:
-        OSError: a directory cannot be listed.
+        OSError: a directory cannot be listed, or the copy of ``/etc`` not be written.
     """
     made = _Composition(view)
     if view.rootfs is None:
@@ -135,9 +125,9 @@ class _Composition:
                 self.links[name] = os.readlink(host / name)
             else:
                 self._show(host / name, f"/{name}")
-        for pattern in _CONFIGURATION:
-            for path in sorted((host / "etc").glob(pattern)) if "*" in pattern else (host / "etc" / pattern,):
-                self._show_configuration(path, path.relative_to(host))
+        if (etc := self._view.etc) is not None:
+            etc.refresh()
+            self._bind(etc.directory, "/etc")
         for path in self._view.programs:
             if not self._is_shown(path):
                 self._show(path, str(path))
@@ -162,15 +152,6 @@ class _Composition:
         between = self._mount_points & {each for each in path.parents if each != below and each.is_relative_to(below)}
         return not between or not self._view.is_for_root
 
-    def _show_configuration(self, path: Path, place: Path) -> None:
-        """A file that not everybody may read is no configuration of programs in general."""
-        target = Path(os.path.realpath(path))
-        is_link = path.is_symlink() and path.name not in _POD_FILES
-        if is_link and (target.is_relative_to("/proc") or self._is_shown(target)):
-            self.links[str(place)] = os.readlink(path)
-        elif target.exists() and target.stat().st_mode & stat.S_IROTH:
-            self._show(target, f"/{place}")
-
     def _is_shown(self, path: Path) -> bool:
         return any(path == source or path.is_relative_to(source) for source in self.sources.values())
 
@@ -181,13 +162,15 @@ class _Composition:
             return
         if stat.S_ISDIR(mode) and self._can_be_overlay(path):
             layers = f"lowerdir={path}:{self._view.layer}"
-            mount = {"type": "overlay", "source": "overlay", "options": ["ro", "nosuid", "nodev", layers]}
+            options = ["ro", "nosuid", "nodev", layers]
+            self.mounts.append({"destination": place, "type": "overlay", "source": "overlay", "options": options})
+            self.sources[place] = path
         elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
-            options = ["bind", "ro", "nosuid", "nodev", "rprivate"]
-            mount = {"type": "bind", "source": str(path), "options": options}
-        else:
-            return
-        self.mounts.append({"destination": place, **mount})
+            self._bind(path, place)
+
+    def _bind(self, path: Path, place: str) -> None:
+        options = ["bind", "ro", "nosuid", "nodev", "rprivate"]
+        self.mounts.append({"destination": place, "type": "bind", "source": str(path), "options": options})
         self.sources[place] = path
 
     def _can_be_overlay(self, path: Path) -> bool:
