@@ -124,10 +124,10 @@ async def test_a_runtime_spec_is_injected(plugbay: Plugbay, specs: Path) -> None
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{", "line 1, column 2 is no JSON"),
-        ("[]", "is no OCI runtime spec"),
+        ("{", "line 1, column 2 is not JSON"),
+        ("[]", "is not an OCI runtime spec"),
         ("[" * 100_000, "nested too deeply"),
-        ("\N{GREEK SMALL LETTER ALPHA}", "is no JSON"),
+        ("\N{GREEK SMALL LETTER ALPHA}", "is not JSON"),
     ],
 )
 async def test_a_bad_runtime_spec_is_refused(plugbay: Plugbay, specs: Path, text: str, problem: str) -> None:

@@ -173,7 +173,7 @@ def test_show_refuses_json_that_is_no_checkpoint(tmp_path: Path, capsys: Shown, 
     assert run(["checkpoint", "show", str(path)]) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.endswith("it is JSON, but no checkpoint: it has neither Data nor Checksum\n")
+    assert shown.err.endswith("it is JSON, but not a checkpoint: it has neither Data nor Checksum\n")
 
 
 def test_show_refuses_a_list(tmp_path: Path, capsys: Shown) -> None:

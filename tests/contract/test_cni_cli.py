@@ -183,7 +183,7 @@ async def test_status_names_a_version_that_nobody_knows(cni: Cni) -> None:
     assert shown.code == 1
     assert shown.out.splitlines()[1].split(None, 4)[3:] == [
         "False",
-        "9.9.9 is no version of the CNI specification we know; there are "
+        "9.9.9 is not a version of the CNI specification that plugbay knows; there are "
         "0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0",
     ]
     assert cni.machine.called() == []
@@ -264,7 +264,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "missing binary": (lambda it: it["plugins"].append({"type": "nope"}), 'plugins[2].type: no binary "nope" in '),
     "official": (lambda it: it["plugins"].append({"type": "tuning"}), "package containernetworking-plugins"),
     "binary's version": (lambda it: it.update(cniVersion="0.3.1"), 'binary "first" cannot use version 0.3.1'),
-    "no such version": (lambda it: it.update(cniVersion="1.0"), "1.0 is no version of the CNI specification"),
+    "no such version": (lambda it: it.update(cniVersion="1.0"), "1.0 is not a version of the CNI specification"),
     "chained first": (lambda it: it["plugins"].insert(0, {"type": "portmap"}), "cannot be the first"),
     "type": (lambda it: it["plugins"][0].update(type="a/b"), "'a/b' is no file name"),
     "subnet": (lambda it: it["plugins"].insert(0, bridge("10.0.0.0")), "'10.0.0.0' is no subnet, such as"),

@@ -79,7 +79,7 @@ def read_file(path: Path) -> Spec:
     except OSError as error:
         raise InvalidCdiSpec(str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InvalidCdiSpec(str(path), f"byte {error.start} is no UTF-8") from error
+        raise InvalidCdiSpec(str(path), f"byte {error.start} is not UTF-8") from error
     return read_spec(text, source=str(path))
 
 

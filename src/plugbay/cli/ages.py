@@ -12,7 +12,7 @@ _YEAR: Final = 365 * _DAY
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """The age of something; ``<unknown>`` when nobody noted its beginning."""
+    """The age of something; ``<unknown>`` when its beginning is not known."""
     return "<unknown>" if since is None else duration(now - since)
 
 

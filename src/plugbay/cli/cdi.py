@@ -51,7 +51,7 @@ def _add_list(commands: Subparsers) -> None:
         "list",
         help="list the devices that spec files define",
         description="List every device that can be injected, and the file that defines it. Bad files are named on "
-        "standard error and are no failure.",
+        "standard error and are not a failure.",
     )
     _add_directories(parser)
     parser.add_argument("-o", "--output", choices=("json", "yaml", "name"), default="", help="another form of output")

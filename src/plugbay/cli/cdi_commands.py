@@ -144,11 +144,11 @@ def _oci_spec(file: str) -> OciSpec:
     try:
         oci = json.loads(_text(file))
     except json.JSONDecodeError as error:
-        raise PathUnusable(file, f"line {error.lineno}, column {error.colno} is no JSON") from error
+        raise PathUnusable(file, f"line {error.lineno}, column {error.colno} is not JSON") from error
     except RecursionError as error:
         raise PathUnusable(file, "is nested too deeply") from error
     if not isinstance(oci, dict) or "ociVersion" not in oci:
-        raise PathUnusable(file, "is no OCI runtime spec: it has no ociVersion")
+        raise PathUnusable(file, "is not an OCI runtime spec: it has no ociVersion")
     return oci
 
 
@@ -156,7 +156,7 @@ def _text(file: str) -> str:
     try:
         return read_input(file).decode()
     except UnicodeDecodeError as error:
-        raise PathUnusable(input_name(file), f"byte {error.start} is no UTF-8") from error
+        raise PathUnusable(input_name(file), f"byte {error.start} is not UTF-8") from error
 
 
 def _scanned(args: argparse.Namespace) -> Registry:

@@ -49,7 +49,7 @@ def _add_show(commands: Subparsers) -> None:
         "show",
         help="show who holds which devices, and what the plugins answered",
         description="Show a checkpoint: its entries, the registered devices, and the decoded Allocate responses. "
-        "A wrong checksum is shown and is no failure; see verify.",
+        "A wrong checksum is shown and is not a failure; see verify.",
     )
     _add_file(parser)
     parser.add_argument("-o", "--output", choices=("json", "yaml"), default="", help="another form of output")

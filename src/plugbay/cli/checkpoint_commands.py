@@ -27,7 +27,7 @@ def show_checkpoint(args: argparse.Namespace) -> int:
     checkpoint = _parse(args.file)
     if checkpoint.data == CheckpointData() and not checkpoint.checksum:
         raise CorruptCheckpoint(
-            input_name(args.file), "it is JSON, but no checkpoint: it has neither Data nor Checksum"
+            input_name(args.file), "it is JSON, but not a checkpoint: it has neither Data nor Checksum"
         )
     if args.output:
         show(object_text(checkpoint_object(checkpoint), Form(args.output)))

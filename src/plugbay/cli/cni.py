@@ -94,7 +94,7 @@ def _add_del(commands: Subparsers) -> None:
         help="detach a container from a network",
         description="Run every plugin with DEL, in reverse order. Everything that is remembered of the container is "
         "undone, with what it was given then; --network and plugin arguments choose one network, and say otherwise. "
-        "What is gone already is no error.",
+        "What is gone already is not an error.",
     )
     _add_container(parser)
     parser.add_argument("--netns", metavar="NETNS", help="its network namespace (default: the remembered one)")

@@ -172,7 +172,8 @@ async def _readiness(runtime: CniRuntime, network: NetworkConfig | PlugbayError)
         return _Readiness(None, str(network))
     if network.version not in SUPPORTED:
         # Plugins take a STATUS in a version they do not know for something else, and miss what that needs.
-        problem = f"{network.version} is no version of the CNI specification we know; there are {', '.join(SUPPORTED)}"
+        known = ", ".join(SUPPORTED)
+        problem = f"{network.version} is not a version of the CNI specification that plugbay knows; there are {known}"
         return _Readiness(network, problem)
     try:
         for plugin in network.plugins:

@@ -72,7 +72,7 @@ def _names(kind: str) -> CompleteType:
 
 
 def _all(parser: CommandParser) -> Iterator[CommandParser]:
-    """``parser`` and all below it, which lose their other names: nobody has to be told of these."""
+    """``parser`` and all below it, which lose their other names: no shell offers these."""
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -40,11 +40,13 @@ def parse_jsonpath(text: str) -> JsonPath:
     The braces and the first dot may be missing, as kubectl has it.
 
     Raises:
-        UsageError: it is no path, or one of those that kubectl knows and we do not.
+        UsageError: it is not a path, or one that kubectl knows and plugbay does not.
     """
     path = parse_path(text[1:-1] if text.startswith("{") and text.endswith("}") else text)
     if _Every.ITEM in path:
-        raise UsageError(f"{text!r} is no JSONPath we know here, where it has to lead to one value: it has [*]")
+        raise UsageError(
+            f"{text!r} is not a JSONPath that plugbay knows here, where it has to lead to one value: it has [*]"
+        )
     return path
 
 
@@ -52,7 +54,7 @@ def parse_path(text: str) -> JsonPath:
     """``.items[*].metadata.name``; the first dot may be missing.
 
     Raises:
-        UsageError: it is no path, or one of those that kubectl knows and we do not.
+        UsageError: it is not a path, or one that kubectl knows and plugbay does not.
     """
     return tuple(_steps(text if text.startswith((".", "[")) else f".{text}", text))
 
@@ -78,7 +80,8 @@ def _steps(bare: str, text: str) -> Iterator[Step]:
         match = _STEP.match(bare, at)
         if match is None:
             raise UsageError(
-                f"{text!r} is no JSONPath we know, such as {{.status.phase}} or {{.status.conditions[0].type}}"
+                f"{text!r} is not a JSONPath that plugbay knows, such as {{.status.phase}} or "
+                "{.status.conditions[0].type}"
             )
         at = match.end()
         if match["every"]:

@@ -163,7 +163,7 @@ def _add_up(commands: Subparsers) -> CommandParser:
         metavar="DIR",
         type=path_of,
         help="keep the pods of the manifests (*.yaml, *.yml, *.json) in DIR running, and follow their changes; "
-        "pods of manifests that are there no more, or of another DIR of before, are ended",
+        "pods whose manifest was removed, or came from a different --manifests directory, are stopped",
     )
     parser.add_argument(
         "--on-foreign-checkpoint",

@@ -30,7 +30,7 @@ class Form(Enum):
 
 
 def show(text: str) -> None:
-    """Print ``text``, which brings its line ends, at once: somebody may be watching."""
+    """Print ``text``, which brings its line ends, at once: a person may be watching."""
     sys.stdout.write(text)
     sys.stdout.flush()
 

@@ -223,7 +223,7 @@ def add_delete(commands: Subparsers) -> CommandParser:
         const="true",
         help="wait until they are gone (default: true)",
     )
-    parser.add_argument("--ignore-not-found", action="store_true", help="a pod that is not there is no error")
+    parser.add_argument("--ignore-not-found", action="store_true", help="a pod that is not there is not an error")
     _add_manifest_namespace(parser)
     return parser
 

@@ -55,7 +55,7 @@ def _from_manifests(args: argparse.Namespace) -> list[_PodKey]:
     from plugbay.cli.manifests import load_manifests, placed
     from plugbay.node.manifest import Strictness
 
-    # Fields that nobody knows change nothing about which pod is meant.
+    # Unknown fields change nothing about which pod is meant.
     loaded, _ = load_manifests(args.filename, mode=Strictness.LENIENT)
     pods = [placed(pod, args.namespace) for pod in loaded]
     nameless = next((pod for pod in pods if not v1.name(pod)), None)
@@ -78,7 +78,7 @@ def _delete(client: NodeClient, args: argparse.Namespace, wanted: Iterable[_PodK
         try:
             ending = client.delete(pod_path(pod.namespace, pod.name), _query(args))
         except RequestRefused as error:
-            # With --all and -l somebody else may have been faster.
+            # With --all and -l another command may have been faster.
             if error.reason == NOT_FOUND and (args.all or args.selector or args.ignore_not_found):
                 continue
             show_error(error)
@@ -96,7 +96,7 @@ def _named(pod: v1.Json) -> str:
 
 
 def _query(args: argparse.Namespace) -> dict[str, str]:
-    """Who asks for no time at all without --force gets a second, as with kubectl.
+    """No time at all, without --force, is taken as a second, as with kubectl.
 
     Source: kubectl 1.36 ``pkg/cmd/delete/delete.go``, ``Complete``.
     """

@@ -31,7 +31,7 @@ def exec_in_pod(args: argparse.Namespace) -> int:
     query = {"container": _container(client.get(path), args.container)}
     ended = (_attached if args.stdin else _watched)(client, args, f"{path}/exec", query)
     if ended is None:
-        raise NodeUnreachable(str(client.socket), "the command's end was not told")
+        raise NodeUnreachable(str(client.socket), "it did not say how the command ended")
     code = v1.number(json.loads(ended), "exitCode")
     if code:
         show_note(f"command terminated with exit code {code}")

@@ -13,8 +13,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "podresources",
         help="show which containers hold which devices, on any kubelet",
         description="Show what a kubelet, or `plugbay node up`, tells monitors over its PodResources socket. "
-        "Devices held only by init containers are not told. When it is asked, a stock kubelet also frees what pods "
-        "that have ended still held.",
+        "The kubelet does not report devices of init containers. Asking has a side effect: a stock kubelet then frees "
+        "the devices of pods that have ended.",
         examples=("plugbay podresources", "plugbay podresources --root /var/lib/kubelet -o json"),
     )
     parser.add_argument(

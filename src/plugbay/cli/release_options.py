@@ -41,7 +41,7 @@ def add_release_options(parser: CommandParser) -> None:
         "--on-release-give-up",
         choices=("free", "quarantine"),
         default="free",
-        help=f"{about}what becomes of the devices then: others get them, or nobody before their plugin registers again "
+        help=f"{about}what becomes of the devices then: others get them, or no pod before their plugin registers again "
         "or reports them unhealthy and then healthy (default: %(default)s)",
     )
     parser.add_argument(

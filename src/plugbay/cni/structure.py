@@ -72,7 +72,7 @@ def _check_version(report: Report, network: NetworkConfig, document: Object, eng
         report.warn((), "no cniVersion, which means 0.1.0", f'write "cniVersion": "{_RECOMMENDED}"')
     elif network.version not in SUPPORTED:
         known = ", ".join(SUPPORTED)
-        report.error(path, f"{network.version} is no version of the CNI specification", f"there are {known}")
+        report.error(path, f"{network.version} is not a version of the CNI specification", f"there are {known}")
         return
     if not is_at_least(network.version, _KUBERNETES_MINIMUM):
         hint = f'Kubernetes needs {_KUBERNETES_MINIMUM} or newer; write "{_RECOMMENDED}"'

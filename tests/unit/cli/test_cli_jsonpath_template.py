@@ -51,10 +51,16 @@ def test_values_are_put_into_the_text(template: str, shown: str) -> None:
         ("{.items", "-o jsonpath: '{.items' has a brace that is never closed, or a path we do not know"),
         ("{end}", "-o jsonpath: '{end}' has an {end} without a {range}"),
         ("{range .a}{.b}", "-o jsonpath: '{range .a}{.b}' has a {range} without an {end}"),
-        ("{..name}", "'..name' is no JSONPath we know, such as {.status.phase} or {.status.conditions[0].type}"),
-        ("{.a[0:2]}", "'.a[0:2]' is no JSONPath we know, such as {.status.phase} or {.status.conditions[0].type}"),
+        (
+            "{..name}",
+            "'..name' is not a JSONPath that plugbay knows, such as {.status.phase} or {.status.conditions[0].type}",
+        ),
+        (
+            "{.a[0:2]}",
+            "'.a[0:2]' is not a JSONPath that plugbay knows, such as {.status.phase} or {.status.conditions[0].type}",
+        ),
         ("{range .a}" * 2000, "-o jsonpath: there are more than 20 ranges in each other"),
-        ("{}", "'' is no JSONPath we know, such as {.status.phase} or {.status.conditions[0].type}"),
+        ("{}", "'' is not a JSONPath that plugbay knows, such as {.status.phase} or {.status.conditions[0].type}"),
     ],
 )
 def test_what_is_no_template_is_refused_in_a_sentence(template: str, problem: str) -> None:

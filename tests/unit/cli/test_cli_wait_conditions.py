@@ -148,7 +148,7 @@ def test_a_path_leads_to_one_value(path: str, value: str | None) -> None:
 
 @pytest.mark.parametrize("path", ["{.a[}", "{.a[*]}", "{..a}", "{.a.}", "{}", "{.a[1:2]}", "{[?(@.x>1)]}"])
 def test_a_path_we_do_not_know_is_a_usage_error(path: str) -> None:
-    with pytest.raises(UsageError, match="is no JSONPath we know"):
+    with pytest.raises(UsageError, match="is not a JSONPath that plugbay knows"):
         parse_jsonpath(path)
 
 
