@@ -9,6 +9,7 @@ from typing import Final
 
 from plugbay.cli import (
     cdi,
+    check,
     checkpoint,
     cni,
     completion,
@@ -30,6 +31,7 @@ from plugbay.cli.parsing import add_root
 _COMMANDS: Final = {
     "serve": serve,
     "devices": devices,
+    "check": check,
     "new": new,
     "node": node,
     "pod": pod,

@@ -189,6 +189,11 @@ class _FunctionPlugin(DevicePlugin):
         return call_with_paths(self._function, watched_paths(self))  # type: ignore[no-any-return]  # checked by who asks
 
 
+def discover_function(plugin: DevicePlugin) -> Callable[..., Any]:
+    """What the author wrote to look for devices."""
+    return plugin._function if isinstance(plugin, _FunctionPlugin) else plugin.discover
+
+
 _OPTIONAL_HOOKS: Final = ("pre_start_container", "preferred_allocation", "post_stop", "release")
 
 

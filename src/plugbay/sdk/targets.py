@@ -34,12 +34,12 @@ def load_plugins(target: str, settings: Mapping[str, object] | None = None) -> l
     if target.endswith(".py"):
         if settings is not None:
             raise PluginLoadError(target, f"settings are for one class of it; name that as {target}:CLASS")
-        return _plugins_of(target, _load_file(target, target))
+        return _plugins_of(target, load_file(target, target))
     where, colon, name = target.rpartition(":")
     if not colon or not where or not name:
         raise PluginLoadError(target, "a target is FILE.py, FILE.py:object or module:object")
     if where.endswith(".py"):
-        module = _load_file(target, where)
+        module = load_file(target, where)
     else:
         module = _run(target, lambda: importlib.import_module(where))
     if not hasattr(module, name):
@@ -53,7 +53,12 @@ def beside(target: str, directory: Path) -> str:
     return f"{directory / file}{colon}{name}" if file.endswith(".py") else target
 
 
-def _load_file(target: str, file: str) -> ModuleType:
+def load_file(target: str, file: str) -> ModuleType:
+    """The module of a file, which runs unless it has before.
+
+    Raises:
+        PluginLoadError: no such file, or it fails.
+    """
     path = Path(file).absolute()
     if not path.is_file():
         raise PluginLoadError(target, "no such file")

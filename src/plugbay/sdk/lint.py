@@ -1,0 +1,155 @@
+"""What is wrong with a plugin's file and shows only later, on a node: found by reading it, and by two looks."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from traceback import walk_tb
+from types import CodeType, ModuleType
+from typing import Any
+
+from plugbay.errors import AuthorError, DiscoveryFailed, InvalidHealthCheck, PlugbayError, PluginLoadError
+from plugbay.model.devices import Device
+from plugbay.sdk.calls import call
+from plugbay.sdk.host_paths import missing_paths
+from plugbay.sdk.looks import discovered
+from plugbay.sdk.near_misses import hidden_bases, near_hooks
+from plugbay.sdk.neighbours import forget
+from plugbay.sdk.plugin import DevicePlugin, discover_function, health_checks
+from plugbay.sdk.preparation import tear_down
+from plugbay.sdk.problems import code_of
+from plugbay.sdk.survey import plugins_now, survey
+from plugbay.sdk.targets import load_file, load_plugins
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """Something wrong at a line of a file; a line of 0 is the file as a whole.
+
+    ``code`` stays the same from version to version: P1 and a number is about how the file is written, P2 about the
+    devices that it finds.
+    """
+
+    file: str
+    line: int
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line or 1}: {self.code} {self.message}"
+
+
+async def lint(file: Path) -> list[Finding]:
+    """All findings of a file with plugins, by line. Its code runs, twice; its devices are looked for as often.
+
+    Args:
+        file: absolute.
+    """
+    try:
+        plugins = load_plugins(str(file))
+        module = load_file(str(file), str(file))
+    except PluginLoadError as error:
+        return [_in(file, _line_of(error, file), "P101", error.problem)]
+    found = [*_unused(file, module, [each for each in plugins if isinstance(each, DevicePlugin)])]
+    try:
+        served = await plugins_now(plugins)
+    except PlugbayError as error:
+        return sorted({*found, _in(file, 0, "P201", str(error))})
+    found += _names(file, served)
+    looks = {plugin.resource_name: await _looked(file, plugin, found) for plugin in served}
+    found += [each async for each in _changes(file, looks)]
+    return sorted(set(found))
+
+
+def _unused(file: Path, module: ModuleType, plugins: Sequence[DevicePlugin]) -> Iterator[Finding]:
+    for base, derived in hidden_bases(module):
+        yield _at(base, file, "P103", f"{base.__name__} is not served: {derived.__name__} is derived from it")
+    for plugin in plugins:
+        for method, hook in near_hooks(type(plugin)):
+            name = getattr(method, "__name__", repr(method))
+            yield _at(method, file, "P102", f"{name}() is never called; did you mean {hook}()?")
+
+
+def _names(file: Path, plugins: Sequence[DevicePlugin]) -> Iterator[Finding]:
+    names = [plugin.resource_name for plugin in plugins]
+    for plugin in plugins:
+        if names.count(plugin.resource_name) > 1:
+            yield _at(_code_or_class(plugin), file, "P105", f"{plugin.resource_name} is served more than once")
+        try:
+            health_checks(plugin)
+        except InvalidHealthCheck as error:
+            yield _at(getattr(type(plugin), error.check, type(plugin)), file, "P104", str(error))
+
+
+async def _looked(file: Path, plugin: DevicePlugin, found: list[Finding]) -> list[Device] | None:
+    """What a plugin finds; None if that does not work, which is a finding then."""
+    hook = _code_or_class(plugin)
+    try:
+        devices = await survey(plugin)
+    except InvalidHealthCheck:
+        return None  # is one already
+    except AuthorError as error:
+        text = f"{error.hook} failed: {error.problem}" if isinstance(error, DiscoveryFailed) else str(error)
+        found.append(_at(hook, file, "P201", text))
+        return None
+    for device in devices:
+        for path in missing_paths(device):
+            found.append(
+                _at(hook, file, "P203", f"device {device.id} needs {path}, which does not exist on this machine")
+            )
+    return devices
+
+
+async def _changes(file: Path, looks: dict[str, list[Device] | None]) -> AsyncIterator[Finding]:
+    """Device IDs that another process would find otherwise: the file is loaded anew, as after a restart."""
+    forget(file.parent)
+    for plugin in await plugins_now(load_plugins(str(file))):
+        if (before := looks.get(plugin.resource_name)) is None:
+            continue
+        await call(plugin.set_up)
+        try:
+            after = await discovered(plugin)
+        finally:
+            await tear_down(plugin)
+        gone = sorted({each.id for each in before} - {each.id for each in after})
+        fresh = sorted({each.id for each in after} - {each.id for each in before})
+        if gone and fresh:
+            message = (
+                f"device IDs do not stay: {gone[0]} is {fresh[0]} when the plugin starts again, so that its pod would "
+                "lose it"
+            )
+            yield _at(_code_or_class(plugin), file, "P202", message)
+
+
+def _code_or_class(plugin: DevicePlugin) -> CodeType | type:
+    return code_of(discover_function(plugin)) or type(plugin)
+
+
+def _at(what: Callable[..., Any] | CodeType | type, file: Path, code: str, message: str) -> Finding:
+    """A finding where ``what`` is defined, in the file or in one that it imports."""
+    if isinstance(what, type):
+        try:
+            return _in(inspect.getsourcefile(what) or file, inspect.getsourcelines(what)[1], code, message)
+        except (OSError, TypeError):
+            return _in(file, 0, code, message)
+    found = what if isinstance(what, CodeType) else code_of(what)
+    if found is None:
+        return _in(file, 0, code, message)
+    return _in(found.co_filename, found.co_firstlineno, code, message)
+
+
+def _in(file: Path | str, line: int, code: str, message: str) -> Finding:
+    """A finding in a file that is called as from the working directory."""
+    return Finding(os.path.relpath(file), line, code, message)
+
+
+def _line_of(error: PluginLoadError, file: Path) -> int:
+    cause = error.__cause__
+    if isinstance(cause, SyntaxError) and cause.filename == str(file):
+        return cause.lineno or 0
+    trace = cause.__traceback__ if cause is not None else None
+    lines = [line for frame, line in walk_tb(trace) if frame.f_code.co_filename == str(file)]
+    return lines[-1] if lines else 0

@@ -1,0 +1,43 @@
+"""The modules of an author: those that lie in the directory of a plugin's file, or below it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Final
+
+_NOT_THE_AUTHORS: Final = frozenset({"site-packages", "dist-packages", ".venv", "venv"})
+
+
+def directory_of(target: str) -> Path:
+    """Where the files of a serve target lie, which has been loaded if it names a module.
+
+    The directory of a package's module is that of the outermost package.
+    """
+    where, colon, _ = target.rpartition(":") if not target.endswith(".py") else (target, "", "")
+    if not colon or where.endswith(".py"):
+        return Path(where).absolute().parent
+    top = sys.modules.get(where.partition(".")[0])
+    file = getattr(top, "__file__", None)
+    return Path(file).absolute().parent if file else Path.cwd()
+
+
+def neighbours(directory: Path) -> dict[str, Path]:
+    """The modules that have been loaded from ``directory``, by name."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not file or name == "__main__" or name.partition(".")[0] == "plugbay":
+            continue
+        path = Path(file)
+        if path.is_relative_to(directory) and _NOT_THE_AUTHORS.isdisjoint(path.relative_to(directory).parts):
+            found[name] = path
+    return found
+
+
+def forget(directory: Path) -> None:
+    """Have the modules of ``directory`` run anew when they are loaded next; objects made of the old ones go on."""
+    for name in neighbours(directory):
+        del sys.modules[name]
+    importlib.invalidate_caches()
