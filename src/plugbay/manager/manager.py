@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -36,7 +36,7 @@ from plugbay.manager.registration import prepare_directory
 from plugbay.manager.release_notices import ReleaseNotice
 from plugbay.manager.releases import Releases
 from plugbay.manager.rendering import Holdings
-from plugbay.manager.snapshot import ResourceCount, Snapshot
+from plugbay.manager.snapshot import ResourceCount, ResourceSnapshot, Snapshot
 from plugbay.manager.state import ManagerState
 from plugbay.manager.store import Store, open_store
 from plugbay.manager.topology import HintProvider, TopologyManager, topology_manager
@@ -306,6 +306,10 @@ class DeviceManager:
 
     def snapshot(self) -> Snapshot:
         return snapshot.take(self._state)
+
+    def resource_snapshots(self) -> Iterator[ResourceSnapshot]:
+        """The resources of `snapshot` one by one, for readers that let others go on in between."""
+        return snapshot.resources(self._state)
 
     def pod_resources(self) -> PodResourcesReader:
         """What `plugbay.manager.podresources.serve_pod_resources` tells, beside the pods to tell it of."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from plugbay.manager.state import EndpointState, ManagerState, Resource
@@ -51,11 +52,17 @@ class Snapshot:
 
 
 def take(state: ManagerState) -> Snapshot:
+    return Snapshot(tuple(resources(state)))
+
+
+def resources(state: ManagerState) -> Iterator[ResourceSnapshot]:
+    """As in a snapshot, each made when it is asked for; the holders are those of the moment when the first one is."""
     holders: dict[ResourceName, dict[DeviceId, tuple[PodUid, ContainerName]]] = {}
     for assignment in state.assignments():
         by_device = holders.setdefault(assignment.resource, {})
         by_device.update(dict.fromkeys(assignment.devices, (assignment.pod, assignment.container)))
-    return Snapshot(tuple(_resource(state.resources[name], holders.get(name, {})) for name in sorted(state.resources)))
+    for resource in sorted(state.resources.values(), key=lambda resource: resource.name):
+        yield _resource(resource, holders.get(resource.name, {}))
 
 
 def count(resource: Resource) -> ResourceCount:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from plugbay.manager.operations import Operation
-from plugbay.manager.snapshot import DeviceSnapshot, ResourceCount, ResourceSnapshot, Snapshot
+from plugbay.manager.snapshot import DeviceSnapshot, ResourceCount, ResourceSnapshot
 from plugbay.manager.state import EndpointState, Expired, Live, Restored, Stopped
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
@@ -18,7 +18,7 @@ from plugbay.node.status import Json, timestamp
 class DeviceView(Protocol):
     """What onlookers ask of a device manager; see `plugbay.manager.manager.DeviceManager`."""
 
-    def snapshot(self) -> Snapshot: ...
+    def resource_snapshots(self) -> Iterator[ResourceSnapshot]: ...
 
     def resources(self) -> Mapping[ResourceName, ResourceCount]: ...
 
@@ -35,7 +35,7 @@ def devices_object(view: DeviceView, pods: PodTable) -> Json:
     For `plugbay.ops.slices.json_pieces`: what is long is an iterator.
     """
     return {
-        "resources": (_resource(resource, pods) for resource in view.snapshot().resources),
+        "resources": (_resource(resource, pods) for resource in view.resource_snapshots()),
         "pods": _holders(view, pods),
         "releases": [_release(operation, pods) for operation in view.release_operations()],
     }
