@@ -59,4 +59,4 @@ def deprogram(board: Path) -> None:
 
 def plugged(assignment: Assignment) -> Iterator[Path]:
     """The boards of an assignment; one that somebody has pulled out needs nothing any more."""
-    return (BOARDS / name for name in assignment.devices if (BOARDS / name).exists())
+    return (BOARDS / name for name in assignment.device_ids if (BOARDS / name).exists())

@@ -61,7 +61,7 @@ class PassThrough(DevicePlugin):
         return merge_devices(device.edits for device in devices)
 
     def release(self, assignment: Assignment) -> None:
-        for address in assignment.devices:
+        for address in assignment.device_ids:
             is_there = (PCI / "devices" / address).exists()
             if is_there and driver_of(address) in (VFIO, ""):  # without one: a crash in the middle left it so
                 rebind(address, override="")

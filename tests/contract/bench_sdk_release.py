@@ -26,7 +26,7 @@ class Plain(DevicePlugin):
         return self.devices
 
     def note(self, what: str, assignment: Assignment) -> None:
-        self.told.append(f"{what} {','.join(assignment.devices)}")
+        self.told.append(f"{what} {','.join(assignment.device_ids)}")
         self.keys.append(assignment.key)
         self.origins.append(assignment.origin)
 

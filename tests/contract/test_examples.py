@@ -295,7 +295,7 @@ def test_vfio_rebind_gives_back_what_a_crash_has_left_without_a_driver(
         Assignment(
             key=AssignmentKey("1"),
             resource=ResourceName("example.com/passthrough"),
-            devices=(DeviceId(pci.address), DeviceId(gone)),
+            device_ids=(DeviceId(pci.address), DeviceId(gone)),
         )
     )
     assert (pci.place / "driver_override").read_text() == "\n"

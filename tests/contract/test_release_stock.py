@@ -222,7 +222,7 @@ async def test_device_is_released_when_nobody_has_a_replica_of_it(sockets: Path)
         await b.release("q")
         await gophers.until_told("release g::1")
         [assignment] = gophers.released
-        assert assignment.devices == ("g",)
+        assert assignment.device_ids == ("g",)
 
 
 async def test_replicas_that_end_together_are_released_once(sockets: Path) -> None:
@@ -233,7 +233,7 @@ async def test_replicas_that_end_together_are_released_once(sockets: Path) -> No
         await b.release("p")
         await b.release("q")
         await until_said(lambda: not open_units(sockets))
-        assert [assignment.devices for assignment in gophers.released] == [("g",)]
+        assert [assignment.device_ids for assignment in gophers.released] == [("g",)]
 
 
 async def test_a_replica_is_not_given_while_its_device_is_released(sockets: Path) -> None:

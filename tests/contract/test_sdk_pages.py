@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay import Assignment, ContainerEdits, Device, DevicePlugin, health, resources, unhealthy
+from plugbay import Assignment, ContainerEdits, Device, DevicePlugin, Health, health, resources, unhealthy
 from plugbay.errors import RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
@@ -152,7 +152,7 @@ async def test_devices_their_changes_and_transitions_are_counted(paths: KubeletP
         verdict = True
 
         @health(every=0.01, fall=1)
-        def check(self, device: Device) -> object:
+        def check(self, device: Device) -> Health | bool:
             return True if self.verdict or device.id != "a" else unhealthy("TooHot", "90 °C")
 
     made = Checked("a", "b")

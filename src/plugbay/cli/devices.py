@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from plugbay.cli.output import Form, list_of, object_text, show, show_error, show_note, show_page
     from plugbay.cli.table import Columns
     from plugbay.errors import PlugbayError
+    from plugbay.sdk.problems import misspelled_hooks
     from plugbay.sdk.survey import plugins_now, survey
 
     configure_logs("error", sys.stderr)
@@ -61,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     for member in (member for _, members in load_targets(args) for member in members):
         try:
             for plugin in asyncio.run(plugins_now([member])):
+                for sentence in misspelled_hooks(plugin):
+                    show_note(f"{plugin.resource_name}: {sentence}")
                 found += [(plugin.resource_name, device) for device in asyncio.run(survey(plugin))]
         except PlugbayError as error:
             show_error(error)

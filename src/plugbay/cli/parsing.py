@@ -8,11 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_LONGEST_S: Final = 292 * 365 * 86400.0
-"""Go counts nanoseconds, in 64 bits."""
-_DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
-_DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+")
+from plugbay.model.durations import parse_duration
+
 _URL: Final = re.compile("https?://")
 _NAMESPACE: Final = re.compile("[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -199,16 +196,8 @@ def chosen_namespace(args: argparse.Namespace) -> str | None:
 
 
 def duration_s(text: str) -> float:
-    """A length of time as Go writes it: ``30s``, ``1h30m``, ``0``, ``-1s``; for ``type=`` of an argument.
-
-    Source: Go 1.26 ``time.ParseDuration``, without what is shorter than milliseconds.
-    """
-    sign, unsigned = (-1, text[1:]) if text.startswith("-") else (1, text)
-    if unsigned == "0":
-        return 0.0
-    if not _DURATION.fullmatch(unsigned):
-        raise argparse.ArgumentTypeError(f"wants a time such as 30s or 1h30m, found {text!r}")
-    seconds = sum(float(amount) * _UNITS_S[unit] for amount, unit in _DURATION_PART.findall(unsigned))
-    if seconds > _LONGEST_S:
-        raise argparse.ArgumentTypeError("wants a time of 292 years at most")
-    return sign * seconds
+    """A length of time as Go writes it: ``30s``, ``1h30m``, ``0``, ``-1s``; for ``type=`` of an argument."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

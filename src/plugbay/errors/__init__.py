@@ -23,6 +23,7 @@
     │   ├── CannotRelease
     │   ├── DevicesStillUsed
     │   ├── DiscoveryFailed
+    │   ├── InvalidDiscovery
     │   ├── DiscoveryEnded
     │   ├── InvalidPlugin
     │   ├── InvalidWatch
@@ -140,6 +141,7 @@ from plugbay.errors.author import (
     HookFailed,
     InvalidDevice,
     InvalidDeviceId,
+    InvalidDiscovery,
     InvalidHealth,
     InvalidHealthCheck,
     InvalidPlugin,
@@ -250,6 +252,7 @@ __all__ = [
     "InvalidCdiSpec",
     "InvalidDevice",
     "InvalidDeviceId",
+    "InvalidDiscovery",
     "InvalidDocument",
     "InvalidHealth",
     "InvalidHealthCheck",

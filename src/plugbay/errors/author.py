@@ -66,12 +66,12 @@ class DuplicateDeviceName(AuthorError):
 
 
 class InvalidHealth(AuthorError):
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
 
     def __str__(self) -> str:
-        return f"{self.reason!r} is no reason for a health such as Overheated: one word; the message may be a sentence"
+        return self.problem
 
 
 class InvalidVersion(AuthorError):
@@ -201,13 +201,13 @@ class PartialAllocationError(AllocationError):
     began later says that they are healthy.
 
     Args:
-        failed: IDs of devices.
+        failed: IDs of devices; one may stand alone.
         problem: why.
     """
 
     def __init__(self, failed: Sequence[str], problem: str = "") -> None:
         super().__init__(failed, problem)
-        self.failed = tuple(failed)
+        self.failed = (failed,) if isinstance(failed, str) else tuple(failed)
         self.problem = problem
 
     def __str__(self) -> str:
@@ -233,6 +233,17 @@ class DiscoveryFailed(AuthorError):
 
     def __str__(self) -> str:
         return f"{self.resource}: {self.hook} failed: {self.problem}"
+
+
+class InvalidDiscovery(AuthorError):
+    """What ``discover`` gave is not a list of devices."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"discover() gave {self.problem}"
 
 
 class DiscoveryEnded(AuthorError):

@@ -66,8 +66,8 @@ class Assignment:
     Devices are named, not held as values: they may be gone by the time they are released.
 
     Attributes:
-        devices: as the plugin named them, each once; of replicas, the devices behind.
-        units: as the kubelet names them: replicas one by one. The same as ``devices`` when nothing is said.
+        device_ids: as the plugin named them, each once; of replicas, the devices behind.
+        units: as the kubelet names them: replicas one by one. The same as ``device_ids`` when nothing is said.
         owners: empty while nobody knows, which it is at Allocate. More than one when a pod's containers share them.
         origin: who said that the use is over; None as long as it is not.
 
@@ -77,19 +77,19 @@ class Assignment:
 
     key: AssignmentKey
     resource: ResourceName
-    devices: tuple[DeviceId, ...]
+    device_ids: tuple[DeviceId, ...]
     units: tuple[DeviceId, ...] = ()
     owners: tuple[Owner, ...] = ()
     origin: Origin | None = None
 
     def __post_init__(self) -> None:
         if not self.units:
-            object.__setattr__(self, "units", self.devices)
+            object.__setattr__(self, "units", self.device_ids)
         if not self.key:
             raise ValueError("an assignment has a key")
-        if not self.devices:
+        if not self.device_ids:
             raise ValueError(f"assignment {self.key} has no devices")
-        for ids in (self.devices, self.units):
+        for ids in (self.device_ids, self.units):
             if len(set(ids)) < len(ids):
                 raise ValueError(f"assignment {self.key} has a device twice: {', '.join(ids)}")
 

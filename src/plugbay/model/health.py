@@ -32,7 +32,7 @@ class Health:
         message: a sentence for people. Of a longer one than 1,024 bytes the beginning is kept.
 
     Raises:
-        InvalidHealth: the reason is no such word.
+        InvalidHealth: the reason is not such a word, or the message not a text.
     """
 
     state: HealthState
@@ -40,8 +40,10 @@ class Health:
     message: str = ""
 
     def __post_init__(self) -> None:
-        if self.reason and not re.fullmatch(_REASON, self.reason):
-            raise InvalidHealth(self.reason)
+        if not isinstance(self.reason, str) or (self.reason and not re.fullmatch(_REASON, self.reason)):
+            raise InvalidHealth(f"{self.reason!r} is not a reason for a health: that is one word, such as Overheated")
+        if not isinstance(self.message, str):
+            raise InvalidHealth(f"the message of a health is {self.message!r} and not a text")
         if len(self.message.encode(errors="replace")) > MAX_MESSAGE_BYTES:
             kept = self.message.encode(errors="replace")[: MAX_MESSAGE_BYTES - len(_CUT.encode())]
             object.__setattr__(self, "message", kept.decode(errors="ignore") + _CUT)

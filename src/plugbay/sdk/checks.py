@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, overload
 
 from plugbay.errors import InvalidHealthCheck
+from plugbay.model.health import Health
+from plugbay.sdk.problems import is_positive, seconds_of
+
+Verdict = Health | bool | None
+"""On one device; None is for a check that cannot tell."""
+Answer = Verdict | Mapping[Any, Verdict]
 
 if TYPE_CHECKING:
     from plugbay.sdk.plugin import DevicePlugin
 
 _MARK: Final = "__plugbay_health__"
-_Check = TypeVar("_Check", bound=Callable[..., Any])
+
+
+class CheckFunction(Protocol):
+    """Takes a device and gives a verdict on it, or takes nothing and gives the verdicts on all, by device ID."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Answer | Awaitable[Answer]: ...
+
+
+_Check = TypeVar("_Check", bound=CheckFunction)
 
 
 class Isolation(Enum):
@@ -59,9 +73,26 @@ class HealthCheck:
     settings: CheckSettings
 
 
+@overload
+def health(function: _Check, /) -> _Check: ...
+
+
+@overload
 def health(
-    *, every: float = 10.0, fall: int = 3, rise: int = 1, timeout: float = 5.0, isolate: bool = False
-) -> Callable[[_Check], _Check]:
+    *, every: float | str = 10.0, fall: int = 3, rise: int = 1, timeout: float | str = 5.0, isolate: bool = False
+) -> Callable[[_Check], _Check]: ...
+
+
+def health(
+    function: _Check | None = None,
+    /,
+    *,
+    every: float | str = 10.0,
+    fall: int = 3,
+    rise: int = 1,
+    timeout: float | str = 5.0,
+    isolate: bool = False,
+) -> _Check | Callable[[_Check], _Check]:
     """Mark a method of a plugin, or a function for ``@plugin(health=...)``, as a check of its devices' health.
 
     ``check(self, device)`` is called for each device and gives `Health`, True, False, or None when it cannot tell.
@@ -70,33 +101,33 @@ def health(
     once; before it the health is unknown.
 
     Args:
-        every: seconds from the end of one round to the next.
+        every: seconds, or a text such as ``30s``, from the end of one round to the next.
         fall: so many verdicts in a row that are not healthy make a healthy device what the last of them says.
         rise: so many healthy verdicts in a row make the device healthy again.
-        timeout: seconds that one call may take.
+        timeout: what one call may take, likewise.
         isolate: run it in a lean process of its own, which is killed and started again when it hangs or crashes. It
             works on a copy of the plugin as it was when that process started, after `set_up`, so the plugin has to be
             picklable.
 
-    The defaults are those of Kubernetes' probes, but for the timeout.
+    The defaults, which ``@health`` alone has, are those of Kubernetes' probes, but for the timeout.
 
     Raises:
         InvalidHealthCheck: a number out of range, or a function that takes something else.
     """
-    settings = CheckSettings(every, fall, rise, timeout, Isolation.PROCESS if isolate else Isolation.NONE)
 
     def mark(function: _Check) -> _Check:
         name = getattr(function, "__qualname__", repr(function))
-        if not (every > 0 and timeout > 0):
-            raise InvalidHealthCheck(name, "`every` and `timeout` have to be more than 0 seconds")
+        if not (is_positive(every) and is_positive(timeout)):
+            raise InvalidHealthCheck(name, "`every` and `timeout` have to be more than 0 seconds, such as 5 or '5s'")
         if fall < 1 or rise < 1:
             raise InvalidHealthCheck(name, "`fall` and `rise` have to be at least 1")
         if isolate and inspect.iscoroutinefunction(function):
             raise InvalidHealthCheck(name, "what runs in a process of its own cannot be async; make it plain")
-        setattr(function, _MARK, settings)
+        isolation = Isolation.PROCESS if isolate else Isolation.NONE
+        setattr(function, _MARK, CheckSettings(seconds_of(every), fall, rise, seconds_of(timeout), isolation))
         return function
 
-    return mark
+    return mark if function is None else mark(function)
 
 
 def checks_of(plugin: DevicePlugin, functions: Iterable[Callable[..., Any]] = ()) -> tuple[HealthCheck, ...]:

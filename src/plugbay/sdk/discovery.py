@@ -19,7 +19,7 @@ from plugbay.sdk.host_paths import HostPaths
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.looks import looking
 from plugbay.sdk.plugin import DevicePlugin, resource_of, watched_paths
-from plugbay.sdk.problems import problem_of, trace_of
+from plugbay.sdk.problems import problem_of, seconds_of, trace_of
 from plugbay.sdk.reasons import Reasons
 from plugbay.sdk.uevent_patterns import matches, patterns_of
 from plugbay.sdk.waiting import wait_first
@@ -143,7 +143,7 @@ class Discovery:
         return self._every_s()
 
     def _every_s(self) -> float | None:
-        every = self._plugin.every
+        every = None if self._plugin.every is None else seconds_of(self._plugin.every)
         return min(BLIND_EVERY_S, every or BLIND_EVERY_S) if self._is_blind else every
 
     async def _take(self, devices: list[Device], moment: int, why: str) -> None:
@@ -151,6 +151,10 @@ class Discovery:
         if self._cdi is not None:
             devices = await self._cdi.prepare(devices)
         self._listing.found(devices, moment=moment, why=why)
+        if not devices and not self.found.is_set():
+            logger.warning(
+                "%s: discover() has found no devices yet; a kubelet is offered 0", self._plugin.resource_name
+            )
         self.found.set()
         if self._cdi is not None:
             await self._cdi.offered()

@@ -7,7 +7,8 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from plugbay.errors import InvalidDevice
+from plugbay.errors import InvalidDevice, InvalidDiscovery
+from plugbay.errors.wording import shown
 from plugbay.model.devices import Device
 from plugbay.sdk.calls import each_of, given
 from plugbay.sdk.plugin import DevicePlugin, checked
@@ -36,9 +37,13 @@ async def looking(plugin: DevicePlugin) -> AsyncIterator[Look]:
     """
     found = await given(plugin.discover)
     if not hasattr(found, "__aiter__"):
-        if not (found is None or isinstance(found, Iterable)):
-            raise InvalidDevice(repr(found), "discover() has to give a list of plugbay.Device values")
-        yield Look([checked(device) for device in found or ()])
+        if found is None:
+            raise InvalidDiscovery("None; does it lack a `return`? No devices are an empty list")
+        if isinstance(found, Device):
+            raise InvalidDiscovery(f"one Device, {found.id}; put it in a list")
+        if not isinstance(found, Iterable):
+            raise InvalidDiscovery(f"{shown(found)} instead of a list of plugbay.Device values")
+        yield Look([checked(device) for device in found])
         return
     async with aclosing(each_of(found, plugin.discover)) as items:
         yield await _first(items)
@@ -63,7 +68,7 @@ async def _first(items: AsyncIterator[Any]) -> Look:
 async def _later(items: AsyncIterator[Any]) -> AsyncIterator[list[Device]]:
     async for item in items:
         if not _is_list(item):
-            raise InvalidDevice(repr(item), "discover() has to go on with lists, as it began")
+            raise InvalidDevice(shown(item), "discover() has to go on with lists, as it began")
         yield _checked_list(item)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from plugbay.errors import InvalidDevice, InvalidPlugin
+from plugbay.errors.wording import shown
 from plugbay.model.assignments import Assignment
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits, merge_devices
@@ -13,6 +15,7 @@ from plugbay.model.ids import ResourceName, parse_resource_name
 from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.checks import HealthCheck, checks_of
 from plugbay.sdk.modes import Modes
+from plugbay.sdk.problems import check_occasions
 from plugbay.sdk.release.settings import ReleasePolicy, ReleaseSource
 
 if TYPE_CHECKING:
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
 
 Discovered = Iterable[Device] | AsyncIterable[Device] | AsyncIterable[Iterable[Device]] | Awaitable[Iterable[Device]]
 """Devices, however they come: a list, a generator, an async generator of devices or of whole lists, or a coroutine."""
+
+Watched = str | PathLike[str] | Sequence[str | PathLike[str]]
+"""One path or several."""
 
 
 class DevicePlugin:
@@ -34,7 +40,7 @@ class DevicePlugin:
         watch: paths whose changes make `discover` run again; they need not exist.
         watch_uevents: events of the kernel that make `discover` run again, such as ``{"SUBSYSTEM": "tty"}``: properties
             and shell patterns for their values, all of which have to match. Several mappings are alternatives.
-        every: seconds between runs of `discover` when nothing changes; None for never.
+        every: seconds, or a text such as ``30s``, between runs of `discover` when nothing changes; None for never.
         modes: what this resource shares its hardware with, of which one uses it at a time.
         join_env: what joins the values of one variable when a container gets several devices; None takes equal
             values once and makes differing ones an error.
@@ -48,9 +54,9 @@ class DevicePlugin:
     """
 
     resource_name: str = ""
-    watch: str | Path | Sequence[str | Path] = ()
+    watch: Watched = ()
     watch_uevents: Mapping[str, str] | Sequence[Mapping[str, str]] = ()
-    every: float | None = None
+    every: float | str | None = None
     modes: Modes | None = None
     join_env: str | None = ","
     release_policy: ReleasePolicy = ReleasePolicy.LAZY
@@ -128,9 +134,9 @@ class DevicePlugin:
 def plugin(
     resource_name: str,
     *,
-    watch: str | Path | Sequence[str | Path] = (),
+    watch: Watched = (),
     watch_uevents: Mapping[str, str] | Sequence[Mapping[str, str]] = (),
-    every: float | None = None,
+    every: float | str | None = None,
     join_env: str | None = ",",
     health: Callable[..., Any] | Sequence[Callable[..., Any]] = (),
     preferred_allocation: Callable[[Sequence[Device], Sequence[Device], int], Sequence[Device]] | None = None,
@@ -148,9 +154,14 @@ def plugin(
 
     Raises:
         InvalidResourceName: no kubelet would accept the name.
-        InvalidHealthCheck: what ``health`` names is no check.
+        InvalidHealthCheck: what ``health`` names is not a check.
+        InvalidPlugin: the name is missing, or ``watch`` or ``every`` is of no use.
     """
+    if callable(resource_name):  # @plugin alone
+        name = getattr(resource_name, "__name__", "the function")
+        raise InvalidPlugin(name, 'write @plugin("vendor.domain/type"), with the name of the resource')
     parse_resource_name(resource_name)
+    check_occasions(resource_name, watch=watch, every=every)
     checks = (health,) if callable(health) else tuple(health)
 
     def decorate(function: Callable[..., Any]) -> DevicePlugin:
@@ -172,8 +183,8 @@ class _FunctionPlugin(DevicePlugin):
         function: Callable[..., Any],
         resource_name: str,
         *,
-        watch: str | Path | Sequence[str | Path],
-        every: float | None,
+        watch: Watched,
+        every: float | str | None,
         join_env: str | None,
         checks: tuple[Callable[..., Any], ...],
     ) -> None:
@@ -243,11 +254,11 @@ def watched_paths(plugin: DevicePlugin) -> tuple[Path, ...]:
     return as_paths(plugin.watch)
 
 
-def as_paths(watch: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
-    """What an author gave as ``watch``, one path or several."""
+def as_paths(watch: Watched) -> tuple[Path, ...]:
+    """What an author gave as ``watch``."""
     from pathlib import Path  # a worker, which watches nothing, is smaller without it
 
-    return (Path(watch),) if isinstance(watch, str | Path) else tuple(map(Path, watch))
+    return (Path(watch),) if isinstance(watch, str | PathLike) else tuple(map(Path, watch))
 
 
 def call_with_paths(function: Callable[..., Any], paths: Sequence[Path]) -> Any:
@@ -265,5 +276,5 @@ def checked(device: object) -> Device:
         InvalidDevice: it is something else.
     """
     if not isinstance(device, Device):
-        raise InvalidDevice(repr(device), "discover() has to give plugbay.Device values")
+        raise InvalidDevice(shown(device), "discover() has to give plugbay.Device values")
     return device

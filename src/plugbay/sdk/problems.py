@@ -11,12 +11,15 @@ from types import CodeType, FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from plugbay.errors import AllocationError, AuthorError, CannotRelease, HookFailed, InvalidPlugin, PlugbayError
+from plugbay.model.durations import parse_duration
 from plugbay.sdk.cdi.answers import CdiAnswer
 from plugbay.sdk.modes import Modes
 
 if TYPE_CHECKING:
     from plugbay.sdk.plugin import DevicePlugin
 
+_LIKE: Final = 0.9
+"""How like a hook's name a method's is to be: one letter more, less, other, or in another place."""
 _CALLERS: Final = ("plugbay.sdk.", "asyncio.", "contextlib", "threading", "importlib")
 """Modules on the way from an event to an author's code."""
 
@@ -30,7 +33,7 @@ def check_attributes(plugin: DevicePlugin) -> None:
     name = plugin.resource_name
     check_occasions(name, watch=plugin.watch, every=plugin.every)
     if not (plugin.modes is None or isinstance(plugin.modes, Modes)):
-        raise InvalidPlugin(name, f"`modes` is {plugin.modes!r} and no plugbay.Modes")
+        raise InvalidPlugin(name, f"`modes` is {plugin.modes!r} and not a plugbay.Modes")
     if not isinstance(plugin.check_paths, bool):
         raise InvalidPlugin(name, f"`check_paths` is {plugin.check_paths!r} and neither True nor False")
     if not (plugin.join_env is None or isinstance(plugin.join_env, str)):
@@ -52,11 +55,39 @@ def check_occasions(name: str, *, watch: object, every: object) -> None:
     paths = watch if isinstance(watch, Iterable) and not isinstance(watch, str) else (watch,)
     for path in paths:
         if not isinstance(path, str | PathLike):
-            raise InvalidPlugin(name, f"`watch` has {path!r}, which is no path")
-    if every is None:
-        return
-    if isinstance(every, bool) or not isinstance(every, int | float) or not 0 < every < math.inf:
-        raise InvalidPlugin(name, f"`every` is {every!r}; it has to be more than 0 seconds, or None")
+            raise InvalidPlugin(name, f"`watch` has {path!r}, which is not a path")
+    if every is not None and not is_positive(every):
+        raise InvalidPlugin(name, f"`every` is {every!r}; it has to be more than 0 seconds, such as 5 or '5s', or None")
+
+
+def is_positive(duration: object) -> bool:
+    """Whether it is more than no time: so many seconds, or a text such as ``5s``."""
+    if isinstance(duration, str):
+        try:
+            duration = parse_duration(duration)
+        except ValueError:
+            return False
+    return isinstance(duration, int | float) and not isinstance(duration, bool) and 0 < duration < math.inf
+
+
+def seconds_of(duration: float | str) -> float:
+    """What `is_positive`, in seconds."""
+    return parse_duration(duration) if isinstance(duration, str) else duration
+
+
+def misspelled_hooks(plugin: DevicePlugin) -> Iterator[str]:
+    """A sentence for each public method that is nearly called like a hook, and so is called by nobody."""
+    # Imported here: a plugin process is made once, and then does without it.
+    from difflib import get_close_matches
+
+    from plugbay.sdk.plugin import DevicePlugin
+
+    hooks = [name for name in vars(DevicePlugin) if not name.startswith("_") and callable(getattr(DevicePlugin, name))]
+    names = {name for base in type(plugin).__mro__ for name in vars(base)} - vars(DevicePlugin).keys()
+    for name in sorted(names):
+        if not name.startswith("_") and callable(getattr(type(plugin), name, None)):
+            for hook in get_close_matches(name, hooks, n=1, cutoff=_LIKE):
+                yield f"nothing calls {name}(); is it meant to be {hook}()?"
 
 
 def problem_of(error: Exception) -> str:

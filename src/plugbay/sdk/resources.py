@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, overload
 
-from plugbay.sdk.plugin import DevicePlugin, as_paths, call_with_paths
-from plugbay.sdk.problems import check_occasions
+from plugbay.sdk.plugin import DevicePlugin, Watched, as_paths, call_with_paths
+from plugbay.sdk.problems import check_occasions, seconds_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,12 +23,10 @@ class PluginSource:
         every: seconds between looks when nothing changes; None for never.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], *, watch: str | Path | Sequence[str | Path], every: float | None
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], *, watch: Watched, every: float | str | None) -> None:
         self.name: str = getattr(function, "__qualname__", repr(function))
         check_occasions(self.name, watch=watch, every=every)
-        self.every = every
+        self.every = None if every is None else seconds_of(every)
         self._function = function
         self._watch = watch
         self._ask_refresh: Callable[[], object] | None = None
@@ -52,15 +50,25 @@ class PluginSource:
         return call_with_paths(self._function, self.watched_paths)  # type: ignore[no-any-return]  # checked by who asks
 
 
+@overload
+def resources(function: Callable[..., Any], /) -> PluginSource: ...
+
+
+@overload
 def resources(
-    *, watch: str | Path | Sequence[str | Path] = (), every: float | None = None
-) -> Callable[[Callable[..., Any]], PluginSource]:
+    *, watch: Watched = (), every: float | str | None = None
+) -> Callable[[Callable[..., Any]], PluginSource]: ...
+
+
+def resources(
+    function: Callable[..., Any] | None = None, /, *, watch: Watched = (), every: float | str | None = None
+) -> PluginSource | Callable[[Callable[..., Any]], PluginSource]:
     """Make a function that returns or yields plugins the source of all their resources.
 
-    It is called at start, when a watched path changes, every so many seconds, and on SIGHUP. A resource that it gives
-    for the first time is served from then on, one that it gives no longer is withdrawn, and others notice nothing of
-    either. One that it gives again stays with the plugin that serves it already: new objects each time are fine, if
-    making them is cheap, and hardware is opened in `set_up`.
+    It is called at start, when a watched path changes, every so many seconds, and on SIGHUP; ``@resources`` alone sets
+    neither. A resource that it gives for the first time is served from then on, one that it gives no longer is
+    withdrawn, and others notice nothing of either. One that it gives again stays with the plugin that serves it
+    already: new objects each time are fine, if making them is cheap, and hardware is opened in `set_up`.
 
     A function with a parameter is handed the watched path, or the list of them if there are several. If it raises, all
     stays as it was and it is called again later; a missing watched path means no resources.
@@ -72,4 +80,4 @@ def resources(
     def decorate(function: Callable[..., Any]) -> PluginSource:
         return PluginSource(function, watch=watch, every=every)
 
-    return decorate
+    return decorate if function is None else decorate(function)

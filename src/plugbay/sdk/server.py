@@ -30,7 +30,7 @@ from plugbay.sdk.listing import Listing
 from plugbay.sdk.modes import Modes
 from plugbay.sdk.plugin import DevicePlugin, bind_refresh, gives_back, health_checks, offers, options_of, resource_of
 from plugbay.sdk.preparation import set_up, tear_down
-from plugbay.sdk.problems import check_attributes
+from plugbay.sdk.problems import check_attributes, misspelled_hooks
 from plugbay.sdk.registration import FoundRegistration, Registrar
 from plugbay.sdk.release.quiet import Shared
 from plugbay.sdk.release.settings import DEFAULT_RELEASE, ReleasePolicy, ReleaseSource
@@ -77,6 +77,8 @@ class PluginServer:
     ) -> None:
         self.resource = resource_of(plugin)
         check_attributes(plugin)
+        for sentence in misspelled_hooks(plugin):
+            logger.warning("%s: %s", self.resource, sentence)
         self.stopping = asyncio.Event()
         self.on_refusal: Callable[[RegistrationRefused], None] | None = None
         self.plugin = plugin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import logging
 import sys
 from collections.abc import Callable, Mapping
 from importlib.util import module_from_spec, spec_from_file_location
@@ -16,6 +17,8 @@ from plugbay.errors import AuthorError, PluginLoadError
 from plugbay.sdk.plugin import DevicePlugin, resource_of
 from plugbay.sdk.problems import check_attributes, said_by
 from plugbay.sdk.resources import PluginSource
+
+logger = logging.getLogger(__name__)
 
 _Loaded = TypeVar("_Loaded")
 
@@ -116,6 +119,9 @@ def _plugins_of(target: str, module: ModuleType) -> list[DevicePlugin | PluginSo
         if isinstance(value, type) and issubclass(value, DevicePlugin) and value.__module__ == module.__name__
     ]
     used = {type(plugin) for plugin in made} | {base for each in classes for base in each.__mro__[1:]}
+    for base in (each for each in classes if each in used and vars(each).get("resource_name")):
+        if derived := [each.__name__ for each in classes if each is not base and issubclass(each, base)]:
+            logger.warning("%s: %s is not served: %s derives from it", target, base.__name__, derived[0])
     if not any(isinstance(each, PluginSource) for each in made):
         made += [_instance(target, each) for each in classes if each not in used]
     if not made:
@@ -132,7 +138,7 @@ def _instance(target: str, value: object, settings: Mapping[str, object] | None 
     if isinstance(value, PluginSource):
         return value
     if not isinstance(value, DevicePlugin):
-        raise PluginLoadError(target, f"{value!r} is no plugin")
+        raise PluginLoadError(target, f"{value!r} is not a plugin")
     try:
         resource_of(value)
         check_attributes(value)

@@ -13,7 +13,7 @@ POD = Owner(namespace="default", pod="web", container=ContainerName("main"))
 
 def assignment(*devices: str, **more: Any) -> Assignment:
     ids = tuple(map(DeviceId, devices))
-    given: dict[str, Any] = {"key": AssignmentKey("k1"), "resource": ResourceName("example.com/gpu"), "devices": ids}
+    given: dict[str, Any] = {"key": AssignmentKey("k1"), "resource": ResourceName("example.com/gpu"), "device_ids": ids}
     return Assignment(**given | more)
 
 
@@ -25,7 +25,7 @@ def test_simple_case_says_the_devices_once_and_knows_no_owner() -> None:
 
 def test_replicas_are_units_of_one_device() -> None:
     shared = assignment("gpu0", units=(DeviceId("gpu0::0"), DeviceId("gpu0::3")), owners=(POD,))
-    assert shared.devices == ("gpu0",)
+    assert shared.device_ids == ("gpu0",)
     assert str(shared) == "gpu0::0, gpu0::3 of example.com/gpu, given to default/web, container main"
 
 

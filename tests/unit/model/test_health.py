@@ -22,7 +22,7 @@ def test_reason_is_good_as_the_value_of_a_label(reason: str) -> None:
 
 @pytest.mark.parametrize("reason", ["too hot", "Hot!", "-Hot", "Hot.", "x" * 64, "Hot\n", "Ä"])
 def test_other_reasons_are_refused(reason: str) -> None:
-    with pytest.raises(InvalidHealth, match="is no reason for a health"):
+    with pytest.raises(InvalidHealth, match="is not a reason for a health"):
         unhealthy(reason)
 
 
@@ -32,3 +32,10 @@ def test_long_message_is_cut() -> None:
     assert cut.endswith("é…")
     assert 1022 <= len(cut.encode()) <= 1024
     assert Device("a", health=unhealthy("Hot", cut)).health.message == cut
+
+
+def test_a_message_that_is_not_a_text_is_a_sentence() -> None:
+    with pytest.raises(InvalidHealth, match="the message of a health is None and not a text"):
+        unhealthy("Hot", None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidHealth, match="None is not a reason for a health"):
+        unhealthy(None)  # type: ignore[arg-type]

@@ -99,7 +99,7 @@ def allocate(plugin: ScratchPlugin, *names: str) -> None:
 
 def release(plugin: ScratchPlugin, *names: str) -> None:
     ids = tuple(map(DeviceId, names))
-    plugin.release(Assignment(key=AssignmentKey("k"), resource=ResourceName(RESOURCE), devices=ids))
+    plugin.release(Assignment(key=AssignmentKey("k"), resource=ResourceName(RESOURCE), device_ids=ids))
 
 
 class Crash(BaseException):

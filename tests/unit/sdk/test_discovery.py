@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,41 @@ async def test_an_authors_mistake_comes_with_its_place(caplog: pytest.LogCapture
     [failed] = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "before there is a list: ValueError: no such bus (test_discovery.py:" in failed.getMessage()
     assert failed.exc_info is not None
+
+
+async def _device() -> Device:
+    return Device("a")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (None, "discover() gave None; does it lack a `return`? No devices are an empty list"),
+        (_device, "discover() gave one Device, a; put it in a list"),
+        (5, "discover() gave 5 instead of a list of plugbay.Device values"),
+    ],
+)
+async def test_what_is_not_a_list_of_devices_is_a_sentence(
+    caplog: pytest.LogCaptureFixture, given: object, problem: str
+) -> None:
+    class Wrong(DevicePlugin):
+        resource_name = "example.com/thing"
+        looks = 0
+
+        def discover(self) -> Any:
+            self.looks += 1
+            if self.looks > 1:
+                return [Device("b")]
+            return given() if callable(given) else given
+
+    assert await until_found(Wrong()) == ["b"]
+    [failed] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert failed.getMessage().endswith(f"before there is a list: {problem}")
+
+
+async def test_no_devices_at_first_are_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    assert await until_found(Scripted([])) == []
+    assert caplog.messages == ["example.com/thing: discover() has found no devices yet; a kubelet is offered 0"]
 
 
 async def test_a_missing_path_means_no_devices(tmp_path: Path) -> None:

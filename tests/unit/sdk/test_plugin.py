@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from plugbay import ContainerEdits, Device, DevicePlugin, Mount, plugin
-from plugbay.errors import ConflictingEdits, InvalidResourceName, PluginLoadError
+from plugbay import Assignment, ContainerEdits, Device, DevicePlugin, Mount, health, plugin, resources
+from plugbay.errors import ConflictingEdits, InvalidHealthCheck, InvalidPlugin, InvalidResourceName, PluginLoadError
 from plugbay.model.devices import PluginOptions
-from plugbay.sdk.plugin import options_of, watched_paths
+from plugbay.sdk.plugin import health_checks, options_of, watched_paths
+from plugbay.sdk.problems import misspelled_hooks
 from plugbay.sdk.targets import load_plugins
 
 
@@ -153,3 +154,94 @@ def test_file_that_gives_no_plugin_is_named(tmp_path: Path, content: str | None,
 def test_target_of_no_known_form_is_refused(target: str) -> None:
     with pytest.raises(PluginLoadError):
         load_plugins(target)
+
+
+def test_a_bare_decorator_says_what_to_write() -> None:
+    with pytest.raises(InvalidPlugin) as refusal:
+        plugin(lambda: [])  # type: ignore[arg-type]
+    assert str(refusal.value) == '<lambda>: write @plugin("vendor.domain/type"), with the name of the resource'
+
+
+def test_other_decorators_may_be_bare() -> None:
+    @health
+    def check(device: Device) -> bool:
+        return True
+
+    @resources
+    def sources() -> list[DevicePlugin]:
+        return []
+
+    @plugin("example.com/r", health=check)
+    def things() -> list[Device]:
+        return []
+
+    [found] = health_checks(things)
+    assert (found.settings.every_s, found.settings.timeout_s) == (10.0, 5.0)
+    assert (sources.name.rpartition(".")[2], sources.every) == ("sources", None)
+
+
+def test_durations_may_be_texts() -> None:
+    @health(every="1m", timeout="500ms")
+    def check(device: Device) -> bool:
+        return True
+
+    @resources(every="30s")
+    def sources() -> list[DevicePlugin]:
+        return []
+
+    @plugin("example.com/r", every="1h30m", health=check)
+    def things() -> list[Device]:
+        return []
+
+    [found] = health_checks(things)
+    assert (found.settings.every_s, found.settings.timeout_s) == (60.0, 0.5)
+    assert sources.every == 30.0
+    assert things.every == "1h30m"
+    for wrong in ("5", "0s", "soon", True, 0):
+        with pytest.raises(InvalidPlugin, match="`every` is"):
+            plugin("example.com/r", every=wrong)
+        with pytest.raises(InvalidHealthCheck, match="more than 0 seconds"):
+            health(every=wrong)(check)
+    with pytest.raises(InvalidPlugin, match="`watch` has 5, which is not a path"):
+        plugin("example.com/r", watch=5)  # type: ignore[arg-type]
+
+
+def test_a_method_that_is_nearly_called_like_a_hook_is_named() -> None:
+    class Typing(DevicePlugin):
+        resource_name = "example.com/r"
+
+        def prefered_allocation(self) -> None: ...
+
+        def setup(self) -> None: ...
+
+        def release(self, assignment: Assignment) -> None: ...
+
+        def describe(self) -> None: ...
+
+        def _alocate(self) -> None: ...
+
+    assert list(misspelled_hooks(Typing())) == [
+        "nothing calls prefered_allocation(); is it meant to be preferred_allocation()?",
+        "nothing calls setup(); is it meant to be set_up()?",
+    ]
+
+
+def test_a_base_that_is_not_served_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "derived.py"
+    file.write_text(
+        "from plugbay import DevicePlugin\n"
+        "class Base(DevicePlugin):\n    resource_name = 'example.com/base'\n"
+        "class Other(Base):\n    resource_name = 'example.com/other'\n"
+    )
+    [other] = load_plugins(str(file))
+    assert isinstance(other, DevicePlugin)
+    assert other.resource_name == "example.com/other"
+    assert caplog.messages == [f"{file}: Base is not served: Other derives from it"]
+
+
+def test_a_check_that_gives_something_else_does_not_pass_a_type_checker() -> None:
+    """By the comment, which would be an error if it were not needed."""
+
+    @health  # type: ignore[call-overload]
+    def check(device: Device) -> str:
+        return "hot"

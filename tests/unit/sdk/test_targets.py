@@ -102,12 +102,15 @@ def test_file_with_a_source_gives_it_and_what_was_made(write: Write) -> None:
     ("line", "problem"),
     [
         ("resource_name = 5", "the ResourceName 5 is invalid"),
-        ("watch = 5", "example.com/x: `watch` has 5, which is no path"),
-        ("watch = ['/a', None]", "example.com/x: `watch` has None, which is no path"),
-        ("every = '5'", "example.com/x: `every` is '5'; it has to be more than 0 seconds, or None"),
-        ("every = 0", "example.com/x: `every` is 0; it has to be more than 0 seconds, or None"),
-        ("every = float('nan')", "example.com/x: `every` is nan; it has to be more than 0 seconds, or None"),
-        ("modes = 3", "example.com/x: `modes` is 3 and no plugbay.Modes"),
+        ("watch = 5", "example.com/x: `watch` has 5, which is not a path"),
+        ("watch = ['/a', None]", "example.com/x: `watch` has None, which is not a path"),
+        ("every = '5'", "example.com/x: `every` is '5'; it has to be more than 0 seconds, such as 5 or '5s', or None"),
+        ("every = 0", "example.com/x: `every` is 0; it has to be more than 0 seconds, such as 5 or '5s', or None"),
+        (
+            "every = float('nan')",
+            "example.com/x: `every` is nan; it has to be more than 0 seconds, such as 5 or '5s', or None",
+        ),
+        ("modes = 3", "example.com/x: `modes` is 3 and not a plugbay.Modes"),
         ("join_env = 3", "example.com/x: `join_env` is 3 and neither a text nor None"),
         ("cdi_kind = 3", "example.com/x: `cdi_kind` is 3 and neither a text nor None"),
         ("cdi_answer = 'x'", "example.com/x: `cdi_answer` is 'x'; it has to be one of plugbay.CdiAnswer or more"),
@@ -124,5 +127,7 @@ def test_attributes_of_no_use_are_refused(write: Write, line: str, problem: str)
 
 def test_source_that_can_never_look_is_refused(write: Write) -> None:
     text = "from plugbay import resources\n@resources(every=-1)\ndef shelves():\n    return []\n"
-    with pytest.raises(PluginLoadError, match="shelves: `every` is -1; it has to be more than 0 seconds, or None"):
+    with pytest.raises(
+        PluginLoadError, match="shelves: `every` is -1; it has to be more than 0 seconds, such as 5 or '5s', or None"
+    ):
         load_plugins(write("shelves.py", text))

@@ -72,7 +72,7 @@ class ScratchPlugin(DevicePlugin):
             self._disks.restore(device.id, self._slices[device.id])
 
     def release(self, assignment: Assignment) -> None:
-        for name in assignment.devices:
+        for name in assignment.device_ids:
             self._release(name)
 
     def _release(self, name: str) -> None:

@@ -190,14 +190,14 @@ class Ends:
         """The hook, one at a time for each unit: who asked for the one before may not have waited for its end."""
         await self._stops.until_free(stop.units)
         try:
-            with self._stops.taking(stop.units), self._reports.about("post_stop", stop.devices, then=_AGAIN):
+            with self._stops.taking(stop.units), self._reports.about("post_stop", stop.device_ids, then=_AGAIN):
                 await call(self._plugin.post_stop, stop)
         except CannotRelease as error:
             logger.warning("%s: post_stop() of %s: %s", self._resource, ", ".join(stop.units), error)
             raise
 
     async def _call_release(self, assignment: Assignment) -> None:
-        with self._reports.about("release", assignment.devices, then=_AGAIN):
+        with self._reports.about("release", assignment.device_ids, then=_AGAIN):
             await call(self._plugin.release, assignment)
 
     def _stopped(self, key: AssignmentKey, units: Collection[DeviceId]) -> None:
@@ -249,5 +249,5 @@ class Ends:
 def _part_of(assignment: Assignment, use: Use, devices: Collection[DeviceId]) -> Assignment | None:
     """What ``assignment`` says of ``devices``; None if these are none."""
     units = tuple(unit for unit, device in use.units.items() if device in devices)
-    left = tuple(device for device in assignment.devices if device in devices)
-    return replace(assignment, devices=left, units=units) if left else None
+    left = tuple(device for device in assignment.device_ids if device in devices)
+    return replace(assignment, device_ids=left, units=units) if left else None

@@ -104,7 +104,7 @@ def assignment_of(
     return Assignment(
         key=AssignmentKey(operation or str(uuid.uuid4())),
         resource=resource,
-        devices=tuple(dict.fromkeys(devices)),
+        device_ids=tuple(dict.fromkeys(devices)),
         units=tuple(dict.fromkeys(units)),
     )
 

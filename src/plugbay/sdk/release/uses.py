@@ -131,7 +131,7 @@ class Use:
         return Assignment(
             key=self.key,
             resource=self.resource,
-            devices=tuple(dict.fromkeys(self.units[unit] for unit in chosen)),
+            device_ids=tuple(dict.fromkeys(self.units[unit] for unit in chosen)),
             units=chosen,
             owners=self.owners,
             origin=self.origin,

@@ -116,7 +116,7 @@ class Truth:
         for device in {physical_id(unit) for unit in units}:
             if self.is_strict and device in self.dirty and device not in mine | shared:
                 self.wrong.append(f"{device} was given dirty to {pod.uid}")
-            if any(device in running.devices for running in self._releasing):
+            if any(device in running.device_ids for running in self._releasing):
                 self.wrong.append(f"{device} was given to {pod.uid} while it was released")
             self.dirty.add(device)
             self.lost.discard(device)
@@ -135,13 +135,13 @@ class Truth:
         finally:
             self._releasing.remove(assignment)
         self._check_free(assignment, "as its release ended")
-        self.dirty.difference_update(assignment.devices)
-        self.lost.difference_update(assignment.devices)
-        self.unproven.difference_update(assignment.devices)
-        self.beyond_proof.difference_update(assignment.devices)
+        self.dirty.difference_update(assignment.device_ids)
+        self.lost.difference_update(assignment.device_ids)
+        self.unproven.difference_update(assignment.device_ids)
+        self.beyond_proof.difference_update(assignment.device_ids)
 
     def _check_free(self, assignment: Assignment, when: str) -> None:
-        for device in set(assignment.devices) - self.beyond_proof:
+        for device in set(assignment.device_ids) - self.beyond_proof:
             if used := self.users(device):
                 self.wrong.append(f"{device} was in use by {used} {when}: {assignment}")
 

@@ -254,7 +254,7 @@ class Fickle(Cleaner):
         if not self.failed.is_set():
             self.failed.set()
             raise OSError("it hangs")
-        await self.may_end[assignment.devices[0]].wait()
+        await self.may_end[assignment.device_ids[0]].wait()
 
 
 def test_lazy_waits_for_a_release_that_a_look_tries_again_meanwhile(loop: VirtualLoop, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class Cleaner(DevicePlugin):
 
     async def release(self, assignment: Assignment) -> None:
         self._fail("release")
-        self.released.append(assignment.devices)
+        self.released.append(assignment.device_ids)
 
     def _fail(self, hook: str) -> None:
         if self.fails[hook]:
