@@ -208,7 +208,8 @@ async def test_no_spec_is_generated_where_no_device_can_be_expressed(plugbay: Pl
 
 async def test_missing_options_are_those_of_the_command_that_was_typed(plugbay: Plugbay) -> None:
     done = await plugbay("cdi", "generate", "--kind", "example.com/gopher", "directory", "--resource", "example.com/g")
-    assert done == (2, "", "plugbay: error: `cdi generate directory` needs --path, --env\n")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("plugbay: error: `cdi generate directory` needs --path, --env\n")
 
 
 async def test_a_bad_kind_is_refused(plugbay: Plugbay, sockets: Path) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay
 
 DEADLINE_S = 60
+REPOSITORY = Path(__file__).parents[2]
 BASH = """
 source <(plugbay completion bash)
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
@@ -36,6 +37,8 @@ TYPED = [
     (["plugbay", "pod", "get", "-o", "j"], ["json", "jsonpath="]),
     (["plugbay", "node", "wait", "--ti"], ["--timeout"]),
     (["plugbay", "completion", "z"], ["zsh"]),
+    (["plugbay", "serve", "--node", "scr"], ["scratch"]),
+    (["plugbay", "devices", "README"], ["README.md"]),
 ]
 
 
@@ -46,7 +49,13 @@ def environ(**more: str) -> dict[str, str]:
 
 def completed(shell: list[str], typed: list[str], **more: str) -> list[str]:
     done = subprocess.run(
-        [*shell, *typed], capture_output=True, text=True, check=True, env=environ(**more), timeout=DEADLINE_S
+        [*shell, *typed],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=REPOSITORY,
+        env=environ(**more),
+        timeout=DEADLINE_S,
     )
     assert done.stderr == ""
     return sorted(line.partition("\t")[0] for line in done.stdout.splitlines() if line)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from plugbay.cli.command_parser import CommandParser, Subparsers
 from plugbay.cli.names import node_name, pod_name
 from plugbay.cli.parsing import directory_of, file_of, path_of
+from plugbay.cli.ready_made import READY_MADE
 
 if TYPE_CHECKING:
     from shtab import CompleteType
@@ -52,10 +53,11 @@ def run(args: argparse.Namespace) -> int:
         path_of: shtab.FILE,
         directory_of: shtab.DIRECTORY,
     }
+    targets = _targets()
     for each in _all(parser):
         each.description = None  # the few words of the list of commands say it shorter
         for action in each._actions:
-            _complete(action, by_type)
+            _complete(action, targets if action.dest == "targets" else by_type.get(action.type))
     show(shtab.complete(parser, args.shell) + "\n")
     return 0
 
@@ -71,21 +73,35 @@ def _names(kind: str) -> CompleteType:
     return {"bash": function, "zsh": function, "fish": f"({names})", "preamble": preamble}
 
 
+def _targets() -> CompleteType:
+    ready_made = " ".join(READY_MADE)
+    return {
+        "bash": "_plugbay_targets",
+        "zsh": "_plugbay_targets",
+        "fish": f"{ready_made} (__fish_complete_path (commandline -ct))",
+        "preamble": {
+            "bash": f'_plugbay_targets() {{ compgen -W "{ready_made}" -- "$1"; compgen -f -- "$1"; }}',
+            "zsh": f"_plugbay_targets() {{ compadd -- {ready_made}; _files }}",
+        },
+    }
+
+
 def _all(parser: CommandParser) -> Iterator[CommandParser]:
     """``parser`` and all below it, which lose their other names: no shell offers these."""
+    commands = parser.commands  # which fills it
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for name in [name for name in action.choices if name not in parser.commands]:
+            for name in [name for name in action.choices if name not in commands]:
                 del action.choices[name]
-    for below in parser.commands.values():
+    for below in commands.values():
         yield from _all(below)
 
 
-def _complete(action: argparse.Action, by_type: dict[object, CompleteType]) -> None:
+def _complete(action: argparse.Action, way: CompleteType | None) -> None:
     if action.help is not None:
         action.help = action.help.partition(";")[0]
-    if action.type in by_type:
-        action.complete = by_type[action.type]  # type: ignore[attr-defined]  # where shtab looks for it
+    if way is not None:
+        action.complete = way  # type: ignore[attr-defined]  # where shtab looks for it
     elif action.choices is not None and not isinstance(action, argparse._SubParsersAction):
         action.choices = [each.removesuffix("TEMPLATE") for each in action.choices]
