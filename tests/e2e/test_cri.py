@@ -147,14 +147,38 @@ async def test_surroundings_are_those_the_pod_asks_for(node: Node) -> None:
         assert end["message"] == "farewell\n"
 
 
-async def test_a_missing_mount_is_refused_and_not_made(node: Node, tmp_path: Path) -> None:
+async def test_a_missing_mount_is_made_with_an_event_or_refused(node: Node, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     volumes = {"volumes": [{"name": "host", "hostPath": {"path": str(missing)}}]}
     mount: dict[str, Any] = {"volumeMounts": [{"name": "host", "mountPath": "/host"}]}
-    async with node.up():
+    async with node.up("--on-missing-mount", "refuse"):
         await node.apply(pod("mounts", "true", **mount, spec=volumes))
         await node.wait("mounts", "jsonpath={.status.containerStatuses[0].state.waiting.reason}=CreateContainerError")
         assert not missing.exists()
+        await node("pod", "delete", "mounts")
+    async with node.up():
+        await node.apply(pod("made", "ls /host", restart="Never", **mount, spec=volumes))
+        await node.ended("made", "Succeeded")
+        assert missing.is_dir()
+        assert f"{missing}, which the pod mounts at /host, did not exist on the host" in (await node("events")).out
+
+
+async def test_the_engine_looks_for_device_nodes_and_says_what_is_missing(node: Node, tmp_path: Path) -> None:
+    """It may see other nodes than the node's process does."""
+    (tmp_path / "absent.py").write_text(
+        "from plugbay import Device, DeviceNode, plugin\n"
+        '@plugin("example.com/absent")\n'
+        "def discover():\n"
+        '    return [Device("a", device_nodes=[DeviceNode("/dev/plugbay-absent")])]\n'
+    )
+    async with node.up(), node.start("serve", str(tmp_path / "absent.py"), "--log-level", "error") as serving:
+        await node.apply(pod("waits", "true", resources={"limits": {"example.com/absent": "1"}}))
+        await node.wait("waits", "jsonpath={.status.containerStatuses[0].state.waiting.reason}=CreateContainerError")
+        message = (await node.pod("waits"))["status"]["containerStatuses"][0]["state"]["waiting"]["message"]
+        assert "lstat /dev/plugbay-absent: no such file or directory" in message
+        assert message.startswith('failed to generate container "'), message
+        serving.terminate()
+        await serving.wait()
 
 
 async def test_images_say_what_runs_or_why_nothing_does(node: Node) -> None:

@@ -179,6 +179,13 @@ def _add_up(commands: Subparsers) -> CommandParser:
         help="what becomes of a running pod when one of its devices turns unhealthy: its status tells, or it fails and "
         "is stopped (default: %(default)s)",
     )
+    parser.add_argument(
+        "--on-missing-mount",
+        choices=("make", "refuse"),
+        default="make",
+        help="what to do about a mount of a plugin or pod whose host path does not exist: make it an empty directory, "
+        "as a kubelet's engine does, or refuse to start the container (default: %(default)s)",
+    )
     add_runtime_options(parser)
     add_container_log_options(parser)
     add_topology_options(parser)

@@ -19,7 +19,7 @@ from plugbay.cli.runtime_options import cri_config, log_limits, oci_config
 from plugbay.errors import PathUnusable, UsageError
 from plugbay.manager.config import ForeignCheckpoint
 from plugbay.manager.gates import FeatureGates, parse_feature_gates
-from plugbay.node.config import DeviceFailure, NodeConfig
+from plugbay.node.config import DeviceFailure, MissingMount, NodeConfig
 from plugbay.node.runner import run_node
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.listening import parse_address
@@ -41,6 +41,7 @@ def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
         name=args.name,
         on_foreign_checkpoint=ForeignCheckpoint(args.on_foreign_checkpoint),
         on_device_failure=DeviceFailure(args.on_device_failure),
+        on_missing_mount=MissingMount(args.on_missing_mount),
         max_pods=args.max_pods,
         manifests=_manifests(args.manifests),
         gates=_gates(args.feature_gates),

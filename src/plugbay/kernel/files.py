@@ -75,16 +75,26 @@ def remove_unfinished(directory: Path, *, of: Path | None = None) -> None:
                     os.unlink(entry)
 
 
+def make_directories(path: Path) -> None:
+    """Make a directory with its parents, none of them open to other users' changes, whatever the umask.
+
+    Raises:
+        OSError: one cannot be made.
+    """
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    for directory in (*reversed(missing), path):
+        directory.mkdir(mode=0o755, exist_ok=True)
+
+
 def make_private(*directories: Path) -> None:
     """Make directories that other users cannot enter, whatever the umask; ones that are there are closed to them.
-
-    Missing parents are made as usual.
 
     Raises:
         OSError: one cannot be made, or is not ours to change.
     """
     for directory in directories:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directories(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
         if (mode := stat.S_IMODE(directory.stat().st_mode)) & _OTHERS:
             directory.chmod(mode & ~_OTHERS)
 

@@ -16,6 +16,15 @@ from plugbay.ops.listening import Address
 from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
 
 
+class MissingMount(Enum):
+    """What to do about a mount whose host path does not exist."""
+
+    MAKE = "make"
+    """It becomes an empty directory, as with a kubelet and containerd; an event tells."""
+    REFUSE = "refuse"
+    """The container does not start."""
+
+
 class DeviceFailure(Enum):
     """What to do about a running pod when one of its devices fails."""
 
@@ -80,6 +89,7 @@ class NodeConfig:
         grace_period_s: how long the devices of a plugin that went away still count; a kubelet's is 5 minutes.
         on_foreign_checkpoint: what to do about a checkpoint file below ``root`` that a kubelet wrote.
         on_device_failure: what becomes of a running pod when one of its devices turns unhealthy.
+        on_missing_mount: what to do about a mount whose host path does not exist.
         max_pods: so many pods the node takes at a time; a kubelet's default is 110.
         manifests: directory of manifests whose pods the node keeps running, whatever the API says; it need not exist.
             With None, the pods that manifests made before are ended.
@@ -102,6 +112,7 @@ class NodeConfig:
     grace_period_s: float = 300.0
     on_foreign_checkpoint: ForeignCheckpoint = ForeignCheckpoint.IMPORT
     on_device_failure: DeviceFailure = DeviceFailure.KEEP
+    on_missing_mount: MissingMount = MissingMount.MAKE
     max_pods: int = MAX_PODS
     manifests: Path | None = None
     gates: FeatureGates = DEFAULT_GATES

@@ -33,6 +33,8 @@ from plugbay.node.backoff import Backoff, go_duration
 from plugbay.node.events import EventType, ObjectRef, pod_ref
 from plugbay.node.hooks import run_hook
 from plugbay.node.manifest.v1 import hook_to_v1
+from plugbay.node.missing_mounts import REASON as MISSING_HOST_PATH
+from plugbay.node.missing_mounts import settle_missing_mounts
 from plugbay.node.parts import NodeParts
 from plugbay.node.records import CANNOT_RUN, ContainerRecord, PodRecord, Running, Startup, Terminated, Waiting
 from plugbay.node.restart_policy import restarts
@@ -193,6 +195,9 @@ class ContainerWorker:
             return
         spec = self._spec(record, edits, mounts=mounts)
         try:
+            on_missing = self._parts.on_missing_mount
+            for made in await asyncio.to_thread(settle_missing_mounts, spec, on_missing):
+                self._parts.events.warning(self._ref, MISSING_HOST_PATH, made)
             state = await self._parts.runtime.start(spec)
         except ContainerStartError as error:
             self._start_failed(error, attempt=spec.attempt)

@@ -15,7 +15,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import PodRequest
-from plugbay.node.config import DeviceFailure
+from plugbay.node.config import DeviceFailure, MissingMount
 from plugbay.node.cordon import Cordon
 from plugbay.node.events import EventLog
 from plugbay.node.pods import PodTable
@@ -83,5 +83,6 @@ class NodeParts:
     tasks: asyncio.TaskGroup
     rejections: LabelCounter[str] = field(default_factory=partial(LabelCounter, "OutOfExtendedResources"))
     sandboxes: Sandboxes = field(default_factory=HostSandboxes)
+    on_missing_mount: MissingMount = MissingMount.MAKE
     runtime_health: RuntimeHealth = field(default_factory=RuntimeHealth)
     changes: Changes = field(default_factory=Changes)

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import KubeletIsLive, PathUnusable, RootInUse
-from plugbay.kernel.files import make_private
+from plugbay.kernel.files import make_directories, make_private
 from plugbay.node.config import NodeConfig
 from plugbay.wire.transport import check_socket_path
 
 _PROBE_TIMEOUT_S: Final = 1.0
 _ROOT: Final = 0o750
 """A kubelet's root has it too. Source: kubelet 1.36 ``kubelet.go``, ``setupDataDirs``."""
-_ABOVE: Final = 0o755
 _WRITE_OF_OTHERS: Final = 0o022
 
 
@@ -59,11 +58,10 @@ def take_root(config: NodeConfig) -> int:
 
 
 def _make(root: Path) -> None:
-    """Make the root, and what is missing above it, closed to other users' changes under any umask."""
-    for directory in reversed([each for each in (root, *root.parents) if not each.exists()]):
-        directory.mkdir(mode=_ABOVE, exist_ok=True)
-        if directory == root:
-            directory.chmod(_ROOT)
+    if not root.exists():
+        make_directories(root.parent)
+        root.mkdir(mode=_ROOT)
+        root.chmod(_ROOT)  # under any umask
 
 
 def _check_owner(root: Path) -> None:

@@ -135,6 +135,7 @@ async def open_node(
             cordon=Cordon(store, clock, since=stored.cordoned_since, changed=changes.notify),
             changes=changes,
             on_device_failure=config.on_device_failure,
+            on_missing_mount=config.on_missing_mount,
             tasks=await stack.enter_async_context(asyncio.TaskGroup()),
         )
         pages.parts = parts

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from plugbay.errors import VolumeUnusable
-from plugbay.kernel.files import make_private
+from plugbay.kernel.files import make_directories, make_private
 from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import Container, EmptyDir, HostPath, HostPathType, Pod, Volume, VolumeMount
@@ -95,7 +95,7 @@ def _check_host_path(volume: str, source: HostPath) -> None:
     if kind is HostPathType.UNCHECKED:
         return
     if kind is HostPathType.DIRECTORY_OR_CREATE and not os.path.exists(path):
-        Path(path).mkdir(parents=True, mode=0o755)
+        make_directories(Path(path))
     if kind is HostPathType.FILE_OR_CREATE and not os.path.exists(path):
         Path(path).touch(mode=0o644)
     noun, is_kind = {

@@ -17,7 +17,7 @@ from plugbay.model.edits import NO_EDITS, ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import PodRequest
-from plugbay.node.config import DeviceFailure
+from plugbay.node.config import DeviceFailure, MissingMount
 from plugbay.node.cordon import Cordon
 from plugbay.node.engine import PodEngine, run_engine
 from plugbay.node.events import Event, EventLog
@@ -194,6 +194,7 @@ class FakeNode:
         self.events = EventLog(self.kept, self.clock)
         self.cordon = Cordon(self.kept, self.clock, since=None)
         self.on_device_failure = DeviceFailure.KEEP
+        self.on_missing_mount = MissingMount.MAKE
         self.sandboxes: Sandboxes = HostSandboxes()
 
     @asynccontextmanager
@@ -212,6 +213,7 @@ class FakeNode:
                 self.on_device_failure,
                 tasks,
                 sandboxes=self.sandboxes,
+                on_missing_mount=self.on_missing_mount,
             )
             async with run_engine(parts, MACHINE) as engine:
                 yield engine

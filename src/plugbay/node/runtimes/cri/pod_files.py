@@ -1,4 +1,4 @@
-"""Files of the host that a container is given: those of the pod's that must be there, and those made for it."""
+"""Files that are made for a pod's containers."""
 
 from __future__ import annotations
 
@@ -6,20 +6,7 @@ from pathlib import Path
 
 from plugbay.model.resolution import alias_lines
 from plugbay.node.runtimes.cri.sandboxes import RunningSandbox
-from plugbay.node.runtimes.devices import find_devices
 from plugbay.node.runtimes.hosts import hosts_text
-from plugbay.node.runtimes.mounts import check_mounts
-from plugbay.node.runtimes.port import ContainerSpec
-
-
-def check_paths(spec: ContainerSpec) -> None:
-    """An engine would make a directory of a mount that is missing, and that would stay on the host.
-
-    Raises:
-        ContainerStartError: a mount or a device node is not there.
-    """
-    find_devices(spec.edits.device_nodes)
-    check_mounts(spec)
 
 
 def write_hosts(sandbox: RunningSandbox, directory: Path, *, host: str) -> str:

@@ -22,7 +22,7 @@ from plugbay.node.runtimes.cri.engine import EngineTraits, insist
 from plugbay.node.runtimes.cri.images import ImagePuller, check_user
 from plugbay.node.runtimes.cri.log_rotation import LogRotation, remove_older
 from plugbay.node.runtimes.cri.logs import follow_log, read_log
-from plugbay.node.runtimes.cri.pod_files import check_paths, write_hosts
+from plugbay.node.runtimes.cri.pod_files import write_hosts
 from plugbay.node.runtimes.cri.sandboxes import CriSandboxes, RunningSandbox
 from plugbay.node.runtimes.cri.states import container_state, is_named, never_ran
 from plugbay.node.runtimes.cri.streams import run_streamed
@@ -108,7 +108,6 @@ class CriRuntime:
             sandbox = self._sandbox(spec)
             image = await self._images.known(spec.image)
             check_user(spec, image)
-            await asyncio.to_thread(check_paths, spec)
             cdi = NOTHING
             if not self._engine.traits.injects_cdi:
                 cdi = await asyncio.to_thread(expand_cdi, spec.edits, self._engine.cdi_directories)
