@@ -258,4 +258,4 @@ async def test_address_that_is_none_is_said_before_anything_is_served(plugbay: P
         "serve", "directory", "--resource", NAME, "--path", "/x", "--env", "G", "--metrics", "9400"
     )
     assert code == 2
-    assert "'9400' is no address to listen at" in err
+    assert "'9400' is not an address to listen at" in err

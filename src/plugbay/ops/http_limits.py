@@ -1,4 +1,4 @@
-"""What clients of an HTTP server may cost."""
+"""Limits of what the clients of an HTTP server may cost."""
 
 from __future__ import annotations
 

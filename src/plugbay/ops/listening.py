@@ -60,7 +60,9 @@ def parse_address(text: str) -> Address:
         return UnixAddress(Path(path).absolute())
     found = _TCP.fullmatch(text)
     if found is None or int(found["port"]) > _MAX_PORT:
-        raise UsageError(f"{text!r} is no address to listen at; it has to be like :9400, 127.0.0.1:9400 or unix:/PATH")
+        raise UsageError(
+            f"{text!r} is not an address to listen at; it must be like :9400, 127.0.0.1:9400 or unix:/PATH"
+        )
     return TcpAddress(found["host"].strip("[]"), int(found["port"]))
 
 

@@ -1,6 +1,6 @@
 """Metrics: values that their owners count, and the text that Prometheus reads.
 
-Whoever counts keeps plain ints and `Histogram` values; the text is made of them when somebody asks. Written here and
+The owners keep plain ints and `Histogram` values; the text is made of them when a reader asks. Written here and
 not taken from prometheus-client: some of the kubelet's counters, whose names are ours too, end in ``_list`` or
 ``_count``, and that library can write no counter whose name does not end in ``_total``. It would also cost a plugin
 process 5 MB.
@@ -124,7 +124,7 @@ def _escaped(text: str, *, quote: bool = False) -> str:
 
 
 def _number(value: float) -> str:
-    """As Go writes it, for whoever compares labels such as ``le="1"``."""
+    """As Go writes it, for readers that compare labels such as ``le="1"``."""
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     if math.isnan(value):

@@ -1,7 +1,7 @@
 """The pages by which a process is operated: ``/metrics``, ``/healthz``, ``/readyz``, ``/status``.
 
-They only read, and what they read is made once for all who ask within a second, in slices, so that nobody who asks
-keeps the process from its duties.
+They only read. A page is made once for all readers within a second, and in slices, so that no reader keeps the process
+from its duties.
 
 Source of the form of ``/healthz``: Kubernetes 1.36 ``apiserver/pkg/server/healthz``.
 """
@@ -61,7 +61,7 @@ async def serve_pages(pages: Pages, address: Address, *, max_age_s: float = MAX_
 
 
 class _Shared(Generic[_Value]):
-    """A value that is made anew when it is asked for and too old, and once for all who wait for it."""
+    """A value for all readers: made when one asks and the last one is too old."""
 
     def __init__(self, make: Callable[[], Awaitable[_Value]], max_age_s: float) -> None:
         self._make = make

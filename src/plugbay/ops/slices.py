@@ -1,4 +1,4 @@
-"""Large texts made in slices, so that whoever asks for them never holds the event loop up."""
+"""Make large texts in slices, so that a reader of them never holds the event loop up."""
 
 from __future__ import annotations
 

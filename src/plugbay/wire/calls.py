@@ -93,8 +93,8 @@ class Connection:
             call: grpc.aio.UnaryStreamCall[Message, bytes] = self._channel.unary_stream(
                 method, request_serializer=type(request).SerializeToString, response_deserializer=None
             )(request, metadata=tuple(metadata.items()))
-            # Unless it is closed, this iterator and the call hold each other, and with them a connection that was
-            # closed, until the garbage is collected.
+            # Unless this iterator is closed, it and the call hold each other, and both hold the connection, which then
+            # stays open until the garbage is collected.
             messages = cast("AsyncGenerator[bytes, None]", aiter(call))
             with self._under_way(call):
                 async with aclosing(messages):

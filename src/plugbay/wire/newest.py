@@ -1,4 +1,4 @@
-"""Reading a stream whose sender may be faster than anybody has use for."""
+"""Read a stream whose sender may be faster than its reader."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class PluginClient:
     async def newest_lists(
         self, metadata: Mapping[str, str] = _NO_METADATA
     ) -> AsyncGenerator[NewList | ChangedDevices, None]:
-        """As `lists`; of a plugin that sends more of them than anybody has use for, only the newest."""
+        """As `lists`; of a plugin that sends them faster than they are read, only the newest."""
         async with aclosing(newest(self._messages(metadata))) as messages:
             reader = DeviceListReader()
             async for message in messages:

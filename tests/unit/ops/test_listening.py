@@ -30,5 +30,5 @@ def test_address_is_read_and_shown_as_it_was_written(text: str, address: Address
     "text", ["", "9400", ":", "host:", ":65536", ":-1", "::1:9400", "[::1]", "[]:1", "unix:", "a:b"]
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no address to listen at; it has to be like :9400"):
+    with pytest.raises(UsageError, match="is not an address to listen at; it must be like :9400"):
         parse_address(text)

@@ -62,5 +62,5 @@ def _size(payload: bytes) -> TerminalSize:
     try:
         size = _SIZE.decode(payload)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        raise ValueError('the size of a terminal wants {"width": W, "height": H}') from None
+        raise ValueError('the size of a terminal must be {"width": W, "height": H}') from None
     return TerminalSize(size.width, size.height)

@@ -40,7 +40,7 @@ class FrameDecoder:
     """Puts frames together again that arrive in pieces.
 
     Args:
-        max_payload: of each frame; None takes any, of whom we trust.
+        max_payload: of each frame; None takes any, from a peer that we trust.
     """
 
     def __init__(self, *, max_payload: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Which parameters a request may have: what would be ignored is refused, so that no client takes it for done.
+"""The parameters that a request may have. Others are refused: a client would take what is ignored for done.
 
 Source: Kubernetes 1.36 ``apimachinery/pkg/apis/meta/v1/types.go`` (ListOptions, CreateOptions, UpdateOptions,
 DeleteOptions), ``api/core/v1/types.go`` (PodLogOptions, PodExecOptions).
