@@ -46,7 +46,7 @@ def _parse(plugins: Sequence[DevicePlugin | PluginSource], argv: Sequence[str]) 
     parser = CommandParser(
         prog=program, description="Serve this file's device plugins to a kubelet until SIGTERM or Ctrl-C."
     )
-    parser.set_defaults(root=None, targets=[], targets_of=program, plugins=(program, plugins))
+    parser.set_defaults(root=None, targets=[], targets_of=program, plugins=(program, plugins), reload=False)
     add_config(parser)
     add_serve_options(parser)
     return parser.parse_args(argv)

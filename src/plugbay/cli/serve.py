@@ -26,6 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "goes on as it was.",
         examples=(
             "plugbay serve gophers.py",
+            "plugbay serve --node --reload gophers.py",
             "plugbay serve my_package.plugins:gophers",
             "plugbay serve --config plugins.yaml",
             "plugbay serve directory --resource example.com/gopher --path /etc/gophers --env Gopher",
@@ -36,6 +37,11 @@ def add_parser(subparsers: Subparsers) -> None:
         help="what to serve",
         about="Serve devices to a kubelet, or to `plugbay node up`, until SIGTERM or Ctrl-C",
         add_options=add_serve_options,
+    )
+    parser.add_argument(
+        "--reload",
+        action="store_true",
+        help="for development: serve TARGET anew whenever its file, or a Python file beside it, has changed",
     )
 
 

@@ -50,7 +50,7 @@ def add_targets(
             description=f"{about}: {module.SUMMARY}.",
             examples=[" ".join(filter(None, (parser.prog, module.EXAMPLE, needs)))],
         )
-        own.set_defaults(targets_of=command, plugins=None, targets=[target])
+        own.set_defaults(targets_of=command, plugins=None, reload=False, targets=[target])
         own.explain_unknown = partial(of_another_target, command=command)
         module.add_options(own)
         others = own.add_argument_group(f"options of every target of `{command}`")
@@ -58,7 +58,7 @@ def add_targets(
         add_options(others)
         return own
 
-    parser.set_defaults(targets_of=command, plugins=None)
+    parser.set_defaults(targets_of=command, plugins=None, reload=False)
     parser.targets = {target: partial(of_ready_made, target) for target in READY_MADE}
     parser.explain_unknown = partial(of_another_target, command=command)
     parser.add_argument(
@@ -118,16 +118,22 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"`{command}` needs a TARGET or --config FILE; see 'plugbay {command} --help'")
     if configs := [each for each in args.targets if each.endswith(_CONFIG_ENDINGS)]:
         raise UsageError(f"{configs[0]} looks like a config file; those are given with --config")
+    if args.reload and not args.targets:
+        raise UsageError("--reload follows the code of TARGETs; a config file is followed without it")
     if len(args.targets) > 1 and (own := [each for each in args.targets if each in READY_MADE]):
         raise UsageError(f"`{command} {own[0]}` is one target, with options of its own; several go into a config file")
 
 
-def _load(target: str, args: argparse.Namespace) -> Sequence[DevicePlugin | PluginSource]:
+def _load(target: str, args: argparse.Namespace) -> Sequence[Member]:
     if target in READY_MADE:
         return ready_made(target).from_options(args)
     from plugbay.sdk.targets import load_plugins
 
     _check_form(target)
+    if args.reload:
+        from plugbay.sdk.reloading import ReloadedTarget
+
+        return [ReloadedTarget(target)]
     return load_plugins(target)
 
 

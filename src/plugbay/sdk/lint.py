@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from traceback import walk_tb
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -17,7 +16,7 @@ from plugbay.sdk.calls import call
 from plugbay.sdk.host_paths import missing_paths
 from plugbay.sdk.looks import discovered
 from plugbay.sdk.near_misses import hidden_bases, near_hooks
-from plugbay.sdk.neighbours import forget
+from plugbay.sdk.neighbours import failed_at, forget
 from plugbay.sdk.plugin import DevicePlugin, discover_function, health_checks
 from plugbay.sdk.preparation import tear_down
 from plugbay.sdk.problems import code_of
@@ -52,7 +51,8 @@ async def lint(file: Path) -> list[Finding]:
         plugins = load_plugins(str(file))
         module = load_file(str(file), str(file))
     except PluginLoadError as error:
-        return [_in(file, _line_of(error, file), "P101", error.problem)]
+        where, line = failed_at(error, file.parent) or (file, 0)
+        return [_in(where, line, "P101", error.problem)]
     found = [*_unused(file, module, [each for each in plugins if isinstance(each, DevicePlugin)])]
     try:
         served = await plugins_now(plugins)
@@ -144,12 +144,3 @@ def _at(what: Callable[..., Any] | CodeType | type, file: Path, code: str, messa
 def _in(file: Path | str, line: int, code: str, message: str) -> Finding:
     """A finding in a file that is called as from the working directory."""
     return Finding(os.path.relpath(file), line, code, message)
-
-
-def _line_of(error: PluginLoadError, file: Path) -> int:
-    cause = error.__cause__
-    if isinstance(cause, SyntaxError) and cause.filename == str(file):
-        return cause.lineno or 0
-    trace = cause.__traceback__ if cause is not None else None
-    lines = [line for frame, line in walk_tb(trace) if frame.f_code.co_filename == str(file)]
-    return lines[-1] if lines else 0

@@ -5,7 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
+from traceback import walk_tb
+from types import ModuleType
 from typing import Final
+
+from plugbay.errors import PluginLoadError
 
 _NOT_THE_AUTHORS: Final = frozenset({"site-packages", "dist-packages", ".venv", "venv"})
 
@@ -36,8 +40,29 @@ def neighbours(directory: Path) -> dict[str, Path]:
     return found
 
 
-def forget(directory: Path) -> None:
-    """Have the modules of ``directory`` run anew when they are loaded next; objects made of the old ones go on."""
-    for name in neighbours(directory):
-        del sys.modules[name]
+def forget(directory: Path) -> dict[str, ModuleType]:
+    """Have the modules of ``directory`` run anew when they are loaded next; objects made of the old ones go on.
+
+    Returns them, for `remember`.
+    """
+    forgotten = {name: sys.modules.pop(name) for name in neighbours(directory)}
     importlib.invalidate_caches()
+    return forgotten
+
+
+def remember(directory: Path, modules: dict[str, ModuleType]) -> None:
+    """Have ``modules`` be those of ``directory`` again, in place of what has been loaded since."""
+    forget(directory)
+    sys.modules.update(modules)
+
+
+def failed_at(error: PluginLoadError, directory: Path) -> tuple[Path, int] | None:
+    """The author's file and line that kept a target from being loaded; None if it is none of ``directory``."""
+    cause = error.__cause__
+    if cause is None:
+        return None
+    places = [(Path(frame.f_code.co_filename), line) for frame, line in walk_tb(cause.__traceback__)]
+    if isinstance(cause, SyntaxError) and cause.filename:
+        places.append((Path(cause.filename), cause.lineno or 1))
+    ours = [place for place in places if place[0].is_relative_to(directory)]
+    return ours[-1] if ours else None

@@ -1,0 +1,123 @@
+"""A target that is served anew whenever its author changes the code: for development."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Final, NoReturn
+
+from plugbay.errors import PlugbayError, PluginLoadError
+from plugbay.sdk.calls import in_thread
+from plugbay.sdk.neighbours import directory_of, failed_at, forget, neighbours, remember
+from plugbay.sdk.plugin import health_checks
+from plugbay.sdk.sources import Member, known_plugins
+from plugbay.sdk.targets import load_plugins
+from plugbay.sdk.waiting import wait_first
+from plugbay.sdk.watching import Watches
+
+logger = logging.getLogger(__name__)
+
+SETTLE_S: Final = 0.1
+"""As `plugbay.sdk.config_file.SETTLE_S`: editors write in several steps."""
+
+_State = Mapping[Path, tuple[int, int, int]]
+"""Of each file its inode, size and time of change."""
+
+
+class ReloadedTarget:
+    """A `Source`: the plugins of a target, loaded again when its file changes, or another Python file beside it.
+
+    Code that cannot be loaded changes nothing: it is logged, and the code before goes on, if there is any. The first
+    load is at once. Objects that modules have made, such as threads, live on.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.name = target
+        self._members: tuple[Member, ...] = ()
+        self._is_loaded = False
+        self._asked = asyncio.Event()
+        sys.dont_write_bytecode = True  # its times are in seconds, and code is edited faster than that
+        self._seen: _State = _state(self._files())
+        self._load(before={})
+        self._see_more()
+
+    @property
+    def members(self) -> Sequence[Member]:
+        return self._members
+
+    def refresh(self) -> None:
+        self._asked.set()
+
+    async def run(self, watches: Watches, changed: Callable[[], None]) -> NoReturn:
+        if self._is_loaded:
+            changed()
+        while True:
+            files = await in_thread(self._files)
+            with watches.watch({*files, *(each.parent for each in files)}) as changes:
+                # It may have changed before it was watched.
+                if await in_thread(_state, files) == self._seen:
+                    await wait_first(self._asked.wait, changes.__anext__)
+                    while await wait_first(changes.__anext__, timeout_s=SETTLE_S):
+                        pass
+                    self._asked.clear()
+            state = await in_thread(lambda: _state(self._files()))
+            if state == self._seen:
+                continue
+            edited = sorted(each.name for each in {*state, *self._seen} if state.get(each) != self._seen.get(each))
+            self._seen = state
+            is_new = await in_thread(self._reload)
+            await in_thread(self._see_more)
+            if is_new:
+                logger.info("%s: %s changed; serving the new code", self.name, ", ".join(edited))
+                changed()
+
+    def _see_more(self) -> None:
+        """Files that have only now been loaded; of the others we know how they were before."""
+        self._seen = {**_state(self._files()), **self._seen}
+
+    def _reload(self) -> bool:
+        return self._load(before=forget(directory_of(self.name)))
+
+    def _load(self, *, before: dict[str, ModuleType]) -> bool:
+        """Returns whether there are new plugins; the modules ``before`` are put back if not."""
+        try:
+            members = tuple(load_plugins(self.name))
+            for plugin in known_plugins(members):
+                health_checks(plugin)
+        except PlugbayError as error:
+            directory = directory_of(self.name)
+            then = "the code before goes on" if self._is_loaded else "nothing is served"
+            logger.error("%s; %s until the file changes", _sentence(error, directory), then)
+            if before:
+                remember(directory, before)
+            return False
+        self._members, self._is_loaded = members, True
+        return True
+
+    def _files(self) -> list[Path]:
+        """All that may matter: what was loaded, and what lies beside it, which may be what could not be loaded."""
+        directory = directory_of(self.name)
+        return sorted({*directory.glob("*.py"), *neighbours(directory).values()})
+
+
+def _state(files: Sequence[Path]) -> _State:
+    found = {}
+    for file in files:
+        try:
+            status = os.stat(file)
+        except OSError:
+            continue
+        found[file] = (status.st_ino, status.st_size, status.st_mtime_ns)
+    return found
+
+
+def _sentence(error: PlugbayError, directory: Path) -> str:
+    place = failed_at(error, directory) if isinstance(error, PluginLoadError) else None
+    if place is None or not isinstance(error, PluginLoadError):
+        return str(error)
+    return f"{os.path.relpath(place[0])}:{place[1]}: {error.problem}"
