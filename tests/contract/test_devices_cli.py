@@ -79,10 +79,10 @@ async def test_plugin_that_fails_is_told_beside_the_others(plugbay: Plugbay, car
 @pytest.mark.parametrize(
     ("found", "problem"),
     [
-        ("5", "device 5: discover() has to give a list of plugbay.Device values"),
-        ("Device('a')", "discover() has to give a list of plugbay.Device values"),
+        ("5", "discover() gave 5 instead of a list of plugbay.Device values (x.py:2)"),
+        ("Device('a')", "discover() gave one Device, a; put it in a list (x.py:2)"),
         ("['a']", "device 'a': discover() has to give plugbay.Device values"),
-        ("[Device('a'), Device('a')]", "device ID 'a' occurs twice in one list"),
+        ("[Device('a'), Device('a')]", "device ID 'a' occurs twice in one list (x.py:2)"),
         ("[Device(f'{n:063}') for n in range(60_000)]", "bytes"),
     ],
     ids=["number", "one-device", "texts", "twice", "too-many"],
@@ -102,8 +102,6 @@ async def test_what_no_kubelet_can_be_told_is_one_sentence(
 async def test_directory_that_is_not_there_holds_no_devices(plugbay: Plugbay, sockets: Path) -> None:
     options = ("--resource", "example.com/gopher", "--path", str(sockets / "gophers"), "--env", "Gopher")
     assert await plugbay("devices", "directory", *options) == (0, "", "No devices found.\n")
-    assert await plugbay("devices", "directory") == (
-        2,
-        "",
-        "plugbay: error: `devices directory` needs --resource, --path, --env\n",
-    )
+    done = await plugbay("devices", "directory")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("plugbay: error: `devices directory` needs --resource, --path, --env\n")

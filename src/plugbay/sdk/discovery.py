@@ -18,7 +18,7 @@ from plugbay.sdk.history import Looks
 from plugbay.sdk.host_paths import HostPaths
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.looks import looking
-from plugbay.sdk.plugin import DevicePlugin, resource_of, watched_paths
+from plugbay.sdk.plugin import DevicePlugin, discover_function, resource_of, watched_paths
 from plugbay.sdk.problems import problem_of, seconds_of, trace_of
 from plugbay.sdk.reasons import Reasons
 from plugbay.sdk.uevent_patterns import matches, patterns_of
@@ -208,7 +208,7 @@ class Discovery:
         self._last_problem = ""
 
     def _report(self, error: Exception) -> None:
-        problem = problem_of(error)
+        problem = problem_of(error, discover_function(self._plugin))
         self.looks.failed(problem)
         if problem == self._last_problem:  # the same one over and over is one line in the log
             return

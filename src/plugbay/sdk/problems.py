@@ -90,15 +90,15 @@ def misspelled_hooks(plugin: DevicePlugin) -> Iterator[str]:
                 yield f"nothing calls {name}(); is it meant to be {hook}()?"
 
 
-def problem_of(error: Exception) -> str:
-    """What an author's code raised, and where.
+def problem_of(error: Exception, hook: Callable[..., Any] | None = None) -> str:
+    """What an author's code raised, and where; or where ``hook`` is written, which gave what we refused.
 
     An error that its author raised on purpose, or that somebody else has to mend, says by itself all there is to say.
     """
     is_ours = isinstance(error, PlugbayError) and not isinstance(error, AuthorError)
     if is_ours or isinstance(error, AllocationError | CannotRelease | HookFailed):
         return said_by(error)
-    return f"{said_by(error)}{place_of(error)}"
+    return f"{said_by(error)}{place_of(error) or definition_of(hook)}"
 
 
 def said_by(error: Exception) -> str:
@@ -114,9 +114,9 @@ def place_of(error: BaseException) -> str:
     return f" ({os.path.basename(files[0])}:{lines[-1]})" if lines else ""
 
 
-def definition_of(hook: Callable[..., Any]) -> str:
-    """Where an author has written ``hook``, as `place_of` says it."""
-    code = code_of(hook)
+def definition_of(hook: Callable[..., Any] | None) -> str:
+    """Where an author has written ``hook``, as `place_of` says it; empty for one of ours."""
+    code = None if hook is None or not is_authors(hook) else code_of(hook)
     return "" if code is None else f" ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
 
 
@@ -124,6 +124,11 @@ def code_of(hook: Callable[..., Any]) -> CodeType | None:
     """What an author wrote, below its decorators."""
     code = getattr(inspect.unwrap(hook), "__code__", None)
     return code if isinstance(code, CodeType) else None
+
+
+def is_authors(hook: Callable[..., Any]) -> bool:
+    """Whether ``hook`` is not one of ours."""
+    return not (getattr(hook, "__module__", "") or "").startswith("plugbay.")
 
 
 def _is_authors(module: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from plugbay.errors import DiscoveryFailed, PlugbayError
 from plugbay.model.devices import Device
@@ -13,7 +14,7 @@ from plugbay.sdk.health import HealthMonitor
 from plugbay.sdk.host_paths import judged, missing_paths
 from plugbay.sdk.listing import Listing
 from plugbay.sdk.looks import discovered
-from plugbay.sdk.plugin import DevicePlugin, health_checks
+from plugbay.sdk.plugin import DevicePlugin, discover_function, health_checks
 from plugbay.sdk.preparation import tear_down
 from plugbay.sdk.problems import problem_of
 from plugbay.sdk.resources import PluginSource
@@ -43,7 +44,7 @@ async def survey(plugin: DevicePlugin) -> list[Device]:
     try:
         await call(plugin.set_up)
     except Exception as error:  # an author's code may raise anything
-        raise _failed(plugin, "set_up()", error) from error
+        raise _failed(plugin, "set_up()", plugin.set_up, error) from error
     try:
         found = await _found(plugin)
         if plugin.check_paths:
@@ -53,7 +54,7 @@ async def survey(plugin: DevicePlugin) -> list[Device]:
         try:
             listing.found(found, moment=listing.moment(), why="survey")
         except PlugbayError as error:
-            raise _failed(plugin, "discover()", error) from error
+            raise _failed(plugin, "discover()", discover_function(plugin), error) from error
         for monitor in monitors:
             await monitor.look_once()
         listing.publish()
@@ -89,7 +90,7 @@ async def _found(plugin: DevicePlugin) -> list[Device]:
     except Exception as error:  # an author's code may raise anything
         if is_path_missing(plugin, error):
             return []
-        raise _failed(plugin, "discover()", error) from error
+        raise _failed(plugin, "discover()", discover_function(plugin), error) from error
 
 
 def _expressible(resource: str, kind: str, devices: list[Device]) -> list[Device]:
@@ -105,5 +106,5 @@ def _expressible(resource: str, kind: str, devices: list[Device]) -> list[Device
     return good
 
 
-def _failed(plugin: DevicePlugin, hook: str, error: Exception) -> DiscoveryFailed:
-    return DiscoveryFailed(plugin.resource_name, hook, problem_of(error))
+def _failed(plugin: DevicePlugin, name: str, hook: Callable[..., Any], error: Exception) -> DiscoveryFailed:
+    return DiscoveryFailed(plugin.resource_name, name, problem_of(error, hook))
