@@ -373,3 +373,25 @@ async def test_a_name_is_free_again_when_its_pod_is_gone(root: Path) -> None:
         assert first["metadata"]["uid"] != second["metadata"]["uid"]
         await node.pod_in("p", "Running")
         await node.gone("p")
+
+
+async def test_events_tell_of_plugins_and_of_the_health_of_devices(root: Path) -> None:
+    events = "/api/v1/namespaces/default/events"
+
+    def tells(reason: str) -> Callable[[str, Any], bool]:
+        return lambda _, event: event["reason"] == reason
+
+    async with running_node(root) as node:
+        async with gophers(node, "g1", "g2") as plugin:
+            registered = await node.until(events, tells("PluginRegistered"))
+            assert registered["involvedObject"]["kind"] == "Node"
+            plugin.send([Device(DeviceId("g1"), health=unhealthy("Broken")), Device(DeviceId("g2"))])
+            failed = await node.until(events, tells("DeviceUnhealthy"))
+            assert failed["message"].startswith(f"Device g1 of resource {RESOURCE} is unhealthy")
+            assert failed["type"] == "Warning"
+        await node.until(events, tells("PluginStopped"))
+        (resource,) = (await node.get("/plugbay/v1/devices"))["resources"]
+        assert [(each["health"], each["lastHealth"]) for each in resource["devices"]] == [
+            ("Unknown", "Unhealthy"),
+            ("Unknown", "Healthy"),
+        ]

@@ -25,10 +25,17 @@ def container_holdings(pod: v1.Json, container: str) -> v1.Json:
 
 def device_healths(devices: v1.Json) -> Healths:
     return {
-        (v1.text(resource, "resourceName"), v1.text(device, "id")): v1.text(device, "health")
+        (v1.text(resource, "resourceName"), v1.text(device, "id")): health_text(device)
         for resource in v1.objects(devices, "resources")
         for device in v1.objects(resource, "devices")
     }
+
+
+def health_text(device: v1.Json) -> str:
+    """``Healthy``, ``Unhealthy: XidError``, and while the plugin is away ``Unknown, was Healthy``."""
+    health, last, reason = (v1.text(device, key) for key in ("health", "lastHealth", "reason"))
+    shown = f"{health}, was {last}" if last else health
+    return f"{shown}: {reason}" if reason else shown
 
 
 def holder_text(holder: object) -> str:

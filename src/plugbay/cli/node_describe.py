@@ -9,7 +9,7 @@ from typing import Final
 from plugbay.cli import v1
 from plugbay.cli.ages import age
 from plugbay.cli.describing import describe_events, moment_text, pairs_text
-from plugbay.cli.holdings import holder_text
+from plugbay.cli.holdings import health_text, holder_text
 from plugbay.cli.rows import is_unschedulable
 from plugbay.cli.table import NONE, Description
 
@@ -64,7 +64,7 @@ def _devices(resources: list[v1.Json]) -> Iterable[tuple[str, ...]]:
             yield (
                 v1.text(device, "id"),
                 v1.text(resource, "resourceName"),
-                v1.text(device, "health"),
+                health_text(device),
                 ",".join(v1.texts(device, "numaNodes")) or NONE,
                 RELEASING if device.get("releasing") is True else holder_text(device.get("holder")),
             )

@@ -6,7 +6,7 @@ import argparse
 
 from plugbay.cli import v1
 from plugbay.cli.client import DEVICES_PATH, NodeClient
-from plugbay.cli.holdings import holder_text
+from plugbay.cli.holdings import health_text, holder_text
 from plugbay.cli.node_describe import RELEASING
 from plugbay.cli.output import Form, chosen_form, list_of, object_text, show, show_error, show_note, show_page
 from plugbay.cli.roots import chosen_root
@@ -58,7 +58,7 @@ def _row(resource: v1.Json, device: v1.Json) -> tuple[str, ...]:
     return (
         v1.text(resource, "resourceName"),
         v1.text(device, "id"),
-        v1.text(device, "health"),
+        health_text(device),
         ",".join(v1.texts(device, "numaNodes")) or NONE,
         RELEASING if device.get("releasing") is True else holder_text(device.get("holder")),
     )

@@ -17,6 +17,7 @@ from plugbay.manager.gates import Gate
 from plugbay.manager.health import HealthNotices
 from plugbay.manager.registration import OTHER, check_registration, label_of
 from plugbay.manager.releases import Releases
+from plugbay.manager.resource_notices import PluginChange, ResourceNotices
 from plugbay.manager.state import Live, ManagerState, Resource, Restored, Stopped
 from plugbay.manager.store import Store
 from plugbay.model.ids import DeviceId, ResourceName
@@ -37,6 +38,7 @@ class Endpoints:
     Attributes:
         on_repeated_list: called when a plugin sent the list that it had sent before.
         health_notices: pods told of a change by the list of a plugin.
+        resource_notices: what happens to plugins and to the health of devices, held by pods or not.
         registrations: calls of Register by resource name, refused ones too; names that are not valid count as one.
         allocations: how long calls of Allocate took, failed ones too.
     """
@@ -65,6 +67,7 @@ class Endpoints:
         self._pre_starts: frozenset[ResourceName] = frozenset()
         self.on_repeated_list: Callable[[], object] = lambda: None
         self.health_notices = HealthNotices()
+        self.resource_notices = ResourceNotices()
         self.registrations = LabelCounter(OTHER)
         self.allocations: dict[ResourceName, Histogram] = {}
 
@@ -111,6 +114,7 @@ class Endpoints:
         self._activate(endpoint)
         self._spawn(self._follow(endpoint))
         logger.info("registered %s at %s", resource, socket.name)
+        self.resource_notices.plugin(resource, PluginChange.REGISTERED)
         for other in replaced:
             await other.close()
 
@@ -169,6 +173,7 @@ class Endpoints:
 
     def _replace_table(self, resource: Resource, table: DeviceTable) -> None:
         before = resource.unhealthy_claims
+        self.resource_notices.devices(resource.name, resource.table or resource.expired_table, table)
         resource.replace_table(table)
         self._releases.devices_listed(resource.name)
         changed = before ^ resource.unhealthy_claims
@@ -189,6 +194,7 @@ class Endpoints:
             return
         if not self._is_closing:  # then it is us who go
             logger.warning("plugin of %s at %s is gone", endpoint.resource, endpoint.socket.name)
+            self.resource_notices.plugin(endpoint.resource, PluginChange.STOPPED)
         resource = self._state.resource(endpoint.resource)
         stopped = resource.disconnect(self._clock.now())
         self._changes.notify()
@@ -200,6 +206,7 @@ class Endpoints:
         if resource.endpoint is not endpoint:
             return  # it came back
         logger.warning("plugin of %s did not come back; its devices no longer count", resource.name)
+        self.resource_notices.plugin(resource.name, PluginChange.GONE)
         resource.expire()
         self._changes.notify()
         await self._save(DeleteResource(resource.name))

@@ -36,6 +36,7 @@ from plugbay.manager.registration import prepare_directory
 from plugbay.manager.release_notices import ReleaseNotice
 from plugbay.manager.releases import Releases
 from plugbay.manager.rendering import Holdings
+from plugbay.manager.resource_notices import ResourceNews
 from plugbay.manager.snapshot import ResourceCount, ResourceSnapshot, Snapshot
 from plugbay.manager.state import ManagerState
 from plugbay.manager.store import Store, open_store
@@ -295,6 +296,10 @@ class DeviceManager:
     def health_notices(self) -> AsyncIterator[frozenset[PodUid]]:
         """Pods whose `health_of` may have become another, as it happens; for one reader."""
         return aiter(self.endpoints.health_notices)
+
+    def resource_notices(self) -> AsyncIterator[Mapping[ResourceName, ResourceNews]]:
+        """What happens to plugins and to the health of devices; for one reader."""
+        return aiter(self.endpoints.resource_notices)
 
     def release_notices(self) -> AsyncIterator[ReleaseNotice]:
         """Failed PostStopContainer and Deallocate calls, as they happen; for one reader."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
-from plugbay.manager.state import EndpointState, ManagerState, Resource
+from plugbay.manager.state import EndpointState, Live, ManagerState, Resource
+from plugbay.model.health import HealthState
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+
+UNKNOWN: Final = HealthState.UNKNOWN.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,10 @@ class DeviceSnapshot:
     """One device as onlookers see it.
 
     Attributes:
-        health: the plugin's text, or ``Unknown`` for a device that is held or being released but not listed.
+        health: the plugin's text; ``Unknown`` while the plugin is away, and for a device that is held or being
+            released but not listed.
+        last_health: the plugin's text from before it went away; empty while ``health`` is as good.
+        reason: why it is not healthy, or was not; see `plugbay.model.devices.ListedDevice`.
         numa_nodes: None when the plugin gave no topology.
         holder: pod and container; of an init container and the one that took its device over, the later one.
         is_releasing: nobody holds it, and its plugin has yet to confirm Deallocate.
@@ -34,6 +41,8 @@ class DeviceSnapshot:
     numa_nodes: tuple[int, ...] | None
     holder: tuple[PodUid, ContainerName] | None
     is_releasing: bool = False
+    last_health: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +80,21 @@ def count(resource: Resource) -> ResourceCount:
 
 def _resource(resource: Resource, holders: dict[DeviceId, tuple[PodUid, ContainerName]]) -> ResourceSnapshot:
     releasing = resource.releasing
+    is_live = isinstance(resource.endpoint, Live)
     devices = [
-        DeviceSnapshot(device.id, device.health, device.numa_nodes, holders.get(device.id), device.id in releasing)
+        DeviceSnapshot(
+            device.id,
+            device.health if is_live else UNKNOWN,
+            device.numa_nodes,
+            holders.get(device.id),
+            device.id in releasing,
+            "" if is_live else device.health,
+            device.reason,
+        )
         for device in resource.listed.devices
     ]
     devices += [
-        DeviceSnapshot(device_id, "Unknown", None, holders.get(device_id), device_id in releasing)
+        DeviceSnapshot(device_id, UNKNOWN, None, holders.get(device_id), device_id in releasing)
         for device_id in holders.keys() | releasing
         if device_id not in resource.listed.ranks
     ]

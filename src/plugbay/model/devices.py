@@ -133,11 +133,13 @@ class ListedDevice:
     Attributes:
         health: the text on the wire; healthy exactly if ``Healthy``.
         numa_nodes: ``None`` when the message has no topology; empty when it has one without nodes.
+        reason: why it is not healthy, one CamelCase word; empty where the plugin does not tell.
     """
 
     id: DeviceId
     health: str
     numa_nodes: tuple[int, ...] | None = None
+    reason: str = ""
 
     @property
     def is_healthy(self) -> bool:

@@ -115,6 +115,10 @@ class EventLog:
         self._sink.save_event(event)
         self._broadcast.send(change, event.name, event)
 
+    def is_known(self, about: ObjectRef, kind: EventType, reason: str, message: str) -> bool:
+        """Whether such an event would only be counted."""
+        return (about, kind, reason, message) in self._events
+
     def _make_room(self) -> None:
         while len(self._events) >= MAX_EVENTS:
             oldest = self._events.pop(next(iter(self._events)))

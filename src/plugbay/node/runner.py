@@ -35,6 +35,7 @@ from plugbay.node.parts import NodeParts
 from plugbay.node.pods import PodTable
 from plugbay.node.podstore import open_pod_store
 from plugbay.node.records import PodRecord
+from plugbay.node.resource_events import follow_resources
 from plugbay.node.root_guard import take_root
 from plugbay.node.runtime_choice import open_runtime
 from plugbay.node.runtime_health import follow_absences
@@ -151,6 +152,8 @@ async def open_node(
             started_at=clock.now(),
         )
         about = ObjectRef("Node", "", name, facts.uid)
+        following = follow_resources(parts.events, about, manager.resource_notices(), clock=clock)
+        await stack.enter_async_context(background(following, name="resource events"))
         if chosen.absences is not None:
             following = follow_absences(parts, about, chosen.absences())
             await stack.enter_async_context(background(following, name="runtime health"))

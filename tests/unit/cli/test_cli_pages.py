@@ -144,7 +144,7 @@ DEVICES: dict[str, Any] = {
                     "numaNodes": [0, 1],
                     "holder": {"namespace": "default", "pod": "gopher-pod", "container": "gopher", "uid": "uid-1"},
                 },
-                {"id": "g2", "health": "Unhealthy", "numaNodes": None, "holder": None},
+                {"id": "g2", "health": "Unhealthy", "reason": "XidError", "numaNodes": None, "holder": None},
                 {
                     "id": "g3",
                     "health": "Unknown",
@@ -155,6 +155,16 @@ DEVICES: dict[str, Any] = {
             ],
         },
         {"resourceName": "example.com/gone", "capacity": 0, "allocatable": 0, "endpoint": None, "devices": []},
+        {
+            "resourceName": "example.com/mole",
+            "capacity": 2,
+            "allocatable": 0,
+            "endpoint": {"state": "Stopped", "socket": "mole.sock", "since": "2026-01-01T11:00:00Z", "options": {}},
+            "devices": [
+                {"id": "m1", "health": "Unknown", "lastHealth": "Healthy", "reason": "", "numaNodes": None},
+                {"id": "m2", "health": "Unknown", "lastHealth": "Unhealthy", "reason": "Blind", "numaNodes": None},
+            ],
+        },
     ],
     "pods": [
         {

@@ -94,6 +94,8 @@ def _device(device: DeviceSnapshot, pods: PodTable) -> Json:
     return {
         "id": device.id,
         "health": device.health,
+        "lastHealth": device.last_health,
+        "reason": device.reason,
         "numaNodes": None if device.numa_nodes is None else list(device.numa_nodes),
         "holder": None if device.holder is None else _holder(*device.holder, pods),
         "releasing": device.is_releasing,
