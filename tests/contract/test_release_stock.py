@@ -14,6 +14,7 @@ import pytest
 
 from plugbay import ContainerEdits, Device, Origin, ReleasePolicy, Replicas
 from plugbay.errors import AdmissionError
+from plugbay.manager.view import DEBOUNCE_S
 from plugbay.ops.slices import json_pieces
 from plugbay.sdk.release import records, stored, uses
 from plugbay.sdk.release.report import release_status
@@ -25,6 +26,7 @@ from tests.contract.bench_stock_release import (
     journal,
     served,
     stock,
+    until_files,
     until_said,
     until_seen,
     with_init,
@@ -109,7 +111,7 @@ async def test_failed_release_keeps_the_device_from_the_next_pod(sockets: Path) 
     async with stock(sockets, gophers, interval_s=1000) as b:
         await b.admit(pod("p"))
         await b.release("p")
-        with pytest.raises(AdmissionError, match=r"before they are released: release\(\) failed: the drive does not"):
+        with pytest.raises(AdmissionError, match=r"before they are released: release\(\) failed: .*the drive does not"):
             await b.admit(pod("q"))
         gophers.problem = ""
         await b.admit(pod("q2"))
@@ -311,3 +313,38 @@ async def test_strict_looks_even_if_only_calls_count(sockets: Path) -> None:
         await b.release("p")
         await b.admit(pod("q"))
         assert gophers.told == ["release a"]
+
+
+@pytest.mark.parametrize("is_same", [True, False], ids=["same-store", "another-store"])
+async def test_manager_with_the_store_of_before_is_believed_whatever_the_plugin_missed(
+    sockets: Path, monkeypatch: pytest.MonkeyPatch, is_same: bool
+) -> None:
+    """Node and plugin are killed, and the pod ends before the plugin is back: of a kubelet nothing would ever tell."""
+    monkeypatch.setattr(uses, "SETTLE_S", 0.0)
+    gophers = Gophers("a")
+    async with bench(sockets) as b:
+        async with served(gophers, sockets):
+            await b.counts(1, 1)
+            await b.admit(pod("p"))
+        checkpoint, store = b.paths.checkpoint, b.config.store
+    if not is_same:
+        for path in (checkpoint, *store.parent.iterdir()):
+            path.unlink()
+    async with bench(sockets) as b:
+        await b.release("p")
+        started_ns = b.paths.registration_socket.stat().st_ctime_ns
+
+        def is_rewritten() -> bool:
+            is_new = checkpoint.exists() and checkpoint.stat().st_mtime_ns > started_ns
+            return is_new and b'"PodUID":"p"' not in checkpoint.read_bytes()
+
+        await b.clock.sleep_through(DEBOUNCE_S)
+        await until_files([checkpoint], is_rewritten)
+        async with served(gophers, sockets):
+            await b.counts(1, 1)
+            if is_same:
+                await b.admit(pod("q"))
+                assert gophers.told == ["release a"]
+            else:
+                with pytest.raises(AdmissionError, match="nothing shows that its checkpoint survived"):
+                    await b.admit(pod("q"))

@@ -73,7 +73,9 @@ async def test_calls_are_promised_to_who_will_get_them(
     promises: list[bool] = []
     async with bench(sockets, gates=gate) as b:
         fake = FakePlugin(GOPHER, b.at("gopher.sock"), [Device("a")], options=options)
-        async with serve_grpc(fake.socket, [device_plugin_handler(fake, promises.append)]):
+        async with serve_grpc(
+            fake.socket, [device_plugin_handler(fake, lambda caller: promises.append(caller.will_call))]
+        ):
             await fake.register(b.paths.registration_socket)
             await b.counts(1, 1)
     assert promises == [is_promised]

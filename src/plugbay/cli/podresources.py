@@ -13,8 +13,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "podresources",
         help="show which containers hold which devices, on any kubelet",
         description="Show what a kubelet, or `plugbay node up`, tells monitors over its PodResources socket. "
-        "The kubelet does not report devices of init containers. Asking has a side effect: a stock kubelet then frees "
-        "the devices of pods that have ended.",
+        "The kubelet does not report devices of init containers. WARNING: a stock kubelet that is asked frees "
+        "the devices of pods that have ended. If it waits for an Allocate of a plugin in this moment, it may give the "
+        "device of that Allocate to a second pod: do not ask it in a loop, nor while a plugin hangs. "
+        "`plugbay checkpoint show` shows the same without asking, and `plugbay node up` can be asked at any time.",
         examples=("plugbay podresources", "plugbay podresources --root /var/lib/kubelet -o json"),
     )
     parser.add_argument(

@@ -84,6 +84,7 @@ def serve(args: argparse.Namespace) -> int:
     release = ReleaseSettings(
         source=ReleaseSource(args.release),
         interval_s=args.release_interval,
+        asks=args.release_ask,
         directory=None if args.state_directory is None else args.state_directory.absolute(),
     )
 

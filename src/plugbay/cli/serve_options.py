@@ -80,6 +80,16 @@ def _add_release_options(parser: argparse._ActionsContainer) -> None:
         help="how often to look at the checkpoint while devices are in use (default: 30s, at least 100ms)",
     )
     parser.add_argument(
+        "--release-ask",
+        action="store_true",
+        help="ask a kubelet for the list of its pods at each look, so that it notices ends of pods while no other pod "
+        "comes, and tells pods' names. WARNING: a stock kubelet that is asked while it waits for an Allocate, of any "
+        "plugin, and in which a pod has ended since that began, may give the device of this Allocate to a second pod. "
+        "That takes all three at once: it is rare with plugins that answer in milliseconds, and likely with one that "
+        "takes seconds. Without this option it is impossible: only managers are asked that say that it does no harm, "
+        "such as `plugbay node up`",
+    )
+    parser.add_argument(
         "--state-directory",
         metavar="DIR",
         type=path_of,

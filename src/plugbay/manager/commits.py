@@ -68,6 +68,13 @@ class SavePreStarts:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveName:
+    """Call the store this."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class SaveViewChecksums:
     """Remember the checksums of the checkpoint files that may be lying there and are ours."""
 
@@ -90,6 +97,7 @@ Change = (
     | SaveResource
     | DeleteResource
     | SavePreStarts
+    | SaveName
     | SaveViewChecksums
     | Replace
 )
@@ -103,6 +111,7 @@ class Stored:
         view_checksums: checksums of the checkpoint files that are ours; any other one is somebody else's.
         operations: calls to be made, in the order in which they were queued.
         ends: the last instance of each container whose PostStopContainer was taken care of.
+        name: tells this store from any other, and from itself with another program's assignments in it.
         pre_starts: the resources whose plugin wants PreStartContainer, as far as it has registered with us.
     """
 
@@ -112,3 +121,4 @@ class Stored:
     operations: tuple[Operation, ...] = ()
     ends: Mapping[tuple[PodUid, ContainerName], str] = field(default_factory=dict)
     pre_starts: frozenset[ResourceName] = frozenset()
+    name: str = ""

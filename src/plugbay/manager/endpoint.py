@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Final
@@ -28,7 +28,7 @@ from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.wire.device_list import ChangedDevices, NewList
 from plugbay.wire.plugin_client import PluginClient
-from plugbay.wire.plugin_server import PROMISE
+from plugbay.wire.plugin_server import LISTS_ONLY_READ, PROMISE, STORE
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,9 @@ _CANCELLED: Final = "Canceled"
 class Endpoint:
     """A registered plugin's connection, from registration to the end of its stream.
 
+    Args:
+        store: names our store, for the plugin.
+
     Attributes:
         resource: what it serves.
         socket: its socket.
@@ -46,13 +49,14 @@ class Endpoint:
         table: its last list; None before the first one.
     """
 
-    def __init__(self, resource: ResourceName, socket: Path, config: ManagerConfig) -> None:
+    def __init__(self, resource: ResourceName, socket: Path, config: ManagerConfig, *, store: str = "") -> None:
         self.resource = resource
         self.socket = socket
         self.options = PluginOptions()
         self.table: DeviceTable | None = None
         self.release_slots = asyncio.Semaphore(config.release.parallel)
         self._config = config
+        self._store = store
         self._client = PluginClient(socket)
 
     async def connect(self) -> None:
@@ -80,12 +84,17 @@ class Endpoint:
     async def tables(self) -> AsyncIterator[DeviceTable]:
         """The device table after each list. Ends when the stream ends, however it ends."""
         try:
-            async with aclosing(self._client.newest_lists(PROMISE if self._will_call else {})) as lists:
+            async with aclosing(self._client.newest_lists(self._what_we_are())) as lists:
                 async for update in lists:
                     self.table = _next_table(self.table, update)
                     yield self.table
         except RpcFailed as error:
             logger.info("stream of %s at %s ended: %s", self.resource, self.socket, error)
+
+    def _what_we_are(self) -> Mapping[str, str]:
+        """What a kubelet is not, or does not say."""
+        promise = PROMISE if self._will_call else {}
+        return {**promise, **({STORE: self._store} if self._store else {}), **LISTS_ONLY_READ}
 
     @property
     def _will_call(self) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 from plugbay.allocation.table import DeviceTable
 from plugbay.errors import PathTooLong, RegistrationRefused, StoreUnusable
-from plugbay.manager.commits import Change, DeleteResource, SavePreStarts, SaveResource
+from plugbay.manager.commits import Change, DeleteResource, SavePreStarts, SaveResource, Stored
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.endpoint import Endpoint
 from plugbay.manager.gates import Gate
@@ -65,6 +65,7 @@ class Endpoints:
         self._waiting: set[asyncio.Task[None]] = set()
         self._is_closing = False
         self._pre_starts: frozenset[ResourceName] = frozenset()
+        self._store_name = ""
         self.on_repeated_list: Callable[[], object] = lambda: None
         self.health_notices = HealthNotices()
         self.resource_notices = ResourceNotices()
@@ -75,14 +76,10 @@ class Endpoints:
         connected = self._connected.get(resource)
         return connected[-1] if connected else None
 
-    def restore(self, names: Iterable[ResourceName], *, pre_starts: Collection[ResourceName] = ()) -> None:
-        """Resources known from the store: they have the grace period to register again.
-
-        Args:
-            pre_starts: those whose plugin wants PreStartContainer.
-        """
-        self._pre_starts = frozenset(pre_starts)
-        for name in names:
+    def restore(self, stored: Stored) -> None:
+        """Resources known from the store: they have the grace period to register again."""
+        self._pre_starts, self._store_name = stored.pre_starts, stored.name
+        for name in stored.resources:
             resource = self._state.resource(name)
             restored = resource.restore(self._clock.now(), wants_pre_start=name in self._pre_starts)
             self._spawn(self._expire_later(resource, restored))
@@ -103,7 +100,7 @@ class Endpoints:
             RegistrationRefused: with the text for the plugin. What was registered before goes on.
         """
         try:
-            endpoint = Endpoint(resource, socket, self._config)
+            endpoint = Endpoint(resource, socket, self._config, store=self._store_name)
         except PathTooLong as error:
             raise RegistrationRefused(f"failed to dial device plugin: {error}") from error
         await endpoint.connect()

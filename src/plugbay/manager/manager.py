@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
 from plugbay.allocation.table import NO_DEVICES
-from plugbay.errors import PathUnusable
+from plugbay.errors import PathUnusable, StoreUnusable
 from plugbay.kernel.files import remove_unfinished
 from plugbay.manager import snapshot
-from plugbay.manager.commits import DeletePod, SaveOperation, Stored
+from plugbay.manager.commits import DeletePod, SaveName, SaveOperation, Stored
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.effects import Effect, passed
 from plugbay.manager.endpoint import Endpoint
@@ -82,6 +83,7 @@ async def run_manager(
         for directory in (config.paths.checkpoint.parent, config.store.parent):  # which are ours, by the store's lock
             await asyncio.to_thread(remove_unfinished, directory)
         stored = await settle_checkpoint(config, store, await asyncio.to_thread(store.load), clock.now())
+        stored = await _named(store, stored)
         await asyncio.to_thread(prepare_directory, config.paths.device_plugins)
         await asyncio.to_thread(make_directory, config.paths.plugins_registry)
         tasks = asyncio.TaskGroup()
@@ -99,7 +101,7 @@ async def run_manager(
             )
         )
         await stack.enter_async_context(tasks)
-        manager.endpoints.restore(stored.resources, pre_starts=stored.pre_starts)
+        manager.endpoints.restore(stored)
         manager.restore(stored)
         await manager.releases.restore(stored)
         stack.push_async_callback(manager.endpoints.close)  # runs after registration has stopped
@@ -114,6 +116,19 @@ async def run_manager(
         stack.callback(view.start(manager.changes(), tasks).cancel)
         manager.endpoints.on_repeated_list = view.hurry
         yield manager
+
+
+async def _named(store: Store, stored: Stored) -> Stored:
+    """``stored`` with the name of the store; a full disk leaves it without one."""
+    if stored.name:
+        return stored
+    name = uuid.uuid4().hex
+    try:
+        await store.commit([SaveName(name)])
+    except StoreUnusable as error:
+        logger.warning("plugins cannot tell that assignments survive a restart: %s", error)
+        return stored
+    return replace(stored, name=name)
 
 
 class DeviceManager:

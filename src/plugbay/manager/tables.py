@@ -19,6 +19,7 @@ from plugbay.manager.commits import (
     Replace,
     SaveAssignments,
     SaveEnd,
+    SaveName,
     SaveOperation,
     SavePreStarts,
     SaveResource,
@@ -67,6 +68,7 @@ CREATE TABLE ended (
 )
 _VIEW_CHECKSUMS: Final = "view checksums"
 _PRE_STARTS: Final = "pre-starts"
+_NAME: Final = "name"
 
 
 def read(connection: sqlite3.Connection) -> Stored:
@@ -89,6 +91,7 @@ def read(connection: sqlite3.Connection) -> Stored:
         tuple(_operation(*row) for row in operations),
         {(PodUid(pod), ContainerName(container)): instance for pod, container, instance in ends},
         frozenset(map(ResourceName, _listed(connection, _PRE_STARTS))),
+        "".join(_listed(connection, _NAME)),
     )
 
 
@@ -124,11 +127,14 @@ def write(connection: sqlite3.Connection, change: Change) -> None:
             connection.execute("DELETE FROM resource WHERE name = ?", (name,))
         case SaveViewChecksums(checksums):
             _put_list(connection, _VIEW_CHECKSUMS, sorted(checksums))
+        case SaveName(name):
+            _put_list(connection, _NAME, [name])
         case SavePreStarts(resources):
             _put_list(connection, _PRE_STARTS, sorted(resources))
         case Replace(stored):
             connection.execute("DELETE FROM assignment")
             connection.execute("DELETE FROM resource")
+            connection.execute("DELETE FROM meta WHERE key = ?", (_NAME,))
             write(connection, SaveAssignments(stored.assignments))
             for name in stored.resources:
                 write(connection, SaveResource(name))

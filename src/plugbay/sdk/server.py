@@ -269,7 +269,7 @@ class PluginServer:
             self._service.accept_streams()
             self._keeper.begin()
             for socket in sockets:
-                handlers = device_plugin_handlers(self.counted, self._service.heed_promise)
+                handlers = device_plugin_handlers(self.counted, self._service.heed)
                 if socket.parent == self.paths.plugins_registry:
                     found = FoundRegistration(self.resource, self._keeper.asked, self._keeper.answered)
                     handlers += (plugin_registration_handler(found),)

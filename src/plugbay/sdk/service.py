@@ -29,7 +29,7 @@ from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.sdk.release.settings import ReleaseSource
 from plugbay.sdk.turns import START_PATIENCE_S, Turns
 from plugbay.wire.device_list import encode_devices
-from plugbay.wire.plugin_server import PreferenceRequest
+from plugbay.wire.plugin_server import Caller, PreferenceRequest
 from plugbay.wire.transport import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class PluginService:
         self.releasing = ReleaseHooks()
         self.custody: Custody | None = None
         self._source = source
-        self._has_promise = False
+        self._caller = Caller()
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_draining = False
@@ -148,9 +148,9 @@ class PluginService:
     async def options(self) -> PluginOptions:
         return options_of(self._plugin, self._source)
 
-    def heed_promise(self, has_promise: bool) -> None:
-        """Whether the kubelet whose stream opens next promises to tell of the ends of uses."""
-        self._has_promise = has_promise
+    def heed(self, caller: Caller) -> None:
+        """Whose stream opens next."""
+        self._caller = caller
 
     async def lists(self) -> AsyncIterator[bytes]:
         if self._is_draining:
@@ -161,7 +161,7 @@ class PluginService:
         self._streams_changed()
         try:
             if self.custody is not None:
-                await self.custody.stream_opened(has_promise=self._has_promise)
+                await self.custody.stream_opened(self._caller)
             while True:
                 await stream.news.wait()
                 stream.news.clear()

@@ -19,6 +19,28 @@ from plugbay.wire.handlers import server_stream, unary
 PROMISE: Final[Mapping[str, str]] = {"device-manager-deallocate": "true"}
 """Metadata of ListAndWatch, from a manager that will call PostStopContainer and Deallocate, to a plugin that asked for
 one of them: otherwise a plugin that hears of no end could not tell it from a kubelet, which never calls."""
+STORE: Final = "device-manager-store"
+"""Metadata of ListAndWatch, from a manager with a store that outlives it: the store's name. What one process of the
+manager has assigned, the next one of the same store knows of; of a kubelet's checkpoint no plugin can tell that."""
+
+LISTS_ONLY_READ: Final[Mapping[str, str]] = {"pod-resources-list-only-reads": "true"}
+"""Metadata of ListAndWatch, from a manager whose PodResources changes nothing when it is asked for its pods, which that
+of a kubelet does (spec 4.9.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What a manager says of itself.
+
+    Attributes:
+        will_call: whether it promises to call PostStopContainer and Deallocate (`PROMISE`).
+        store: names the store that it has its assignments from; empty if it does not say (`STORE`).
+        lists_only_read: whether it may be asked for its pods at any time (`LISTS_ONLY_READ`).
+    """
+
+    will_call: bool = False
+    store: str = ""
+    lists_only_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +77,18 @@ class DevicePluginServicer(Protocol):
 
 
 def device_plugin_handler(
-    servicer: DevicePluginServicer, heed: Callable[[bool], object] | None = None
+    servicer: DevicePluginServicer, heed: Callable[[Caller], object] | None = None
 ) -> grpc.GenericRpcHandler:
     """The service ``v1beta1.DevicePlugin``, answered by ``servicer``.
 
     Args:
-        heed: told by every ListAndWatch, before it is answered, whether its caller promises to call PostStopContainer
-            and Deallocate (`PROMISE`).
+        heed: told by every ListAndWatch, before it is answered, who calls.
     """
+
+    def tell(metadata: Mapping[str, str | bytes]) -> None:
+        if heed is not None:
+            store = str(metadata.get(STORE, ""))
+            heed(Caller(PROMISE.items() <= metadata.items(), store, LISTS_ONLY_READ.items() <= metadata.items()))
 
     async def get_options(_: pb.Empty) -> pb.DevicePluginOptions:
         return options_to_pb(await servicer.options())
@@ -110,7 +136,7 @@ def device_plugin_handler(
             "ListAndWatch": server_stream(
                 pb.Empty,
                 lambda _: servicer.lists(),
-                None if heed is None else lambda metadata: heed(PROMISE.items() <= metadata.items()),
+                tell,
             ),
             "GetPreferredAllocation": unary(pb.PreferredAllocationRequest, preferred),
             "Allocate": unary(pb.AllocateRequest, allocate),

@@ -10,10 +10,10 @@ from typing import Final
 
 import grpc
 
-from plugbay.wire.plugin_server import DevicePluginServicer, device_plugin_handler
+from plugbay.wire.plugin_server import Caller, DevicePluginServicer, device_plugin_handler
 
 _HANDLERS: Final[
-    Mapping[str, Callable[[DevicePluginServicer, Callable[[bool], object] | None], grpc.GenericRpcHandler]]
+    Mapping[str, Callable[[DevicePluginServicer, Callable[[Caller], object] | None], grpc.GenericRpcHandler]]
 ] = {
     "v1beta1": device_plugin_handler,
 }
@@ -23,7 +23,7 @@ API_VERSIONS: Final = tuple(_HANDLERS)
 
 
 def device_plugin_handlers(
-    servicer: DevicePluginServicer, heed: Callable[[bool], object] | None = None
+    servicer: DevicePluginServicer, heed: Callable[[Caller], object] | None = None
 ) -> tuple[grpc.GenericRpcHandler, ...]:
     """``servicer`` in every version; ``heed`` as `device_plugin_handler` says."""
     return tuple(handler(servicer, heed) for handler in _HANDLERS.values())

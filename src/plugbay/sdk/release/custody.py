@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import CheckpointUnread, DevicesNotReleased, PathUnusable
 from plugbay.model.assignments import AssignmentKey, Origin
@@ -36,6 +36,7 @@ from plugbay.sdk.release.sweep import Sweep
 from plugbay.sdk.release.uses import Phase, Reading, Use, lives_of
 from plugbay.sdk.turns import Turns
 from plugbay.sdk.waiting import to_the_end, wait_first
+from plugbay.wire.plugin_server import Caller
 
 if TYPE_CHECKING:
     from plugbay.kubelet.paths import KubeletPaths
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from plugbay.sdk.watching import Watches
 
 logger = logging.getLogger(__name__)
+
+UNKNOWN: Final = Caller()
+"""Says nothing of itself, as a kubelet."""
 
 
 class Custody:
@@ -186,24 +190,28 @@ class Custody:
 
     # --- readings ---------------------------------------------------------------------------------------------------
 
-    async def stream_opened(self, *, has_promise: bool = False) -> None:
+    async def stream_opened(self, caller: Caller = UNKNOWN) -> None:
         """A kubelet wants the list, and has not got it yet: the moment to see what it began with.
 
         Args:
-            has_promise: whether it promises to call PostStopContainer and Deallocate. Ours does; if another one knows
-                these calls and says nothing, its first call tells.
+            caller: what it says of itself. If one that does not promise to call PostStopContainer and Deallocate knows
+                these calls nevertheless, its first call tells.
         """
-        self.has_calls |= has_promise and self.shared.settings.source.takes_calls
+        has_promise = caller.will_call and self.shared.settings.source.takes_calls
+        self.has_calls |= has_promise
+        self.shared.pod_lists.heed(caller)
         if self._readings is None:
             return
         before = self.book.life
+        known_to = {each for use in self.book.uses() for each in lives_of(use)}
         try:
-            life = await self._readings.meet(known_to={each for use in self.book.uses() for each in lives_of(use)})
+            life = await self._readings.meet(known_to=known_to, store=caller.store)
         except CheckpointUnread:
             return
         if before is None or life.id != before.id:
-            self.has_calls = has_promise and self.shared.settings.source.takes_calls
+            self.has_calls = has_promise
             self.stopping.kubelet_restarted()
+        if life != before:
             with suppress(PathUnusable):  # said when something is given
                 self._note_life()
         if life.id != self._met and self.book.uses():  # what was found in the journal is not known to go on, either

@@ -13,10 +13,12 @@ from plugbay.errors import RpcFailed
 from plugbay.kernel.boot import read_boot_id
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.settings import ReleaseSettings
+from plugbay.sdk.sockets import SocketId, identify
 
 if TYPE_CHECKING:
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.model.podresources import PodResources
+    from plugbay.wire.plugin_server import Caller
 
 logger = logging.getLogger(__name__)
 
@@ -86,15 +88,19 @@ class Shared:
         self.proc_root = proc_root
         self.boot = read_boot_id(_PROC)
         self.quiet = Quiet()
-        self.pod_lists = PodLists(paths, self.quiet)
+        self.pod_lists = PodLists(paths, self.quiet, asks=settings.asks)
 
 
 class PodLists:
     """The pods of a kubelet with their devices, asked for as rarely as will do.
 
     Asking makes a kubelet drop the assignments of pods that have ended, which is what shows that they have. While it
-    waits for somebody's Allocate this can make it give a device to a second pod as well (spec 4.9.2). Of our own calls
-    we know, so it is never asked then; of other plugins' nobody knows.
+    waits for an Allocate of any plugin this can make it give a device to a second pod as well (spec 4.9.2). Of our own
+    calls we know, so it is never asked then; of other plugins' no plugin knows. So only a manager is asked that says
+    that its lists change nothing, as ours does, unless the operator allows it.
+
+    Args:
+        asks: whether any kubelet may be asked.
 
     Attributes:
         checks: for each resource, what finds out whether the kubelet has stored all that it was answered.
@@ -103,8 +109,11 @@ class PodLists:
         problem: why there was none.
     """
 
-    def __init__(self, paths: KubeletPaths, quiet: Quiet) -> None:
+    def __init__(self, paths: KubeletPaths, quiet: Quiet, *, asks: bool = False) -> None:
         self._socket = paths.pod_resources_socket
+        self._registration_socket = paths.registration_socket
+        self._asks = asks
+        self._harmless: SocketId | None = None  # the life of a manager whose lists change nothing
         self._quiet = quiet
         self._lock = asyncio.Lock()
         self.checks: dict[ResourceName, Callable[[], Awaitable[bool]]] = {}
@@ -112,6 +121,15 @@ class PodLists:
         self.renewed = asyncio.Event()
         self._pods: Sequence[PodResources] = ()
         self.problem = ""
+
+    def heed(self, caller: Caller) -> None:
+        """A kubelet has just asked for a list of devices, and said this of itself."""
+        self._harmless = identify(self._registration_socket) if caller.lists_only_read else None
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Whether asking can do no harm, or is allowed nevertheless."""
+        return self._asks or (self._harmless is not None and self._harmless == identify(self._registration_socket))
 
     async def pods(self, *, asked_since: float) -> Sequence[PodResources]:
         """The pods by a list that was asked for at ``asked_since``, in the event loop's time, or later.
@@ -136,6 +154,8 @@ class PodLists:
     async def _ask(self) -> Sequence[PodResources]:
         from plugbay.kubelet.podresources import PodResourcesClient  # imported here: needed once something is in use
 
+        if not self.may_be_asked:
+            return self._failed("the kubelet is not asked for its pods, as --release-ask is not given")
         try:
             if not await asyncio.to_thread(self._socket.exists):
                 return self._failed(f"there is no {self._socket}")

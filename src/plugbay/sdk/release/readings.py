@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -54,15 +55,17 @@ class Readings:
         """The checkpoint."""
         return self._paths.checkpoint
 
-    async def meet(self, *, known_to: Collection[str]) -> Life:
+    async def meet(self, *, known_to: Collection[str], store: str = "") -> Life:
         """Which life of the kubelet this is, when it asks for our list and has not got it yet.
 
         A new life counts from here on. If something was in use as it began, it is also seen whether it has begun with
         the checkpoint of the one before: a file older than its socket has not been written by it. What that one had
-        not got from an earlier one is lost for good, so only an unbroken line of heirs counts.
+        not got from an earlier one is lost for good, so only an unbroken line of heirs counts. One that names the store
+        that it begins with has all that earlier ones with this store had, and nothing of those with another.
 
         Args:
             known_to: the lives that have known of what is in use; one that nobody has met is empty.
+            store: as the kubelet has named it; empty if it has not.
 
         Raises:
             CheckpointUnread: there is no kubelet.
@@ -70,13 +73,19 @@ class Readings:
         life_id = self._life_id()
         if self.life is None or self.life.id != life_id:
             since = asyncio.get_running_loop().time()
-            started_ns = int(life_id.partition("-")[2])
             before = {""} if self.life is None else {self.life.id, *self.life.heir_of}
             heir_of = before.intersection(known_to)
-            if heir_of and not await asyncio.to_thread(self._is_from_before, started_ns):
+            if heir_of and not await self._is_heir(store, int(life_id.partition("-")[2])):
                 heir_of = set()
-            self.life = Life(life_id, since, frozenset(heir_of))
+            self.life = Life(life_id, since, frozenset(heir_of), store)
+        elif store and not self.life.store:  # it was met by a version of this program that did not ask
+            self.life = replace(self.life, store=store)
         return self.life
+
+    async def _is_heir(self, store: str, started_ns: int) -> bool:
+        if store and self.life is not None and self.life.store:
+            return store == self.life.store
+        return await asyncio.to_thread(self._is_from_before, started_ns)
 
     def on_disk(self, at: float) -> Reading:
         """What the file says that is there, however old; nothing when it cannot be read. Blocks.

@@ -138,7 +138,8 @@ def _as_json(record: Header | Life | Use | Closed) -> dict[str, object]:
         case Header():
             return {"format": FORMAT, "boot": record.boot, "resource": record.resource}
         case Life():
-            return {"life": record.id, "since": record.since, "heirOf": sorted(record.heir_of)}
+            life = {"life": record.id, "since": record.since, "heirOf": sorted(record.heir_of)}
+            return life | ({"store": record.store} if record.store else {})
         case Closed():
             return {"closed": record.key}
         case Use():
@@ -175,7 +176,7 @@ def _from_json(value: dict[str, object]) -> Record:
         case {"format": 1, "boot": str(boot), "resource": str(resource)}:
             return Header(boot, ResourceName(resource))
         case {"life": str(life), "since": float() | int() as since, "heirOf": list(heir_of)} if "use" not in value:
-            return Life(life, float(since), frozenset(map(str, heir_of)))
+            return Life(life, float(since), frozenset(map(str, heir_of)), str(value.get("store", "")))
         case {"answered": str(key)}:
             at = value.get("at")
             return Answered(AssignmentKey(key), float(at) if isinstance(at, float | int) else None)

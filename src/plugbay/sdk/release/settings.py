@@ -57,13 +57,16 @@ class ReleaseSource(Enum):
 class ReleaseSettings:
     """
     Attributes:
-        interval_s: how often to look for uses that are over, while there are any. Each time the kubelet is asked for
-            the list of its pods, which has a price: see `plugbay.kubelet.podresources`.
+        interval_s: how often to look for uses that are over, while there are any.
+        asks: whether to ask any kubelet for the list of its pods each time: without it, a stock kubelet notices that a
+            pod has ended when the next one with devices comes, and does not tell the names of pods. It has a price: the
+            kubelet may give a device to two pods, of any plugin, see `plugbay.kubelet.podresources`.
         directory: of the journals; None for `DIRECTORY_NAME` in the kubelet's directory for plugins.
     """
 
     source: ReleaseSource = ReleaseSource.AUTO
     interval_s: float = INTERVAL_S
+    asks: bool = False
     directory: Path | None = None
 
 

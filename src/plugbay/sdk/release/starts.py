@@ -123,7 +123,7 @@ class Starts:
             # A start that nobody remembers is followed by a release without `post_stop`.
             with nullcontext() if self._hears_stops else custody.book.keeping():
                 custody.book.change(replace(use, started=started))
-        if self._nameless(units):
+        if self._nameless(units) and custody.shared.pod_lists.may_be_asked:
             await self._find_owners(units)
 
     def _users(self, units: Collection[DeviceId]) -> list[Use]:

@@ -46,11 +46,13 @@ class Life:
         id: changes with every start.
         since: when it was first seen, in seconds since the machine started.
         heir_of: earlier lives whose checkpoint it is known to have begun with; only those that some use knows of.
+        store: names where it has its assignments from, if it says so; our own manager does.
     """
 
     id: str
     since: float
     heir_of: frozenset[str] = frozenset()
+    store: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import ContainerName, DeviceId, ResourceName
 from plugbay.model.podresources import ContainerDevices, ContainerResources, PodResources
+from plugbay.wire.plugin_server import Caller
 from tests.unit.sdk.release.machine_pods import Container, Kind, Pod, Truth
 
 RESOURCE = ResourceName("example.com/gopher")
@@ -46,7 +47,7 @@ class Plugin(Protocol):
     @property
     def serves(self) -> bool: ...
 
-    async def stream_opened(self) -> None: ...
+    async def stream_opened(self, caller: Caller) -> None: ...
 
     async def allocate(self, pod: Pod, units: Sequence[str], arrived: Callable[[], object]) -> None:
         """
@@ -68,6 +69,7 @@ class Kubelet:
     Args:
         pace: how long the next thing takes.
         written: called when there is another checkpoint.
+        has_store: whether it names what it has its assignments from, as our own manager does.
 
     Attributes:
         assigned: by pod, container and resource.
@@ -86,7 +88,9 @@ class Kubelet:
         *,
         pace: Callable[[], float],
         written: Callable[[], None],
+        has_store: bool = False,
     ) -> None:
+        self._has_store, self._losses = has_store, 0
         self._written = written
         self._loop = loop
         self.paths = paths
@@ -124,7 +128,8 @@ class Kubelet:
         before = self._truth.dirty | self._truth.lost
         self.assigned, names, is_lost = self._load()
         self._names = names
-        if not self._was_met:
+        self._losses += is_lost
+        if not (self._was_met or self._has_store):
             self._truth.beyond_proof |= self._unknown
         self._was_met, self._unknown = False, before if is_lost else set()
         self._truth.unproven |= self._unknown
@@ -175,9 +180,9 @@ class Kubelet:
         """The plugin has registered."""
         await asyncio.sleep(self._pace())
         before = self._truth.dirty | self._truth.lost
-        await plugin.stream_opened()
+        await plugin.stream_opened(Caller(store=f"store {self._losses}" if self._has_store else ""))
         self._was_met = True
-        if self._has_written:  # too late to see what it began with, or just then
+        if self._has_written and not self._has_store:  # too late to see what it began with, or just then
             self._truth.unproven |= before
         if not plugin.serves:
             return

@@ -34,6 +34,7 @@ class Node:
     Args:
         sees_pods: whether the plugin sees the kubelet's directories of pods.
         sees_cgroups: whether it sees their control groups.
+        has_store: whether the kubelet names its store.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Node:
         hears_stops: bool = False,
         sees_pods: bool = True,
         sees_cgroups: bool = True,
+        has_store: bool = False,
     ) -> None:
         self.loop = VirtualLoop()
         self._directory = tempfile.TemporaryDirectory(prefix="pb", dir=MEMORY if MEMORY.is_dir() else None)
@@ -58,7 +60,13 @@ class Node:
         self._boots = 0
         self._process: Process | None = None
         self.kubelet = Kubelet(
-            self.loop, self.paths, UNITS, self.truth, pace=self._pace, written=self._checkpoint_written
+            self.loop,
+            self.paths,
+            UNITS,
+            self.truth,
+            pace=self._pace,
+            written=self._checkpoint_written,
+            has_store=has_store,
         )
         if sees_pods:
             (self.paths.root / "pods" / "plugin").mkdir()

@@ -25,6 +25,7 @@ from plugbay.sdk.release.records import Content, Record
 from plugbay.sdk.release.settings import ReleaseSettings
 from plugbay.sdk.release.uses import Reading, Use
 from plugbay.sdk.watching import Changes
+from plugbay.wire.plugin_server import Caller
 from tests.unit.sdk.release.machine_kubelet import RESOURCE, Kubelet, Refused
 from tests.unit.sdk.release.machine_pods import Pod, Truth
 
@@ -214,7 +215,7 @@ class Process:
         self._hooks = ReleaseHooks()
         self._watches = _Watches()
         self._calls: set[asyncio.Task[None]] = set()
-        shared = Shared(ReleaseSettings(), kubelet.paths, proc_root=proc_root(kubelet.paths))
+        shared = Shared(ReleaseSettings(asks=True), kubelet.paths, proc_root=proc_root(kubelet.paths))
         shared.boot = boot
         shared.pod_lists._ask = self._pods  # type: ignore[method-assign]  # no socket to ask
         plugin = _Stopper(self) if truth.hears_stops else _Cleaner(self)
@@ -279,11 +280,11 @@ class Process:
 
     # --- what a kubelet asks ----------------------------------------------------------------------------------------
 
-    async def stream_opened(self) -> None:
+    async def stream_opened(self, caller: Caller) -> None:
         if self.journal.disk.is_full:  # what this kubelet began with is known to this process only
             self.truth.unproven |= self.truth.dirty | self.truth.lost
         with suppress(Refused):
-            await self._serve(self.custody.stream_opened())
+            await self._serve(self.custody.stream_opened(caller))
 
     async def allocate(self, pod: Pod, units: Sequence[str], arrived: Callable[[], object]) -> None:
         await self._serve(self._allocate(pod, {DeviceId(unit): physical_id(unit) for unit in units}, arrived))

@@ -30,11 +30,16 @@ CONTAINERS = st.builds(
 
 class ReleaseMachine(RuleBasedStateMachine):
     is_strict = True
+    has_store = False
 
     @initialize(hears_stops=st.booleans(), sees_pods=st.booleans(), sees_cgroups=st.booleans())
     def start(self, hears_stops: bool, sees_pods: bool, sees_cgroups: bool) -> None:
         self.node = Node(
-            is_strict=self.is_strict, hears_stops=hears_stops, sees_pods=sees_pods, sees_cgroups=sees_cgroups
+            is_strict=self.is_strict,
+            hears_stops=hears_stops,
+            sees_pods=sees_pods,
+            sees_cgroups=sees_cgroups,
+            has_store=self.has_store,
         )
         self.node.loop.run_for(0.1)
 
@@ -169,9 +174,17 @@ class LazyMachine(ReleaseMachine):
     is_strict = False
 
 
+class OwnMachine(ReleaseMachine):
+    """On a manager that names its store no device is in doubt for ever, whoever is killed, unless that is lost."""
+
+    has_store = True
+
+
 pytestmark = pytest.mark.timeout(120 + settings().max_examples)  # shrinking what fails takes longer than finding it
 
 TestStrict = ReleaseMachine.TestCase
 TestStrict.settings = settings(max_examples=settings().max_examples * 4 // 5, stateful_step_count=30)
 TestLazy = LazyMachine.TestCase
 TestLazy.settings = settings(max_examples=settings().max_examples * 2 // 5, stateful_step_count=30)
+TestOwn = OwnMachine.TestCase
+TestOwn.settings = settings(max_examples=settings().max_examples * 2 // 5, stateful_step_count=30)

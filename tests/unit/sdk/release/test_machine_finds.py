@@ -278,3 +278,24 @@ def test_container_does_not_start_before_a_checkpoint_tells_that_its_devices_are
     start_next(node, pod)
     assert node.process.fate.seen.count("post-stop") == 1
     node.finish()
+
+
+@pytest.mark.parametrize("has_store", [True, False])
+def test_pod_that_ended_while_kubelet_and_plugin_were_killed(has_store: bool) -> None:
+    """A kubelet that has written its checkpoint before the plugin is back tells nothing, unless it names its store."""
+    with closing(Node(sees_pods=False, has_store=has_store)) as node:
+        node.loop.run_for(0.1)
+        pod = node.admit(Container("x", Kind.APP, 4))
+        node.loop.run_for(1)
+        node.downtime_s = 20.0
+        node.kill_at(0)
+        node.look()
+        node.loop.run_for(1)
+        node.restart_kubelet()
+        node.kubelet.is_ready = True
+        node.end_pod(pod)
+        node.kubelet.clean()
+        node.kubelet.spawn(node.kubelet.list_arrives(OTHER))
+        node.loop.run_for(150)
+        assert bool(node.truth.dirty) is not has_store
+        node.finish()

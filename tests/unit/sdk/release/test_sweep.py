@@ -22,6 +22,7 @@ from plugbay.sdk.release.quiet import Shared
 from plugbay.sdk.release.settings import ReleasePolicy, ReleaseSettings
 from plugbay.sdk.release.sweep import Sweep, jittered
 from plugbay.sdk.release.uses import Life, Reading, Use
+from plugbay.wire.plugin_server import Caller
 from tests.unit.sdk.release.machine_loop import VirtualLoop
 from tests.unit.sdk.release.test_journal import full_after
 
@@ -206,7 +207,7 @@ def test_full_disk_leaves_the_kubelet_alone(loop: VirtualLoop, tmp_path: Path) -
 def test_pods_that_cannot_be_asked_for_are_told_once(
     loop: VirtualLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shared = Shared(ReleaseSettings(), KubeletPaths(tmp_path))
+    shared = Shared(ReleaseSettings(asks=True), KubeletPaths(tmp_path))
     socket = shared.pod_lists._socket
 
     async def asked() -> None:
@@ -219,3 +220,23 @@ def test_pods_that_cannot_be_asked_for_are_told_once(
     assert [record.getMessage() for record in caplog.records] == [
         f"there is no {socket}, so the kubelet notices ends of pods only when the next one comes"
     ]
+
+
+async def test_only_a_manager_whose_lists_change_nothing_is_asked_for_its_pods(tmp_path: Path) -> None:
+    """A kubelet that is asked while it waits for anybody's Allocate may give a device to two pods (spec 4.9.2)."""
+    paths = KubeletPaths(tmp_path)
+    paths.device_plugins.mkdir()
+    lists = Shared(ReleaseSettings(), paths).pod_lists
+    ours = Caller(lists_only_read=True)
+    lists.heed(ours)
+    assert not lists.may_be_asked  # there is none
+    for caller, may_be_asked in ((Caller(), False), (ours, True)):
+        fresh = tmp_path / "fresh"
+        fresh.touch()
+        fresh.rename(paths.registration_socket)  # another life
+        assert not lists.may_be_asked
+        lists.heed(caller)
+        assert lists.may_be_asked is may_be_asked
+    lists.heed(Caller())
+    assert await lists.pods(asked_since=asyncio.get_running_loop().time()) == ()
+    assert lists.problem == "the kubelet is not asked for its pods, as --release-ask is not given"
