@@ -11,11 +11,14 @@ import pytest
 
 from plugbay.node import runner
 from plugbay.node.runner import PLUGINS_RETURN_S
+from tests.contract.bench_oci import why_not
+from tests.replay.beds import PROCESSES, Bed, oci_bed
 from tests.replay.compare import Difference, differences, is_like
 from tests.replay.driver import replay
 from tests.replay.manifests import manifest_of
 from tests.replay.recording import read
 
+needs_oci = pytest.mark.skipif(bool(why_not()), reason=why_not())
 RECORDINGS: Final = sorted((Path(__file__).parent.parent / "golden" / "kubelet-node").glob("*.json"))
 
 UNREPLAYABLE: Final[Mapping[str, str]] = {
@@ -65,8 +68,6 @@ DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
     "26-checkpoint-corrupted": dict.fromkeys(
         (_ALLOCATIONS, "plugins/p/admissions", "pods/s26-b/phases", "events/s26-b", "snapshots/[2345] *"), STORE_WINS
     ),
-    "30-cdi-and-annotations": {"pods/*": NO_CDI, "events/*": NO_CDI},
-    "31-mount-missing-host-path": {"pods/s31-a/*": NO_MOUNTS, "events/s31-a": NO_MOUNTS},
     "37-fifty-pods": {"events/*": NO_KILLING},
     "39-single-numa-node": dict.fromkeys(
         ("events/s39-two-of-four", "events/s39-mixed-one", "events/s39-both"), NO_KILLING
@@ -96,6 +97,12 @@ DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
 """By recording: patterns of the paths that differ on purpose, and why."""
 
 
+ON_THE_HOST: Final[Mapping[str, Mapping[str, str]]] = {
+    "30-cdi-and-annotations": {"pods/*": NO_CDI, "events/*": NO_CDI},
+    "31-mount-missing-host-path": {"pods/s31-a/*": NO_MOUNTS, "events/s31-a": NO_MOUNTS},
+}
+"""The same of the process runtime alone."""
+
 SOMETIMES: Final[Mapping[str, Mapping[str, str]]] = {
     **{
         recording: {f"snapshots/{snapshot} */registered": FILE_LAGS}
@@ -124,19 +131,22 @@ def _speed(duration_s: float) -> float:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("bed", [PROCESSES, pytest.param(oci_bed(), marks=needs_oci)], ids=lambda bed: bed.runtime)
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-async def test_a_kubelets_node_does_the_same(path: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_kubelets_node_does_the_same(
+    path: Path, bed: Bed, sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if path.stem in UNREPLAYABLE:
         pytest.skip(UNREPLAYABLE[path.stem])
     recording = read(path)
-    known, sometimes = DIFFERENT.get(path.stem, {}), SOMETIMES.get(path.stem, {})
-    expected = [*known, *sometimes]
+    known = {**DIFFERENT.get(path.stem, {}), **(ON_THE_HOST.get(path.stem, {}) if bed is PROCESSES else {})}
+    expected = [*known, *SOMETIMES.get(path.stem, {})]
     # What is recorded is a race, which a busy machine may lose when it is sped up.
     for name, slower in (("fast", 1), ("slow", 3), ("slower", 9), ("slowest", 18)):
         root, speed = sockets / name, _speed(recording.duration_s) / slower
         root.mkdir()
         monkeypatch.setattr(runner, "PLUGINS_RETURN_S", max(PLUGINS_RETURN_S / speed, LEAST_RETURN_S))
-        found = await replay(recording, root, speed=speed, unlike=expected)
+        found = await replay(recording, root, speed=speed, unlike=expected, bed=bed)
         unlike = differences(recording.observations, found)
         new = [each for each in unlike if not is_like(each.path, expected)]
         gone = [pattern for pattern in known if not any(is_like(each.path, [pattern]) for each in unlike)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
-import json
 import os
 import re
 import signal
@@ -26,6 +25,7 @@ from plugbay.node.config import NodeConfig
 from plugbay.node.parts import NodeParts
 from plugbay.node.runner import open_node
 from plugbay.topology.settings import TopologySettings
+from tests.replay.beds import PROCESSES, Bed, status_of
 from tests.replay.clock import FastClock
 from tests.replay.compare import comparable, is_like, is_reached
 from tests.replay.looking import Looker
@@ -51,13 +51,15 @@ class NotReplayable(Exception):
     """The script has a step that our node has no way to do."""
 
 
-async def replay(recording: Recording, root: Path, *, speed: float, unlike: Collection[str] = ()) -> Json:
+async def replay(
+    recording: Recording, root: Path, *, speed: float, unlike: Collection[str] = (), bed: Bed = PROCESSES
+) -> Json:
     """The observations of a node of ours.
 
     Args:
         unlike: patterns of what is known to be different, and not waited for.
     """
-    driver = _Driver(recording, root, speed, unlike)
+    driver = _Driver(recording, root, speed, unlike, bed)
     try:
         async with asyncio.TaskGroup() as tasks:
             return await driver.run(tasks)
@@ -68,13 +70,14 @@ async def replay(recording: Recording, root: Path, *, speed: float, unlike: Coll
 
 
 class _Driver:
-    def __init__(self, recording: Recording, root: Path, speed: float, unlike: Collection[str]) -> None:
+    def __init__(self, recording: Recording, root: Path, speed: float, unlike: Collection[str], bed: Bed) -> None:
         self._recording = recording
         self._speed = speed
         self._unlike = unlike
         self._clock = FastClock(speed)
+        self._bed = bed
         self._places = Places(root)
-        self._config = NodeConfig(
+        config = NodeConfig(
             self._places.kubelet,
             name=NODE,
             call_timeout_s=max(60 / speed, LEAST_TIMEOUT_S),
@@ -82,8 +85,9 @@ class _Driver:
             pre_start_timeout_s=max(30 / speed, LEAST_TIMEOUT_S),
             fake_numa_nodes=1,
         )
+        self._config = bed.configured(config, self._places.cdi)
         self._client = NodeClient(self._config.root)
-        self._notebook = Notebook(recording.plugins)
+        self._notebook = Notebook(recording.plugins, runtime=bed.runtime)
         self._looker = Looker(
             self._config.kubelet_paths, self._notebook, self._places, recorded_ids=self._recorded_ids, unlike=unlike
         )
@@ -99,7 +103,7 @@ class _Driver:
         self._watchers: list[asyncio.Task[None]] = []
 
     async def run(self, tasks: asyncio.TaskGroup) -> Json:
-        self._places.furnish()
+        self._places.furnish(self._recording.cdi_spec)
         try:
             await self._start_node(tasks)
             before_s = 0.0
@@ -152,7 +156,9 @@ class _Driver:
             case Who.POD if self._parts is None:
                 self._postponed.append(step)  # a kubelet's API server is there without it, ours is not
             case Who.POD if step.action == "created":
-                manifest = manifest_of(step.subject, self._recording.pods[step.subject], speed=self._speed)
+                manifest = manifest_of(
+                    step.subject, self._recording.pods[step.subject], speed=self._speed, image=self._bed.image
+                )
                 await asyncio.to_thread(self._client.create, PODS, manifest)
             case Who.POD:
                 await self._until_trapped(step.subject)
@@ -226,9 +232,7 @@ class _Driver:
     def _processes(self, pod: str) -> list[Path]:
         """The first ones of a pod's containers that have not ended, in the proc file system."""
         uids = [uid for uid, name in self._notebook.uids.items() if name == pod]
-        instances = [each for uid in uids for each in self._config.containers.glob(f"{uid}_*")]
-        records = [each / "process.json" for each in instances if not (each / "exit.json").exists()]
-        return [Path(f"/proc/{json.loads(each.read_bytes())['process']['pid']}") for each in records if each.exists()]
+        return [each for uid in uids for each in self._bed.first_processes(self._config, uid)]
 
     async def _delete(self, name: str, grace_s: int | None) -> None:
         query = {} if grace_s is None else {"gracePeriodSeconds": str(grace_s)}
@@ -318,7 +322,7 @@ def _topology(configuration: Json) -> TopologySettings:
 def _lacks_trap(process: Path) -> bool:
     """Whether SIGTERM would end a process that runs."""
     try:
-        status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines())
+        status = status_of(process)
     except OSError:
         return False  # it has ended
     return not status["State"].startswith("Z") and not int(status["SigCgt"], 16) >> signal.SIGTERM - 1 & 1

@@ -1,4 +1,4 @@
-"""Recorded pods as pods for the process runtime, with a shell and shorter sleeps instead of an image with busybox."""
+"""Recorded pods as pods for our runtimes: with shorter sleeps, and an image that is here."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ GRACE_S: Final = 2.0
 """The recorded pods' grace period. Ours have the shortest there is, which is longer: it is not in our clock's time."""
 
 
-def manifest_of(name: str, spec: Json, *, speed: float) -> Json:
-    """A pod like the recorded one, without its image and with shorter sleeps."""
+def manifest_of(name: str, spec: Json, *, speed: float, image: str = "busybox") -> Json:
+    """A pod like the recorded one, with another image and shorter sleeps."""
     containers = {
-        key: [_container(each, speed) for each in spec[key]] for key in ("initContainers", "containers") if key in spec
+        key: [_container(each, speed, image) for each in spec[key]]
+        for key in ("initContainers", "containers")
+        if key in spec
     }
     return {
         "apiVersion": "v1",
@@ -24,13 +26,13 @@ def manifest_of(name: str, spec: Json, *, speed: float) -> Json:
     }
 
 
-def _container(raw: Json, speed: float) -> Json:
+def _container(raw: Json, speed: float, image: str) -> Json:
     command = raw["command"]
     if command == "prints itself, then sleeps":
         command = ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"]
     if command[:2] == ["sh", "-c"]:
         command = [*command[:2], _script(command[2], speed), *command[3:]]
-    return {**raw, "image": "busybox", "command": command}
+    return {**raw, "image": image, "command": command}
 
 
 def _script(script: str, speed: float) -> str:

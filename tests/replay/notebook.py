@@ -26,7 +26,8 @@ class Notebook:
         forced: pods deleted by force. An API server removes such a pod at once, and shows nothing of its end.
     """
 
-    def __init__(self, plugins: Iterable[str]) -> None:
+    def __init__(self, plugins: Iterable[str], *, runtime: str) -> None:
+        self._runtime = runtime
         self.changes = Changes()
         self.uids: dict[str, str] = {}
         self.snapshots: dict[str, Json] = {}
@@ -75,7 +76,7 @@ class Notebook:
                 name = record.pod.name
                 self.uids[record.uid] = name
                 rows = self._pods.setdefault(name, [])
-                shown: Json = dict(pod_object(record, runtime="process"))
+                shown: Json = dict(pod_object(record, runtime=self._runtime))
                 if name not in self.forced:
                     deletion = {"deletionTimestamp": "set"} if "deletionTimestamp" in shown["metadata"] else {}
                     rows.append(shown["status"] | deletion)

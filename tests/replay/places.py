@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final
 
-from tests.replay.recording import KUBELET_ROOT
+from tests.replay.recording import KUBELET_ROOT, Json
 
 _WORK: Final = "$WORK"
 
@@ -14,14 +15,19 @@ class Places:
     """
     Attributes:
         kubelet: our node's root, which stands for the kubelet's.
+        cdi: directory of CDI specs.
     """
 
     def __init__(self, root: Path) -> None:
         self.kubelet = root / "k"
+        self.cdi = root / "cdi"
         self._work = root / "work"
 
-    def furnish(self) -> None:
+    def furnish(self, cdi_spec: Json | None) -> None:
         """Make the host files that plugins give to containers."""
+        if cdi_spec is not None:
+            self.cdi.mkdir()
+            (self.cdi / "recorded.json").write_text(json.dumps(cdi_spec).replace(_WORK, str(self._work)))
         for folder in ("drv", "drv2"):
             (self._work / folder).mkdir(parents=True)
         (self._work / "afile").write_text("a file\n")

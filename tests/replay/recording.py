@@ -89,6 +89,7 @@ class Recording:
         script: steps and snapshots in order.
         observations: as recorded, but ``snapshots`` by key, each with the names of the pods that had ``ended``.
         duration_s: of the script, the recorder's clearing away at the end included.
+        cdi_spec: a file of the engine's directory.
     """
 
     number: int
@@ -98,6 +99,7 @@ class Recording:
     script: Sequence[Step | Snapshot]
     observations: Json
     duration_s: float
+    cdi_spec: Json | None
 
 
 def read(path: Path) -> Recording:
@@ -124,7 +126,8 @@ def read(path: Path) -> Recording:
     }
     ends = [row["t"] for rows in observations["pods"].values() for row in rows]
     last_s = max([0.0, *ends, *(each.at_s for each in script)]) + 0.001
-    return Recording(raw["number"], raw["name"], plugins, setup["pods"], script, observations, last_s)
+    cdi_spec = setup.get("cdi_spec")
+    return Recording(raw["number"], raw["name"], plugins, setup["pods"], script, observations, last_s, cdi_spec)
 
 
 def until(observations: Json, at_s: float) -> Json:
