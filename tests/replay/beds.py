@@ -21,6 +21,7 @@ class Bed:
         runtime: its name, as the node's option has it.
         image: of all containers.
         configured: the node's settings with those of the runtime; takes the directory of CDI specs.
+        cdi: that directory, if the engine has one of its own.
         first_processes: of the containers of a pod, given by its UID, that have not ended: their directories below
             ``/proc``.
     """
@@ -29,6 +30,7 @@ class Bed:
     image: str
     configured: Callable[[NodeConfig, Path], NodeConfig]
     first_processes: Callable[[NodeConfig, str], Iterator[Path]]
+    cdi: Path | None = None
 
 
 def oci_bed() -> Bed:
@@ -37,12 +39,12 @@ def oci_bed() -> Bed:
 
 
 def cri_bed(socket: Path, cdi: Path, image: str) -> Bed:
-    """Containers of the engine that answers at ``socket`` and reads CDI specs from ``cdi``."""
+    """Containers of the engine that answers at ``socket`` and reads CDI specs from ``cdi``, if it knows CDI."""
 
-    def configured(config: NodeConfig, _: Path) -> NodeConfig:
+    def configured(config: NodeConfig, cdi: Path) -> NodeConfig:
         return replace(config, cri=CriConfig(socket, (cdi,)))
 
-    return Bed("cri", image, configured, lambda _, uid: _first_in_cgroups(uid))
+    return Bed("cri", image, configured, lambda _, uid: _first_in_cgroups(uid), cdi)
 
 
 def _with_oci(config: NodeConfig, cdi: Path) -> NodeConfig:

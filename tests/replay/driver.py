@@ -37,6 +37,8 @@ from tests.replay.scripted_plugin import ScriptedPlugin
 
 PATIENCE_S: Final = 2.0
 """How long to wait for what was recorded; what has not come then is a difference, and not waited for again."""
+RETRY_S: Final = 12.0
+"""Of the recording's time: what a node tries again comes so much later when it has just been tried."""
 LEAST_TIMEOUT_S: Final = 1.0
 """Of calls to plugins, however fast the clock runs: what they need to answer does not shrink."""
 NODE: Final = "n1"
@@ -76,7 +78,7 @@ class _Driver:
         self._unlike = unlike
         self._clock = FastClock(speed)
         self._bed = bed
-        self._places = Places(root)
+        self._places = Places(root, cdi=bed.cdi)
         config = NodeConfig(
             self._places.kubelet,
             name=NODE,
@@ -123,6 +125,7 @@ class _Driver:
             return copy.deepcopy(self._notebook.observations())
         finally:
             await self._clear(tasks)
+            self._places.clear()
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
@@ -138,7 +141,7 @@ class _Driver:
             return {path for path, value in wanted.items() if not is_reached(path, value, seen.get(path))}
 
         try:
-            async with asyncio.timeout(PATIENCE_S + (at_s - since_s) / self._speed):
+            async with asyncio.timeout(PATIENCE_S + (RETRY_S + at_s - since_s) / self._speed):
                 async for _ in self._notebook.changes:
                     if missing() <= self._given_up:
                         break
