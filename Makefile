@@ -67,7 +67,7 @@ soak: $(VENV)/.develops
 # One process: all tests share one containerd.
 e2e: $(VENV)/.develops
 	@tools/e2e_packages.sh
-	@$(BIN)/pytest -q -m e2e --hypothesis-profile=$(PROFILE) tests/e2e
+	@$(BIN)/pytest -q -m "e2e and not soak" --hypothesis-profile=$(PROFILE) tests/e2e
 
 test-lowest: $(LOWEST)/.tests
 	@$(LOWEST)/bin/pytest -q -n $(JOBS) --dist worksteal -p no:cacheprovider --hypothesis-profile=quick tests/unit tests/contract

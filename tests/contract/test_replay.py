@@ -7,20 +7,24 @@ from pathlib import Path
 import pytest
 
 from tests.contract.bench_oci import why_not
-from tests.replay.beds import PROCESSES, Bed, oci_bed
-from tests.replay.check import RECORDINGS, check
+from tests.replay.beds import PROCESSES, oci_bed
+from tests.replay.check import ON_CONTAINERS, RECORDINGS, check
 from tests.replay.manifests import manifest_of
-
-needs_oci = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("bed", [PROCESSES, pytest.param(oci_bed(), marks=needs_oci)], ids=lambda bed: bed.runtime)
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-async def test_a_kubelets_node_does_the_same(
-    path: Path, bed: Bed, sockets: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_kubelets_node_does_the_same(path: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await check(path, PROCESSES, sockets, monkeypatch)
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("path", ON_CONTAINERS)
+async def test_a_kubelets_node_does_the_same_with_oci_containers(
+    path: Path, sockets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await check(path, bed, sockets, monkeypatch)
+    await check(path, oci_bed(), sockets, monkeypatch)
 
 
 def test_a_command_without_a_shell_is_replayed_as_it_is() -> None:

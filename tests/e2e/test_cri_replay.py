@@ -9,12 +9,12 @@ import pytest
 from tests.e2e.containerd import Containerd
 from tests.e2e.images import BUSYBOX
 from tests.replay.beds import cri_bed
-from tests.replay.check import RECORDINGS, check
+from tests.replay.check import ON_CONTAINERS, check
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", ON_CONTAINERS)
 async def test_a_kubelets_node_does_the_same(
     path: Path, engine: Containerd, sockets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from pprint import pformat
@@ -17,6 +18,13 @@ from tests.replay.driver import replay
 from tests.replay.recording import read
 
 RECORDINGS: Final = sorted((Path(__file__).parent.parent / "golden" / "kubelet-node").glob("*.json"))
+
+_OF_CONTAINERS: Final = re.compile("(01|02|03|13|14|27|28|29|30|31|40|41|42|46|47|54|55|59)-.*")
+ON_CONTAINERS: Final = [
+    pytest.param(each, id=each.stem, marks=() if _OF_CONTAINERS.fullmatch(each.stem) else pytest.mark.soak)
+    for each in RECORDINGS
+]
+"""For runtimes with real containers; the long tests replay those too that are about something else."""
 
 UNREPLAYABLE: Final[Mapping[str, str]] = {
     "06-unknown-resource": "nobody can write into our node's status, and unknown resources are refused",
