@@ -57,6 +57,23 @@ async def test_mounts_are_where_they_should_be_and_read_only_ones_stay_so(
     assert os.listdir(tmp_path / "given") == ["file"]
 
 
+async def test_mounts_need_no_place_on_the_host(places: Places, spec: ContainerSpec, tmp_path: Path) -> None:
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given" / "file").write_text("from the plugin\n")
+    edits = ContainerEdits(
+        mounts=(
+            Mount(tmp_path / "given", container_path="/opt/plugbay-test/driver", read_only=True),
+            Mount(tmp_path / "given/file", container_path="/usr/share/plugbay-test.conf", read_only=True),
+            Mount(tmp_path / "given", container_path="/slot", read_only=True),
+        )
+    )
+    script = "cat /opt/plugbay-test/driver/file /usr/share/plugbay-test.conf /slot/file; ls -ld /opt | cut -c 1-10"
+    async with runtime_on(places) as runtime:
+        text = await output_of(runtime, replace(sh(spec, script), edits=edits))
+    assert text == "from the plugin\n" * 3 + "drwxr-xr-x\n"
+    assert not Path("/opt/plugbay-test").exists()
+
+
 FUSE = DeviceNode("/dev/fuse", container_path="/dev/gopher", permissions="rw")
 OPENS = "import os, sys; os.close(os.open(sys.argv[1], os.O_RDWR)); print('open')"
 

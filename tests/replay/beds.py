@@ -48,7 +48,7 @@ def cri_bed(socket: Path, cdi: Path, image: str) -> Bed:
 
 
 def _with_oci(config: NodeConfig, cdi: Path) -> NodeConfig:
-    return replace(config, oci=OciConfig(None, Path("/"), (cdi,), None, ()))
+    return replace(config, oci=OciConfig(None, None, (cdi,), None, ()))
 
 
 def _recorded_processes(config: NodeConfig, uid: str) -> Iterator[Path]:

@@ -31,6 +31,7 @@ from plugbay.node.runtimes.mounts import check_mounts
 from plugbay.node.runtimes.oci.engines import Engine, last_line
 from plugbay.node.runtimes.oci.handlers import handler_of
 from plugbay.node.runtimes.oci.injection import inject_cdi
+from plugbay.node.runtimes.oci.mount_points import with_mount_points
 from plugbay.node.runtimes.oci.placing import has_place
 from plugbay.node.runtimes.oci.rootfs import HostView, RootFs, read_root
 from plugbay.node.runtimes.oci.rootless import Owner, check_rootless, made_rootless
@@ -102,7 +103,7 @@ class OciConfinement:
         except OSError as error:
             problem = f"cannot read the root file system {self._grounds.view.rootfs or '/'}: {error.strerror}"
             raise ContainerStartError("CreateContainerError", problem) from error
-        config = self._config(spec, container, root, directory)
+        points = with_mount_points(self._config(spec, container, root, directory), root, directory)
         keep = self._engine.keep_options if spec.limits.memory_bytes and self._grounds.owner is None else ()
         run = ("run", *keep, "--bundle", str(directory), "--pid-file", str(directory / _PID_FILE), engine_id(container))
         log = ("--log", str(directory / _ENGINE_LOG), "--log-format", "json")
@@ -111,9 +112,12 @@ class OciConfinement:
             (program, *words),
             "/",
             {"PATH": DEFAULT_PATH},
-            files={_CONFIG: json.dumps(config, separators=(",", ":")).encode()},
+            files={
+                _CONFIG: json.dumps(points.config, separators=(",", ":")).encode(),
+                **dict.fromkeys(points.files, b""),
+            },
             links={f"{_ROOTFS}/{name}": target for name, target in root.links.items()},
-            directories=(_ROOTFS, *(f"{_ROOTFS}/{name}" for name in root.directories)),
+            directories=(_ROOTFS, *(f"{_ROOTFS}/{name}" for name in root.directories), *points.directories),
             open_files=(_MESSAGE,),
         )
 

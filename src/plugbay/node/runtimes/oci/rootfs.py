@@ -20,6 +20,9 @@ from plugbay.node.runtimes.oci.host_etc import HostEtc
 
 OciMount = dict[str, Any]
 
+LOWER_LAYERS: Final = "lowerdir="
+"""Begins the option of an overlay that names what it shows, the topmost layer first."""
+
 _OWN: Final = frozenset({"proc", "sys", "dev", "run", "tmp", "lost+found"})
 """What every container has of its own, or should not see."""
 _SYSTEM: Final = (
@@ -76,14 +79,19 @@ class RootFs:
 
     def has_room(self, path: str) -> bool:
         """Whether the engine can mount something at ``path``: in place of what is there, or where it can be made."""
-        for name, target in self.links.items():
-            if path.startswith(f"/{name}/"):
-                path = os.path.normpath(os.path.join("/", os.path.dirname(name), target) + path[len(name) + 1 :])
+        path = self.resolved(path)
         above = [each for each in self.sources if path == each or path.startswith(f"{each}/")]
         if not above:
             return True
         nearest = max(above, key=len)
         return os.path.lexists(f"{self.sources[nearest]}{path.removeprefix(nearest)}")
+
+    def resolved(self, path: str) -> str:
+        """``path`` where it leads through the links."""
+        for name, target in self.links.items():
+            if path.startswith(f"/{name}/"):
+                path = os.path.normpath(os.path.join("/", os.path.dirname(name), target) + path[len(name) + 1 :])
+        return path
 
 
 def read_root(view: HostView) -> RootFs:
@@ -127,7 +135,7 @@ class _Composition:
                 self._show(host / name, f"/{name}")
         if (etc := self._view.etc) is not None:
             etc.refresh()
-            self._bind(etc.directory, "/etc")
+            self._show(etc.directory, "/etc")
         for path in self._view.programs:
             if not self._is_shown(path):
                 self._show(path, str(path))
@@ -161,7 +169,7 @@ class _Composition:
         except OSError:
             return
         if stat.S_ISDIR(mode) and self._can_be_overlay(path):
-            layers = f"lowerdir={path}:{self._view.layer}"
+            layers = f"{LOWER_LAYERS}{path}:{self._view.layer}"
             options = ["ro", "nosuid", "nodev", layers]
             self.mounts.append({"destination": place, "type": "overlay", "source": "overlay", "options": options})
             self.sources[place] = path

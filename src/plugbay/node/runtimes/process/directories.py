@@ -184,16 +184,25 @@ class InstanceDirectories:
 
 def _furnish(making: Path, launch: Launch) -> None:
     for name in launch.directories:
-        (making / name).mkdir(parents=True, exist_ok=True)
+        _make_directory(making, name)
     for name, content in launch.files.items():
-        (making / name).parent.mkdir(parents=True, exist_ok=True)
+        _make_directory(making, os.path.dirname(name))
         (making / name).write_bytes(content)
     for name in launch.open_files:
         (making / name).touch()
         (making / name).chmod(0o666)
     for name, target in launch.links.items():
-        (making / name).parent.mkdir(parents=True, exist_ok=True)
+        _make_directory(making, os.path.dirname(name))
         (making / name).symlink_to(target)
+
+
+def _make_directory(making: Path, name: str) -> None:
+    """A directory and those above it, open to the users in the container whatever the umask."""
+    for part in Path(name).parts:
+        making /= part
+        if not making.exists():
+            making.mkdir()
+            making.chmod(0o755)
 
 
 def _write_durably(path: Path, content: bytes) -> None:
