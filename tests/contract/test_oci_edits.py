@@ -64,10 +64,10 @@ async def test_mounts_need_no_place_on_the_host(places: Places, spec: ContainerS
         mounts=(
             Mount(tmp_path / "given", container_path="/opt/plugbay-test/driver", read_only=True),
             Mount(tmp_path / "given/file", container_path="/usr/share/plugbay-test.conf", read_only=True),
-            Mount(tmp_path / "given", container_path="/slot", read_only=True),
+            Mount(tmp_path / "given", container_path="/etc/plugbay/slot", read_only=True),
         )
     )
-    script = "cat /opt/plugbay-test/driver/file /usr/share/plugbay-test.conf /slot/file; ls -ld /opt | cut -c 1-10"
+    script = "cat /opt/plugbay-test/driver/file /usr/share/plugbay-test.conf /etc/plugbay/slot/file; ls -ld /opt | cut -c 1-10"
     async with runtime_on(places) as runtime:
         text = await output_of(runtime, replace(sh(spec, script), edits=edits))
     assert text == "from the plugin\n" * 3 + "drwxr-xr-x\n"

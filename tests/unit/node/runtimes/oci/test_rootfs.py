@@ -20,7 +20,7 @@ def test_choice_of_the_host_holds_programs_and_no_place_of_services_or_secrets(t
     tops = {place.split("/")[1] for place in kinds(root)}
     assert tops <= {"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "opt", "nix", "gnu", "etc"}
     assert kinds(root)["/usr"] == "overlay"
-    assert kinds(root)["/etc"] == "bind"
+    assert kinds(root)["/etc"] == "overlay"
     assert root.sources["/etc"] == tmp_path / "etc"
     assert {"home", "root", "srv", "var/lib"} <= set(root.directories)
 
