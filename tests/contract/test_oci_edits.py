@@ -67,7 +67,8 @@ async def test_mounts_need_no_place_on_the_host(places: Places, spec: ContainerS
             Mount(tmp_path / "given", container_path="/etc/plugbay/slot", read_only=True),
         )
     )
-    script = "cat /opt/plugbay-test/driver/file /usr/share/plugbay-test.conf /etc/plugbay/slot/file; ls -ld /opt | cut -c 1-10"
+    places_in_it = "/opt/plugbay-test/driver/file /usr/share/plugbay-test.conf /etc/plugbay/slot/file"
+    script = f"cat {places_in_it}; ls -ld /opt | cut -c 1-10"
     async with runtime_on(places) as runtime:
         text = await output_of(runtime, replace(sh(spec, script), edits=edits))
     assert text == "from the plugin\n" * 3 + "drwxr-xr-x\n"
