@@ -99,5 +99,6 @@ class Assignment:
         return self.owners[0] if len(self.owners) == 1 else None
 
     def __str__(self) -> str:
-        held_by = "; ".join(map(str, self.owners)) or "nobody knows whom"
-        return f"{', '.join(self.units)} of {self.resource}, given to {held_by}"
+        held_by = "; ".join(map(str, self.owners))
+        whose = f"given to {held_by}" if held_by else "given to a pod that is not known"
+        return f"{', '.join(self.units)} of {self.resource}, {whose}"

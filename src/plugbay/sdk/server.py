@@ -255,7 +255,7 @@ class PluginServer:
         if await asyncio.to_thread(is_directory, directory):
             return True
         with watches.watch([directory]) as changes:
-            logger.warning("%s: waiting for %s, which a kubelet makes", self.resource, directory)
+            logger.warning("%s: there is no kubelet yet (%s is missing); waiting for one", self.resource, directory)
             while not await asyncio.to_thread(is_directory, directory):
                 await wait_first(self.stopping.wait, changes.__anext__)
                 if self.stopping.is_set():

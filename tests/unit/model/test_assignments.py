@@ -20,7 +20,7 @@ def assignment(*devices: str, **more: Any) -> Assignment:
 def test_simple_case_says_the_devices_once_and_knows_no_owner() -> None:
     simple = assignment("a", "b")
     assert (simple.units, simple.owners, simple.owner) == (("a", "b"), (), None)
-    assert str(simple) == "a, b of example.com/gpu, given to nobody knows whom"
+    assert str(simple) == "a, b of example.com/gpu, given to a pod that is not known"
 
 
 def test_replicas_are_units_of_one_device() -> None:
