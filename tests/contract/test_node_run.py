@@ -387,11 +387,11 @@ async def test_events_tell_of_plugins_and_of_the_health_of_devices(root: Path) -
             assert registered["involvedObject"]["kind"] == "Node"
             plugin.send([Device(DeviceId("g1"), health=unhealthy("Broken")), Device(DeviceId("g2"))])
             failed = await node.until(events, tells("DeviceUnhealthy"))
-            assert failed["message"].startswith(f"Device g1 of resource {RESOURCE} is unhealthy")
+            assert failed["message"] == f"Device g1 of resource {RESOURCE} is unhealthy: Broken"
             assert failed["type"] == "Warning"
         await node.until(events, tells("PluginStopped"))
         (resource,) = (await node.get("/plugbay/v1/devices"))["resources"]
-        assert [(each["health"], each["lastHealth"]) for each in resource["devices"]] == [
-            ("Unknown", "Unhealthy"),
-            ("Unknown", "Healthy"),
+        assert [(each["health"], each["lastHealth"], each["reason"]) for each in resource["devices"]] == [
+            ("Unknown", "Unhealthy", "Broken"),
+            ("Unknown", "Healthy", ""),
         ]

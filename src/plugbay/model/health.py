@@ -40,7 +40,7 @@ class Health:
     message: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.reason, str) or (self.reason and not re.fullmatch(_REASON, self.reason)):
+        if not isinstance(self.reason, str) or (self.reason and not is_reason(self.reason)):
             raise InvalidHealth(f"{self.reason!r} is not a reason for a health: that is one word, such as Overheated")
         if not isinstance(self.message, str):
             raise InvalidHealth(f"the message of a health is {self.message!r} and not a text")
@@ -55,6 +55,11 @@ class Health:
     def __str__(self) -> str:
         detail = ": ".join(part for part in (self.reason, self.message) if part)
         return f"{self.state.value} ({detail})" if detail else self.state.value
+
+
+def is_reason(text: str) -> bool:
+    """Whether ``text`` can be the reason of a `Health`."""
+    return re.fullmatch(_REASON, text) is not None
 
 
 HEALTHY: Final = Health(HealthState.HEALTHY)

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from plugbay.errors import RpcFailed
 from plugbay.model.devices import Device, ListedDevice, PluginOptions
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
+from plugbay.model.health import is_reason
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import ReleaseReason
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
@@ -49,8 +50,10 @@ def options_from_pb(message: pb.DevicePluginOptions) -> PluginOptions:
 
 
 def device_to_pb(device: Device) -> pb.Device:
-    """v1beta1 has two health texts; an unknown health is advertised as unhealthy."""
+    """v1beta1 has two health texts; an unknown health is advertised as unhealthy. Our own nodes are told the reason."""
     message = pb.Device(ID=device.id, health="Healthy" if device.health.is_healthy else "Unhealthy")
+    if not device.health.is_healthy and device.health.reason:
+        message.health_reason = device.health.reason
     for node in sorted(device.numa_nodes):
         message.topology.nodes.add(ID=node)
     return message
@@ -58,7 +61,8 @@ def device_to_pb(device: Device) -> pb.Device:
 
 def device_from_pb(message: pb.Device) -> ListedDevice:
     nodes = tuple(node.ID for node in message.topology.nodes) if message.HasField("topology") else None
-    return ListedDevice(DeviceId(message.ID), message.health, nodes)
+    reason = message.health_reason if is_reason(message.health_reason) else ""
+    return ListedDevice(DeviceId(message.ID), message.health, nodes, reason)
 
 
 def edits_to_pb(edits: ContainerEdits) -> pb.ContainerAllocateResponse:

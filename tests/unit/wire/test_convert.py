@@ -48,7 +48,10 @@ def test_edits_round_trip(edits: ContainerEdits) -> None:
     ("device", "listed"),
     [
         pytest.param(Device("a"), ListedDevice(DeviceId("a"), "Healthy"), id="no-topology"),
-        pytest.param(Device("a", health=unhealthy("Xid")), ListedDevice(DeviceId("a"), "Unhealthy"), id="unhealthy"),
+        pytest.param(Device("a", health=unhealthy()), ListedDevice(DeviceId("a"), "Unhealthy"), id="unhealthy"),
+        pytest.param(
+            Device("a", health=unhealthy("Xid")), ListedDevice(DeviceId("a"), "Unhealthy", reason="Xid"), id="reason"
+        ),
         pytest.param(
             Device("a", health=unknown()), ListedDevice(DeviceId("a"), "Unhealthy"), id="unknown-is-not-healthy"
         ),
@@ -115,3 +118,8 @@ def test_broken_edits_are_refused(broken: bytes) -> None:
 )
 def test_bytes_on_the_wire(message: bytes, encoded: bytes) -> None:
     assert message == encoded
+
+
+@pytest.mark.parametrize("reason", ["two words", "\x1b[31mRed", "x" * 64, "\u202e"])
+def test_a_reason_that_is_not_a_word_is_left_out(reason: str) -> None:
+    assert device_from_pb(pb.Device(ID="a", health="Unhealthy", health_reason=reason)).reason == ""

@@ -32,6 +32,7 @@ DEVICE_PLUGIN: Final[Mapping[str, Fields]] = {
         1: ("ID", "string", ""),
         2: ("health", "string", ""),
         3: ("topology", "v1beta1.TopologyInfo", ""),
+        101: ("health_reason", "string", ""),  # ours
     },
     "TopologyInfo": {1: ("nodes", "v1beta1.NUMANode", "repeated")},
     "NUMANode": {1: ("ID", "int64", "")},

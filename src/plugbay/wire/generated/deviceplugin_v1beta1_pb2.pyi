@@ -139,8 +139,11 @@ class Device(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     HEALTH_FIELD_NUMBER: _builtins.int
     TOPOLOGY_FIELD_NUMBER: _builtins.int
+    HEALTH_REASON_FIELD_NUMBER: _builtins.int
     ID: _builtins.str
     health: _builtins.str
+    health_reason: _builtins.str
+    """Ours: why the device is not healthy, one CamelCase word. A kubelet skips it."""
     @_builtins.property
     def topology(self) -> Global___TopologyInfo: ...
     def __init__(
@@ -149,10 +152,11 @@ class Device(_message.Message):
         ID: _builtins.str = ...,
         health: _builtins.str = ...,
         topology: Global___TopologyInfo | None = ...,
+        health_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["topology", b"topology"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ID", b"ID", "health", b"health", "topology", b"topology"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ID", b"ID", "health", b"health", "health_reason", b"health_reason", "topology", b"topology"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
