@@ -8,6 +8,8 @@ Source: kubelet 1.36 ``cgroup_manager_linux.go``, ``pod_container_manager_linux.
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -15,6 +17,8 @@ from typing import Final
 
 from plugbay.kernel.cgroups import hierarchies
 from plugbay.model.ids import PodUid
+
+logger = logging.getLogger(__name__)
 
 _ROOT: Final = "kubepods"
 _SLICE: Final = ".slice"
@@ -36,8 +40,14 @@ class PodCgroups:
         self._roots: list[Path] | None = None
 
     def with_containers(self, pods: Collection[PodUid]) -> frozenset[PodUid]:
-        """Those of ``pods`` that have a container, be it one that is ending. None that cannot be seen. Blocks."""
-        return frozenset(pod for pod in pods if pod and any(map(_is_populated, self._of(pod)))) if pods else frozenset()
+        """Those of ``pods`` that have a container, be it one that is ending; and those of which it cannot be read, as
+        for want of descriptors. None whose cgroups are not visible at all. Blocks.
+        """
+        try:
+            return frozenset(pod for pod in pods if pod and any(map(_is_populated, self._of(pod))))
+        except OSError as error:
+            logger.warning("whether pods have containers cannot be seen, and they are taken to: %s", error)
+            return frozenset(filter(None, pods))
 
     def _of(self, pod: PodUid) -> Iterator[Path]:
         if self._roots is None:
@@ -48,13 +58,14 @@ class PodCgroups:
 
     def _find(self) -> list[Path]:
         try:
-            return [root for top in dict.fromkeys(hierarchies(proc_root=self._proc_root)) for root in _below(top)]
-        except OSError:
+            tops = dict.fromkeys(hierarchies(proc_root=self._proc_root))
+        except (FileNotFoundError, NotADirectoryError):  # no proc file system: nothing is visible
             return []
+        return [root for top in tops for root in _below(top)]
 
 
 def _below(top: Path) -> Iterator[Path]:
-    for directory, below, _ in os.walk(top):
+    for directory, below, _ in os.walk(top, onerror=_unless_it_goes):
         path = Path(directory)
         for name in below:
             if _is_root(name):
@@ -76,14 +87,24 @@ def _directory(root: Path, service: str, pod: PodUid) -> Path:
     return above / ("-".join([*words, f"pod{pod.replace('-', '_')}"]) + _SLICE)
 
 
+def _unless_it_goes(error: OSError) -> None:
+    """
+    Raises:
+        OSError: it tells of more than that a cgroup has just gone, or is closed to us.
+    """
+    if error.errno not in (errno.ENOENT, errno.ENODEV, errno.ENOTDIR, errno.EACCES, errno.EPERM):
+        raise error
+
+
 def _is_populated(cgroup: Path) -> bool:
     try:
         events = (cgroup / "cgroup.events").read_text()
     except FileNotFoundError:
         # Version 1 says nothing to who is in another PID namespace, but each container has a cgroup as long as it runs.
         return _has_cgroups(cgroup)
-    except OSError:
-        return False  # it is just going
+    except OSError as error:
+        _unless_it_goes(error)
+        return False
     return "populated 1" in events.splitlines()
 
 
@@ -91,5 +112,6 @@ def _has_cgroups(cgroup: Path) -> bool:
     try:
         with os.scandir(cgroup) as found:
             return any(entry.is_dir(follow_symlinks=False) for entry in found)
-    except OSError:
+    except OSError as error:
+        _unless_it_goes(error)
         return False

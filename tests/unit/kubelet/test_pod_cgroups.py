@@ -1,5 +1,8 @@
 """Which pods have containers, by trees of control groups as kubelets make them."""
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -72,3 +75,23 @@ def test_where_the_kubelet_makes_no_cgroups_nothing_is_seen(cgroups: PodCgroups)
 
 def test_no_proc_file_system_is_nothing_seen(tmp_path: Path) -> None:
     assert PodCgroups(proc_root=tmp_path).with_containers([POD]) == frozenset()
+
+
+@contextmanager
+def without_descriptors() -> Iterator[None]:
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
+
+
+def test_pods_that_cannot_be_looked_at_are_taken_to_have_containers(top: Path, cgroups: PodCgroups) -> None:
+    """Else devices would be released in use; and they are looked for again."""
+    (top / PLACES[0] / "cri-1").mkdir(parents=True)
+    for _ in range(2):
+        with without_descriptors():
+            assert cgroups.with_containers([POD, STATIC]) == {POD, STATIC}
+            assert cgroups.with_containers([]) == frozenset()
+        assert cgroups.with_containers([POD, STATIC]) == {POD}

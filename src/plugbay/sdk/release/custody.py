@@ -136,12 +136,26 @@ class Custody:
             await wait_first(stopping.wait, timeout_s=backoff.next_delay_s())
         self._readings.life = self.book.life
         if self.book.is_ours:
-            await adopt(self.book, self._readings, self.resource)
+            await self._adopt(self._readings, stopping)
         # What is not released yet keeps its hardware, its pod being gone or not.
         if self._mode is not None:
             self._mode.restore(unit for use in self.book.uses() for unit in use.units)
         self.book.heard = self._heard
         self.shared.pod_lists.checks[self.resource] = partial(has_stored, self)
+
+    async def _adopt(self, readings: Readings, stopping: asyncio.Event) -> None:
+        backoff, problem = Backoff(), ""
+        while not stopping.is_set():
+            try:
+                await adopt(self.book, readings, self.resource)
+                return
+            except CheckpointUnread as error:
+                if str(error) != problem:
+                    logger.error("%s: what pods have cannot be known: %s", self.resource, error)
+                problem = str(error)
+                if not self._is_strict:
+                    return
+            await wait_first(stopping.wait, timeout_s=backoff.next_delay_s())
 
     def _heard(self, gone: Collection[DeviceId], come: Collection[DeviceId]) -> None:
         """Other processes of the plugin have given ``come``, or released ``gone``."""

@@ -24,10 +24,14 @@ logger = logging.getLogger(__name__)
 
 
 async def adopt(book: Book, readings: Readings, resource: ResourceName) -> None:
-    """Take what the kubelet has given away and the journal does not know for in use: that of an older version."""
+    """Take what the kubelet has given away and the journal does not know for in use: that of an older version.
+
+    Raises:
+        CheckpointUnread: what that is cannot be read now.
+    """
     known = {unit for use in book.uses() if not use.is_overtaken for unit in use.units}
     by_pod: dict[PodUid, list[DeviceId]] = {}
-    found = await asyncio.to_thread(readings.on_disk, asyncio.get_running_loop().time())
+    found = await asyncio.to_thread(readings.found, asyncio.get_running_loop().time())
     for unit, held_by in found.listed.items():
         if unit not in known:
             by_pod.setdefault(min(held_by)[0], []).append(unit)

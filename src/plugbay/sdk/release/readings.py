@@ -93,11 +93,24 @@ class Readings:
         A kubelet that is up has begun with it or has written it, so it knows what is listed. If none is up the life
         is nobody's, with an empty ``id``.
         """
+        try:
+            return self.found(at)
+        except CheckpointUnread:
+            return Reading(at, Life("", at), {})
+
+    def found(self, at: float) -> Reading:
+        """As `on_disk`, which is nothing only if there is no checkpoint, or none that a kubelet could read. Blocks.
+
+        Raises:
+            CheckpointUnread: it is there, and cannot be read now.
+        """
         life_id = self._found_life_id()
         try:
             listed = holders(self._load(), self._resource)
-        except (OSError, CorruptCheckpoint):
+        except (FileNotFoundError, NotADirectoryError, CorruptCheckpoint):
             listed = {}
+        except OSError as error:
+            raise CheckpointUnread(f"{self._paths.checkpoint}: {error.strerror}") from error
         is_its = life_id == self._found_life_id()  # else it has just restarted
         return Reading(at, Life(life_id if is_its else "", at), listed)
 

@@ -9,7 +9,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Self
 
-from plugbay import Assignment, Device, DevicePlugin, Modes
+import pytest
+
+from plugbay import Assignment, Device, DevicePlugin, Modes, ReleasePolicy
+from plugbay.kubelet.checkpoint import encode
+from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.sdk.release.book import Book
@@ -85,3 +89,23 @@ async def test_hardware_in_use_is_known_on_a_full_disk(tmp_path: Path) -> None:
             with full_after(0):
                 await custody.open(watches, asyncio.Event())
             assert plugin.modes.mode(GOPHER).used == {device}
+
+
+@pytest.mark.parametrize("policy", ReleasePolicy)
+async def test_who_is_strict_waits_until_it_can_be_read_what_pods_have(tmp_path: Path, policy: ReleasePolicy) -> None:
+    """Without a journal, a device that cannot be seen in use would count as clean."""
+    paths, plugin = KubeletPaths(tmp_path), Gopher()
+    plugin.release_policy = policy
+    paths.checkpoint.mkdir(parents=True)  # which cannot be read as a file
+    custody = Custody(plugin, paths, Shared(ReleaseSettings(), paths), ReleaseHooks(), lambda: 0)
+    with closing(custody):
+        async with watching() as watches, asyncio.timeout(DEADLINE_S):
+            opening = asyncio.ensure_future(custody.open(watches, asyncio.Event()))
+            if policy is ReleasePolicy.STRICT:
+                await asyncio.wait([opening], timeout=0.3)
+                assert not opening.done()
+                paths.checkpoint.rmdir()
+                entry = PodDevicesEntry("p", "app", GOPHER, {0: ["a"]}, b"")
+                paths.checkpoint.write_bytes(encode(CheckpointData([entry], {GOPHER: ["a"]})))
+            await opening
+        assert len(custody.book.uses()) == (policy is ReleasePolicy.STRICT)
