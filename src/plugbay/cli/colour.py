@@ -11,7 +11,7 @@ YELLOW: Final = "33"
 FAINT: Final = "2"
 
 _BAD: Final = (
-    "Unhealthy",
+    r"Unhealthy(?:: \w+)?",
     "Failed",
     "Error",
     "NotReady",
@@ -28,7 +28,7 @@ _BAD: Final = (
     "Gone",
 )
 _DOUBTFUL: Final = (
-    "Unknown",
+    r"Unknown(?:, was \w+)?",
     "Pending",
     "Terminating",
     "Warning",

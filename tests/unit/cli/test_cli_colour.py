@@ -57,6 +57,8 @@ def test_states_that_want_a_look_are_coloured_and_columns_stay() -> None:
         ("  g1  example.com/g  Unhealthy  <none>", "Unhealthy"),
         ("  g1  example.com/g  Unhealthy (Hot: 99 degrees)  <none>", "Unhealthy"),
         ("    example.com/g:  g1 (Healthy), g2 (Unhealthy)", "Unhealthy"),
+        ("  g1  example.com/g  Unhealthy: XidError  <none>", "Unhealthy: XidError"),
+        ("    example.com/g:  g1 (Unhealthy: XidError)", "Unhealthy: XidError"),
         ("    example.com/g:  g1 (gone)", "gone"),
         ("Status:  Failed", "Failed"),
         ("web   0/1   CrashLoopBackOff   3", "CrashLoopBackOff"),
