@@ -93,6 +93,8 @@ class Notebook:
         subscription = parts.events.watch()
         while True:
             for _, event in await subscription.next():
+                if event.about.kind != "Pod":
+                    continue  # a kubelet says nothing of plugins, and the recordings nothing of nodes
                 self._events[event.name] = {
                     "pod": event.about.name,
                     "type": event.type.value,
