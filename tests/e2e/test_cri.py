@@ -246,3 +246,19 @@ async def test_events_tell_the_life_of_a_pod(node: Node) -> None:
         assert {"Pulling", "Failed", "BackOff"} <= set(reasons["unreached"])
         messages = {event["message"] for event in told}
         assert {"Error: ErrImagePull", "Error: ImagePullBackOff", 'Pulling image "127.0.0.1:1/none:1"'} <= messages
+
+
+async def test_a_full_log_is_rotated_and_followed_without_a_gap(node: Node) -> None:
+    """The engine writes it all before the first look of the node, and the rest after the second."""
+    script = "n=0; while [ $n -lt 50000 ]; do n=$((n+1)); echo $n; done; sleep 15; echo end; sleep 1000"
+    async with node.up("--container-log-max-size", "100k", "--container-log-max-files", "3"):
+        await node.apply(pod("talks", script, restart="Never"))
+        await node.wait("talks", "condition=Ready")
+        async with node.start("pod", "logs", "-f", "talks") as log:
+            assert log.stdout is not None
+            seen = [(await log.stdout.readline()).decode().strip() for _ in range(50001)]
+        assert seen == [*map(str, range(1, 50001)), "end"]
+        (directory,) = (node.root / "logs" / "pods").glob("*/main")
+        assert len(list(directory.iterdir())) == 2
+        assert (await node.log("talks")).splitlines() == seen
+        assert await node.log("talks", "--tail", "3") == "49999\n50000\nend\n"

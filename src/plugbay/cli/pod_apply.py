@@ -6,6 +6,7 @@ import argparse
 
 from plugbay.cli import v1
 from plugbay.cli.client import NodeClient, pod_path
+from plugbay.cli.image_warning import warn_of_images
 from plugbay.cli.manifests import manifest_pods
 from plugbay.cli.output import Form, object_text, show, show_error
 from plugbay.cli.roots import chosen_root
@@ -24,6 +25,7 @@ def apply_pods(args: argparse.Namespace) -> int:
     form = Form(args.output)
     client = NodeClient(chosen_root(args))
     failed = False
+    changed: list[v1.Json] = []
     for pod in pods:
         try:
             applied, what = _apply(client, pod)
@@ -32,6 +34,8 @@ def apply_pods(args: argparse.Namespace) -> int:
             failed = True
         else:
             show(f"pod/{v1.name(pod)} {what}\n" if form.is_table else object_text(applied, form))
+            changed += [applied] if what == "created" else []
+    warn_of_images(client, changed)
     return int(failed)
 
 

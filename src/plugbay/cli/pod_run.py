@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from plugbay.cli import v1
-from plugbay.cli.client import NodeClient, nodes_path, pods_path
+from plugbay.cli.client import NodeClient, pods_path
+from plugbay.cli.image_warning import warn_of_images
 from plugbay.cli.manifests import manifest_pods
-from plugbay.cli.output import Form, object_text, show, show_error, show_note
-from plugbay.cli.pod_describe import WITHOUT_IMAGES
+from plugbay.cli.output import Form, object_text, show, show_error
 from plugbay.cli.roots import chosen_root
 from plugbay.errors import RequestRefused, UsageError
 from plugbay.model.pods import DEFAULT_NAMESPACE
@@ -26,6 +26,7 @@ def run_pods(args: argparse.Namespace) -> int:
     client = NodeClient(chosen_root(args))
     dry_run = args.dry_run == "client"
     failed = False
+    created: list[v1.Json] = []
     for pod in pods:
         try:
             made = pod if dry_run else client.create(pods_path(v1.namespace(pod)), pod)
@@ -34,17 +35,10 @@ def run_pods(args: argparse.Namespace) -> int:
             failed = True
         else:
             _show_made(made, form, dry_run=dry_run)
-            if args.image and not dry_run:
-                _note_image(client, args.image)
+            created.append(made)
+    if not dry_run:
+        warn_of_images(client, created)
     return int(failed)
-
-
-def _note_image(client: NodeClient, image: str) -> None:
-    """Say that nothing of an image runs, where that is so: the command may be there, and be another one."""
-    for node in v1.objects(client.get(nodes_path()), "items"):
-        runtime = v1.text(node, "status", "nodeInfo", "containerRuntimeVersion").partition("://")[0]
-        if runtime in WITHOUT_IMAGES:
-            show_note(f"note: the {runtime} runtime uses no images: programs are those of this machine, not of {image}")
 
 
 def _show_made(pod: v1.Json, form: Form, *, dry_run: bool) -> None:

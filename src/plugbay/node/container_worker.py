@@ -39,7 +39,7 @@ from plugbay.node.parts import NodeParts
 from plugbay.node.records import CANNOT_RUN, ContainerRecord, PodRecord, Running, Startup, Terminated, Waiting
 from plugbay.node.restart_policy import restarts
 from plugbay.node.retries import Retries
-from plugbay.node.runtimes.port import ContainerSpec, Notice
+from plugbay.node.runtimes.port import ContainerSpec, HasShortcomings, Notice
 from plugbay.node.status import HOST_IP, qos_class
 from plugbay.node.stopping import PodStopper
 from plugbay.ops.tasks import uninterrupted
@@ -194,6 +194,9 @@ class ContainerWorker:
             self._fail("CreateContainerConfigError", str(error))
             return
         spec = self._spec(record, edits, mounts=mounts)
+        if isinstance(self._parts.runtime, HasShortcomings):
+            for notice in self._parts.runtime.shortcomings(spec):
+                self._tell(notice)
         try:
             on_missing = self._parts.on_missing_mount
             for made in await asyncio.to_thread(settle_missing_mounts, spec, on_missing):

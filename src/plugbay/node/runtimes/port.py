@@ -226,3 +226,12 @@ class KeepsLogTimes(Protocol):
     ) -> AsyncGenerator[bytes, None]:
         """As `ContainerRuntime.log`; of the last ``tail`` lines those that are wanted."""
         ...
+
+
+@runtime_checkable
+class HasShortcomings(Protocol):
+    """A runtime that cannot do all that a pod may ask for, and starts it all the same."""
+
+    def shortcomings(self, spec: ContainerSpec) -> Sequence[Notice]:
+        """What the container asks for and does not get."""
+        ...

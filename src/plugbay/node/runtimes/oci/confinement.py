@@ -25,6 +25,7 @@ from plugbay.model.ids import PodUid
 from plugbay.model.termination import DEFAULT_MESSAGE, MessagePolicy
 from plugbay.node.runtimes.devices import find_devices, host_devices
 from plugbay.node.runtimes.exec_input import Console
+from plugbay.node.runtimes.imageless import unused_image
 from plugbay.node.runtimes.log_files import log_end
 from plugbay.node.runtimes.messages import MAX_LOG_BYTES, MAX_LOG_LINES, message_in
 from plugbay.node.runtimes.mounts import check_mounts
@@ -37,7 +38,7 @@ from plugbay.node.runtimes.oci.rootfs import HostView, RootFs, read_root
 from plugbay.node.runtimes.oci.rootless import Owner, check_rootless, made_rootless
 from plugbay.node.runtimes.oci.shares import PodFile, PodShares
 from plugbay.node.runtimes.oci.spec import Surroundings, host_name, oci_spec
-from plugbay.node.runtimes.port import ContainerId, ContainerSpec
+from plugbay.node.runtimes.port import ContainerId, ContainerSpec, Notice
 from plugbay.node.runtimes.process.confinement import Ending, Launch
 from plugbay.node.runtimes.process.launch import DEFAULT_PATH
 from plugbay.node.runtimes.process.records import Instance, ProcessRecord, start_failure
@@ -55,6 +56,8 @@ _MESSAGE: Final = "termination-log"
 _LOG: Final = "log"
 _OOM_MARK: Final = "oom-killed"
 """Made when the cgroup of a container that has ended told of it, before that is removed."""
+_OOM_RESERVED: Final = "oom-killed.reserved"
+"""Becomes the mark, for which a full disk may have no room."""
 OOM_KILLED: Final = "OOMKilled"
 _INNER_CGROUP: Final = "c"
 """Where an engine removes a container's cgroup at once, the one around it keeps the count, in version 2."""
@@ -114,12 +117,16 @@ class OciConfinement:
             {"PATH": DEFAULT_PATH},
             files={
                 _CONFIG: json.dumps(points.config, separators=(",", ":")).encode(),
+                _OOM_RESERVED: b"",
                 **dict.fromkeys(points.files, b""),
             },
             links={f"{_ROOTFS}/{name}": target for name, target in root.links.items()},
             directories=(_ROOTFS, *(f"{_ROOTFS}/{name}" for name in root.directories), *points.directories),
             open_files=(_MESSAGE,),
         )
+
+    def shortcomings(self, spec: ContainerSpec) -> Sequence[Notice]:
+        return unused_image(spec, instead="the oci runtime gives containers the root file system of --oci-rootfs")
 
     async def until_started(self, directory: Path, *, wrapper: ProcessIdentity) -> None:
         async with Inotify() as changes:
@@ -189,7 +196,7 @@ class OciConfinement:
         spec = instance.spec.spec
         self._kill_left(instance)
         if spec.limits.memory_bytes and oom_kills(self._cgroup(spec, instance.id), proc_root=_PROC):
-            (directory / _OOM_MARK).touch()
+            _mark(directory)
         return self._engine.knows(engine_id(instance.id))
 
     def _remove_outer_cgroup(self, instance: Instance) -> None:
@@ -259,6 +266,13 @@ def pod_cgroup(parent: str, pod: PodUid) -> str:
     """The name of a pod's cgroup, right below the root of every hierarchy: no two pods share a directory."""
     name = pod if _ENGINE_ID.fullmatch(pod) else hashlib.sha256(pod.encode()).hexdigest()
     return f"{parent}-{name}"
+
+
+def _mark(directory: Path) -> None:
+    try:
+        (directory / _OOM_RESERVED).rename(directory / _OOM_MARK)
+    except FileNotFoundError:  # marked before, or made by an earlier plugbay
+        (directory / _OOM_MARK).touch()
 
 
 def _may_run(instance: Instance, pid_file: Path) -> bool:

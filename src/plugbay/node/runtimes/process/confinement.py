@@ -11,11 +11,19 @@ from typing import Final, Protocol
 
 from plugbay.kernel.processes import ProcessIdentity, send_signal, signal_group, wait_end, with_variable
 from plugbay.node.runtimes.exec_input import Console
-from plugbay.node.runtimes.port import ContainerId, ContainerSpec
-from plugbay.node.runtimes.process.launch import CONTAINER_VARIABLE, check_paths, container_environment
+from plugbay.node.runtimes.imageless import unused_image
+from plugbay.node.runtimes.port import ContainerId, ContainerSpec, Notice, NoticeKind
+from plugbay.node.runtimes.process.launch import (
+    CONTAINER_VARIABLE,
+    MOUNTS_VARIABLE,
+    check_paths,
+    container_environment,
+    moved_paths,
+)
 from plugbay.node.runtimes.process.records import Instance, ProcessRecord, start_failure
 
 _PROC: Final = Path("/proc")
+_SHOWN_PATHS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,10 @@ class Confinement(Protocol):
         Raises:
             ContainerStartError: it cannot be made as it is wanted.
         """
+        ...
+
+    def shortcomings(self, spec: ContainerSpec) -> Sequence[Notice]:
+        """What the container asks for and does not get."""
         ...
 
     async def until_started(self, directory: Path, *, wrapper: ProcessIdentity) -> None:
@@ -112,6 +124,19 @@ class Unconfined:
         return Launch(
             spec.argv, spec.working_dir or "/", container_environment(spec, home=self._home, directory=directory)
         )
+
+    def shortcomings(self, spec: ContainerSpec) -> Sequence[Notice]:
+        image = unused_image(spec, instead="the process runtime runs the programs of this machine")
+        moved = moved_paths(spec)
+        if not moved:
+            return image
+        shown = ", ".join(f"{path} (it is {host_path})" for path, host_path in list(moved.items())[:_SHOWN_PATHS])
+        more = f" and {len(moved) - _SHOWN_PATHS} more" if len(moved) > _SHOWN_PATHS else ""
+        message = (
+            f"The process runtime cannot place {shown}{more}; the variable {MOUNTS_VARIABLE} tells where they lie. "
+            "--runtime oci and cri place them"
+        )
+        return [*image, Notice(NoticeKind.WARNING, "PathsNotPlaced", message)]
 
     async def until_started(self, directory: Path, *, wrapper: ProcessIdentity) -> None:
         """The wrapper has told already."""

@@ -36,11 +36,15 @@ def container_environment(spec: ContainerSpec, *, home: str, directory: Path) ->
         directory: the instance's.
     """
     defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": spec.pod, "HOME": home}
-    placed: tuple[DeviceNode | Mount, ...] = (*spec.edits.device_nodes, *spec.edits.mounts, *spec.mounts)
-    moved = {item.container_path: item.host_path for item in placed if item.container_path != item.host_path}
-    if moved:
+    if moved := moved_paths(spec):
         defaults[MOUNTS_VARIABLE] = json.dumps(moved)
     return {**defaults, **spec.edits.env, **spec.env, CONTAINER_VARIABLE: str(directory)}
+
+
+def moved_paths(spec: ContainerSpec) -> dict[str, str]:
+    """What should appear elsewhere in the container than it lies on the host: host paths by container paths."""
+    placed: tuple[DeviceNode | Mount, ...] = (*spec.edits.device_nodes, *spec.edits.mounts, *spec.mounts)
+    return {item.container_path: item.host_path for item in placed if item.container_path != item.host_path}
 
 
 def encode_launch(argv: tuple[str, ...], *, working_dir: str, env: Mapping[str, str]) -> bytes:

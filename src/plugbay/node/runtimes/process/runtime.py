@@ -100,6 +100,10 @@ class ProcessRuntime:
     async def prepare(self, spec: ContainerSpec, tell: Callable[[Notice], None]) -> None:
         check_startable(spec)
 
+    def shortcomings(self, spec: ContainerSpec) -> Sequence[Notice]:
+        """See `HasShortcomings`."""
+        return self._confinement.shortcomings(spec)
+
     async def start(self, spec: ContainerSpec) -> ContainerState:
         """See `ContainerRuntime`. When cancelled, the instance may or may not run; `list` tells."""
         container = container_id(spec)
@@ -258,7 +262,7 @@ class ProcessRuntime:
         await wait_end(wrapper, proc_root=_PROC)
         self._reap(wrapper.pid)
         if failure and instance.exit is not None:
-            raise ContainerStartError(start_reason(instance.exit.errno, "StartError"), failure)
+            raise ContainerStartError(start_reason(instance.exit.errno, "StartError", text=failure), failure)
         word, _, problem = said.partition(" ")
         number, _, problem = problem.partition(" ")
         reason = start_reason(int(number)) if word == "failed" and number.isdigit() else "RunContainerError"

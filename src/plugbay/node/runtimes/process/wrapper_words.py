@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import signal
 from collections.abc import Coroutine
 from pathlib import Path
@@ -23,6 +24,8 @@ _SHORTAGES: Final = frozenset(
     }
 )
 """Errors that pass: of descriptors, memory, processes and room on the disk."""
+_SHORT_OF: Final = re.compile("too many open files|resource temporarily unavailable", re.IGNORECASE)
+"""The same in an engine's words; one that says that memory is short may mean the limit of the container."""
 
 _Result = TypeVar("_Result")
 
@@ -43,9 +46,13 @@ async def keep_going(wrapper: ProcessIdentity, work: Coroutine[Any, Any, _Result
         working.cancel()
 
 
-def start_reason(number: int | None, otherwise: str = "RunContainerError") -> str:
-    """What a start that failed with this error is called: for want of room it is tried again, and is not a run."""
-    return "CreateContainerError" if number in _SHORTAGES else otherwise
+def start_reason(number: int | None, otherwise: str = "RunContainerError", *, text: str = "") -> str:
+    """What a start that failed with this error is called: for want of room it is tried again, and is not a run.
+
+    Args:
+        text: what an engine says, where there is no number.
+    """
+    return "CreateContainerError" if number in _SHORTAGES or _SHORT_OF.search(text) else otherwise
 
 
 async def read_to_end(pipe: int) -> str:
