@@ -260,7 +260,8 @@ async def test_a_container_without_its_directory_is_found_and_ended(
 
 async def test_what_cannot_be_read_may_run(state_dir: Path, spec: ContainerSpec) -> None:
     async with runtime_on(state_dir) as runtime:
-        started = await runtime.start(spec)
+        started = await runtime.start(sh(spec, "echo hello; exec sleep 600"))
+        assert await first_line(runtime, started.id) == "hello"
         record = state_dir / started.id / "spec.json"
         content = record.read_bytes()
         damage(state_dir / started.id, ["spec.json closed"])
@@ -269,6 +270,7 @@ async def test_what_cannot_be_read_may_run(state_dir: Path, spec: ContainerSpec)
         for doing in (runtime.wait(started.id), runtime.stop(started.id, grace_s=0), runtime.remove(started.id)):
             with pytest.raises(InstanceUnreadable, match="Is a directory"):
                 await doing
+        assert await whole_log(runtime, started.id) == b"hello\n"
         record.rmdir()
         record.write_bytes(content)
         assert await runtime.list() == [started]

@@ -210,7 +210,10 @@ class ProcessRuntime:
     async def log(
         self, container: ContainerId, *, follow: bool = False, tail: int | None = None
     ) -> AsyncGenerator[bytes, None]:
-        runs = self._runs(await self._read(container))
+        try:
+            runs = self._runs(await self._read(container))
+        except InstanceUnreadable:
+            runs = None  # what it has written can be read all the same
         path = self._directories.path(container) / "log"
         if runs and follow:
             chunks = follow_log(path, tail=tail, ended=wait_end(runs.wrapper, proc_root=_PROC))

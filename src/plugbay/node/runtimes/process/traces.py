@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from plugbay.kernel.processes import ProcessIdentity, read_stat
 from plugbay.node.runtimes.port import ContainerId
 from plugbay.node.runtimes.process.launch import WRAPPER
 from plugbay.node.runtimes.process.records import ProcessRecord
+
+_PROGRAM: Final = os.fsencode(f"/{WRAPPER.parent.name}/{WRAPPER.name}")
+"""An earlier plugbay may have been installed elsewhere."""
 
 
 def find_wrappers(state_dir: Path, *, boot_id: str, proc_root: Path) -> dict[ContainerId, ProcessRecord]:
@@ -37,8 +41,9 @@ def _pids(proc_root: Path) -> Iterator[int]:
 def _instance_of(pid: int, state_dir: Path, proc_root: Path) -> ContainerId | None:
     try:
         words = (proc_root / str(pid) / "cmdline").read_bytes().split(b"\0")
-        directory = Path(os.fsdecode(words[words.index(os.fsencode(WRAPPER)) + 1]))
-    except (OSError, ValueError, IndexError):
+        program = next(number for number, word in enumerate(words) if word.endswith(_PROGRAM))
+        directory = Path(os.fsdecode(words[program + 1]))
+    except (OSError, StopIteration, IndexError):
         return None  # it has just ended, is another user's, or is not a wrapper
     if directory.parent != state_dir or not _has_open(pid, directory, proc_root):
         return None
