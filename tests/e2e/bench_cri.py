@@ -52,10 +52,10 @@ class Node(Plugbay):
         super().__init__(root)
         self.engine = engine
 
-    def inside(self) -> Node:
-        """The same on the engine's own network, where its streams can be reached."""
+    def inside(self, *more: str) -> Node:
+        """The same on the engine's own network, where its streams can be reached, and in more of its namespaces."""
         made = Node(self.root, self.engine)
-        made._argv = (*self.engine.network, *self._argv)
+        made._argv = (*self.engine.network, *more, *self._argv)
         return made
 
     @asynccontextmanager

@@ -262,3 +262,21 @@ async def test_a_full_log_is_rotated_and_followed_without_a_gap(node: Node) -> N
         assert len(list(directory.iterdir())) == 2
         assert (await node.log("talks")).splitlines() == seen
         assert await node.log("talks", "--tail", "3") == "49999\n50000\nend\n"
+
+
+@pytest.mark.parametrize("is_apart", [False, True], ids=["same-mounts", "mounts-apart"])
+async def test_sub_path_reaches_the_volume_and_goes_with_the_pod(node: Node, is_apart: bool) -> None:
+    spec = {"volumes": [{"name": "v", "emptyDir": {}}]}
+    mount: dict[str, Any] = {"volumeMounts": [{"name": "v", "mountPath": "/in", "subPath": "a/b"}]}
+    if not is_apart:
+        node = node.inside("--mount")
+    async with node.up():
+        await node.apply(pod("parts", "touch /in/mark; sleep 600", **mount, spec=spec))
+        await node.wait("parts", "condition=Ready")
+        uid = (await node.pod("parts"))["metadata"]["uid"]
+        own = node.root / "pods" / uid
+        assert (await node("pod", "exec", "parts", "--", "ls", "/in")).out == "mark\n"
+        assert (own / "volumes/kubernetes.io~empty-dir/v/a/b/mark").exists()
+        assert (own / "volume-subpaths").exists() is not is_apart
+        assert (await node("pod", "delete", "parts", "--grace-period", "1")).code == 0
+        assert not own.exists()

@@ -1,6 +1,7 @@
-"""Refuses clients of the control socket that run in a container of the node: from there they could own the machine.
+"""What the process at the other end of a unix socket is: in a container of ours, or in our mount namespace.
 
-Containers do not see the socket. This holds where a pod mounts it all the same.
+A client of the control socket in a container could own the machine. Containers do not see the socket; the check holds
+where a pod mounts it all the same.
 
 Source: Linux ``unix(7)`` (``SO_PEERCRED``), ``cgroups(7)``, ``user_namespaces(7)``.
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+_PROBE_TIMEOUT_S: Final = 1.0
 _CREDENTIALS: Final = struct.Struct("iII")
 
 PeerCheck = Callable[[socket.socket], str]
@@ -46,6 +48,19 @@ def containers_are_refused(*, cgroup_prefixes: tuple[str, ...], proc_root: Path)
         return f"process {pid} runs in a container of this node" if is_inside else ""
 
     return check
+
+
+def shares_mounts(path: Path, *, proc_root: Path) -> bool:
+    """Whether the server at the unix socket ``path`` sees what this process mounts, as far as that can be told."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(_PROBE_TIMEOUT_S)
+            probe.connect(os.fspath(path))
+            pid, _, _ = _CREDENTIALS.unpack(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        own = os.readlink(proc_root / "self/ns/mnt")
+        return bool(pid) and os.readlink(proc_root / str(pid) / "ns/mnt") == own
+    except OSError:
+        return False
 
 
 def _is_in(process: Path, prefixes: tuple[str, ...]) -> bool:

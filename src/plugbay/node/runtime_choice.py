@@ -27,7 +27,7 @@ from plugbay.model.resolution import DnsConfig
 from plugbay.node.config import CriConfig, KubeletEngine, NodeConfig, OciConfig
 from plugbay.node.machine import Machine
 from plugbay.node.network import PodNetwork
-from plugbay.node.peers import PeerCheck, containers_are_refused
+from plugbay.node.peers import PeerCheck, containers_are_refused, shares_mounts
 from plugbay.node.root_guard import answers
 from plugbay.node.runtimes.cri.config import Conventions, parse_resolv_conf
 from plugbay.node.runtimes.cri.engine import absences, open_engine
@@ -232,7 +232,7 @@ async def _open_cri(
                 about,
                 partial(absences, client, clock),
                 version,
-                sub_paths=_sub_path_means(),
+                sub_paths=await asyncio.to_thread(_cri_sub_path_means, socket),
                 refusal=_peer_check(config),
             )
     finally:
@@ -262,6 +262,14 @@ def _make_private(directory: Path) -> None:
         make_private(directory)
     except OSError as error:
         raise PathUnusable(str(directory), f"cannot be closed to other users: {error.strerror}") from error
+
+
+def _cri_sub_path_means(socket: Path) -> SubPathMeans:
+    """An engine that does not see our mounts would show the empty directories below them."""
+    if shares_mounts(socket, proc_root=_PROC):
+        return _sub_path_means()
+    logger.info("the engine has mounts apart from the node's: a subPath that a container may exchange is refused")
+    return SubPathMeans.NAMED
 
 
 def _sub_path_means() -> SubPathMeans:

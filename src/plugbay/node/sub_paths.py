@@ -35,7 +35,8 @@ class SubPathMeans(Enum):
     BOUND = "bound"
     """It is mounted at a path of the node's own, which the engine gets: the one that was found, whatever happens."""
     NAMED = "named"
-    """By its path, as we may not mount anything: only where nothing that runs can exchange it meanwhile."""
+    """By its path, as we may not mount anything, or the engine would not see it: only where nothing that runs can
+    exchange it meanwhile."""
     OPEN = "open"
     """By its path: the container is not confined at all."""
 
@@ -120,7 +121,10 @@ def _check_nothing_exchanges_it(pod: Pod, container: Container, mount: VolumeMou
     Raises:
         VolumeUnusable: another container of the pod may, or it is a directory of the host, of which we cannot tell.
     """
-    why = f"subPath {mount.sub_path}: a node without root rights cannot hold a part of a volume in place"
+    cannot = (
+        "a node without root rights, or with mounts apart from its engine's, cannot hold a part of a volume in place"
+    )
+    why = f"subPath {mount.sub_path}: {cannot}"
     source = next(each.source for each in pod.spec.volumes if each.name == mount.name)
     if not isinstance(source, EmptyDir):
         raise VolumeUnusable(mount.name, f"{why}; give that directory of the host as a hostPath of its own")

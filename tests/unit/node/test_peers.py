@@ -5,12 +5,13 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from plugbay.node.peers import containers_are_refused
+from plugbay.node.peers import containers_are_refused, shares_mounts
 
 PROC = Path("/proc")
 PREFIX = "plugbay-01234567-"
@@ -84,3 +85,27 @@ def test_without_root_rights_user_namespaces_tell(monkeypatch: pytest.MonkeyPatc
         assert refusal(Peer(os.getpid(), 1000)) == ""
     finally:
         inside.communicate()
+
+
+def test_server_in_our_mount_namespace_sees_what_we_mount(sockets: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(sockets / "s"))
+        server.listen()
+        assert shares_mounts(sockets / "s", proc_root=PROC)
+    assert not shares_mounts(sockets / "s", proc_root=PROC), "nothing is known of it"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a mount namespace")
+def test_server_in_another_mount_namespace_does_not(sockets: Path) -> None:
+    serve = (
+        "import socket, sys; server = socket.socket(socket.AF_UNIX); server.bind(sys.argv[1]); server.listen(); "
+        "print('listens', flush=True); sys.stdin.read()"
+    )
+    argv = ["unshare", "--mount", sys.executable, "-c", serve, str(sockets / "s")]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin
+        assert server.stdout
+        assert server.stdout.readline() == b"listens\n"
+        assert not shares_mounts(sockets / "s", proc_root=PROC)
+        server.stdin.close()

@@ -66,7 +66,7 @@ def encode_launch(argv: tuple[str, ...], *, working_dir: str, env: Mapping[str, 
 def check_paths(spec: ContainerSpec) -> None:
     """Refuse what an engine would refuse, although the process uses the host's paths as they are.
 
-    Unlike containerd, which makes a directory of it, a missing mount is refused: on the host that would stay.
+    A mount that is missing is refused: what the node wants to have made instead, it has made before.
 
     Raises:
         ContainerStartError: a path is missing, is no device, or a CDI device is asked for.
