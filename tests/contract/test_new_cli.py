@@ -115,7 +115,7 @@ async def test_readme_begins_with_a_runtime_that_takes_its_devices(
     lines = (tmp_path / "README.md").read_text().splitlines()
     by_name = "--cdi" in parts
     assert [line for line in lines if line.startswith("plugbay node up")] == [
-        "plugbay node up --runtime oci &" if by_name else "plugbay node up &"
+        "plugbay node up --runtime oci -d" if by_name else "plugbay node up -d"
     ]
     [made_device] = [line for line in lines if line.endswith("/dev/my-card/one") or "/dev/my-card/one " in line]
     assert ("mknod" in made_device, "ln -s" in made_device) == (by_name, not by_name)

@@ -33,7 +33,8 @@ WAITING: Final = "until grep -q 'waiting for a kubelet' /tmp/serve; do sleep 0.0
 
 def in_background(block: str) -> str:
     """What a reader types into several terminals, as one script: what runs on there runs on here."""
-    return re.sub(r"^(plugbay (?:node up|serve)\b.*?)(?: &)?$", r"\1 &", block, flags=re.MULTILINE)
+    served = re.sub(r"^(plugbay serve\b.*?)(?: &)?$", r"\1 &", block, flags=re.MULTILINE)
+    return re.sub(r"^plugbay node up$", "plugbay node up -d", served, flags=re.MULTILINE)
 
 
 def of_readme() -> str:
@@ -46,7 +47,9 @@ def of_readme() -> str:
 def of_help() -> str:
     typed = "\n".join(make_parser().examples)
     typed = typed.replace("/etc/gophers", "/tmp/gophers")  # /etc is the real machine's
-    return GOPHERS + in_background(typed).replace("plugbay pod exec web", "plugbay pod wait web\nplugbay pod exec web")
+    return GOPHERS + in_background(typed).replace(
+        "plugbay pod exec web", "plugbay pod wait --for=condition=Ready web\nplugbay pod exec web"
+    )
 
 
 def of_new_plugin() -> str:

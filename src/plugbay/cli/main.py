@@ -69,7 +69,7 @@ def make_parser() -> CommandParser:
         prog=PROGRAM,
         description="Kubernetes device plugins on one machine: write them, use them, run pods with them.",
         examples=(
-            "plugbay node up &",
+            "plugbay node up -d",
             "plugbay serve --node directory --resource example.com/gopher --path /etc/gophers --env Gopher &",
             "plugbay pod run web --resource example.com/gopher=1 -- sleep 1000",
             "plugbay pod exec web -- env",
