@@ -28,8 +28,8 @@ _OF_A_RESOURCE: Final = re.compile(
 Views = dict[str, Any]
 
 _BEING_MADE: Final = ("ContainerCreating", "PodInitializing")
-_NOT_OURS: Final = ("Pulled",)
-"""Events about images, which our process runtime has none of."""
+_OF_RUNTIMES: Final = ("Pulled", "ImageNotUsed", "PathsNotPlaced")
+"""Events of a runtime: a kubelet's about images, and ours about images and paths that are left out."""
 _REPEATED: Final = ("BackOff", "Failed", "FailedScheduling")
 
 
@@ -187,7 +187,7 @@ def _events(events: Iterable[Json]) -> list[tuple[Any, ...]]:
     counted: Counter[tuple[Any, ...]] = Counter()
     last: dict[tuple[Any, ...], int] = {}
     for event in events:  # one row for each time, with the count so far, which starts again with the kubelet
-        if event["reason"] not in _NOT_OURS:
+        if event["reason"] not in _OF_RUNTIMES:
             key = event["type"], event["reason"], _text(event["message"]), event.get("container", "")
             before = last.get(key, 0)
             counted[key] += event["count"] - (before if event["count"] > before else 0)
