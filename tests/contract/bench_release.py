@@ -83,10 +83,9 @@ class Recording(grpc.GenericRpcHandler):
             return None
         if handler.unary_stream:
 
-            async def stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
+            async def stream(request: bytes, context: Any) -> None:
                 self.requests.append((method, request))
-                async for message in handler.unary_stream(request, context):
-                    yield message
+                await handler.unary_stream(request, context)  # which writes its messages itself
 
             return grpc.unary_stream_rpc_method_handler(stream)
 
