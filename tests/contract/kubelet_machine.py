@@ -13,6 +13,8 @@ import pytest
 
 from tests.contract.conftest import COMMAND_S, Done
 
+SCRIPT_S: Final = 2 * COMMAND_S
+"""Several programs start, one after the other."""
 _UNSHARE: Final = (
     "unshare",
     "--mount",
@@ -55,7 +57,7 @@ needs_kubelet_machine: Final = pytest.mark.skipif(not _WORKS, reason="needs unsh
 """Marks a test that runs scripts on such a machine."""
 
 
-async def on_kubelet_machine(script: str, *, timeout_s: float = COMMAND_S) -> Done:
+async def on_kubelet_machine(script: str, *, timeout_s: float = SCRIPT_S) -> Done:
     """Run a shell script there, with `plugbay` as a command. All that it started ends with it."""
     environ = {key: value for key, value in os.environ.items() if key not in ("PLUGBAY_ROOT", "XDG_STATE_HOME")}
     pipe = asyncio.subprocess.PIPE

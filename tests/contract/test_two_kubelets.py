@@ -69,7 +69,7 @@ async def test_quick_start_works_on_a_machine_with_a_kubelet(
 ) -> None:
     monkeypatch.chdir(REPOSITORY)
     assert callable(quick_start)
-    done = await on_kubelet_machine(kubelet + quick_start() + SEE_KUBELET, timeout_s=90)
+    done = await on_kubelet_machine(kubelet + quick_start() + SEE_KUBELET)
     assert "Gopher=g1\n" in done.out, done
     assert done.out.endswith("kubelet is up\n" if kubelet else "no kubelet\n"), "and nothing registered with it"
 
