@@ -1,4 +1,4 @@
-"""A machine with a stock kubelet's directory: /var/lib and /tmp of its own, the rest is the real machine's."""
+"""A machine with a stock kubelet's directory. It has a /var/lib, a /tmp and a network of its own."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ SCRIPT_S: Final = 2 * COMMAND_S
 _UNSHARE: Final = (
     "unshare",
     "--mount",
+    "--net",  # a node that starts is announced there, by its root: another test's has the same
     "--pid",
     "--fork",
     "--kill-child",  # with its first process ends all that it started
