@@ -67,7 +67,8 @@ class Plugbay:
     @asynccontextmanager
     async def node_up(self, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
         """A node that serves; its pods are deleted at the end."""
-        async with self.start("node", "up", "--name", "n1", "--log-level", "warning", *options) as node:
+        words = ("--name", "n1", "--runtime", "process", "--log-level", "warning", *options)
+        async with self.start("node", "up", *words) as node:
             await self.line_with(node, "SIGTERM or Ctrl-C stops the node and leaves its pods running")
             try:
                 yield node

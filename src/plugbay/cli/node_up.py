@@ -15,12 +15,13 @@ from plugbay.cli.logs import configure_logs
 from plugbay.cli.output import discard_stdout, show
 from plugbay.cli.release_options import release_limits
 from plugbay.cli.roots import chosen_root
-from plugbay.cli.runtime_options import cri_config, log_limits, oci_config
+from plugbay.cli.runtime_options import cri_config, log_limits, may_be_process, oci_config
 from plugbay.errors import PathUnusable, UsageError
 from plugbay.manager.config import ForeignCheckpoint
 from plugbay.manager.gates import FeatureGates, parse_feature_gates
 from plugbay.node.config import DeviceFailure, MissingMount, NodeConfig
 from plugbay.node.runner import run_node
+from plugbay.node.runtime_choice import with_default_runtime
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.listening import parse_address
 from plugbay.topology.settings import TopologySettings, split_options
@@ -57,6 +58,8 @@ def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
         oci=oci_config(args),
         cri=cri_config(args),
     )
+    if may_be_process(args):
+        config = with_default_runtime(config, environ=os.environ)
     asyncio.run(_serve(config, started))
     return 0
 

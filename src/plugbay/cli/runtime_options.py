@@ -24,10 +24,11 @@ def add_runtime_options(parser: argparse.ArgumentParser) -> None:
     """Which runtime, and how the oci runtime does it."""
     parser.add_argument(
         "--runtime",
-        choices=("process", "oci", "cri"),
-        default="process",
+        choices=("auto", "process", "oci", "cri"),
+        default="auto",
         help="what containers are: plain processes on the host, or real ones made by crun or runc, or by containerd "
-        "or CRI-O (default: %(default)s)",
+        "or CRI-O; auto is oci where crun or runc works, which takes no root rights, and process elsewhere (default: "
+        "%(default)s)",
     )
     group = parser.add_argument_group("options of --runtime oci")
     group.add_argument(
@@ -137,7 +138,7 @@ def oci_config(args: argparse.Namespace) -> OciConfig | None:
     """
     from plugbay.node.config import OciConfig
 
-    if args.runtime != "oci":
+    if args.runtime not in ("oci", "auto"):
         shared = _OF_CRI_TOO if args.runtime == "cri" else ()
         given = [name for name in _OF_OCI if getattr(args, name) is not None and name not in shared]
         if given:
@@ -152,6 +153,11 @@ def oci_config(args: argparse.Namespace) -> OciConfig | None:
         args.cni_conf_dir and args.cni_conf_dir.absolute(),
         _paths(args.cni_bin_dir or _CNI_BINARIES),
     )
+
+
+def may_be_process(args: argparse.Namespace) -> bool:
+    """Whether the node may run plain processes where no OCI engine works: nothing was asked for that takes one."""
+    return args.runtime == "auto" and all(getattr(args, name) is None for name in _OF_OCI)
 
 
 def _socket_of(text: str) -> Path:

@@ -18,7 +18,7 @@ from typing import Final
 from plugbay.cni.cache import ResultCache
 from plugbay.cni.invoke import Plugins
 from plugbay.cni.runtime import CniRuntime
-from plugbay.errors import PathUnusable, UsageError
+from plugbay.errors import EngineUnusable, PathUnusable, UsageError
 from plugbay.kernel.capabilities import held_capabilities
 from plugbay.kernel.files import make_private, remove_unfinished, write_durably
 from plugbay.kubelet.paths import KubeletPaths
@@ -86,6 +86,26 @@ class ChosenRuntime:
     refusal: PeerCheck = lambda connection: ""
 
 
+def with_default_runtime(config: NodeConfig, *, environ: Mapping[str, str]) -> NodeConfig:
+    """``config``, which has the oci runtime, with that of the node's pods, or else with the best that works here.
+
+    Takes some 0.1 s where an engine has to be tried. Says in the log why containers are plain processes.
+    """
+    if _holds_anything(config.containers):
+        logger.info(
+            "containers are plain processes, as those that the node has; --runtime oci takes a node without pods"
+        )
+        return replace(config, oci=None)
+    if _holds_anything(config.oci_dir / _CONTAINERS):
+        return config
+    try:
+        choose_engine(None, search_path=_search_path(environ), state_dir=config.oci_dir / _ENGINES)
+    except EngineUnusable as error:
+        logger.warning("containers are plain processes, without mounts or isolation of their own: %s", error)
+        return replace(config, oci=None)
+    return config
+
+
 @asynccontextmanager
 async def open_runtime(
     config: NodeConfig, machine: Machine, *, environ: Mapping[str, str], clock: Clock
@@ -122,8 +142,7 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
     owner = Owner(os.geteuid(), os.getegid()) if os.geteuid() else None
     if owner is not None and oci.cni_configuration is not None:
         raise UsageError("--cni-conf-dir takes root: nobody else may put pods on networks")
-    search_path = environ.get("PATH", os.defpath) + ":" + DEFAULT_PATH
-    engine = choose_engine(oci.engine, search_path=search_path, state_dir=oci_dir / _ENGINES)
+    engine = choose_engine(oci.engine, search_path=_search_path(environ), state_dir=oci_dir / _ENGINES)
     engine = replace(engine, state_dir=oci_dir / _ENGINES / engine.kind)
     _refuse_other_engine(oci_dir / _ENGINES, engine)
     cgroup_parent = _cgroup_prefix(config)
@@ -192,9 +211,17 @@ def _refuse_other_engine(states: Path, engine: Engine) -> None:
             raise PathUnusable(str(state), problem)
 
 
+def _search_path(environ: Mapping[str, str]) -> str:
+    return environ.get("PATH", os.defpath) + ":" + DEFAULT_PATH
+
+
+def _holds_anything(directory: Path) -> bool:
+    return directory.is_dir() and any(directory.iterdir())
+
+
 def _refuse_foreign(containers: Path, *, runtime: str) -> None:
     """Neither runtime can look after the other one's containers."""
-    if containers.is_dir() and any(containers.iterdir()):
+    if _holds_anything(containers):
         problem = f"holds containers of the {runtime} runtime; delete their pods with --runtime {runtime} first"
         raise PathUnusable(str(containers), problem)
 
