@@ -41,6 +41,8 @@ UNKNOWN: Final = "known defect: an unknown resource is admitted silently; ours i
 STORE_WINS: Final = "the store is the record: a damaged or missing checkpoint loses nothing"
 NO_CDI: Final = "the process runtime cannot inject CDI devices"
 WARNED: Final = "a mount that is not there, or cannot be shown, is worth an event"
+ONE_LABEL: Final = "names that are refused share one label, so that no plugin fills the memory with them"
+HELD: Final = "a plugin that wants PreStartContainer is waited for after a restart of the node too"
 NOTHING_FAILED: Final = "a pod that is deleted before any container started has not failed"
 FREED_AT_ONCE: Final = "lazy cleaning: ours knows at its start that the first pod is gone"
 TRANSPORT: Final = "the end of the stream may close the connection before the call has seen that it is broken"
@@ -74,6 +76,7 @@ DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
     "26-checkpoint-corrupted": dict.fromkeys(
         (_ALLOCATIONS, "plugins/p/admissions", "pods/s26-b/phases", "events/s26-b", "snapshots/[2345] *"), STORE_WINS
     ),
+    "33-register-errors": {"metrics/registration_total/*": ONE_LABEL},
     "37-fifty-pods": {"events/*": NO_KILLING},
     "39-single-numa-node": dict.fromkeys(
         ("events/s39-two-of-four", "events/s39-mixed-one", "events/s39-both"), NO_KILLING
@@ -95,6 +98,7 @@ DIFFERENT: Final[Mapping[str, Mapping[str, str]]] = {
         ),
         STORE_WINS,
     ),
+    "55-prestart-options-unknown-after-restart": {"pods/s55-a/c/states": HELD, "events/s55-a": HELD},
     "56-device-vanishes-in-allocate": dict.fromkeys(
         ("metrics/*", "pods/*", "events/*", *(f"snapshots/1 */{part}" for part in _ASSIGNED)), CRASH
     ),
