@@ -189,7 +189,7 @@ class _Tree:
                 try:
                     return _integer(node.value) if kind == "int" else float(node.value.replace(".inf", "inf"))
                 except ValueError:
-                    raise self._error(node, path, f"{node.value[:32]!r} is no usable number") from None
+                    raise self._error(node, path, f"{node.value[:32]!r} is not a usable number") from None
         raise self._foreign_tag(node, path)
 
     def _foreign_tag(self, node: yaml.Node, path: FieldPath) -> InvalidDocument:

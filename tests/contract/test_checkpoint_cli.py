@@ -199,7 +199,7 @@ def test_a_note_cannot_take_over_the_terminal(file: FileOf, tmp_path: Path, caps
 def test_a_fifo_without_a_writer_is_refused(tmp_path: Path, capsys: Shown) -> None:
     os.mkfifo(tmp_path / "fifo")
     assert run(["checkpoint", "verify", str(tmp_path / "fifo")]) == 1
-    assert capsys.readouterr().err.endswith("/fifo: cannot be read: it is a FIFO that nobody writes to\n")
+    assert capsys.readouterr().err.endswith("/fifo: cannot be read: it is a FIFO that no process writes to\n")
 
 
 @pytest.mark.parametrize("delay", ["true", "sleep 3"], ids=["at once", "slow"])

@@ -266,8 +266,8 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "binary's version": (lambda it: it.update(cniVersion="0.3.1"), 'binary "first" cannot use version 0.3.1'),
     "no such version": (lambda it: it.update(cniVersion="1.0"), "1.0 is not a version of the CNI specification"),
     "chained first": (lambda it: it["plugins"].insert(0, {"type": "portmap"}), "cannot be the first"),
-    "type": (lambda it: it["plugins"][0].update(type="a/b"), "'a/b' is no file name"),
-    "subnet": (lambda it: it["plugins"].insert(0, bridge("10.0.0.0")), "'10.0.0.0' is no subnet, such as"),
+    "type": (lambda it: it["plugins"][0].update(type="a/b"), "'a/b' is not a file name"),
+    "subnet": (lambda it: it["plugins"].insert(0, bridge("10.0.0.0")), "'10.0.0.0' is not a subnet, such as"),
     "host-bits": (
         lambda it: it["plugins"].insert(0, bridge("10.0.0.5/24")),
         "10.0.0.5/24 is an address, not a network, which would be 10.0.0.0/24",

@@ -323,13 +323,13 @@ async def test_missing_binary_is_named(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ("print('garbage')", "answered with what is no result: not JSON: "),
-        ('print(\'{"cniVersion": "1.0.0", "ips"\')', "answered with what is no result: not JSON: "),
-        ("", "answered with what is no result: is empty"),
-        ("print('{\"ips\": 5}')", "answered with what is no result: ips is a number, not a list"),
+        ("print('garbage')", "its answer is not a result: not JSON: "),
+        ('print(\'{"cniVersion": "1.0.0", "ips"\')', "its answer is not a result: not JSON: "),
+        ("", "its answer is not a result: is empty"),
+        ("print('{\"ips\": 5}')", "its answer is not a result: ips is a number, not a list"),
         (
             'print(\'{"cniVersion": "7.0.0"}\')',
-            'answered with what is no result: unsupported CNI result version "7.0.0"',
+            'its answer is not a result: unsupported CNI result version "7.0.0"',
         ),
         ("sys.exit(3)", "netplugin failed with no error message: exit status 3"),
         ("import signal; os.kill(os.getpid(), 9)", "netplugin failed with no error message: signal: killed"),

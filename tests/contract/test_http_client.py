@@ -29,7 +29,7 @@ def test_an_absent_socket_is_named(path: Path) -> None:
 def test_a_dead_socket_is_named(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    with pytest.raises(NodeUnreachable, match="nobody is listening"):
+    with pytest.raises(NodeUnreachable, match="nothing is listening"):
         UnixHttpClient(path).request("GET", "/")
 
 

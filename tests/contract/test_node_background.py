@@ -87,7 +87,7 @@ async def test_a_node_that_does_not_stop_in_time_is_named(plugbay: Plugbay) -> N
             done = await plugbay("node", "down", "--timeout", "200ms")
             assert (done.code, done.err) == (
                 1,
-                f"plugbay: error: the node (pid {node.pid}) was told to stop and has not ended after 0.2 s\n",
+                f"plugbay: error: the node (pid {node.pid}) was asked to stop and has not ended after 0.2 s\n",
             )
         finally:
             node.send_signal(signal.SIGCONT)

@@ -174,7 +174,7 @@ async def test_the_control_socket_is_private(sockets: Path) -> None:
 
 
 async def test_a_name_that_no_node_can_have_is_refused(sockets: Path) -> None:
-    with pytest.raises(UsageError, match="'Bad Name' is no name for a node"):
+    with pytest.raises(UsageError, match="'Bad Name' is not a name for a node"):
         await start(sockets, name="Bad Name")
 
 

@@ -157,7 +157,7 @@ async def test_device_of_which_nobody_can_tell(
         hand.writes = writing(hand)
         if problem.startswith("was not written"):
             monkeypatch.setattr(readings, "DEADLINE_S", 0.2)
-        told = "the kubelet's checkpoint does not tell who holds devices: "
+        told = "the kubelet's checkpoint does not say which pods hold devices: "
         if policy is ReleasePolicy.STRICT:
             with pytest.raises(RpcFailed) as caught:
                 await hand.allocate()
@@ -216,7 +216,7 @@ async def test_without_calls_and_checkpoints_nobody_takes_a_second_pod_for_the_f
             assert gophers.told == allocated * 2
             assert warnings == [
                 "example.com/gopher: a given without being released: "
-                "the kubelet tells of no end, and its checkpoint is not to be asked"
+                "the kubelet does not report ends of pods, and its checkpoint is not to be read"
             ]
 
 

@@ -288,7 +288,7 @@ async def test_status_tells_what_a_release_waits_for(sockets: Path) -> None:
         assert status["source"] == "auto"
         problem = f"there is no {sockets}/pod-resources/kubelet.sock"
         assert status["podResources"] == problem
-        waits_for = f"its pod to end, which the kubelet notices only when another one comes: {problem}"
+        waits_for = f"its pod to end, which the kubelet notices only when another pod with devices comes: {problem}"
         assert (use["phase"], use["waitsFor"]) == ("open", waits_for)
         assert [owner["uid"] for owner in use["owners"]] == ["p"]
 

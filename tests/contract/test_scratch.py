@@ -276,7 +276,7 @@ async def test_config_file_serves_scratch_too(plugbay: Plugbay, scratch: Scratch
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        pytest.param(("--size", "5"), "size: 5 is no multiple of 4096 bytes, such as 64Mi", id="size"),
+        pytest.param(("--size", "5"), "size: 5 is not a multiple of 4096 bytes, such as 64Mi", id="size"),
         pytest.param(("--size", "x"), "size: ", id="no-size"),
         pytest.param(("--count", "0"), "count: 0 is not between 1 and 1000", id="count"),
         pytest.param(("--partitions", "129"), "partitions: 129 is not between 0 and 128", id="partitions"),

@@ -125,7 +125,7 @@ async def test_change_adds_removes_and_restarts_just_what_differs(
         ),
         pytest.param(
             "plugins:\n- target: cards.py:Cards\n- target: cards.py\n",
-            "{file}: plugins: two plugins serve example.com/slot-0; a kubelet knows one",
+            "{file}: plugins: two plugins serve example.com/slot-0; a kubelet takes only one",
             id="twice",
         ),
     ],
@@ -144,7 +144,7 @@ async def test_bad_file_is_refused_at_start_and_changes_nothing_later(
         before = await registered(kubelet, 1)
         write_over(file, bad)
         said = await errors.next()
-        assert said.startswith("not taken over, all goes on as it was: ")
+        assert said.startswith("configuration rejected, keeping the previous one: ")
         assert expected in said
         write_over(file, directories(sockets, tea="green", rum="dark"))
         assert devices(await registered(kubelet, 1)) == {"rum": ["dark"]}
@@ -187,7 +187,7 @@ async def test_resource_of_another_target_is_refused_and_that_one_goes_on(
         write_over(file, directories(sockets, tea="green", rum="dark"))
         assert (await registered(kubelet, 1)).keys() == {"rum"}
         assert await errors.next() == (
-            "example.com/tea: not served: two plugins serve example.com/tea; a kubelet knows one"
+            "example.com/tea: not served: two plugins serve example.com/tea; a kubelet takes only one"
         )
         write_over(file, directories(sockets, tea="green"))  # no news
         assert not before["tea"].ended.is_set()

@@ -175,7 +175,7 @@ async def test_machine_without_uevents_is_looked_at_now_and_then(
         await kubelet.until_devices("a")
         things.devices = [Device("b")]
         await kubelet.until_devices("b")
-    assert [line for line in log.lines if "there are no uevents here, looking now and then" in line]
+    assert [line for line in log.lines if "cannot receive uevents, looking at intervals instead" in line]
 
 
 @pytest.mark.parametrize("wrong", [{}, "tty", [{}], {"MAJOR": 4}], ids=repr)
@@ -243,7 +243,7 @@ async def test_watch_of_a_file_system_that_tells_of_nothing_is_a_warning(paths: 
 @pytest.mark.parametrize(
     ("end", "sentence"),
     [
-        (None, "discover() ended; one that gives lists has to go on until it is closed"),
+        (None, "discover() returned, but a generator of lists must keep running until it is closed"),
         (OSError("the bus is gone"), "OSError: the bus is gone"),
     ],
     ids=["ends", "raises"],

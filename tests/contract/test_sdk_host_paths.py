@@ -40,7 +40,7 @@ async def test_missing_paths_are_logged_once_and_the_device_is_offered(
         assert len([line for line in log.lines if line.startswith(sentence)]) == 1
         (tmp_path / "node").touch()
         made.refresh()
-        await log.seen(f"{NAME}: device a misses nothing any more")
+        await log.seen(f"{NAME}: all paths of device a exist now")
 
 
 async def test_a_device_is_unhealthy_until_its_paths_exist_if_its_author_wants_so(

@@ -195,7 +195,7 @@ async def test_second_plugin_for_a_resource_is_refused_until_the_first_has_gone(
         await first.until_ended()
         await registered(kubelet, "tea", "black")
     errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert errors == ["example.com/tea: not served: two plugins serve example.com/tea; a kubelet knows one"]
+    assert errors == ["example.com/tea: not served: two plugins serve example.com/tea; a kubelet takes only one"]
 
 
 async def test_source_that_fails_leaves_all_as_it_was(sockets: Path, errors: Errors) -> None:
@@ -214,7 +214,7 @@ async def test_source_that_fails_leaves_all_as_it_was(sockets: Path, errors: Err
         await registered(kubelet, "gin", "dry")
         assert not any(each.ended.is_set() for each in plugins)
     assert errors.more == 0
-    assert "looking for resources failed, all stays as it was: the ResourceName" in error
+    assert "looking for resources failed, all resources stay as they were: the ResourceName" in error
 
 
 async def test_fifty_resources_come_and_go_at_once(sockets: Path) -> None:
@@ -320,5 +320,5 @@ async def test_what_is_no_plugin_is_told(sockets: Path, errors: Errors) -> None:
         async with serving([find, Fixed("rum", "r")], paths=kubelet.paths):
             await registered(kubelet, "rum", "r")
             error = await errors.next()
-    assert "none is served yet: cannot load a plugin from" in error
-    assert "it gave ['a list'], which is no plugin" in error
+    assert "no resource is served yet: cannot load a plugin from" in error
+    assert "it gave ['a list'], which is not a plugin" in error

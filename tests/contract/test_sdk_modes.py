@@ -352,4 +352,4 @@ async def test_nothing_readable_is_said(paths: KubeletPaths, caplog: pytest.LogC
     machine = Machine()
     async with served(machine, paths):
         await machine.until_listed(*ALL)
-    assert "which devices are in use cannot be known, and none is taken to be: " in caplog.text
+    assert "cannot find out which devices are in use; assuming none: " in caplog.text

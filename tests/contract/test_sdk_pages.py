@@ -115,7 +115,7 @@ async def test_what_is_missing_is_a_reason(paths: KubeletPaths) -> None:
 
     async with fake_kubelet(paths), served(paths, Things("a"), broken, late) as at:
         missing = [
-            f"{NAME}: not served: two plugins serve {NAME}; a kubelet knows one",
+            f"{NAME}: not served: two plugins serve {NAME}; a kubelet takes only one",
             f"{broken.name}: no look for resources has succeeded yet",
         ]
         await page_until(at, "/readyz", lambda reasons: reasons.text.splitlines() == missing)

@@ -94,7 +94,7 @@ async def test_cdi_devices_arrive_whether_or_not_the_engine_knows_cdi(node: Node
         if knows_cdi():
             await node.ended("hooked", "Succeeded")
         else:
-            await until_event(node, "Failed", "an engine without CDI cannot be told of hooks")
+            await until_event(node, "Failed", "an engine without CDI cannot be given hooks")
 
 
 async def test_surroundings_are_those_the_pod_asks_for(node: Node) -> None:

@@ -41,7 +41,7 @@ async def test_exec_logs_and_stop(node: Node) -> None:
             assert "executable file not found" in done.err
             done = await node("pod", "exec", "-i", "talks", "--", "cat", given="x")
             assert (done.code, "cannot be reached" in done.err) == (126, True), done
-            assert "it listens on loopback, which only who is in the engine's network namespace can reach" in done.err
+            assert "it listens on loopback, which can be reached only from the engine's network namespace" in done.err
             await node("pod", "delete", "talks")
             await node.line_with(log, "bye")
 

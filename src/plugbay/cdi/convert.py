@@ -83,7 +83,7 @@ def from_cdi(edits: Edits, *, names: Sequence[str], find: Find = lambda _: None)
     """
     if inexpressible := [*_inexpressible(edits, find)]:
         raise CdiInjectionFailed(
-            f"CDI devices {', '.join(names)}: an engine without CDI cannot be told of {', '.join(inexpressible)}"
+            f"CDI devices {', '.join(names)}: an engine without CDI cannot be given {', '.join(inexpressible)}"
         )
     spelled = model.ContainerEdits(
         env=dict(each.split("=", 1) for each in edits.env),

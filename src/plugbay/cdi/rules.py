@@ -72,7 +72,7 @@ def _problems(spec: Spec) -> Iterator[str]:
 def _annotation_problems(what: str, annotations: Mapping[str, str]) -> Iterator[str]:
     for key in annotations:
         if not _QUALIFIED_KEY.match(key.lower()):
-            yield f'{what}: "{key}" is no key of an annotation'
+            yield f'{what}: "{key}" is not a valid annotation key'
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > MAX_ANNOTATIONS:
         yield f"{what}: more than {MAX_ANNOTATIONS} bytes"
 

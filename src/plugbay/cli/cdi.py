@@ -110,7 +110,7 @@ def _add_generate(commands: Subparsers) -> None:
     )
     add_targets(
         parser,
-        help="whose devices",
+        help="the plugins whose devices are described",
         about="Print a CDI spec of the devices that are found now",
         add_options=_add_generate_options,
         needs="--kind vendor.example/gopher",

@@ -12,8 +12,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "checkpoint",
         fill=_add_commands,
         help="look into a kubelet's kubelet_internal_checkpoint",
-        description="Look into kubelet_internal_checkpoint, the file in which a kubelet's device manager remembers who "
-        "holds which devices. No kubelet is asked.",
+        description="Look into kubelet_internal_checkpoint, the file in which a kubelet's device manager remembers "
+        "which container holds which devices. No kubelet is asked.",
         examples=(
             "plugbay checkpoint show /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint",
             "plugbay checkpoint diff before after",
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 def _add_show(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "show",
-        help="show who holds which devices, and what the plugins answered",
+        help="show which container holds which devices, and what the plugins answered",
         description="Show a checkpoint: its entries, the registered devices, and the decoded Allocate responses. "
         "A wrong checksum is shown and is not a failure; see verify.",
     )

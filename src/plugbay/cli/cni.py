@@ -154,7 +154,7 @@ def _add_version(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "version",
         help="show which versions of the specification plugins take",
-        description="Ask plugins with VERSION. Exits with 1 if one does not tell.",
+        description="Ask plugins with VERSION. Exits with 1 if a plugin does not answer.",
     )
     parser.add_argument("plugins", metavar="PLUGIN", nargs="*", help="plugins (default: every one that is installed)")
     _add_machine(parser)
@@ -175,9 +175,9 @@ def _add_validate(commands: Subparsers) -> None:
         ),
     )
     parser.add_argument(
-        "files", metavar="FILE", nargs="*", help="configuration files (default: those of --conf-dir, in their order)"
+        "files", metavar="FILE", nargs="*", help="configuration files (default: all of --conf-dir, in their order)"
     )
-    parser.add_argument("--engine", choices=_ENGINES, help="who shall use them (default: any)")
+    parser.add_argument("--engine", choices=_ENGINES, help="the engine that shall use them (default: any)")
     parser.add_argument(
         "--pod", metavar="FILE", type=file_of, help="a manifest whose annotations and host ports must be served"
     )
@@ -224,7 +224,7 @@ def _add_wishes(parser: CommandParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a pod's annotation, of which those that limit the bandwidth count; may be repeated",
+        help="a pod's annotation; only those that limit the bandwidth matter; may be repeated",
     )
 
 

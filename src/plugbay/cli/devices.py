@@ -22,7 +22,7 @@ def add_parser(subparsers: Subparsers) -> None:
         takes_more="targets",
         help="show the devices that plugins would offer now",
         description=f"Set plugins up, look for their devices and check their health once, and show what a kubelet "
-        f"would be offered. No kubelet is asked or told. {DESCRIPTION}",
+        f"would be offered. No kubelet is contacted. {DESCRIPTION}",
         examples=(
             "plugbay devices gophers.py",
             "plugbay devices gophers.py -o yaml",
@@ -32,7 +32,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_targets(
         parser,
-        help="whose devices to show",
+        help="the plugins whose devices are shown",
         about="Show the devices that a kubelet would be offered now",
         add_options=_add_options,
     )

@@ -81,7 +81,7 @@ def add_describe(commands: Subparsers) -> CommandParser:
 def add_devices(commands: Subparsers) -> CommandParser:
     parser = commands.add_parser(
         "devices",
-        help="list the node's devices, with their health and who holds them",
+        help="list the node's devices, with their health and the containers that hold them",
         description="List the devices that plugins have offered to the node, with their health and which container "
         "holds each; -o wide shows the state of their plugins too. `plugbay devices` asks a plugin instead.",
         examples=(
@@ -112,7 +112,7 @@ def add_wait(commands: Subparsers) -> CommandParser:
         dest="condition",
         required=True,
         metavar="WHAT",
-        help="resource=R=N: N devices of resource R can be allocated, no more and no fewer; resource=R>=N: at least N; "
+        help="resource=R=N: N devices of resource R can be allocated, exactly so many; resource=R>=N: at least N; "
         "resource=R: at least 1; capacity=R=N: counting those too that are unhealthy; "
         "condition=NAME[=STATUS] or jsonpath='{.PATH}'[=VALUE]",
     )

@@ -31,7 +31,7 @@ def stop_node(args: argparse.Namespace) -> int:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         if not poll.poll(args.timeout * 1000 if args.timeout else None):
-            show_error(f"the node (pid {pid}) was told to stop and has not ended after {args.timeout:g} s")
+            show_error(f"the node (pid {pid}) was asked to stop and has not ended after {args.timeout:g} s")
             return 1
     except ProcessLookupError:
         pass  # it has ended by itself meanwhile

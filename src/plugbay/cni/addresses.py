@@ -27,11 +27,11 @@ def plain_address(text: str) -> Address:
         ValueError: it is none.
     """
     if "%" in text:
-        raise ValueError(f"{text!r} is no IP address")
+        raise ValueError(f"{text!r} is not an IP address")
     try:
         address = ip_address(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no IP address") from None
+        raise ValueError(f"{text!r} is not an IP address") from None
     return _mapped(address) or address
 
 
@@ -49,7 +49,7 @@ def cidr(text: str) -> Interface4Or6:
             return found
     except ValueError:
         pass
-    raise ValueError(f"{text!r} is no address with a prefix length, such as 10.0.0.2/24")
+    raise ValueError(f"{text!r} is not an address with a prefix length, such as 10.0.0.2/24")
 
 
 def _mapped(address: Address) -> IPv4Address | None:

@@ -63,7 +63,7 @@ def parse_versions(stdout: bytes) -> PluginVersions:
             raise InvalidNetworkResult("decoding version info: missing field supportedVersions")
         return PluginVersions(newest, ("0.1.0", "0.2.0"))
     if not isinstance(supported, list) or not all(isinstance(each, str) for each in supported):
-        raise InvalidNetworkResult("supportedVersions is no list of texts")
+        raise InvalidNetworkResult("supportedVersions is not a list of texts")
     return PluginVersions(newest, tuple(str(each) for each in supported))
 
 

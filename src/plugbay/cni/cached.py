@@ -85,7 +85,7 @@ def decode_listed(content: bytes) -> CachedResult:
     """
     document = _object(content)
     if not _is_entry(document):
-        raise ValueError("is no cached result")
+        raise ValueError("is not a cached result")
     try:
         entry = _decode_entry(document)
     except (InvalidAttachment, binascii.Error) as error:
@@ -99,7 +99,7 @@ def decode_listed(content: bytes) -> CachedResult:
 def _object(content: bytes) -> Object:
     document = documents.parse(content)
     if not isinstance(document, dict):
-        raise ValueError("is no object")
+        raise ValueError("is not an object")
     return document
 
 
@@ -131,7 +131,7 @@ def _text(document: Object, name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise ValueError(f"{name} is no text")
+        raise ValueError(f"{name} is not a text")
     return value
 
 
@@ -145,4 +145,4 @@ def _pair(value: Json) -> tuple[str, str]:
         case [str(name), str(text)]:
             return name, text
         case _:
-            raise ValueError("an entry of cniArgs is no pair of texts")
+            raise ValueError("an entry of cniArgs is not a pair of texts")

@@ -129,7 +129,7 @@ def _number(literal: str) -> int | float:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise NotJson(f"not JSON: {name} is no number")
+    raise NotJson(f"not JSON: {name} is not a valid number")
 
 
 def _lower_first(text: str) -> str:

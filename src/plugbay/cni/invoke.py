@@ -43,7 +43,7 @@ class Plugins:
         """The binary of a plugin: the first regular file of that name.
 
         Raises:
-            NetworkPluginMissing: there is none, or the name is no file name.
+            NetworkPluginMissing: there is none, or the name is not a file name.
         """
         if "/" not in plugin and "\0" not in plugin:
             for directory in self.directories:

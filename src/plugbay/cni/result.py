@@ -199,7 +199,7 @@ def _texts(entry: Object, name: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise InvalidNetworkResult(f"{name} is no list of texts")
+        raise InvalidNetworkResult(f"{name} is not a list of texts")
     return tuple(str(each) for each in value)
 
 

@@ -199,7 +199,7 @@ class CniRuntime:
         try:
             return convert(parse_result(stdout, version=network.version), network.version)
         except InvalidNetworkResult as error:
-            problem = f"answered with what is no result: {error}"
+            problem = f"its answer is not a result: {error}"
             raise NetworkPluginFailed(plugin.type, Command.ADD.value, 0, problem, "") from error
 
     async def _tell(

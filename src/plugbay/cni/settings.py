@@ -97,7 +97,7 @@ def subnet_of(entry: Object) -> Interface4Or6 | None:
 def _check_range(report: Report, path: Path, entry: Object) -> None:
     subnet = subnet_of(entry)
     if subnet is None:
-        report.error((*path, "subnet"), f"{member(entry, 'subnet')!r} is no subnet, such as 10.22.0.0/16")
+        report.error((*path, "subnet"), f"{member(entry, 'subnet')!r} is not a subnet, such as 10.22.0.0/16")
         return
     if subnet.network.max_prefixlen - subnet.network.prefixlen < 2:
         report.error((*path, "subnet"), f"network {subnet.network} is too small to allocate from")

@@ -95,7 +95,9 @@ def _check_engine(report: Report, written: str, chosen: str, engine: Engine | No
 
 def _check_plugin(report: Report, path: Path, plugin: PluginConfig, index: int) -> None:
     if set("/\0") & set(plugin.type):
-        report.error((*path, "type"), f"{plugin.type!r} is no file name", "only directories of --bin-dir are searched")
+        report.error(
+            (*path, "type"), f"{plugin.type!r} is not a file name", "only directories of --bin-dir are searched"
+        )
     if index == 0 and plugin.type in CHAINED:
         problem = f"{plugin.type} changes what another plugin made, and so cannot be the first"
         report.error((*path, "type"), problem, "put it behind the plugin that makes the interface")
@@ -111,14 +113,14 @@ def _check_capabilities(report: Report, path: Path, plugin: PluginConfig) -> Non
     for name in sorted(plugin.capabilities - WELL_KNOWN):
         if close := _closest(name, WELL_KNOWN):
             report.warn(
-                (*path, "capabilities", name), "is no capability that runtimes know", f'did you mean "{close}"?'
+                (*path, "capabilities", name), "is not a capability that runtimes know", f'did you mean "{close}"?'
             )
     wanted = {"portmap": "portMappings", "bandwidth": "bandwidth"}.get(plugin.type)
     is_static = plugin.type == "bandwidth" and any(member(plugin.document, each) for each in MEMBERS["bandwidth"])
     if is_static and wanted in plugin.capabilities:
         report.warn(path, "the limits of pods are ignored, as this object has its own", "leave one of the two out")
     elif wanted and wanted not in plugin.capabilities and not is_static:
-        problem = f"{plugin.type} is never told anything, as its capability {wanted} is not switched on"
+        problem = f"{plugin.type} gets nothing from the engine, as its capability {wanted} is not switched on"
         report.warn(path, problem, f'add "capabilities": {{"{wanted}": true}}')
 
 

@@ -24,7 +24,7 @@ def version_key(text: str) -> tuple[int, int, int]:
     if not text:
         return version_key(IMPLIED)
     if not _VERSION.fullmatch(text):
-        raise ValueError(f"{text!r} is no version; it has to be like 1.0.0")
+        raise ValueError(f"{text!r} is not a version; it has to be like 1.0.0")
     major, minor, patch = [*map(int, text.split(".")), 0, 0][:3]
     return major, minor, patch
 

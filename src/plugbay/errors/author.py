@@ -80,7 +80,7 @@ class InvalidVersion(AuthorError):
         self.text = text
 
     def __str__(self) -> str:
-        return f"{self.text!r} is no semantic version such as 535.104.5"
+        return f"{self.text!r} is not a semantic version such as 535.104.5"
 
 
 class ConflictingEdits(AuthorError):
@@ -148,7 +148,7 @@ class DuplicateResource(AuthorError):
         self.resource = resource
 
     def __str__(self) -> str:
-        return f"two plugins serve {self.resource}; a kubelet knows one"
+        return f"two plugins serve {self.resource}; a kubelet takes only one"
 
 
 class AllocationError(AuthorError):
@@ -250,7 +250,7 @@ class DiscoveryEnded(AuthorError):
     """A ``discover`` that gives one list after the other gives no more."""
 
     def __str__(self) -> str:
-        return "discover() ended; one that gives lists has to go on until it is closed"
+        return "discover() returned, but a generator of lists must keep running until it is closed"
 
 
 class InvalidPlugin(AuthorError):

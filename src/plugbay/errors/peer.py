@@ -39,7 +39,7 @@ class CheckpointUnread(PeerError):
         self.problem = problem
 
     def __str__(self) -> str:
-        return f"the kubelet's checkpoint does not tell who holds devices: {self.problem}"
+        return f"the kubelet's checkpoint does not say which pods hold devices: {self.problem}"
 
 
 class RegistrationRefused(PeerError):

@@ -42,7 +42,7 @@ def remove_cgroup(name: str, *, proc_root: Path) -> list[Path]:
         Those that stay, as processes are in them.
     """
     if any(word in ("", ".", "..") for word in name.split("/")):
-        raise ValueError(f"{name!r} is no name of a cgroup")
+        raise ValueError(f"{name!r} is not the name of a cgroup")
     return [each for each in _subtrees(name, hierarchies(proc_root=proc_root)) if not _remove(each)]
 
 
@@ -83,7 +83,7 @@ def kill_processes(path: str, *, proc_root: Path) -> frozenset[ProcessIdentity]:
         Who was killed; they may still be ending.
     """
     if not path.strip("/") or ".." in path.split("/"):
-        raise ValueError(f"{path!r} is no path of a cgroup of somebody's own")
+        raise ValueError(f"{path!r} is not the path of a cgroup below the root")
     killed: set[ProcessIdentity] = set()
     while found := set(_processes(path, proc_root)) - killed:
         for process in found:

@@ -144,7 +144,7 @@ def _early(descriptor: int, path: str | os.PathLike[str]) -> bytes:
     except BlockingIOError:
         return b""  # there is a writer, which takes its time
     if not early:
-        raise OSError(errno.ENXIO, "it is a FIFO that nobody writes to", os.fspath(path))
+        raise OSError(errno.ENXIO, "it is a FIFO that no process writes to", os.fspath(path))
     return early
 
 

@@ -140,7 +140,7 @@ class LoopDevices:
         latest = time.monotonic() + CLEAR_S
         while not self._cleared(device):
             if time.monotonic() > latest:
-                raise OSError(errno.EBUSY, "somebody has it open", str(device.node))
+                raise OSError(errno.EBUSY, "a process has it open", str(device.node))
             time.sleep(_LOOK_EVERY_S)  # no file tells when the last one has closed it
 
     def _cleared(self, device: LoopDevice) -> bool:

@@ -92,7 +92,7 @@ def remove_namespace(kind: NamespaceKind, path: Path) -> None:
         while is_namespace(kind, path):
             system_call("umount2", os.fsencode(path), _MNT_DETACH)
         if not _is_empty_file(path):
-            raise NamespaceUnusable(str(path), f"is no {kind} namespace")
+            raise NamespaceUnusable(str(path), f"is not a {kind} namespace")
         path.unlink()
     except (FileNotFoundError, NotADirectoryError):
         return

@@ -212,7 +212,7 @@ def compact(value: object) -> str:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise NotDecodable(f"not JSON: {name} is no number")
+    raise NotDecodable(f"not JSON: {name} is not a valid number")
 
 
 def _object(pairs: list[tuple[str, Value]]) -> Object:

@@ -46,7 +46,7 @@ class PodCgroups:
         try:
             return frozenset(pod for pod in pods if pod and any(map(_is_populated, self._of(pod))))
         except OSError as error:
-            logger.warning("whether pods have containers cannot be seen, and they are taken to: %s", error)
+            logger.warning("cannot see whether pods have containers; assuming that they do: %s", error)
             return frozenset(filter(None, pods))
 
     def _of(self, pod: PodUid) -> Iterator[Path]:

@@ -186,7 +186,9 @@ class Endpoints:
         if not was_active:
             return
         if connected:
-            logger.info("plugin of %s at %s is gone; an older one goes on", endpoint.resource, endpoint.socket.name)
+            logger.info(
+                "plugin of %s at %s is gone; an older plugin takes over", endpoint.resource, endpoint.socket.name
+            )
             self._activate(connected[-1])
             return
         if not self._is_closing:  # then it is us who go

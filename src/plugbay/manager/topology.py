@@ -75,7 +75,7 @@ def topology_manager(settings: TopologySettings, machine: NumaTopology, *, clock
     policy = make_policy(settings, machine)
     if policy.kind is not Kind.NONE and (allowed := parse_options(settings.options).max_nodes) > USUAL_MAX_NODES:
         logger.warning(
-            "%d NUMA nodes are allowed, and %d recommended: with each on which a resource lies its hints double",
+            "up to %d NUMA nodes are allowed (recommended: %d): every further node doubles the hints to compare",
             allowed,
             USUAL_MAX_NODES,
         )

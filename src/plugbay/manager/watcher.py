@@ -193,7 +193,7 @@ class PluginWatcher:
                 await self._attempt(socket, incarnation)
                 return
             except (TimeoutError, RpcFailed) as error:
-                logger.warning("plugin at %s does not answer: %s", socket.path, str(error) or "nobody listens")
+                logger.warning("plugin at %s does not answer: %s", socket.path, str(error) or "nothing listens there")
             except RegistrationRefused as error:
                 logger.warning("plugin at %s is not registered: %s", socket.path, error)
             except Exception:  # a supervising loop: one plugin must not stop the others

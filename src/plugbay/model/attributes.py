@@ -61,7 +61,7 @@ def _problems(attributes: Mapping[str, AttributeValue], capacity: Mapping[str, Q
     for key in (*attributes, *capacity):
         match = _KEY.fullmatch(key)
         if match is None or len(match["domain"] or "") > _MAX_DOMAIN:
-            yield f"{key!r} is no name for an attribute or capacity; it has to be like model or example.com/model"
+            yield f"{key!r} is not a name for an attribute or capacity; it has to be like model or example.com/model"
     for key, value in attributes.items():
         yield from (f"attribute {key!r} {problem}" for problem in _value_problems(value))
     if len(attributes) + len(capacity) > MAX_KEYS:
@@ -85,4 +85,4 @@ def _value_problems(value: object) -> Iterator[str]:
             case int() | str() | SemVer():
                 pass
             case _:
-                yield f"is {item!r}, which is no bool, int, str or SemVer"
+                yield f"is {item!r}, which is not a bool, int, str or SemVer"

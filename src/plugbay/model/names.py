@@ -33,7 +33,9 @@ def parse_device_name(device_id: str, name: str) -> DeviceName:
         InvalidDevice: it is none.
     """
     if not re.fullmatch(_LABEL, name):
-        raise InvalidDevice(device_id, f"the name {name!r} is no DNS label such as slot-0: 1 to 63 of a-z, 0-9 and -")
+        raise InvalidDevice(
+            device_id, f"the name {name!r} is not a DNS label such as slot-0: 1 to 63 of a-z, 0-9 and -"
+        )
     return DeviceName(name)
 
 

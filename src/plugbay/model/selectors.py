@@ -120,7 +120,7 @@ class _Words:
         return self.wrong(f"it wants {wanted} where it {f'has {self.ahead!r}' if self.ahead else 'ends'}")
 
     def wrong(self, problem: str) -> UsageError:
-        return UsageError(f"{self._text!r} is no label selector such as app=web,tier!=test: {problem}")
+        return UsageError(f"{self._text!r} is not a label selector such as app=web,tier!=test: {problem}")
 
 
 def _requirement(words: _Words) -> Requirement:

@@ -180,7 +180,9 @@ async def _forward(moves: AsyncIterator[None], changes: Changes) -> None:
 def _node_name(config: NodeConfig, machine: Machine) -> str:
     name = config.name or machine.hostname.lower()
     if not is_dns_subdomain(name):
-        raise UsageError(f"{name!r} is no name for a node: it has to be lower-case words joined by dots; give --name")
+        raise UsageError(
+            f"{name!r} is not a name for a node: it has to be lower-case words joined by dots; give --name"
+        )
     return name
 
 

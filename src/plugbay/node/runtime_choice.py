@@ -93,7 +93,7 @@ def with_default_runtime(config: NodeConfig, *, environ: Mapping[str, str]) -> N
     """
     if _holds_anything(config.containers):
         logger.info(
-            "containers are plain processes, as those that the node has; --runtime oci takes a node without pods"
+            "containers are plain processes, like those of the node's pods; --runtime oci needs a node without pods"
         )
         return replace(config, oci=None)
     if _holds_anything(config.oci_dir / _CONTAINERS):
@@ -141,7 +141,7 @@ def _open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str],
     _make_private(oci_dir)
     owner = Owner(os.geteuid(), os.getegid()) if os.geteuid() else None
     if owner is not None and oci.cni_configuration is not None:
-        raise UsageError("--cni-conf-dir takes root: nobody else may put pods on networks")
+        raise UsageError("--cni-conf-dir needs root rights: only root may put pods on networks")
     engine = choose_engine(oci.engine, search_path=_search_path(environ), state_dir=oci_dir / _ENGINES)
     engine = replace(engine, state_dir=oci_dir / _ENGINES / engine.kind)
     _refuse_other_engine(oci_dir / _ENGINES, engine)

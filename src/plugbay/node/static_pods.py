@@ -69,6 +69,6 @@ def identified(pod: Pod, path: Path) -> Pod:
     if not pod.name:
         raise InvalidManifest("a pod in a file needs a name of its own", field="metadata.name", source=str(path))
     if pod.uid and not _UID.fullmatch(pod.uid):
-        problem = "must be at most 63 letters, digits and hyphens, the first and the last of which is no hyphen"
+        problem = "must be at most 63 letters, digits and hyphens, and begin and end with a letter or digit"
         raise InvalidManifest(problem, field="metadata.uid", source=str(path))
     return pod

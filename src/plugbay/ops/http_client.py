@@ -184,7 +184,7 @@ class UnixHttpClient:
         except FileNotFoundError as error:
             raise NodeUnreachable(path, "there is no such socket") from error
         except ConnectionRefusedError as error:
-            raise NodeUnreachable(path, "nobody is listening") from error
+            raise NodeUnreachable(path, "nothing is listening") from error
         except TimeoutError as error:
             raise NodeUnreachable(path, f"no answer within {self._timeout_s:g} s") from error
         except PermissionError as error:

@@ -40,9 +40,7 @@ async def assigned_devices(paths: KubeletPaths) -> Mapping[ResourceName, Collect
     try:
         return await _by_pod_resources(paths)
     except RpcFailed as error:
-        logger.warning(
-            "which devices are in use cannot be known, and none is taken to be: %s; PodResources: %s", problem, error
-        )
+        logger.warning("cannot find out which devices are in use; assuming none: %s; PodResources: %s", problem, error)
         return {}
 
 

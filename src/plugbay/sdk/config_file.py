@@ -101,7 +101,7 @@ class ConfigFile:
 
     def _report(self, problem: str) -> None:
         if problem != self._last_problem:  # the same one over and over is one line in the log
-            logger.error("not taken over, all goes on as it was: %s", problem)
+            logger.error("configuration rejected, keeping the previous one: %s", problem)
         self._last_problem = problem
 
     def _load_all(self, text: str, before: _Loaded) -> _Loaded:

@@ -104,7 +104,9 @@ class Discovery:
             return await up.enter_async_context(open_uevents())
         except OSError as error:
             self._is_blind = True
-            logger.warning("%s: there are no uevents here, looking now and then: %s", self._plugin.resource_name, error)
+            logger.warning(
+                "%s: cannot receive uevents, looking at intervals instead: %s", self._plugin.resource_name, error
+            )
             return _never()
 
     async def _follow_uevents(self, events: AsyncIterator[object]) -> None:

@@ -82,4 +82,4 @@ class HostPaths:
                     "it is unhealthy" if self._judges else "if the host does not have it, no container can start",
                 )
         for device in self._missing.keys() - missing.keys():
-            logger.info("%s: device %s misses nothing any more", self._resource, device)
+            logger.info("%s: all paths of device %s exist now", self._resource, device)

@@ -174,7 +174,7 @@ class Mode:
     def _tell_others(self, before: set[str]) -> None:
         after = self._in_use()
         whys = [f"{each} is in use as {self.resource}" for each in sorted(after - before)]
-        whys += [f"{each} is not in use as {self.resource} any more" for each in sorted(before - after)]
+        whys += [f"{each} is no longer in use as {self.resource}" for each in sorted(before - after)]
         if not whys:
             return
         for other in self._others():

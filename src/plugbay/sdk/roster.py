@@ -143,7 +143,7 @@ class Roster:
         for name in step.stop:
             server = self._served[name][1]
             if not server.stopping.is_set():
-                logger.info("%s: served no longer", name)
+                logger.info("%s: no longer served", name)
                 server.stop()
         refused: list[tuple[DevicePlugin, PlugbayError]] = []
         for name, plugin in step.start.items():

@@ -155,7 +155,7 @@ def _no_longer_than(seconds: float, roster: Roster) -> Iterator[None]:
 
     def give_up() -> None:
         late = ", ".join(server.resource for server in roster.servers) or "a source of plugins"
-        logger.error("%s has not ended %g s after it was told to; exiting anyway", late, seconds)
+        logger.error("%s has not ended %g s after it was asked to; exiting anyway", late, seconds)
         os._exit(1)
 
     limit = threading.Timer(seconds, give_up)

@@ -275,7 +275,7 @@ class PluginService:
             # Not by a set, which would forget the order: kubelets send any, managers like ours the one we want.
             return list(map(self._devices.__getitem__, sorted(dict.fromkeys(ids))))
         except KeyError as error:
-            raise UnknownDevice(self._plugin.resource_name, error.args[0], "is not in the list any more") from None
+            raise UnknownDevice(self._plugin.resource_name, error.args[0], "is no longer in the list") from None
 
 
 def _named(devices: Sequence[DeviceId]) -> Sequence[DeviceId]:

@@ -102,7 +102,7 @@ class Looking:
             logger.error(
                 "%s: looking for resources failed, %s: %s",
                 self.name,
-                "none is served yet" if self._plugins is None else "all stays as it was",
+                "no resource is served yet" if self._plugins is None else "all resources stay as they were",
                 problem,
                 exc_info=trace_of(error),
             )
@@ -138,10 +138,10 @@ async def _found(source: PluginSource) -> dict[ResourceName, DevicePlugin]:
     found: dict[ResourceName, DevicePlugin] = {}
     plugins = await given(source.find)
     if not (plugins is None or isinstance(plugins, Iterable | AsyncIterable)):
-        raise PluginLoadError(source.name, f"it gave {plugins!r}, which is no list of plugins")
+        raise PluginLoadError(source.name, f"it gave {plugins!r}, which is not a list of plugins")
     async for plugin in _each(plugins):
         if not isinstance(plugin, DevicePlugin):  # told at once: an async generator may go on for ever
-            raise PluginLoadError(source.name, f"it gave {plugin!r}, which is no plugin")
+            raise PluginLoadError(source.name, f"it gave {plugin!r}, which is not a plugin")
         if (name := resource_of(plugin)) in found:
             raise DuplicateResource(name)
         found[name] = plugin

@@ -20,7 +20,7 @@ def patterns_of(resource: str, written: Pattern | Sequence[Pattern]) -> tuple[Pa
     patterns = (written,) if isinstance(written, Mapping) else tuple(written)
     for pattern in patterns:
         if not isinstance(pattern, Mapping) or not pattern:
-            raise InvalidWatch(resource, f"{pattern!r} is no mapping like {{'SUBSYSTEM': 'tty'}}")
+            raise InvalidWatch(resource, f"{pattern!r} is not a mapping like {{'SUBSYSTEM': 'tty'}}")
         for key, value in pattern.items():
             if not isinstance(key, str) or not isinstance(value, str):
                 raise InvalidWatch(resource, f"{key!r}: {value!r} are not two texts like 'SUBSYSTEM': 'tty'")

@@ -97,7 +97,7 @@ class FrameReader:
             flags, size = rest >> 24, rest & MAX_PAYLOAD
             end = _HEAD.size + size
             if word >> 31 and word >> 16 != _CONTROL >> 16:
-                raise ValueError(f"a frame of version {word >> 16 & 0x7FFF} is no SPDY/3")
+                raise ValueError(f"a frame of version {word >> 16 & 0x7FFF} is not SPDY/3")
             if len(self._pending) < end:
                 return
             frame = bytes(self._pending[:end])

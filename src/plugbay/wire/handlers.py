@@ -32,7 +32,7 @@ def unary(
         try:
             return (await answer(_parse(request_type, encoded))).SerializeToString()
         except Exception as error:  # the servicer's edge
-            await _fail(context, error)
+            await _fail(context, error, request_type)
 
     return grpc.unary_unary_rpc_method_handler(handle)
 
@@ -61,7 +61,7 @@ def server_stream(
                 async for message in stream:
                     await _write(context, message)
             except Exception as error:  # the servicer's edge
-                await _fail(context, error)
+                await _fail(context, error, request_type)
 
     return grpc.unary_stream_rpc_method_handler(handle)
 
@@ -81,7 +81,7 @@ def _parse(request_type: type[_Request], encoded: bytes) -> _Request:
         raise RpcFailed("Internal", f"grpc: error unmarshalling request: {error}") from error
 
 
-async def _fail(context: _Context, error: Exception) -> NoReturn:
+async def _fail(context: _Context, error: Exception, request_type: type[Message]) -> NoReturn:
     """End the call with the status of ``error``; an author's bug is logged here too, with where it happened."""
     match error:
         case RpcFailed():
@@ -89,6 +89,6 @@ async def _fail(context: _Context, error: Exception) -> NoReturn:
         case PlugbayError():
             await context.abort(grpc.StatusCode.UNKNOWN, str(error))
         case _:
-            logger.error("a call failed", exc_info=error)
+            logger.error("answering %s failed unexpectedly", request_type.DESCRIPTOR.name, exc_info=error)
             await context.abort(grpc.StatusCode.UNKNOWN, f"{type(error).__name__}: {error}")
     raise AssertionError("abort() returned")

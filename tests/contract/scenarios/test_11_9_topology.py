@@ -240,7 +240,7 @@ async def test_s117_manager_starts_on_nine_nodes_with_a_warning_where_they_are_a
 ) -> None:
     allowed = settings("restricted", max_allowable_numa_nodes="9")
     async with bench(sockets, topology=allowed, numa=pretended_nodes(9)) as b:
-        assert "9 NUMA nodes are allowed, and 8 recommended" in caplog.text
+        assert "9 NUMA nodes are allowed (recommended: 8)" in caplog.text
         await b.plugin(*placed(a=[8]))
         await b.admit(pod("p"))
 

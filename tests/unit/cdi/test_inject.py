@@ -256,5 +256,5 @@ def test_what_a_spec_cannot_hold_is_refused(given: model.ContainerEdits) -> None
     ],
 )
 def test_what_an_engine_without_cdi_cannot_be_told_is_refused(edits: Edits) -> None:
-    with pytest.raises(CdiInjectionFailed, match=r"v/c=a: an engine without CDI cannot be told of"):
+    with pytest.raises(CdiInjectionFailed, match=r"v/c=a: an engine without CDI cannot be given"):
         from_cdi(edits, names=("v/c=a",))

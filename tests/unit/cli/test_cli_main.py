@@ -354,7 +354,8 @@ def test_an_unknown_argument_is_answered_with_a_close_one_and_its_commands_help(
         (["pod", "describe", "-l", "a", "b"], "name the pods or say -l, not both"),
         (
             ["pod", "get", "-l", "app=web="],
-            "'app=web=' is no label selector such as app=web,tier!=test: it wants a comma or the end where it has '='",
+            "'app=web=' is not a label selector such as app=web,tier!=test: "
+            "it wants a comma or the end where it has '='",
         ),
         (
             ["pod", "wait", "--for=ready", "a"],
@@ -451,7 +452,7 @@ def test_a_fifo_without_a_writer_is_not_waited_for(
     monkeypatch.setattr(files, "_WRITER_S", 0.05)
     os.mkfifo(tmp_path / "fifo")
     assert run([*argv, str(tmp_path / "fifo")]) != 0
-    assert capsys.readouterr().err.endswith("/fifo: cannot be read: it is a FIFO that nobody writes to\n")
+    assert capsys.readouterr().err.endswith("/fifo: cannot be read: it is a FIFO that no process writes to\n")
 
 
 @pytest.mark.parametrize(

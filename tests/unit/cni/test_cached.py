@@ -52,7 +52,7 @@ def test_half_a_character_does_not_hinder() -> None:
 def test_entry_with_a_damaged_result_is_listed_without_it() -> None:
     damaged = WRITTEN.replace(b"10.1.0.5/24", b"10.1.0.5")
     assert decode_listed(damaged) == replace(decode_listed(WRITTEN), result=None)
-    with pytest.raises(ValueError, match="is no address with a prefix length"):
+    with pytest.raises(ValueError, match="is not an address with a prefix length"):
         decode(damaged, network="net", attachment=ATTACHMENT)
 
 

@@ -86,7 +86,7 @@ def test_other_things_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "target").touch()
     (tmp_path / "link").symlink_to("target")
     for name in ("directory", "file", "link"):
-        with pytest.raises(NamespaceUnusable, match="is no network namespace"):
+        with pytest.raises(NamespaceUnusable, match="is not a network namespace"):
             remove_netns(tmp_path / name)
     for name in ("directory", "file", "link"):
         with pytest.raises(NamespaceUnusable):

@@ -29,7 +29,7 @@ def test_device_says_what_it_is_like() -> None:
 @pytest.mark.parametrize("kind", ["attributes", "capacity"])
 def test_names_are_checked(kind: str, key: str) -> None:
     given: dict[str, Any] = {kind: {key: 1}}
-    with pytest.raises(InvalidDevice, match="is no name for an attribute or capacity"):
+    with pytest.raises(InvalidDevice, match="is not a name for an attribute or capacity"):
         Device("gpu0", **given)
 
 
@@ -38,7 +38,7 @@ def test_names_are_checked(kind: str, key: str) -> None:
     [
         ({"a": 2**63}, "does not fit in 64 bits"),
         ({"a": "é" * 33}, "more than 64 bytes"),
-        ({"a": 1.5}, "is 1.5, which is no bool, int, str or SemVer"),
+        ({"a": 1.5}, "is 1.5, which is not a bool, int, str or SemVer"),
         ({"a": ()}, "is an empty list"),
         ({"a": (1, "x")}, "is a list of several types"),
         ({"a": (1, True)}, "is a list of several types"),

@@ -57,7 +57,7 @@ def test_author_may_name_the_slot() -> None:
 
 @pytest.mark.parametrize("name", ["", "Slot", "-a", "a-", "a_b", "x" * 64, "a.b"])
 def test_name_that_is_no_label_is_refused(name: str) -> None:
-    with pytest.raises(InvalidDevice, match="is no DNS label"):
+    with pytest.raises(InvalidDevice, match="is not a DNS label"):
         Device("gpu0", name=name)
 
 

@@ -86,7 +86,7 @@ def test_it_does_not_select(text: str) -> None:
 def test_what_is_none_is_refused_with_the_place(text: str, problem: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_selector(text)
-    assert str(caught.value) == f"{text!r} is no label selector such as app=web,tier!=test: {problem}"
+    assert str(caught.value) == f"{text!r} is not a label selector such as app=web,tier!=test: {problem}"
 
 
 @given(st.text(alphabet="ab=!(),<> in", max_size=12))

@@ -277,7 +277,7 @@ def test_scalars_that_are_no_texts(scalar: str, found: str) -> None:
 def test_number_with_too_many_digits_is_refused() -> None:
     error = problem_of(f"apiVersion: v1\nkind: {'9' * 10_000}\n")
     assert (error.field, error.line) == ("kind", 2)
-    assert "is no usable number" in error.problem
+    assert "is not a usable number" in error.problem
 
 
 json_values: Any = st.recursive(

@@ -55,7 +55,7 @@ def test_a_name_with_a_newline_stays_within_its_line_of_the_log(
     (tmp_path / "g\n1").touch()
     assert devices(tmp_path) == {}
     problem = "device ID 'g\\n1' holds control characters"
-    assert caplog.messages == [f"{tmp_path} holds a file that is no device: {problem}"]
+    assert caplog.messages == [f"{tmp_path} holds a file that is not a device: {problem}"]
 
 
 def test_a_path_that_is_no_directory_is_named(tmp_path: Path) -> None:

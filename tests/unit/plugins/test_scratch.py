@@ -171,7 +171,7 @@ def test_file_that_a_crash_left_dirty_is_wiped_before_it_is_given(
     LOOPS.detach(loop)
     assert machine.disks().attach("disk0", machine.whole())
     assert machine.read() == bytes(SIZE)
-    assert "disk0 was not empty, though nobody has it; wiping it" in caplog.text
+    assert "disk0 was not empty, though no pod has it; wiping it" in caplog.text
 
 
 @pytest.mark.root
@@ -266,7 +266,7 @@ def test_disk_that_somebody_has_open_is_not_released_and_not_wiped(
     allocate(plugin, "disk0")
     machine.use()
     with open(machine.directory / "nodes" / "disk0", "rb"):
-        with pytest.raises(PathUnusable, match="cannot be detached: somebody has it open"):
+        with pytest.raises(PathUnusable, match="cannot be detached: a process has it open"):
             release(plugin, "disk0")
         assert machine.disk.read_bytes().startswith(SECRET)
     release(plugin, "disk0")
@@ -407,10 +407,10 @@ def test_machine_without_loop_devices_is_told(tmp_path: Path) -> None:
     [
         ("64M", 1, 0, ""),
         ("4Ki", 1000, 1, ""),
-        ("0", 1, 0, "size: 0 is no multiple of 4096 bytes"),
+        ("0", 1, 0, "size: 0 is not a multiple of 4096 bytes"),
         ("8Ei", 1, 0, "size: 8Ei is more than a file can have"),
-        ("-4Ki", 1, 0, "size: -4Ki is no multiple"),
-        ("500m", 1, 0, "size: 500m is no multiple"),
+        ("-4Ki", 1, 0, "size: -4Ki is not a multiple"),
+        ("500m", 1, 0, "size: 500m is not a multiple"),
         ("many", 1, 0, "size: "),
         ("1Mi", 1001, 0, "count: 1001 is not between 1 and 1000"),
         ("1Mi", 1, -1, "partitions: -1 is not between 0 and 128"),

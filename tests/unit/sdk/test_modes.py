@@ -73,7 +73,7 @@ def test_others_are_told_when_hardware_changes_hands_and_only_then() -> None:
         pass
     whole.release([DeviceId("f0"), DeviceId("unheard-of")])
     whole.release([DeviceId("f0")])
-    assert told == [f"f0 is in use as {WHOLE}", f"f0 is not in use as {WHOLE} any more"]
+    assert told == [f"f0 is in use as {WHOLE}", f"f0 is no longer in use as {WHOLE}"]
 
 
 def test_what_was_in_use_counts_as_soon_as_its_hardware_is_known() -> None:

@@ -74,7 +74,7 @@ class RunState(Enum):
     RUNNING = "running"
     EXITED = "exited"
     LOST = "lost"
-    """Its process is gone and nobody saw how it ended."""
+    """Its process is gone, and how it ended is not known."""
     UNKNOWN = "unknown"
     """What the runtime knows of it cannot be read now. It may run, and counts as if it did."""
 

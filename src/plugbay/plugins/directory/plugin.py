@@ -54,4 +54,4 @@ class DirectoryPlugin(DevicePlugin):
     def _warn(self, error: InvalidDeviceId) -> None:
         if error.device_id not in self._warned:
             self._warned.add(error.device_id)
-            logger.warning("%s holds a file that is no device: %s", self._path, error)
+            logger.warning("%s holds a file that is not a device: %s", self._path, error)

@@ -87,5 +87,5 @@ def _bytes(text: str) -> int:
     if size.to_int_ceil() > _MAX_BYTES:
         raise UsageError(f"size: {text} is more than a file can have")
     if not size.is_whole or size.to_int_ceil() < BLOCK_BYTES or size.to_int_ceil() % BLOCK_BYTES:
-        raise UsageError(f"size: {text} is no multiple of {BLOCK_BYTES} bytes, such as 64Mi")
+        raise UsageError(f"size: {text} is not a multiple of {BLOCK_BYTES} bytes, such as 64Mi")
     return size.to_int_ceil()

@@ -82,7 +82,7 @@ class Disks:
             if taken := [loop.name for loop in loops if loop.part.overlaps(part)]:
                 raise AllocationError(f"{taken[0]}, which overlaps, is in use")
             if not is_zero(part.file, part.offset, part.size):
-                logger.warning("%s was not empty, though nobody has it; wiping it", device)
+                logger.warning("%s was not empty, though no pod has it; wiping it", device)
                 self._wipe(part)
         self.restore(device, part)
         return is_fresh

@@ -168,7 +168,7 @@ class CdiPublication:
         for path, resource in left:
             if assigned is not None and not assigned.get(resource):
                 await asyncio.to_thread(remove_file, path)
-                logger.info("removed %s: %s is served no longer, and nobody has a device of it", path, resource)
+                logger.info("removed %s: %s is no longer served, and no pod has a device of it", path, resource)
         self._is_started = True
 
     def _tell_refused(self, refused: Mapping[DeviceId, str]) -> None:

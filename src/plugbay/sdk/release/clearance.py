@@ -103,7 +103,9 @@ class Clearance:
             await self._look(is_open, units)
         elif not self._has_calls():  # one that does would have told
             for use in filter(lambda use: not use.is_overtaken, is_open):
-                self._cannot_clear(use, units, "the kubelet tells of no end, and its checkpoint is not to be asked")
+                self._cannot_clear(
+                    use, units, "the kubelet does not report ends of pods, and its checkpoint is not to be read"
+                )
 
     async def _look(self, uses: list[Use], units: Collection[DeviceId]) -> None:
         """Have the checkpoint decide about open ``uses``."""
@@ -206,7 +208,7 @@ class Clearance:
         if not stopping or self._policy is not ReleasePolicy.STRICT:
             return findings, reading
         units = ", ".join(unit for use in stopping for unit in use.units)
-        logger.info("%s: %s are wanted while the pod that had them is still being stopped", self._resource, units)
+        logger.info("%s: a pod waits for %s: the previous pod with them is still being stopped", self._resource, units)
         now = asyncio.get_running_loop().time()
         known = {key: by for key, by in self._stops_by.items() if self._book.get(key) is not None}
         # Once for each use: or a pod that takes an hour would hold the kubelet up with each one refused and made anew.

@@ -151,7 +151,7 @@ class Custody:
                 return
             except CheckpointUnread as error:
                 if str(error) != problem:
-                    logger.error("%s: what pods have cannot be known: %s", self.resource, error)
+                    logger.error("%s: cannot find out which devices pods have: %s", self.resource, error)
                 problem = str(error)
                 if not self._is_strict:
                     return

@@ -168,6 +168,8 @@ class PodLists:
 
     def _failed(self, problem: str) -> Sequence[PodResources]:
         if problem != self.problem:  # once, not at every look
-            logger.warning("%s, so the kubelet notices ends of pods only when the next one comes", problem)
+            logger.warning(
+                "%s; so the kubelet notices that a pod has ended only when the next pod with devices comes", problem
+            )
         self.problem = problem
         return ()

@@ -67,5 +67,5 @@ def waits_for(use: Use, custody: Custody) -> str:
     if use.absences:
         return f"{ENOUGH_ABSENCES - use.absences} more checkpoint without it"
     if use.seen_in and (problem := custody.shared.pod_lists.problem):
-        return f"its pod to end, which the kubelet notices only when another one comes: {problem}"
+        return f"its pod to end, which the kubelet notices only when another pod with devices comes: {problem}"
     return "its pod to end" if use.seen_in else "a checkpoint that lists it, or some seconds without one"

@@ -70,7 +70,7 @@ class Sweep:
                     backoff.reset()
                 except PathUnusable as error:  # a full disk, say: nothing is released that is not written down
                     if str(error) != unwritten:
-                        logger.error("%s: nothing is released before it can be: %s", custody.resource, error)
+                        logger.error("%s: no device is released until this can be written: %s", custody.resource, error)
                     unwritten = str(error)
                     # A release that is to be tried again may be due all the time.
                     await asyncio.sleep(min(backoff.next_delay_s(), self._interval_s))
@@ -149,7 +149,7 @@ class Sweep:
             reading = await custody.read(uses)
         except CheckpointUnread as error:
             if error.problem != self._problem:
-                logger.warning("%s: nothing is released before it can be: %s", custody.resource, error)
+                logger.warning("%s: no device is released for now: %s", custody.resource, error)
             self._problem = error.problem
             return False
         self._problem = ""

@@ -218,7 +218,7 @@ def test_pods_that_cannot_be_asked_for_are_told_once(
     loop.run_until_complete(asked())
     assert shared.pod_lists.problem == f"there is no {socket}"
     assert [record.getMessage() for record in caplog.records] == [
-        f"there is no {socket}, so the kubelet notices ends of pods only when the next one comes"
+        f"there is no {socket}; so the kubelet notices that a pod has ended only when the next pod with devices comes"
     ]
 
 

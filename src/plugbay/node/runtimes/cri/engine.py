@@ -41,7 +41,7 @@ async def open_engine(socket: Path, clock: Clock) -> tuple[CriClient, EngineTrai
     """A connection to the engine at ``socket``, and what it can; the caller closes it.
 
     Raises:
-        ContainerEngineUnusable: nobody answers there, or it speaks no CRI.
+        ContainerEngineUnusable: nothing answers there, or it speaks no CRI.
         PathTooLong: no socket can be there.
     """
     client = CriClient(socket)
@@ -49,7 +49,7 @@ async def open_engine(socket: Path, clock: Clock) -> tuple[CriClient, EngineTrai
         return client, await _traits(client, clock)
     except TimeoutError as error:
         await client.close()
-        problem = "nobody answers there" if await asyncio.to_thread(socket.exists) else "there is no such file"
+        problem = "nothing answers there" if await asyncio.to_thread(socket.exists) else "there is no such file"
         raise ContainerEngineUnusable(str(socket), problem) from error
     except RpcFailed as error:
         await client.close()
@@ -108,7 +108,7 @@ async def absences(
         except TimeoutError:
             if await _answers(client, answer_s):
                 continue
-            yield "it does not answer" if client.is_connected else "nobody answers at its socket"
+            yield "it does not answer" if client.is_connected else "nothing answers at its socket"
             while not await _answers(client, answer_s):
                 await clock.sleep(RETRY_S)
                 with contextlib.suppress(TimeoutError):

@@ -33,7 +33,7 @@ def container_state(status: ContainerStatus) -> ContainerState:
         InstanceUnreadable: it does not say whose container it is, so it may be another's.
     """
     if POD_UID not in status.labels or CONTAINER_NAME not in status.labels:
-        raise InstanceUnreadable(status.id, "the engine does not say whose container it is")
+        raise InstanceUnreadable(status.id, "the engine does not say to which pod the container belongs")
     run_state = _run_state(status.phase)
     return ContainerState(
         id=ContainerId(status.id),

@@ -270,10 +270,10 @@ def _address(container: ContainerId, url: str) -> _Address:
 
 
 def _unreachable(where: _Address, error: Exception) -> str:
-    reason = f"nobody answers within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else _reason(error)
+    reason = f"nothing answers within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else _reason(error)
     hint = ""
     if where.host in ("127.0.0.1", "::1", "localhost"):
-        hint = "; it listens on loopback, which only who is in the engine's network namespace can reach"
+        hint = "; it listens on loopback, which can be reached only from the engine's network namespace"
     return f"the engine's streams at {where.authority} cannot be reached: {reason}{hint}"
 
 

@@ -131,7 +131,7 @@ class InstanceDirectories:
             damage.append(path)
             if path not in self._reported:
                 self._reported.add(path)
-                logger.warning("%s is damaged: %s; the container is told by its other records", path, error)
+                logger.warning("%s is damaged: %s; the container is identified by its other records", path, error)
             return None
 
     def guests(self, container: ContainerId) -> list[ProcessIdentity]:

@@ -93,7 +93,7 @@ class Instance:
         message = (
             "The node stopped while it started the container; its command never ran"
             if self.process is None and not self.is_damaged
-            else "The container's process is gone and nobody saw how it ended"
+            else "The container's process is gone, and how it ended is not known"
         )
         return self._state(RunState.LOST, reason="ContainerStatusUnknown", message=message)
 

@@ -149,7 +149,7 @@ async def test_an_engine_that_ends_is_away_until_there_is_another(sockets: Path)
     async with engine.serve(sockets / "cri.sock"):
         client, _ = await open_engine(sockets / "cri.sock", SystemClock())
     told = absences(client, SystemClock())
-    assert await anext(told) == "nobody answers at its socket"
+    assert await anext(told) == "nothing answers at its socket"
     async with engine.serve(sockets / "cri.sock"):
         engine.failures["Version"] = [RpcFailed("Unavailable", "not yet")]
         assert await anext(told) == ""
