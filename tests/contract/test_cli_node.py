@@ -58,7 +58,7 @@ async def test_a_pod_is_run_watched_described_and_deleted(plugbay: Plugbay) -> N
 
 async def test_an_image_that_is_not_used_is_told(plugbay: Plugbay) -> None:
     async with plugbay.node_up():
-        note = "Warning: the process runtime uses no images: programs are those of this machine, not of alpine\n"
+        note = "Warning: the process runtime uses no images: programs come from this machine, not from alpine\n"
         done = await plugbay("pod", "run", "web", "--image", "alpine", "--", "sleep", "3600")
         assert done == (0, "pod/web created\n", note)
         events = (await plugbay("events", "--types=Warning")).out
@@ -73,7 +73,7 @@ async def test_images_of_manifests_are_told_of_once_when_pods_are_made(plugbay: 
     ]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": containers}}
     async with plugbay.node_up():
-        note = "Warning: the process runtime uses no images: programs are those of this machine, not of alpine, nginx\n"
+        note = "Warning: the process runtime uses no images: programs come from this machine, not from alpine, nginx\n"
         done = await plugbay("pod", "apply", "-f", "-", given=json.dumps(pod))
         assert done == (0, "pod/web created\n", note)
         assert await plugbay("pod", "apply", "-f", "-", given=json.dumps(pod)) == (0, "pod/web unchanged\n", "")

@@ -235,9 +235,9 @@ async def test_watch_of_a_file_system_that_tells_of_nothing_is_a_warning(paths: 
     silent.watch = timed.watch = ["/sys/class/none", "/etc"]
     timed.resource_name, timed.every = "example.com/timed", 3600
     async with served(silent, paths), served(timed, paths):
-        sentence = "watch of /sys/class/none: a file system of type sysfs does not tell of changes"
+        sentence = "watch of /sys/class/none: a file system of type sysfs does not report changes"
         await log.seen(f"{NAME}: {sentence}; set `every` or `watch_uevents`")
-    assert len([line for line in log.lines if "does not tell of changes" in line]) == 1
+    assert len([line for line in log.lines if "does not report changes" in line]) == 1
 
 
 @pytest.mark.parametrize(

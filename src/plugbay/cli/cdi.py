@@ -61,7 +61,7 @@ def _add_show(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "show",
         help="show what a container gets with devices",
-        description="Show all edits that the devices stand for, those of their spec files included, in the order in "
+        description="Show all edits that the devices stand for, with the edits of their spec files, in the order in "
         "which they are applied.",
         examples=("plugbay cdi show vendor.example/gopher=g0",),
     )

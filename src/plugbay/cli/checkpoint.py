@@ -69,7 +69,7 @@ def _add_convert(commands: Subparsers) -> None:
         "convert",
         help="write a file of any kubelet in today's format, sorted",
         description="Write the checkpoint in the format of kubelet 1.20 and newer, sorted and with its checksum. Reads "
-        "the format of 1.19 and older too; as those do not tell NUMA nodes, all devices come to node 0.",
+        "the format of 1.19 and older too; it has no NUMA nodes, so all devices come to node 0.",
     )
     _add_file(parser)
     parser.add_argument("--to", metavar="FILE2", help="replace this file (default: standard output)")

@@ -121,8 +121,8 @@ def _add_gc(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "gc",
         help="remove what a network holds for containers that are gone",
-        description="Detach every remembered container that is not among those to keep; from version 1.1.0 on, tell "
-        "the plugins as well.",
+        description="Detach every remembered container that is not named with --keep, and ask plugins of "
+        "version 1.1.0 or later to do the same (GC).",
     )
     kept = parser.add_mutually_exclusive_group(required=True)
     kept.add_argument(

@@ -27,7 +27,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="TYPE,...",
         type=_types,
         default=frozenset(),
-        help="only those of these types: Normal, Warning",
+        help="only events of these types: Normal, Warning",
     )
     parser.add_argument("-w", "--watch", action="store_true", help="go on with every new event")
     add_namespace(parser)

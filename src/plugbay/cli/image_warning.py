@@ -23,7 +23,7 @@ def warn_of_images(client: NodeClient, pods: Iterable[v1.Json]) -> None:
         runtime = v1.text(node, "status", "nodeInfo", "containerRuntimeVersion").partition("://")[0]
         if runtime in WITHOUT_IMAGES:
             show_note(
-                f"Warning: the {runtime} runtime uses no images: programs are those of this machine, not of {shown}"
+                f"Warning: the {runtime} runtime uses no images: programs come from this machine, not from {shown}"
             )
 
 

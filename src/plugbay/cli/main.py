@@ -75,7 +75,7 @@ def make_parser() -> CommandParser:
             "plugbay pod exec web -- env",
         ),
         epilog="Exit codes: 0 when it worked, 1 when it did not, 2 when the arguments make no sense, 130 after Ctrl-C. "
-        "Commands that have others, or a verdict to tell, say so in their own help.",
+        "Commands that have others, or a verdict, say so in their own help.",
     )
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     add_root(parser, default=None)

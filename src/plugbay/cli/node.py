@@ -176,8 +176,8 @@ def _add_up(commands: Subparsers) -> CommandParser:
         "--on-device-failure",
         choices=("keep", "fail-pod"),
         default="keep",
-        help="what becomes of a running pod when one of its devices turns unhealthy: its status tells, or it fails and "
-        "is stopped (default: %(default)s)",
+        help="what becomes of a running pod when one of its devices turns unhealthy: its status shows it, or the pod "
+        "fails and is stopped (default: %(default)s)",
     )
     parser.add_argument(
         "--on-missing-mount",
@@ -227,7 +227,7 @@ def _add_cordon(commands: Subparsers) -> CommandParser:
     parser = commands.add_parser(
         "cordon",
         help="take no new pods",
-        description="Take no new pods before `plugbay node uncordon`; those that are there go on.",
+        description="Take no new pods before `plugbay node uncordon`; its pods go on.",
     )
     _add_node(parser)
     return parser

@@ -51,8 +51,8 @@ def add_get(commands: Subparsers) -> CommandParser:
     parser = commands.add_parser(
         "get",
         help="list the node and its resources",
-        description="List the node, with a row for each extended resource of which it has devices; -o wide shows those "
-        "that are gone too.",
+        description="List the node, with a row for each extended resource of which it has devices; -o wide also shows "
+        "resources whose devices are gone.",
         examples=(
             "plugbay node get -w",
             "plugbay node get n1 -o jsonpath='{.status.allocatable}'",
@@ -90,7 +90,7 @@ def add_devices(commands: Subparsers) -> CommandParser:
             "plugbay node devices -o jsonpath='{.items[*].id}'",
         ),
     )
-    parser.add_argument("resources", nargs="*", metavar="RESOURCE", help="only those of these resources")
+    parser.add_argument("resources", nargs="*", metavar="RESOURCE", help="only devices of these resources")
     add_output_or_template(parser)
     return parser
 
@@ -113,7 +113,7 @@ def add_wait(commands: Subparsers) -> CommandParser:
         required=True,
         metavar="WHAT",
         help="resource=R=N: N devices of resource R can be allocated, exactly so many; resource=R>=N: at least N; "
-        "resource=R: at least 1; capacity=R=N: counting those too that are unhealthy; "
+        "resource=R: at least 1; capacity=R=N: counting unhealthy devices too; "
         "condition=NAME[=STATUS] or jsonpath='{.PATH}'[=VALUE]",
     )
     add_timeout(parser)

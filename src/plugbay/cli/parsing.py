@@ -71,7 +71,7 @@ def add_selector(parser: argparse.ArgumentParser) -> None:
         "--selector",
         metavar="SELECTOR",
         type=_selector,
-        help="those with such labels: app=web, tier!=test, 'zone in (a,b)', 'zone notin (a,b)', gpu, '!gpu', or "
+        help="only objects with such labels: app=web, tier!=test, 'zone in (a,b)', 'zone notin (a,b)', gpu, '!gpu', or "
         "several, joined by commas",
     )
 

@@ -27,7 +27,7 @@ def add_run(commands: Subparsers) -> CommandParser:
         usage="plugbay pod run -f FILE|DIR|- [options]\n"
         "       plugbay pod run NAME [--resource R=N] [--env K=V] [options] -- CMD ...\n"
         "       plugbay pod run NAME --image IMAGE [options] [-- CMD ...]",
-        description="Create pods. With -f, those of the manifests; else one with a single container that runs CMD.",
+        description="Create the pods of manifests (-f), or one pod with a single container that runs CMD.",
         takes_command=True,
         examples=(
             "plugbay pod run -f pod.yaml",
@@ -69,7 +69,7 @@ def add_apply(commands: Subparsers) -> CommandParser:
     parser = commands.add_parser(
         "apply",
         help="create or change pods to be as their manifests say",
-        description="Create the pods that are not there, change those that are; what is as it should be stays. "
+        description="Create the pods that do not exist, and change the pods that do; a pod that fits stays. "
         "All manifests are checked before anything is sent. Of a pod that exists only some fields can change: "
         "the node says which.",
         examples=("plugbay pod apply -f pods/", "generate-pods | plugbay pod apply -f -"),

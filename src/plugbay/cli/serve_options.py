@@ -83,11 +83,10 @@ def _add_release_options(parser: argparse._ActionsContainer) -> None:
         "--release-ask",
         action="store_true",
         help="ask a kubelet for the list of its pods at each look, so that it notices ends of pods while no other pod "
-        "comes, and tells pods' names. WARNING: a stock kubelet that is asked while it waits for an Allocate, of any "
-        "plugin, and in which a pod has ended since that began, may give the device of this Allocate to a second pod. "
-        "That takes all three at once: it is rare with plugins that answer in milliseconds, and likely with one that "
-        "takes seconds. Without this option it is impossible: only managers are asked that say that it does no harm, "
-        "such as `plugbay node up`",
+        "comes, and the plugin learns pods' names. WARNING: a stock kubelet may give the device of an Allocate, of "
+        "any plugin, to a second pod if it is asked during that Allocate and a pod has ended since the Allocate "
+        "began. It is rare with plugins that answer in milliseconds, and likely with one that takes seconds. Without "
+        "this option plugbay asks only managers that say that it does no harm, such as `plugbay node up`",
     )
     parser.add_argument(
         "--state-directory",

@@ -117,7 +117,7 @@ def _check(args: argparse.Namespace) -> None:
     if not args.targets and args.config is None and args.plugins is None:
         raise UsageError(f"`{command}` needs a TARGET or --config FILE; see 'plugbay {command} --help'")
     if configs := [each for each in args.targets if each.endswith(_CONFIG_ENDINGS)]:
-        raise UsageError(f"{configs[0]} looks like a config file; those are given with --config")
+        raise UsageError(f"{configs[0]} looks like a config file; give it with --config")
     if args.reload and not args.targets:
         raise UsageError("--reload follows the code of TARGETs; a config file is followed without it")
     if len(args.targets) > 1 and (own := [each for each in args.targets if each in READY_MADE]):

@@ -118,7 +118,7 @@ def _check_binary(report: Report, path: Path, name: str, version: str, around: S
             say = report.warn if is_add_on(name) else report.error
             say(path, f'no binary "{name}" in {", ".join(around.directories)}', origin_of(name))
         case str(problem):
-            report.error(path, f'binary "{name}" does not tell its versions: {problem}')
+            report.error(path, f'binary "{name}" does not say its versions: {problem}')
         case PluginVersions(_, supported) if version not in supported:
             known = ", ".join(supported)
             report.error(path, f'binary "{name}" cannot use version {version}', f"it knows {known}")

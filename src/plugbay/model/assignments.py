@@ -22,7 +22,7 @@ _UNKNOWN: Final = PodUid("")
 
 
 class Origin(Enum):
-    """Who said that a use of devices is over."""
+    """The source of the news that a use of devices is over."""
 
     KUBELET = "kubelet"
     """It called PostStopContainer or Deallocate, which kubelets of today never do."""
@@ -68,7 +68,7 @@ class Assignment:
     Attributes:
         device_ids: as the plugin named them, each once; of replicas, the devices behind.
         units: as the kubelet names them: replicas one by one. The same as ``device_ids`` when nothing is said.
-        owners: empty while nobody knows, which it is at Allocate. More than one when a pod's containers share them.
+        owners: empty while the owner is not known, as at Allocate. More than one when a pod's containers share them.
         origin: who said that the use is over; None as long as it is not.
 
     Raises:

@@ -46,7 +46,7 @@ class Device:
     Raises:
         InvalidDeviceId: see `parse_device_id`; with replicas, their IDs have to fit too.
         InvalidDevice: a NUMA node out of range, edits no kubelet could pass on, attributes or capacity that no
-            ResourceSlice could hold, a name that is no label, or a number of replicas out of range.
+            ResourceSlice could hold, a name that is not a label, or a number of replicas out of range.
     """
 
     id: DeviceId
@@ -106,7 +106,7 @@ class Device:
         return self if health == self.health else _replace(self, "health", health)
 
     def listed(self) -> tuple[Device, ...]:
-        """What the kubelet sees of it: itself, or its replicas as devices of their own."""
+        """The devices that the kubelet sees: this device, or each of its replicas."""
         if not isinstance(self.sharing, Replicas):
             return (self,)
         return tuple(_replace(self, "id", replica_id(self.id, number)) for number in range(self.sharing.count))

@@ -71,5 +71,5 @@ def unhealthy(reason: str = "", message: str = "") -> Health:
 
 
 def unknown(reason: str = "", message: str = "") -> Health:
-    """A device of which nobody knows whether it works; it is not given out either."""
+    """The health of a device that may or may not work; it is not given out either."""
     return Health(HealthState.UNKNOWN, reason, message)

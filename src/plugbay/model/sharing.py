@@ -16,7 +16,7 @@ class Exclusive:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """As many containers as there are replicas, each of which the kubelet sees as a device of its own.
+    """A device for as many containers as it has replicas; the kubelet sees each replica as a device.
 
     Nothing keeps the containers from hurting each other: that is between them and the device.
 

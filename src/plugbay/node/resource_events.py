@@ -49,7 +49,7 @@ class ResourceEvent:
 TOO_MANY: Final = ResourceEvent(
     EventType.WARNING,
     "ManyDeviceChanges",
-    "Plugins and devices change more often than events can tell; see plugbay node describe",
+    "Plugins and devices change more often than events can show; see plugbay node describe",
 )
 
 

@@ -95,7 +95,7 @@ def health(
 ) -> _Check | Callable[[_Check], _Check]:
     """Mark a method of a plugin, or a function for ``@plugin(health=...)``, as a check of its devices' health.
 
-    ``check(self, device)`` is called for each device and gives `Health`, True, False, or None when it cannot tell.
+    ``check(self, device)`` is called for each device and gives `Health`, True, False, or None when it does not know.
     ``check(self)`` is called once for all and gives a mapping of device IDs to such verdicts. A check that raises or
     takes too long makes the health unknown, which is not given out either. The first verdict on a device counts at
     once; before it the health is unknown.

@@ -54,7 +54,7 @@ def verdict_of(answer: object, place: str = "") -> Health:
         case False:
             return unhealthy("CheckFailed", "its health check says so")
         case None:
-            return unknown("CheckUndecided", "its health check cannot tell")
+            return unknown("CheckUndecided", "its health check does not know")
         case _:
             return unknown("CheckInvalid", f"its health check gave {answer!r} instead of Health, bool or None{place}")
 

@@ -42,7 +42,7 @@ class Modes:
 
     @property
     def unrestored(self) -> frozenset[ResourceName]:
-        """Of which resources nobody has said yet what was in use when this process started."""
+        """The resources for which it is not known yet what was in use when this process started."""
         return frozenset(self._modes.keys() - self._restored)
 
     def restore(self, assigned: Mapping[ResourceName, Collection[DeviceId]]) -> None:
@@ -53,7 +53,7 @@ class Modes:
 
     @contextmanager
     def looking(self, resource: ResourceName) -> Iterator[None]:
-        """While ``resource`` is served: until its first list nobody knows which hardware its used devices are of."""
+        """While ``resource`` is served: until its first list it is not known which hardware its used devices are of."""
         self._looking.add(resource)
         try:
             yield
@@ -69,7 +69,7 @@ class Modes:
 
     @property
     def unseen(self) -> Collection[ResourceName]:
-        """Resources without a first list of which something is in use, nobody knows where."""
+        """Resources without a first list that have devices in use; which hardware these are of is not known."""
         return sorted(name for name in self._looking if self.mode(name).used)
 
     async def until_looked(self) -> None:

@@ -41,11 +41,11 @@ class DevicePlugin:
         watch_uevents: events of the kernel that make `discover` run again, such as ``{"SUBSYSTEM": "tty"}``: properties
             and shell patterns for their values, all of which have to match. Several mappings are alternatives.
         every: seconds, or a text such as ``30s``, between runs of `discover` when nothing changes; None for never.
-        modes: what this resource shares its hardware with, of which one uses it at a time.
+        modes: the resources that share their hardware with this one; one of them uses it at a time.
         join_env: what joins the values of one variable when a container gets several devices; None takes equal
             values once and makes differing ones an error.
-        release_policy: for a plugin with `release`: what to do with an Allocate while nobody can tell whether the
-            devices' last user is gone.
+        release_policy: for a plugin with `release`: what to do with an Allocate while it is not known whether the
+            devices' last pod is gone.
         cdi_kind: ``vendor/class``, to have the devices described in a CDI spec of that kind and given by name; they
             can have everything but annotations then.
         cdi_answer: how Allocate tells of devices that have a CDI kind.
@@ -72,7 +72,7 @@ class DevicePlugin:
         return None
 
     def tear_down(self) -> Awaitable[None] | None:
-        """Called after the kubelet was told that the plugin ends, if `set_up` had succeeded; within 10 s."""
+        """Called after the streams to the kubelet have ended, if `set_up` had succeeded; within 10 s."""
         return None
 
     def discover(self) -> Discovered:
@@ -85,7 +85,7 @@ class DevicePlugin:
         raise InvalidPlugin(self.resource_name, "it has no discover()")
 
     def allocate(self, devices: Sequence[Device]) -> ContainerEdits | Awaitable[ContainerEdits]:
-        """What a container gets with ``devices``, which come in the order of their IDs.
+        """Say what a container gets with ``devices``, which come in the order of their IDs.
 
         By default, what each device declares, merged by `merge_devices`.
         """
@@ -109,12 +109,12 @@ class DevicePlugin:
         raise NotImplementedError
 
     def release(self, assignment: Assignment) -> Awaitable[None] | None:
-        """Optional hook: nobody has the devices any more, and nobody gets them before this returns; within 30 s.
+        """Optional hook: no pod has the devices any longer, and none gets them before this returns; within 30 s.
 
-        A kubelet does not tell: there the end is concluded from its checkpoint, which ``assignment.origin`` says.
+        A kubelet does not report it: there the end is concluded from its checkpoint, which ``assignment.origin`` says.
         Called again when it raised or took too long, and perhaps after a restart although it had succeeded: act once
         per ``assignment.key``, or so that twice does no harm. Devices may be gone by now. A device with replicas is
-        released when nobody has a share of it any more. Raise `CannotRelease` for what will never work.
+        released when no pod has a share of it any longer. Raise `CannotRelease` for what will never work.
         """
         raise NotImplementedError
 

@@ -42,7 +42,7 @@ class PluginSource:
             self._ask_refresh()
 
     def bind_refresh(self, ask: Callable[[], object] | None) -> None:
-        """Say what `refresh` does from now on; for who serves the source."""
+        """Say what `refresh` does from now on; called by the server of the source."""
         self._ask_refresh = ask
 
     def find(self) -> FoundPlugins:

@@ -96,7 +96,7 @@ async def warn_of_silence(name: str, paths: Iterable[Path], *, remedy: str) -> N
     for path in paths:
         if kind := await asyncio.to_thread(silent_filesystem, path):
             logger.warning(
-                "%s: watch of %s: a file system of type %s does not tell of changes; %s", name, path, kind, remedy
+                "%s: watch of %s: a file system of type %s does not report changes; %s", name, path, kind, remedy
             )
 
 

@@ -363,7 +363,7 @@ def test_an_unknown_argument_is_answered_with_a_close_one_and_its_commands_help(
         ),
         (["node", "up", "--feature-gates", "a,b"], "--feature-gates a,b: malformed pair, expect string=bool"),
         (["node", "up", "--release-wait", "-1m"], "--release-wait cannot be below zero"),
-        (["serve", "plugins.yaml"], "plugins.yaml looks like a config file; those are given with --config"),
+        (["serve", "plugins.yaml"], "plugins.yaml looks like a config file; give it with --config"),
         (
             ["pod", "run", "a", "--dry-run=server", "--", "env"],
             "--dry-run=server: the node cannot check without creating; --dry-run=client checks here",

@@ -62,7 +62,7 @@ def test_nothing_is_given_out_before_the_first_verdict() -> None:
         (True, HEALTHY),
         (HOT, HOT),
         (False, unhealthy("CheckFailed", "its health check says so")),
-        (None, unknown("CheckUndecided", "its health check cannot tell")),
+        (None, unknown("CheckUndecided", "its health check does not know")),
         (3, unknown("CheckInvalid", "its health check gave 3 instead of Health, bool or None")),
         (1, unknown("CheckInvalid", "its health check gave 1 instead of Health, bool or None")),
     ],

@@ -16,7 +16,7 @@ kubelet counts the entries without one (spec 7.8)."""
 
 
 class ReleasePolicy(Enum):
-    """What to do with an Allocate for devices of which nothing shows that they are released.
+    """What to do with an Allocate for devices while nothing shows that they are released.
 
     With either, what is known to be over is released before the devices are given again, an Allocate that cannot be
     written down is refused, and a container starts after `post_stop` of the one before it in its pod.

@@ -34,7 +34,7 @@ PATHS = "The process runtime cannot place"
                 (
                     "PathsNotPlaced",
                     f"{PATHS} /dev/gopher (it is /dev/gopher1), /etc/gophers (it is /srv/gophers); the variable "
-                    "PLUGBAY_MOUNTS tells where they lie.",
+                    "PLUGBAY_MOUNTS says where they lie.",
                 )
             ],
             id="paths",

@@ -133,7 +133,7 @@ class Unconfined:
         shown = ", ".join(f"{path} (it is {host_path})" for path, host_path in list(moved.items())[:_SHOWN_PATHS])
         more = f" and {len(moved) - _SHOWN_PATHS} more" if len(moved) > _SHOWN_PATHS else ""
         message = (
-            f"The process runtime cannot place {shown}{more}; the variable {MOUNTS_VARIABLE} tells where they lie. "
+            f"The process runtime cannot place {shown}{more}; the variable {MOUNTS_VARIABLE} says where they lie. "
             "--runtime oci and cri place them"
         )
         return [*image, Notice(NoticeKind.WARNING, "PathsNotPlaced", message)]
