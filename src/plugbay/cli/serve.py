@@ -22,8 +22,8 @@ def add_parser(subparsers: Subparsers) -> None:
         takes_more="targets",
         help="serve device plugins to a kubelet, or to `plugbay node up`",
         description=f"Serve device plugins until SIGTERM or Ctrl-C. {DESCRIPTION} SIGHUP looks for devices and "
-        "registers again. A config file is read again whenever it changes; what is wrong with it is logged, and all "
-        "goes on as it was.",
+        "registers again. A config file is read again whenever it changes; a file with a mistake is logged and "
+        "changes nothing.",
         examples=(
             "plugbay serve gophers.py",
             "plugbay serve --node --reload gophers.py",

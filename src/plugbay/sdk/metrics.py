@@ -76,7 +76,7 @@ def plugin_metrics(servers: Iterable[PluginServer]) -> list[Metric]:
         Metric(
             "plugbay_assignments",
             Kind.GAUGE,
-            "Assignments that are not over and done with, by how far they have come.",
+            "Assignments that are not released yet, by their phase.",
             _assignments(served),
         ),
         Metric("plugbay_releases_total", Kind.COUNTER, "Attempts to give devices back, by outcome.", _releases(served)),
