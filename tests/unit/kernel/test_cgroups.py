@@ -154,13 +154,13 @@ def running(proc: Path, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/", "/a", "a/../b"])
 def test_only_what_is_below_the_root_is_removed(proc: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="no name of a cgroup"):
+    with pytest.raises(ValueError, match="not the name of a cgroup"):
         remove_cgroup(name, proc_root=proc)
 
 
 @pytest.mark.parametrize("path", ["", "/", "//", "/../x", "a/.."])
 def test_nobody_kills_all_processes(proc: Path, path: str) -> None:
-    with pytest.raises(ValueError, match="no path of a cgroup"):
+    with pytest.raises(ValueError, match="not the path of a cgroup"):
         kill_processes(path, proc_root=proc)
 
 

@@ -122,7 +122,7 @@ async def test_much_output_waits_for_who_reads_it() -> None:
         pytest.param(b"HTTP/1.1 404 Not Found\r\n\r\n", "refuses to stream: 404 Not Found", id="refused"),
         pytest.param(b"SSH-2.0-x\r\n\r\n", "refuses to stream: SSH-2.0-x", id="no-http"),
         pytest.param(b"x" * 70_000, "something else than HTTP", id="endless"),
-        pytest.param(b"HTTP/1.1 101 Yes\r\n\r\n\x80\x02\0\x01\0\0\0\0", "no SPDY/3", id="other-version"),
+        pytest.param(b"HTTP/1.1 101 Yes\r\n\r\n\x80\x02\0\x01\0\0\0\0", "is not SPDY/3", id="other-version"),
         pytest.param(b"HTTP/1.1 10", "broke the connection off", id="broken-off"),
     ],
 )
@@ -162,7 +162,9 @@ async def test_an_address_on_loopback_that_nobody_listens_at_is_explained() -> N
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/exec/t"
-        with pytest.raises(ExecFailed, match="connection refused; it listens on loopback, which only who is in"):
+        with pytest.raises(
+            ExecFailed, match="connection refused; it listens on loopback, which can be reached only from"
+        ):
             await run(url, ExecInput(Console.PIPES))
 
 
