@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -58,6 +59,10 @@ needs_kubelet_machine: Final = pytest.mark.skipif(not _WORKS, reason="needs unsh
 """Marks a test that runs scripts on such a machine."""
 
 
+_NO_ENGINES: Final = Path(__file__).parent / "no_engines"
+"""Engines that do not work: the cgroups of containers would outlive the machine."""
+
+
 async def on_kubelet_machine(script: str, *, timeout_s: float = SCRIPT_S) -> Done:
     """Run a shell script there, with `plugbay` as a command. All that it started ends with it."""
     environ = {key: value for key, value in os.environ.items() if key not in ("PLUGBAY_ROOT", "XDG_STATE_HOME")}
@@ -71,7 +76,7 @@ async def on_kubelet_machine(script: str, *, timeout_s: float = SCRIPT_S) -> Don
         stdin=asyncio.subprocess.DEVNULL,
         stdout=pipe,
         stderr=pipe,
-        env={**environ, "PYTHON": sys.executable, "HOME": "/var/lib/home"},
+        env={**environ, "PYTHON": sys.executable, "HOME": "/var/lib/home", "PATH": f"{_NO_ENGINES}:{environ['PATH']}"},
     )
     try:
         async with asyncio.timeout(timeout_s):

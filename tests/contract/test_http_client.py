@@ -92,7 +92,8 @@ def test_the_client_imports_no_http_library_before_it_is_used() -> None:
 
 async def test_a_missing_h11_is_one_sentence(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "h11", None)
-    monkeypatch.delitem(sys.modules, "plugbay.ops.http_connection")
+    for name in [each for each in sys.modules if each.startswith("plugbay.ops.http_")]:
+        monkeypatch.delitem(sys.modules, name)
     with pytest.raises(UsageError, match="pip install h11"):
         async with serve_http(Router(), UnixAddress(path)):
             pytest.fail("served without h11")

@@ -23,7 +23,7 @@ async def pid_of(plugbay: Plugbay) -> int:
 
 
 async def test_a_node_in_the_background_answers_when_the_command_has_ended(plugbay: Plugbay) -> None:
-    done = await plugbay("node", "up", "-d", "--name", "n1")
+    done = await plugbay("node", "up", "-d", "--name", "n1", "--runtime", "process")
     try:
         pid = await pid_of(plugbay)
         log = plugbay.root / "node.log"
@@ -57,7 +57,9 @@ async def test_a_node_that_cannot_start_in_the_background_says_why(plugbay: Plug
 
 
 async def test_a_node_in_the_background_logs_in_the_form_that_was_asked_for(plugbay: Plugbay) -> None:
-    assert (await plugbay("node", "up", "--detach", "--log-format", "json", "--log-level", "debug")).code == 0
+    assert (
+        await plugbay("node", "up", "--detach", "--runtime", "process", "--log-format", "json", "--log-level", "debug")
+    ).code == 0
     await plugbay("pod", "run", "web", "--", "true")
     assert (await plugbay("node", "down")).code == 0
     lines = [line for line in (plugbay.root / "node.log").read_text().splitlines() if line.startswith("{")]

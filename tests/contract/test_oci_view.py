@@ -41,10 +41,10 @@ ASK = """
 import socket, sys
 client = socket.socket(socket.AF_UNIX)
 client.connect("/control")
-client.sendall(b"GET /api/v1/nodes HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
 try:
+    client.sendall(b"GET /api/v1/nodes HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
     print(client.recv(100))
-except ConnectionResetError:
+except (BrokenPipeError, ConnectionResetError):
     print(b"")
 """
 

@@ -140,8 +140,8 @@ async def test_copy_is_made_when_the_process_starts(functions: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "outcome"),
     [
-        ("fail", Raised("OSError: no such card")),
-        ("leave", Raised("SystemExit: enough")),
+        ("fail", Raised("OSError: no such card (isolated.py:23)")),
+        ("leave", Raised("SystemExit: enough (isolated.py:26)")),
         ("abort", Died("was killed by SIGABRT")),
         ("stop", Died("exited with code 3")),
         ("chatter", Returned("quiet")),
@@ -189,7 +189,9 @@ async def test_module_that_cannot_be_loaded_again_is_a_failure(tmp_path: Path) -
     file.write_text(TARGET)
     thing: Any = load_plugins(str(file))[0]
     file.write_text("import nothing_like_it")
-    assert await answer_of(thing.count, 1) == Raised("ModuleNotFoundError: No module named 'nothing_like_it'")
+    assert await answer_of(thing.count, 1) == Raised(
+        "ModuleNotFoundError: No module named 'nothing_like_it' (fickle.py:1)"
+    )
 
 
 async def test_worker_loads_no_grpc_and_stays_lean(functions: Any) -> None:

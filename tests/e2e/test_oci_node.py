@@ -150,7 +150,10 @@ async def test_what_a_network_cannot_do_is_refused_before_a_sandbox_is_made(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--cni-conf-dir", "/x"), "--cni-conf-dir needs --runtime oci: the process runtime confines nothing"),
+        (
+            ("--runtime", "process", "--cni-conf-dir", "/x"),
+            "--cni-conf-dir needs --runtime oci: the process runtime confines nothing",
+        ),
         (("--runtime", "oci", "--oci-engine", "nope"), "no OCI engine runs containers here: nope: not found"),
         (("--runtime", "oci", "--oci-rootfs", "/nope"), "/nope: is not a directory, and containers need one"),
         (("--runtime", "oci"), "holds containers of the process runtime; delete their pods with --runtime process"),

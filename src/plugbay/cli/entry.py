@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _parse(plugins: Sequence[DevicePlugin | PluginSource], argv: Sequence[str]) 
     from plugbay.cli.serve_options import add_serve_options
     from plugbay.cli.targets import add_config
 
-    program = Path(sys.argv[0]).name
+    program = os.path.basename(sys.argv[0])
     parser = CommandParser(
         prog=program, description="Serve this file's device plugins to a kubelet until SIGTERM or Ctrl-C."
     )

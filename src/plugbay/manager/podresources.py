@@ -30,6 +30,8 @@ CALLS_PER_S: Final = 100
 CALLS_AT_ONCE: Final = 10
 """A kubelet's limits, for all clients and both versions together (``podresources/grpc/ratelimit.go``)."""
 _DIRECTORY_MODE: Final = 0o750
+_MAX_CALLS: Final = 1000
+"""Of one client at a time: more than the rate limit takes are to be told so, as a kubelet tells them."""
 _ACTIVE_ONLY: Final = Gate.KUBELET_POD_RESOURCES_LIST_USE_ACTIVE_PODS
 
 
@@ -109,7 +111,7 @@ async def serve_pod_resources(
     await asyncio.to_thread(_prepare, socket)
     listed = pods.active_pods if gates.is_enabled(_ACTIVE_ONLY) else pods.all_pods
     service = _Service(reader, pods, clock, listed)
-    async with serve_grpc(socket, pod_resources_handlers(service)):
+    async with serve_grpc(socket, pod_resources_handlers(service), max_calls=_MAX_CALLS):
         yield service.counts
 
 

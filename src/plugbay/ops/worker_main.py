@@ -44,10 +44,12 @@ def _attempt(act: Callable[..., object], arguments: tuple[Any, ...]) -> tuple[st
 
 def _place(error: BaseException) -> str:
     """The line of the function's file that led to the error, such as `` (cards.py:12)``."""
-    trace, place = error.__traceback__ and error.__traceback__.tb_next, ""
-    file = "" if trace is None else trace.tb_frame.f_code.co_filename
-    while trace is not None and not file.startswith("<"):
-        if trace.tb_frame.f_code.co_filename == file:
+    trace, file, place = error.__traceback__, "", ""
+    while trace is not None:
+        here = trace.tb_frame.f_code.co_filename
+        if not file and here != __file__ and not here.startswith("<"):
+            file = here
+        if here == file:
             place = f" ({os.path.basename(file)}:{trace.tb_lineno})"
         trace = trace.tb_next
     return place

@@ -51,7 +51,6 @@ _SERVER_OPTIONS: Final = (
     *_METADATA_OPTIONS,
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),
-    ("grpc.max_concurrent_streams", 100),
 )
 
 
@@ -106,7 +105,7 @@ async def wait_connected(channel: grpc.aio.Channel, timeout_s: float) -> None:
 
 @asynccontextmanager
 async def serve_grpc(
-    path: Path, handlers: Sequence[grpc.GenericRpcHandler], *, grace_s: float = 0
+    path: Path, handlers: Sequence[grpc.GenericRpcHandler], *, grace_s: float = 0, max_calls: int = 100
 ) -> AsyncIterator[None]:
     """Serve ``handlers`` on the unix socket ``path`` until the block ends; the socket is gone afterwards.
 
@@ -115,6 +114,10 @@ async def serve_grpc(
     A stale socket at ``path`` is replaced, so callers make sure that nobody serves there: grpcio would bind a second
     server silently. Calls still running at the end get ``grace_s`` to finish.
 
+    Args:
+        max_calls: so many calls of one connection run at a time. A peer that makes more and breaks them off would have
+            calls of others cancelled.
+
     Raises:
         PathTooLong: the kernel cannot bind the path.
         PathUnusable: the directory is missing or closed to us, or something else is at ``path``.
@@ -122,7 +125,7 @@ async def serve_grpc(
     check_socket_path(path)
     if await asyncio.to_thread(_is_in_the_way, path):
         raise PathUnusable(str(path), "cannot listen: there is something else than a socket")
-    server = grpc.aio.server(options=_SERVER_OPTIONS)
+    server = grpc.aio.server(options=(*_SERVER_OPTIONS, ("grpc.max_concurrent_streams", max_calls)))
     server.add_generic_rpc_handlers(tuple(handlers))
     try:
         with_umask(_ALL_BUT_OURS, lambda: server.add_insecure_port(_target(path)))

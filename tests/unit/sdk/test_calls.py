@@ -9,7 +9,7 @@ from contextvars import ContextVar
 import pytest
 
 from plugbay import Device, DevicePlugin
-from plugbay.errors import InvalidDevice
+from plugbay.errors import InvalidDevice, InvalidDiscovery
 from plugbay.sdk.calls import call, call_to_the_end, in_thread
 from plugbay.sdk.looks import discovered
 
@@ -130,8 +130,9 @@ async def test_async_generator_from_a_plain_function_is_a_list() -> None:
     assert await discovered(Odd(async_devices())) == [Device("a")]
 
 
-async def test_nothing_is_an_empty_list() -> None:
-    assert await discovered(Odd(None)) == []
+async def test_nothing_is_not_an_empty_list() -> None:
+    with pytest.raises(InvalidDiscovery, match="does it lack a `return`"):
+        await discovered(Odd(None))
 
 
 async def test_lazy_iterators_are_read_in_the_thread() -> None:
