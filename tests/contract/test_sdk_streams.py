@@ -21,7 +21,7 @@ async def test_stream_ends_that_waits_for_a_look_at_the_checkpoint(
     """Who waits for the end of all streams waits for it, too; else it would stay beside a new registration."""
     looking, may_look = asyncio.Event(), asyncio.Event()
 
-    async def stream_opened(_: Custody, **__: bool) -> None:
+    async def stream_opened(_: Custody, *__: object) -> None:
         looking.set()
         await may_look.wait()
 

@@ -28,7 +28,7 @@ _BAD: Final = (
     "Gone",
 )
 _DOUBTFUL: Final = (
-    r"Unknown(?:, was \w+)?",
+    r"Unknown(?:, was \w+(?:: \w+)?)?",
     "Pending",
     "Terminating",
     "Warning",

@@ -68,6 +68,11 @@ def test_a_state_is_found_in_tables_and_pages(line: str, bad: str) -> None:
     assert painted(line) == line.replace(bad, coloured(bad, RED))
 
 
+def test_a_state_that_is_not_known_is_coloured_with_what_it_was() -> None:
+    state = "Unknown, was Unhealthy: XidError"
+    assert painted(f"  g1  {state}  <none>") == f"  g1  {coloured(state, YELLOW)}  <none>"
+
+
 @pytest.mark.parametrize(
     "line",
     ["web   1/1   Running", "5s   Normal   Pulled   Pod/web   Failed to stay Pending", "Failed-web   1/1   Running"],
