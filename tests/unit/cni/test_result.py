@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface
+from ipaddress import IPv4Interface, IPv6Address, IPv6Interface, ip_address, ip_interface
 
 import pytest
 from hypothesis import given
@@ -169,7 +169,9 @@ def test_pod_has_the_addresses_of_its_interface() -> None:
 TEXTS = st.text("abc0:/.-", max_size=8)
 ADDRESSES = st.one_of(
     st.ip_addresses(v=4).map(lambda each: IPv4Interface((each, 24))),
-    st.ip_addresses(v=6).filter(lambda each: each.ipv4_mapped is None).map(lambda each: IPv6Interface((each, 64))),
+    st.ip_addresses(v=6)
+    .map(lambda each: IPv6Interface((each, 64)))
+    .filter(lambda each: IPv6Address(each.ip).ipv4_mapped is None),
 )
 """None that is an IPv4 address in IPv6's form: results are read as Go reads them, so that it is one of IPv4."""
 IPS = st.builds(Ip, ADDRESSES, st.none() | st.ip_addresses(), st.none() | st.integers(0, 3))
