@@ -1,6 +1,6 @@
 """Which file system a path is on, and whether that tells of changes.
 
-Source: Linux ``proc_pid_mountinfo(5)``; ``inotify(7)``, "Limitations and caveats".
+Source: Linux ``inotify(7)``, "Limitations and caveats".
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ import os
 from pathlib import Path
 from typing import Final
 
+from plugbay.kernel.mounts import file_system_types
+
+_PROC: Final = Path("/proc")
 _SILENT: Final = frozenset(
     {
         *("sysfs", "proc", "debugfs", "tracefs", "securityfs", "configfs", "efivarfs", "cgroup", "cgroup2"),
@@ -33,15 +36,5 @@ def _type_of(path: Path) -> str:
             device = os.stat(each).st_dev
         except OSError:
             continue
-        return _types().get(f"{os.major(device)}:{os.minor(device)}", "")
+        return file_system_types(proc_root=_PROC).get(f"{os.major(device)}:{os.minor(device)}", "")
     return ""
-
-
-def _types() -> dict[str, str]:
-    """The type of each mounted file system, by its device."""
-    types: dict[str, str] = {}
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
-        for line in mounts:
-            fields = line.split()
-            types[fields[2]] = fields[fields.index("-", 6) + 1]
-    return types

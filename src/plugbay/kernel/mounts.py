@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,8 @@ _UMOUNT_NOFOLLOW: Final = 8
 _HELD: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRIES: Final = 100
 """As often as an entry may vanish between two calls, before we give up."""
-_ESCAPES: Final = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
+_ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
+"""The kernel writes space, tab, newline and backslash so, and every other byte as it is."""
 
 
 def mounted(*, proc_root: Path) -> list[tuple[Path, str]]:
@@ -30,11 +32,16 @@ def mounted(*, proc_root: Path) -> list[tuple[Path, str]]:
     Raises:
         OSError: ``proc_root`` is not a proc file system.
     """
-    found = []
-    for line in (proc_root / "self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        found.append((Path(_unescaped(before.split(" ")[4])), after.split(" ", 1)[0]))
-    return found
+    return [(Path(_unescaped(before[4])), _unescaped(after[0])) for before, after in _lines(proc_root)]
+
+
+def file_system_types(*, proc_root: Path) -> dict[str, str]:
+    """The type of each mounted file system, by the numbers of its device: ``8:1``.
+
+    Raises:
+        OSError: ``proc_root`` is not a proc file system.
+    """
+    return {before[2].decode(): _unescaped(after[0]) for before, after in _lines(proc_root)}
 
 
 def open_beneath(root: int, names: Sequence[str]) -> int:
@@ -88,7 +95,7 @@ def unmount(target: Path) -> None:
         # Without rights the kernel does not tell whether something is mounted; before Linux 5.9 not what is missing.
         is_refused = error.errno == errno.EPERM and not os.path.ismount(target)
         if not is_refused and error.errno not in (errno.EINVAL, errno.ENOENT):
-            raise
+            raise OSError(error.errno, error.strerror, str(target)) from error
 
 
 def _open_or_make(directory: int, name: str, mode: int) -> int:
@@ -109,7 +116,13 @@ def _open_or_make(directory: int, name: str, mode: int) -> int:
     raise OSError(errno.EAGAIN, "it changes all the time", name)
 
 
-def _unescaped(field: str) -> str:
-    for escape, character in _ESCAPES:
-        field = field.replace(escape, character)
-    return field
+def _lines(proc_root: Path) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """The fields of each mount before and after the separator. Names may hold any byte, those of other lines too."""
+    for line in (proc_root / "self/mountinfo").read_bytes().split(b"\n"):
+        before, separator, after = line.partition(b" - ")
+        if separator:
+            yield before.split(b" "), after.split(b" ")
+
+
+def _unescaped(field: bytes) -> str:
+    return os.fsdecode(_ESCAPED.sub(lambda match: bytes([int(match[1], 8)]), field))

@@ -79,13 +79,14 @@ class SubPaths:
         Raises:
             OSError: something stays mounted; no directory above it may be deleted with its content.
         """
-        for path, directories, files in os.walk(self._directory(pod), topdown=True):
-            if len(Path(path).relative_to(self._directory(pod)).parts) == 2:  # volume and container: below are places
-                for name in (*directories, *files):
-                    _free(Path(path, name))
-                directories.clear()
-        for path, _, _ in os.walk(self._directory(pod), topdown=False):
-            os.rmdir(path)
+        for volume in _entries(self._directory(pod)):
+            for container in _entries(volume):
+                for place in _entries(container):
+                    _free(place)
+                container.rmdir()
+            volume.rmdir()
+        with suppress(FileNotFoundError):
+            self._directory(pod).rmdir()
 
     def _directory(self, pod: PodUid) -> Path:
         return self._pods_dir / pod / _SUB_PATHS
@@ -140,6 +141,18 @@ def _beside(pod: Pod, container: Container) -> Iterable[Container]:
     if container.kind is ContainerKind.INIT:
         return (each for each in others if each.kind is ContainerKind.SIDECAR)
     return (each for each in others if each.kind is not ContainerKind.INIT)
+
+
+def _entries(directory: Path) -> list[Path]:
+    """What is in a directory, which need not be there.
+
+    Raises:
+        OSError: it cannot be listed, so that nothing is known of what is mounted in it.
+    """
+    try:
+        return list(directory.iterdir())
+    except FileNotFoundError:
+        return []
 
 
 def _free(place: Path) -> None:

@@ -7,13 +7,17 @@ import shutil
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from plugbay.errors import VolumeUnusable
 from plugbay.kernel.files import make_directories, make_private
+from plugbay.kernel.mounts import mounted
 from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import Container, EmptyDir, HostPath, HostPathType, Pod, Volume, VolumeMount
 from plugbay.node.sub_paths import SubPathMeans, SubPaths
+
+_PROC: Final = Path("/proc")
 
 
 class Volumes:
@@ -60,12 +64,16 @@ class Volumes:
         Raises:
             VolumeUnusable: a sub-path stays mounted, so that nothing may be deleted: it shows what is not ours.
         """
+        what, directory = f"volumes of pod {pod}", self._pods_dir / pod
         try:
             self._sub_paths.clear(pod)
+            left = [path for path, _ in mounted(proc_root=_PROC) if path.is_relative_to(os.path.realpath(directory))]
         except OSError as error:
             problem = f"cannot unmount its sub-paths: {error.filename}: {error.strerror}"
-            raise VolumeUnusable(f"volumes of pod {pod}", problem) from error
-        shutil.rmtree(self._pods_dir / pod, ignore_errors=True)
+            raise VolumeUnusable(what, problem) from error
+        if left:
+            raise VolumeUnusable(what, f"cannot be deleted: {left[0]} is mounted there; unmount it")
+        shutil.rmtree(directory, ignore_errors=True)
 
     def _place(self, pod: Pod, container: Container, mount: VolumeMount, root: Path) -> Path:
         return self._sub_paths.place(pod, container, mount, root) if mount.sub_path else root

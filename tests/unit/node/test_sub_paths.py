@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from plugbay.errors import VolumeUnusable
-from plugbay.kernel.mounts import unmount
+from plugbay.kernel.mounts import bind, unmount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container, EmptyDir, HostPath, Pod, PodSpec, Volume, VolumeMount
 from plugbay.model.requests import ContainerKind
@@ -244,6 +245,58 @@ def test_without_root_a_part_that_nothing_can_exchange_is_given(named: World, ot
 def test_without_root_a_part_of_a_host_path_is_refused(named: World) -> None:
     with pytest.raises(VolumeUnusable, match="give that directory of the host as a hostPath of its own"):
         named.place("sub", pod(container("c", "sub"), host_path=named.host))
+
+
+@pytest.mark.root
+@needs_root
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_directory_that_cannot_be_listed_keeps_all_there_is(
+    tmp_path: Path, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a descriptor to look with, nothing is known of what is mounted: nothing of the host may be deleted."""
+    host = tmp_path / "host"
+    (host / "part/below").mkdir(parents=True)
+    (host / "part/file").touch()
+    volumes = Volumes(tmp_path / "pods", SubPathMeans.BOUND)
+    given = pod(container("c", "part"), host_path=host)
+    volumes.mounts(given, given.spec.containers[0], volumes.prepare(given))
+    listing, left = Path.iterdir, times
+
+    def iterdir(path: Path) -> Iterator[Path]:
+        nonlocal left
+        if "volume-subpaths" in str(path) and (left := left - 1) == 0:
+            raise OSError(errno.EMFILE, "Too many open files", str(path))
+        return listing(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "iterdir", iterdir)
+        with pytest.raises(VolumeUnusable, match="Too many open files"):
+            volumes.remove(UID)
+    assert sorted(each.name for each in (host / "part").iterdir()) == ["below", "file"]
+    volumes.remove(UID)
+    assert sorted(each.name for each in (host / "part").iterdir()) == ["below", "file"]
+    assert not (tmp_path / "pods" / UID).exists()
+
+
+@pytest.mark.root
+@needs_root
+def test_nothing_is_deleted_below_a_mount_that_is_not_ours(tmp_path: Path) -> None:
+    volumes = Volumes(tmp_path / "pods", SubPathMeans.BOUND)
+    inside = volumes.prepare(pod(container("c")))["v"]
+    (tmp_path / "host").mkdir()
+    (tmp_path / "host/file").touch()
+    (inside / "m").mkdir()
+    descriptor = os.open(tmp_path / "host", os.O_PATH)
+    try:
+        bind(descriptor, inside / "m")
+        with pytest.raises(VolumeUnusable, match="is mounted there; unmount it"):
+            volumes.remove(UID)
+    finally:
+        os.close(descriptor)
+        unmount(inside / "m")
+    assert (tmp_path / "host/file").exists()
+    volumes.remove(UID)
+    assert not (tmp_path / "pods" / UID).exists()
 
 
 def test_unmounting_what_is_not_mounted_is_no_error(tmp_path: Path) -> None:
