@@ -122,7 +122,7 @@ def place(sockets: Path) -> Iterator[Place]:
     assert not [each for each in files if not each.is_dir() and each.stat().st_size]
     assert str(root) not in Path("/proc/self/mountinfo").read_text()
     assert not [each for each in hierarchies(proc_root=Path("/proc")) if list(each.glob(f"*{root.parent.name}*"))]
-    owners = {each.stat().st_uid for each in root.rglob("*")}
+    owners = {each.lstat().st_uid for each in root.rglob("*")}
     assert owners <= {NOBODY}, "nobody else made anything there"
 
 
