@@ -32,7 +32,7 @@ async def test_missing_paths_are_logged_once_and_the_device_is_offered(
         plugin = await kubelet.next_registration()
         await plugin.next_list()
         assert [device.health for device in plugin.devices.values()] == ["Healthy", "Healthy"]
-        sentence = f"{NAME}: device a: {tmp_path / 'node'} does not exist where the plugin runs; "
+        sentence = f"{NAME}: device a: missing where the plugin runs: {tmp_path / 'node'}; "
         await log.seen(sentence)
         made.devices = [*made.devices, Device("c")]
         made.refresh()
@@ -56,6 +56,8 @@ async def test_a_device_is_unhealthy_until_its_paths_exist_if_its_author_wants_s
         (tmp_path / "dev").mkdir()
         (tmp_path / "dev" / "node").touch()
         await log.seen(f"{NAME}: device a is Healthy")
+        (tmp_path / "dev" / "node").unlink()
+        await log.seen(f"{NAME}: device a is Unhealthy (HostPathMissing: {tmp_path / 'dev' / 'node'} does not exist)")
 
 
 @pytest.mark.parametrize("checks", [False, True])

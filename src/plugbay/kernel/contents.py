@@ -35,7 +35,7 @@ class Contents:
         self._known[name] = stamp
         if len(self._known) > _REMEMBERED:
             del self._known[next(iter(self._known))]
-        return not is_known or time.time_ns() - found.st_mtime_ns < _STEADY_NS
+        return not is_known or 0 <= time.time_ns() - found.st_mtime_ns < _STEADY_NS
 
 
 def has_nodes(directory: str) -> bool:

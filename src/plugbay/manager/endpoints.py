@@ -18,7 +18,7 @@ from plugbay.manager.health import HealthNotices
 from plugbay.manager.registration import OTHER, check_registration, label_of
 from plugbay.manager.releases import Releases
 from plugbay.manager.resource_notices import PluginChange, ResourceNotices
-from plugbay.manager.state import Live, ManagerState, Resource, Restored, Stopped
+from plugbay.manager.state import Expired, Live, ManagerState, Resource, Restored, Stopped
 from plugbay.manager.store import Store
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.ops.changes import Changes
@@ -209,7 +209,8 @@ class Endpoints:
         resource.expire()
         self._changes.notify()
         await self._save(DeleteResource(resource.name))
-        await self._note_pre_start(resource.name, is_wanted=False)
+        if isinstance(resource.endpoint, Expired):  # or it came back while that was stored
+            await self._note_pre_start(resource.name, is_wanted=False)
 
     async def _note_pre_start(self, resource: ResourceName, *, is_wanted: bool) -> None:
         """Before it can be asked for: a container may start before the plugin is back when we are restarted."""

@@ -187,7 +187,7 @@ def _host_view(config: NodeConfig, oci: OciConfig, engine: Engine) -> HostView:
         oci.rootfs,
         etc=HostEtc(config.oci_dir / _ETC),
         programs=(prefix / "bin", prefix / "lib"),
-        hidden=(config.root, STOCK_ROOT),
+        hidden=tuple({path for each in (config.root, STOCK_ROOT) for path in (each, each.resolve())}),
         layer=layer,
         is_for_root=os.geteuid() == 0,
         proc_root=_PROC,

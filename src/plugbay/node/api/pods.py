@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeGuard
 
 from plugbay.errors import PodNotFound
 from plugbay.model.ids import PodUid
@@ -118,9 +118,14 @@ def _delete_options(request: Request) -> Mapping[str, int]:
     grace_s = options.get("gracePeriodSeconds")
     if grace_s is None:
         return {}
-    if isinstance(grace_s, bool) or not isinstance(grace_s, int) or not 0 <= grace_s < 10**9:
+    if not is_grace(grace_s):
         raise HttpError(400, "BadRequest", "gracePeriodSeconds in DeleteOptions must be a whole number")
     return {"gracePeriodSeconds": grace_s}
+
+
+def is_grace(value: object) -> TypeGuard[int]:
+    """Whether ``value`` can be a grace period, in seconds; a longer one has no date at its end."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9
 
 
 def pod_of(pods: PodTable, request: Request) -> PodRecord:

@@ -19,7 +19,7 @@ from plugbay.node.api.devices import DeviceView, devices_object
 from plugbay.node.api.events import EventRoutes
 from plugbay.node.api.field_selectors import NODE_FIELDS, FieldSelector
 from plugbay.node.api.parameters import Parameters, check_parameters, is_set
-from plugbay.node.api.pods import PodRoutes
+from plugbay.node.api.pods import PodRoutes, is_grace
 from plugbay.node.api.watches import check_unversioned, state_lines, stream
 from plugbay.node.engine import PodEngine
 from plugbay.node.objects import NodeFacts, Resources, list_object, node_labels, node_object
@@ -132,7 +132,7 @@ def _grace_s(request: Request) -> int | None:
     """``{"gracePeriodSeconds": N}`` or nothing: each pod's own grace period."""
     body = request.json() if request.body else {}
     grace_s = body.get("gracePeriodSeconds") if isinstance(body, dict) else body
-    if grace_s is not None and (isinstance(grace_s, bool) or not isinstance(grace_s, int) or grace_s < 0):
+    if grace_s is not None and not is_grace(grace_s):
         raise HttpError(400, "BadRequest", 'the body must be {"gracePeriodSeconds": SECONDS}, or nothing')
     return grace_s
 

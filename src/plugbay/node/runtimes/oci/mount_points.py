@@ -48,7 +48,9 @@ def with_mount_points(config: OciSpec, root: RootFs, directory: Path) -> MountPo
     files: dict[str, None] = {}
     for place, inside, is_directory in _missing(config["mounts"], root, overlays):
         (directories if is_directory else files)[f"{layers[place]}/{inside}"] = None
-    used = {place for place, layer in layers.items() if any(f"{layer}/" in each for each in (*directories, *files))}
+    used = {
+        place for place, layer in layers.items() if any(each.startswith(f"{layer}/") for each in (*directories, *files))
+    }
     mounts = [
         _with_layer(each, directory / layers[each["destination"]])
         if each["destination"] in used and each["type"] == "overlay"
