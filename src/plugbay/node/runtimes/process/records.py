@@ -147,6 +147,11 @@ def container_id(spec: ContainerSpec) -> ContainerId:
     return ContainerId(f"{_escape(spec.pod_uid)}_{_escape(spec.name)}_{spec.attempt}")
 
 
+def is_container_id(name: str) -> bool:
+    """Whether a file name is one that `container_id` gives."""
+    return _ID.fullmatch(name) is not None
+
+
 def stand_in(container: ContainerId, *, created_at: datetime) -> SpecRecord | None:
     """For a record of which only the name is left: whose instance it is. None if the name is not one of ours."""
     if (found := _ID.fullmatch(container)) is None:

@@ -4,33 +4,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from plugbay.kernel.processes import ProcessIdentity, read_stat
+from plugbay.kernel.processes import ProcessIdentity, ProcessStat, read_stat
 from plugbay.node.runtimes.port import ContainerId
 from plugbay.node.runtimes.process.launch import WRAPPER
-from plugbay.node.runtimes.process.records import ProcessRecord
+from plugbay.node.runtimes.process.records import ProcessRecord, is_container_id
 
 _PROGRAM: Final = os.fsencode(f"/{WRAPPER.parent.name}/{WRAPPER.name}")
 """An earlier plugbay may have been installed elsewhere."""
+_PIDS: Final = "ns/pid"
+_NOT_OURS: Final = (FileNotFoundError, ProcessLookupError, PermissionError)
+"""What ``/proc`` answers for a process that has just ended, or that is another user's."""
 
 
 def find_wrappers(state_dir: Path, *, boot_id: str, proc_root: Path) -> dict[ContainerId, ProcessRecord]:
     """Every running wrapper of an instance below ``state_dir``, with the container's process. Reads all of ``/proc``.
 
     A wrapper that has not forked yet, or that has nothing left to wait for, stands for its container's process itself.
+    Another user's process, or one that a container with pids of its own started, is not a wrapper, whatever it says.
+
+    Raises:
+        OSError: the system has no room for the search, and a wrapper may have been missed.
     """
     found = {}
     for pid in _pids(proc_root):
-        if (container := _instance_of(pid, state_dir, proc_root)) is None:
+        try:
+            traced = _wrapper(pid, state_dir, proc_root)
+        except _NOT_OURS:
             continue
-        stat = read_stat(pid, proc_root=proc_root)
-        if stat is None or stat.has_ended:
-            continue
-        process = next(_leaders(pid, proc_root), stat.identity)
-        started_at = (proc_root / str(pid)).stat().st_mtime
-        found[container] = ProcessRecord(boot_id, stat.identity, process, started_at)
+        if traced is not None:
+            container, wrapper, started_at = traced
+            process = next(_leaders(pid, proc_root), wrapper)
+            found[container] = ProcessRecord(boot_id, wrapper, process, started_at)
     return found
 
 
@@ -38,26 +46,35 @@ def _pids(proc_root: Path) -> Iterator[int]:
     return (int(name) for name in os.listdir(proc_root) if name.isdigit())
 
 
-def _instance_of(pid: int, state_dir: Path, proc_root: Path) -> ContainerId | None:
-    try:
-        words = (proc_root / str(pid) / "cmdline").read_bytes().split(b"\0")
-        program = next(number for number, word in enumerate(words) if word.endswith(_PROGRAM))
-        directory = Path(os.fsdecode(words[program + 1]))
-    except (OSError, StopIteration, IndexError):
-        return None  # it has just ended, is another user's, or is not a wrapper
-    if directory.parent != state_dir or not _has_open(pid, directory, proc_root):
+def _wrapper(pid: int, state_dir: Path, proc_root: Path) -> tuple[ContainerId, ProcessIdentity, float] | None:
+    """The instance of a wrapper, which process it is, and when it started; None if the process is not a wrapper."""
+    directory = _directory_of(pid, proc_root)
+    if directory is None or directory.parent != state_dir or not is_container_id(directory.name):
         return None
-    return ContainerId(directory.name)
+    itself = proc_root / str(pid)
+    owned = itself.stat()
+    if owned.st_uid != os.geteuid() or os.readlink(itself / _PIDS) != os.readlink(proc_root / "self" / _PIDS):
+        return None
+    stat = read_stat(pid, proc_root=proc_root)
+    if stat is None or stat.has_ended or not _has_open(pid, directory, proc_root):
+        return None
+    return ContainerId(directory.name), stat.identity, owned.st_mtime
+
+
+def _directory_of(pid: int, proc_root: Path) -> Path | None:
+    words = (proc_root / str(pid) / "cmdline").read_bytes().split(b"\0")
+    for word, after in pairwise(words):
+        if word.endswith(_PROGRAM):
+            return Path(os.fsdecode(after))
+    return None
 
 
 def _has_open(pid: int, directory: Path, proc_root: Path) -> bool:
     """Whether this directory is the one that the process works in: in another mount namespace the path is another's."""
     try:
         wanted = directory.stat()
-    except FileNotFoundError:
-        return True  # removed, and so nothing contradicts
     except OSError:
-        return True
+        return True  # removed or closed to us, and so nothing contradicts
     for entry in (proc_root / str(pid) / "fd").iterdir():
         try:
             if os.path.samestat(entry.stat(), wanted):
@@ -69,8 +86,15 @@ def _has_open(pid: int, directory: Path, proc_root: Path) -> bool:
 
 def _leaders(parent: int, proc_root: Path) -> Iterator[ProcessIdentity]:
     """The oldest child that leads a session: the container's process was forked before any command beside it."""
-    stats = (read_stat(pid, proc_root=proc_root) for pid in _pids(proc_root))
+    stats = (_stat(pid, proc_root) for pid in _pids(proc_root))
     children = [each for each in stats if each is not None and each.parent == parent and not each.has_ended]
     for each in sorted(children, key=lambda stat: stat.identity.start_ticks):
         if each.session == each.identity.pid:
             yield each.identity
+
+
+def _stat(pid: int, proc_root: Path) -> ProcessStat | None:
+    try:
+        return read_stat(pid, proc_root=proc_root)
+    except _NOT_OURS:
+        return None
