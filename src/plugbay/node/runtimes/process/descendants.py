@@ -15,6 +15,8 @@ else:
     import _signal  # `signal` would import enum
 
 _PR_SET_CHILD_SUBREAPER = 36
+_START = 19
+"""Of the fields of `read_stat`: when the process started, in clock ticks since the boot."""
 
 
 def keep_orphans() -> None:
@@ -43,21 +45,23 @@ def reap_orphans(kept: set[int]) -> None:
 def kill_descendants() -> None:
     """Kill all that descends from this process, and wait for its end; what has become another user's is let be."""
     spared: set[int] = set()
-    while found := living_descendants(os.getpid(), stats()) - spared:
+    while found := living_descendants(os.getpid(), every := stats()) - spared:
         for pid in found:
-            if not kill_child(pid):
+            if not kill_child(pid, int(every[pid][_START])):
                 spared.add(pid)
 
 
-def kill_child(pid: int) -> bool:
-    """Kill one descendant, and wait for its end; False if that is forbidden."""
+def kill_child(pid: int, ticks: int) -> bool:
+    """Kill the descendant that started at ``ticks``, and wait for its end; False if that is forbidden.
+
+    Its number may be another process's by now: the ends of others were waited for since it was found.
+    """
     try:
-        ticks = start_ticks(pid)
         descriptor = os.pidfd_open(pid)
     except OSError:
         return True  # it has just ended
     try:
-        if start_ticks(pid) == ticks:  # the descriptor is that of the process that was found
+        if start_ticks(pid) == ticks:
             _signal.pidfd_send_signal(descriptor, _signal.SIGKILL)
             end = select.poll()
             end.register(descriptor, select.POLLIN)
@@ -109,7 +113,7 @@ def kill_group(group: int) -> None:
 
 
 def start_ticks(pid: int) -> int:
-    return int(read_stat(str(pid))[19])
+    return int(read_stat(str(pid))[_START])
 
 
 def stats() -> dict[int, list[str]]:

@@ -60,10 +60,10 @@ class Output:
             cut = chunk.rfind(b"\n", 0, room) + 1
             if not cut and not (self._is_at_start and self._size):
                 cut = room  # of a line that is longer than a file
-            self._write(chunk[:cut])
+            is_written = self._write(chunk[:cut])
             chunk = chunk[cut:]
             try:
-                if self._lost:  # what is there is not given up for what cannot be written
+                if not is_written:  # what is there is not given up for what cannot be written
                     raise self._problem
                 self._rotate()
             except OSError as error:
@@ -71,23 +71,23 @@ class Output:
                 return
         self._write(chunk)
 
-    def _write(self, chunk: bytes) -> None:
-        if not chunk:
-            return
-        if self._lost:
+    def _write(self, chunk: bytes) -> bool:
+        if chunk and self._lost:
             self._tell_loss()
-        self._put(chunk)
+        return self._put(chunk)
 
-    def _put(self, chunk: bytes) -> None:
+    def _put(self, chunk: bytes) -> bool:
+        """False if not all of it could be written."""
         while chunk:
             try:
                 written = os.write(self._log, chunk)
             except OSError as error:
                 self._lose(len(chunk), error)
-                return
+                return False
             self._size += written
             self._is_at_start = chunk[written - 1] == 10
             chunk = chunk[written:]
+        return True
 
     def _lose(self, size: int, error: OSError) -> None:
         self._lost += size
