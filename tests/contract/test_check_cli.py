@@ -97,6 +97,20 @@ async def test_file_without_faults(tmp_path: Path) -> None:
             id="uuid",
         ),
         pytest.param(
+            'N = [0]\n@plugin("example.com/x")\ndef x():\n    N[0] += 1\n    return [Device(f"x{N[0]}")]\n',
+            4,
+            "P202 device IDs do not stay: x1 is x2 at the next look, so that its pod would lose it",
+            id="counter",
+        ),
+        pytest.param(
+            'from pathlib import Path\nS = Path(__file__).with_suffix(".n")\n'
+            'if S.exists():\n    raise OSError("busy")\nS.touch()\n'
+            '@plugin("example.com/x")\ndef x():\n    return [Device("a")]\n',
+            1,
+            "P201 the file cannot be loaded a second time: ",
+            id="second-load",
+        ),
+        pytest.param(
             'ID = uuid.uuid4().hex\n@plugin("example.com/x")\ndef x():\n    return [Device(ID)]\n',
             4,
             "P202 device IDs do not stay: ",

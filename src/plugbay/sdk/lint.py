@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from plugbay.errors import AuthorError, DiscoveryFailed, InvalidHealthCheck, PlugbayError, PluginLoadError
 from plugbay.model.devices import Device
-from plugbay.sdk.calls import call
 from plugbay.sdk.host_paths import missing_paths
-from plugbay.sdk.looks import discovered
 from plugbay.sdk.near_misses import hidden_bases, near_hooks
 from plugbay.sdk.neighbours import failed_at, forget
 from plugbay.sdk.plugin import DevicePlugin, discover_function, health_checks
-from plugbay.sdk.preparation import tear_down
 from plugbay.sdk.problems import code_of
 from plugbay.sdk.survey import plugins_now, survey
 from plugbay.sdk.targets import load_file, load_plugins
+
+_Looks: TypeAlias = Mapping[str, list[Device] | None]
+"""What the first look found of each resource; None where it failed."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,7 +42,7 @@ class Finding:
 
 
 async def lint(file: Path) -> list[Finding]:
-    """All findings of a file with plugins, by line. Its code runs, twice; its devices are looked for as often.
+    """All findings of a file with plugins, by line. Its code runs twice, and its devices are looked for three times.
 
     Args:
         file: absolute.
@@ -60,7 +60,7 @@ async def lint(file: Path) -> list[Finding]:
         return sorted({*found, _in(file, 0, "P201", str(error))})
     found += _names(file, served)
     looks = {plugin.resource_name: await _looked(file, plugin, found) for plugin in served}
-    found += [each async for each in _changes(file, looks)]
+    found += await _changes(file, [each for each in served if looks[each.resource_name] is not None], looks)
     return sorted(set(found))
 
 
@@ -103,25 +103,33 @@ async def _looked(file: Path, plugin: DevicePlugin, found: list[Finding]) -> lis
     return devices
 
 
-async def _changes(file: Path, looks: dict[str, list[Device] | None]) -> AsyncIterator[Finding]:
-    """Device IDs that another process would find otherwise: the file is loaded anew, as after a restart."""
+async def _changes(file: Path, plugins: Sequence[DevicePlugin], looks: _Looks) -> list[Finding]:
+    """Device IDs that the next look finds otherwise: that of this process, and that of another one after a restart."""
+    found: list[Finding] = []
+    moving: set[str] = set()
+    for plugin in plugins:
+        if moved := [*_moved(file, plugin, looks, await _looked(file, plugin, found), "at the next look")]:
+            moving.add(plugin.resource_name)
+            found += moved
     forget(file.parent)
-    for plugin in await plugins_now(load_plugins(str(file))):
-        if (before := looks.get(plugin.resource_name)) is None:
-            continue
-        await call(plugin.set_up)
-        try:
-            after = await discovered(plugin)
-        finally:
-            await tear_down(plugin)
-        gone = sorted({each.id for each in before} - {each.id for each in after})
-        fresh = sorted({each.id for each in after} - {each.id for each in before})
-        if gone and fresh:
-            message = (
-                f"device IDs do not stay: {gone[0]} is {fresh[0]} when the plugin starts again, so that its pod would "
-                "lose it"
-            )
-            yield _at(_code_or_class(plugin), file, "P202", message)
+    try:
+        restarted = await plugins_now(load_plugins(str(file)))
+    except PlugbayError as error:
+        return [*found, _in(file, 0, "P201", f"the file cannot be loaded a second time: {error}")]
+    for plugin in restarted:
+        if plugin.resource_name not in moving:
+            found += _moved(file, plugin, looks, await _looked(file, plugin, found), "when the plugin starts again")
+    return found
+
+
+def _moved(file: Path, plugin: DevicePlugin, looks: _Looks, after: list[Device] | None, when: str) -> Iterator[Finding]:
+    if (before := looks.get(plugin.resource_name)) is None or after is None:
+        return
+    gone = sorted({each.id for each in before} - {each.id for each in after})
+    fresh = sorted({each.id for each in after} - {each.id for each in before})
+    if gone and fresh:
+        message = f"device IDs do not stay: {gone[0]} is {fresh[0]} {when}, so that its pod would lose it"
+        yield _at(_code_or_class(plugin), file, "P202", message)
 
 
 def _code_or_class(plugin: DevicePlugin) -> CodeType | type:

@@ -77,8 +77,9 @@ class ReloadedTarget:
                 changed()
 
     def _see_more(self) -> None:
-        """Files that have only now been loaded; of the others we know how they were before."""
-        self._seen = {**_state(self._files()), **self._seen}
+        """The files that are loaded now; of those that were loaded before we know how they were."""
+        now = _state(self._files())
+        self._seen = {file: self._seen.get(file, state) for file, state in now.items()}
 
     def _reload(self) -> bool:
         return self._load(before=forget(directory_of(self.name)))

@@ -154,7 +154,6 @@ class CdiPublication:
 
     async def _start(self) -> None:
         """Take over what an earlier run has left, and remove what nobody needs."""
-        self._file.turns.begin_anew()
         before = await asyncio.to_thread(self._file.load)
         if before is not None and before.kind == str(self._kind):
             kept: dict[str, list[Entry]] = {}
@@ -219,6 +218,7 @@ class CdiPublication:
 
     async def _to_the_end(self, work: Callable[..., Any], *arguments: object) -> Any:
         """Do blocking work; a plugin that ends waits until it is done, but for no turn."""
+        self._file.turns.begin_anew()  # an earlier one may have been cancelled, and the plugin go on
         return await to_the_end(in_thread(work, *arguments), cancelled=self._file.turns.give_up)
 
     async def _restore(self) -> None:
