@@ -1,7 +1,8 @@
 # Everything a contributor or CI runs. A virtual environment is made on demand; PYTHON names the interpreter for it.
 
 PYTHON ?= python3
-JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# Half of a test's time is waiting for processes that it started.
+JOBS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 NAME ?=
 
 VENV := .venv
@@ -15,17 +16,17 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # What shows in under a minute that the main things work: rules, command line, and one node with pods and plugins.
 SMOKE := tests/test_commands.py $(addprefix tests/unit/,model topology allocation manager cdi cni wire cli) \
-    tests/contract/test_wire_rpc.py tests/contract/test_sdk_with_manager.py \
-    $(addprefix tests/contract/test_cli_node.py::,test_a_pod_is_run_watched_described_and_deleted \
+    tests/contract/wire/test_rpc.py tests/contract/sdk/test_with_manager.py \
+    $(addprefix tests/contract/cli/test_node.py::,test_a_pod_is_run_watched_described_and_deleted \
         test_devices_are_shown_with_their_holder test_a_stopped_node_leaves_its_pods_running) \
-    tests/contract/test_cli_pods.py::test_pods_are_waited_for_by_condition_value_and_end
+    tests/contract/cli/test_pods.py::test_pods_are_waited_for_by_condition_value_and_end
 
 .PHONY: help demo smoke test test-lowest e2e check format bench proto soak clean
 
 help:
 	@echo "make demo          watch a device travel from a directory entry to a running pod"
 	@echo "make smoke         run the tests that show in under a minute whether the main things work"
-	@echo "make test          run the tests; 6 to 7 minutes on two cores, and longer on busy ones"
+	@echo "make test          run the tests; some 4 minutes on two cores, and longer on busy ones"
 	@echo "make e2e           pods on a real container engine, as root; installs Debian's packages if they are absent"
 	@echo "make check         lint, types, import contracts, generated code"
 	@echo "make bench         print every figure; NAME=plugin for one bench"

@@ -16,9 +16,10 @@ from plugbay.kernel.cgroups import remove_cgroup
 from plugbay.model.cri import CgroupDriver
 from plugbay.model.edits import ContainerEdits, DeviceNode
 from plugbay.model.ids import ContainerName, PodUid
-from plugbay.node.runtimes.cri.config import Conventions, cgroup_name, container_config, sandbox_config
-from plugbay.node.runtimes.port import ContainerSpec
-from plugbay.node.runtimes.sandboxes import SandboxSpec
+from plugbay.model.pods import Container, Pod, PodSpec
+from plugbay.runtimes.cri.config import Conventions, cgroup_name, container_config, sandbox_config
+from plugbay.runtimes.port import ContainerSpec
+from plugbay.runtimes.sandboxes import SandboxSpec
 from plugbay.wire.cri import CriClient
 
 
@@ -36,20 +37,19 @@ async def _run_pod(client: CriClient, directory: Path, image: str, name: str) ->
     uid = PodUid(str(uuid.uuid4()))
     logs, pods = str(directory / "logs"), str(directory / "pods")
     conventions = Conventions("bench", logs, pods, "plugbay-bench", CgroupDriver.CGROUPFS, 2**30)
-    sandbox = sandbox_config(SandboxSpec(uid, "default", name), conventions, attempt=0)
     edits = ContainerEdits(device_nodes=(DeviceNode("/dev/fuse"),))
-    argv = ("sh", "-c", "echo runs; exec sleep 100000")
-    container_name = ContainerName("c")
-    spec = ContainerSpec(uid, "default", name, container_name, 0, image, argv, None, {}, (), edits, command=argv)
-    Path(sandbox.log_directory, container_name).mkdir(parents=True)
+    container = Container(ContainerName("c"), image, ("sh", "-c", "echo runs; exec sleep 100000"))
+    pod = Pod(name, PodSpec((container,)), uid=uid)
+    sandbox = sandbox_config(SandboxSpec(pod), conventions, attempt=0)
+    spec = ContainerSpec(pod, container, attempt=0, edits=edits)
+    Path(sandbox.log_directory, container.name).mkdir(parents=True)
     start = time.perf_counter()
     sandbox_id = await client.run_sandbox(sandbox, handler="")
     await client.sandbox_status(sandbox_id, mode=sandbox.namespaces.network)
     found = await client.image(image)
     assert found is not None, "the engine was given the image"
     config = container_config(spec, conventions, image=found.id, sandbox=sandbox)
-    container = await client.create_container(sandbox_id, config, sandbox)
-    await client.start_container(container)
+    await client.start_container(await client.create_container(sandbox_id, config, sandbox))
     log = Path(sandbox.log_directory, config.log_path)
     while b"runs" not in log.read_bytes():
         await asyncio.sleep(0.0005)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from plugbay.cli.client import NodeClient, WatchEvent
+from plugbay.cli.kubectl.client import NodeClient, WatchEvent
 
 MANY: Final = 30
 

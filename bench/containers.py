@@ -24,7 +24,7 @@ from bench.bare_cri import run_bare
 from bench.container_node import MANY, ContainerNode, container_node
 from bench.figures import Figure, Pace
 from plugbay.errors import EngineUnusable
-from plugbay.node.runtimes.oci.engines import Engine, choose_engine
+from plugbay.runtimes.oci.engines import OciEngine, choose_engine
 from tests.e2e.containerd import containerd, why_not
 from tests.e2e.images import BUSYBOX
 
@@ -99,7 +99,7 @@ def _copy_bundle(root: Path, target: Path) -> Path:
     return target
 
 
-def _run_bundle(engine: Engine, bundle: Path, name: str) -> float:
+def _run_bundle(engine: OciEngine, bundle: Path, name: str) -> float:
     config: Any = json.loads((bundle / "config.json").read_bytes())
     config["linux"]["cgroupsPath"] = f"/{name}"
     (bundle / "config.json").write_text(json.dumps(config))

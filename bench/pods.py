@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.figures import Figure, Pace
-from plugbay.cli.client import NodeClient, WatchEvent
+from plugbay.cli.kubectl.client import NodeClient, WatchEvent
 from plugbay.node.config import NodeConfig
 
 _RESOURCE: Final = "example.com/gopher"
@@ -148,7 +148,7 @@ _NODE: Final = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from plugbay.node.config import NodeConfig
-from plugbay.node.runner import run_node
+from plugbay.node.run import run_node
 from plugbay.ops.clock import SystemClock
 
 async def main():

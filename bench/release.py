@@ -18,14 +18,14 @@ from plugbay import Assignment, Device, DevicePlugin
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import DeviceManager, run_manager
-from plugbay.manager.podresources import serve_pod_resources
+from plugbay.manager.serving.podresources import serve_pod_resources
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.ops.clock import SystemClock
-from plugbay.sdk.release.quiet import Shared
-from plugbay.sdk.release.settings import ReleaseSettings, ReleaseSource
+from plugbay.sdk.author.release_settings import ReleaseSettings, ReleaseSource
+from plugbay.sdk.release.evidence.pod_lists import Shared
 from plugbay.sdk.release.uses import GRACE_S
-from plugbay.sdk.server import PluginServer
+from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.watching import watching
 
 RESOURCE = ResourceName("example.com/gopher")
@@ -150,34 +150,34 @@ async def _until_listed(manager: DeviceManager, *resources: ResourceName) -> Non
 
 async def _allocate_open_ms(server: PluginServer, many: int, known: Known) -> float:
     """Of an Allocate whose device an ended pod had: a list, a checkpoint or two, a release."""
-    custody = server.custody
-    assert custody is not None
+    release = server.release
+    assert release is not None
     taken: list[float] = []
     for _ in range(many + 1):
         began = time.perf_counter()
         await server.counted.allocate([DEVICE])
         taken.append((time.perf_counter() - began) * 1000)
         if known is Known.SEEN:
-            for use in custody.book.uses():
-                custody.book.change(replace(use, seen_in=use.life, since=use.since - GRACE_S))
+            for use in release.ledger.uses():
+                release.ledger.change(replace(use, seen_in=use.life, since=use.since - GRACE_S))
         await asyncio.sleep(0.02)
-    for use in custody.book.uses():
-        custody.book.close_use(use.key)
+    for use in release.ledger.uses():
+        release.ledger.close_use(use.key)
     return statistics.median(taken[1:])  # the first one had nothing to wait for
 
 
 async def _allocate_ms(server: PluginServer, without: PluginServer, many: int) -> tuple[float, float]:
     """An Allocate that has nothing to wait for, with and without the feature, turn by turn."""
-    custody = server.custody
-    assert custody is not None
+    release = server.release
+    assert release is not None
     taken: dict[PluginServer, list[float]] = {server: [], without: []}
     for _ in range(many):
         for each, times in taken.items():
             began = time.perf_counter()
             await each.counted.allocate([DEVICE])
             times.append((time.perf_counter() - began) * 1000)
-        for use in custody.book.uses():
-            custody.book.close_use(use.key)
+        for use in release.ledger.uses():
+            release.ledger.close_use(use.key)
     return statistics.median(taken[server]), statistics.median(taken[without])
 
 

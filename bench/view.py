@@ -18,9 +18,9 @@ from typing import Final
 
 from bench.figures import Figure, Pace
 from plugbay.allocation.table import DeviceTable
-from plugbay.manager.state import Assignment, Live, ManagerState
-from plugbay.manager.store import open_store
-from plugbay.manager.view import holdings_of, open_view
+from plugbay.manager.checkpoint.view import holdings_of, open_view
+from plugbay.manager.state import HeldDevices, Live, ManagerState
+from plugbay.manager.store.store import open_store
 from plugbay.model.devices import ListedDevice, PluginOptions
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
@@ -71,7 +71,7 @@ def _listed(number: int) -> ListedDevice:
     return ListedDevice(_id(number), "Healthy", (number % 2,))
 
 
-def _assignment(number: int) -> Assignment:
+def _assignment(number: int) -> HeldDevices:
     """Of pods whose order is not that of their admission, as with a kubelet."""
     pod = PodUid(str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))))
     device = _id(number)
@@ -81,7 +81,7 @@ def _assignment(number: int) -> Assignment:
         device_nodes=(DeviceNode(f"/dev/{device}"),),
     )
     answer = edits_to_pb(edits).SerializeToString()
-    return Assignment(pod, ContainerName("app"), _RESOURCE, {number % 2: (device,)}, answer)
+    return HeldDevices(pod, ContainerName("app"), _RESOURCE, {number % 2: (device,)}, answer)
 
 
 def _id(number: int) -> DeviceId:

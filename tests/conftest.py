@@ -13,9 +13,16 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.blocking import LoopGuard
+
 _SLOW_IS_FINE = [HealthCheck.too_slow]
 settings.register_profile(
-    "fixed", derandomize=True, deadline=None, database=None, print_blob=True, suppress_health_check=_SLOW_IS_FINE
+    "fixed",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=_SLOW_IS_FINE,
 )
 settings.register_profile("quick", settings.get_profile("fixed"), max_examples=20)
 settings.register_profile(
@@ -34,6 +41,22 @@ def pytest_configure() -> None:
     os.environ.pop("FORCE_COLOR", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def loop_guard() -> Iterator[LoopGuard]:
+    guard = LoopGuard()
+    with guard.armed():
+        yield guard
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_loop(loop_guard: LoopGuard) -> Iterator[None]:
+    """Fail a test in which plugbay kept the event loop waiting; see `tests.blocking`."""
+    loop_guard.found.clear()
+    yield
+    if loop_guard.found:
+        pytest.fail("\n".join(loop_guard.found))
 
 
 @pytest.fixture

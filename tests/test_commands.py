@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from plugbay.cli.command_parser import CommandParser
+from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.main import make_parser
 from tests.test_docs import ALL
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import runpy
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from plugbay.node.manifest import Strictness, load_pods
+from plugbay.manifest import Strictness, load_pods
 
 REPOSITORY: Final = Path(__file__).parents[1]
 PAGES: Final = [
@@ -170,6 +171,71 @@ def test_long_page_begins_with_its_contents(path: Path) -> None:
 
 def test_readme_is_covered() -> None:
     assert {block.language for block in ALL if block.page == "README.md"} >= {"python", "sh"}
+
+
+# --- front doors ---------------------------------------------------------------------------------------------------
+
+DOORS: Final = (
+    "plugbay",
+    "plugbay.allocation.policies",
+    "plugbay.errors",
+    "plugbay.manager",
+    "plugbay.node",
+    "plugbay.testing",
+)
+TEMPLATES: Final = sorted((REPOSITORY / "src/plugbay/cli/plugins/templates").glob("*.py.txt"))
+EXAMPLES: Final = sorted((REPOSITORY / "examples").rglob("*.py"))
+FROM: Final = re.compile(
+    r"^\s*from (?P<module>plugbay[\w.]*) import (?:\((?P<many>[^)]*)\)|(?P<names>.*))$", re.MULTILINE
+)
+IMPORT: Final = re.compile(r"^\s*import (?P<module>plugbay[\w.]*)", re.MULTILINE)
+
+
+def private_imports(text: str) -> list[str]:
+    """What a program imports that no front door offers."""
+    found = [match["module"] for match in IMPORT.finditer(text) if match["module"] not in DOORS]
+    for match in FROM.finditer(text):
+        names = re.findall(r"\w+(?= as |[,\s]|$)", (match["many"] or match["names"]).partition("#")[0])
+        offered = importlib.import_module(match["module"]).__all__ if match["module"] in DOORS else ()
+        found += [
+            f"{match['module']}.{name}"
+            for name in names
+            if name not in offered and f"{match['module']}.{name}" not in DOORS
+        ]
+    return found
+
+
+@pytest.mark.parametrize("path", [*EXAMPLES, *TEMPLATES], ids=lambda path: path.relative_to(REPOSITORY).as_posix())
+def test_examples_enter_by_the_front_doors(path: Path) -> None:
+    assert private_imports(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "block", [each for each in ALL if each.language == "python"], ids=lambda block: f"{block.page}:{block.line}"
+)
+def test_blocks_enter_by_the_front_doors(block: Block) -> None:
+    assert private_imports(block.text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "private"),
+    [
+        ("from plugbay import Device, plugin", []),
+        ("from plugbay.allocation import policies", []),
+        ("    from plugbay.testing import (\n    fake_kubelet,\n    ManualClock,\n)", []),
+        ("from plugbay.manager.config import ManagerConfig", ["plugbay.manager.config.ManagerConfig"]),
+        ("from plugbay.testing import fake_node", ["plugbay.testing.fake_node"]),
+        ("import plugbay.wire", ["plugbay.wire"]),
+    ],
+)
+def test_private_imports_are_found(text: str, private: list[str]) -> None:
+    assert private_imports(text) == private
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_pages_name_the_front_doors(door: str) -> None:
+    for page in ("CONTRIBUTING.md", "docs/python.md"):
+        assert f"`{door}`" in (REPOSITORY / page).read_text(encoding="utf-8")
 
 
 # --- promises ------------------------------------------------------------------------------------------------------

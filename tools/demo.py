@@ -293,7 +293,7 @@ def demo() -> Iterator[Demo]:
 def why_no_container(device: str | None) -> str:
     """Why no real container can be had here; empty if one can."""
     from plugbay.errors import EngineUnusable
-    from plugbay.node.runtimes.oci.engines import choose_engine
+    from plugbay.runtimes.oci.engines import choose_engine
 
     if device is None:
         return f"there is no {' or '.join(NODES)} that this user may open"

@@ -1,4 +1,4 @@
-"""Draw the life of a served resource, `plugbay.sdk.states`, into the page for plugin authors.
+"""Draw the life of a served resource, `plugbay.sdk.serving.states`, into the page for plugin authors.
 
 Usage: python tools/states.py [--check]
 """
@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from plugbay.sdk.states import TRANSITIONS, State
+from plugbay.sdk.serving.states import TRANSITIONS, State
 
 PAGE: Final = Path(__file__).parents[1] / "docs/plugin-author.md"
-BEGIN: Final = "<!-- made by tools/states.py from src/plugbay/sdk/states.py -->\n"
+BEGIN: Final = "<!-- made by tools/states.py from src/plugbay/sdk/serving/states.py -->\n"
 END: Final = "<!-- end of what tools/states.py makes -->\n"
 
 

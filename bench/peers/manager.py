@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.manager.commits import SaveAssignments
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import DeviceManager, run_manager
-from plugbay.manager.snapshot import ResourceCount
-from plugbay.manager.state import Assignment
-from plugbay.manager.store import open_store
+from plugbay.manager.serving.snapshot import ResourceCount
+from plugbay.manager.state import HeldDevices
+from plugbay.manager.store.commits import SaveAssignments
+from plugbay.manager.store.store import open_store
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.ops.clock import SystemClock
@@ -78,7 +78,7 @@ async def bare_commits(config: ManagerConfig) -> list[float]:
     def change(number: int) -> SaveAssignments:
         by_node = {0: (FIRST_DEVICE,)}
         return SaveAssignments(
-            (Assignment(PodUid(f"pod-{number}"), ContainerName("app"), RESOURCE, by_node, b"\n\x10" + b"x" * 16),)
+            (HeldDevices(PodUid(f"pod-{number}"), ContainerName("app"), RESOURCE, by_node, b"\n\x10" + b"x" * 16),)
         )
 
     async with open_store(config.store.with_name("bare.db")) as store:

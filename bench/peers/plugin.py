@@ -19,8 +19,8 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.assignments import Assignment
 from plugbay.model.devices import Device
 from plugbay.model.health import HEALTHY, unhealthy
-from plugbay.sdk.plugin import DevicePlugin
-from plugbay.sdk.runner import serve
+from plugbay.sdk.author.plugin import DevicePlugin
+from plugbay.sdk.process.runner import serve
 from plugbay.testing.fake_plugin import fake_plugin
 from plugbay.wire.device_list import encode_devices
 

@@ -16,7 +16,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.gates import parse_feature_gates
 from plugbay.manager.manager import DeviceManager, run_manager
-from plugbay.manager.snapshot import ResourceCount
+from plugbay.manager.serving.snapshot import ResourceCount
 from plugbay.ops.clock import SystemClock
 
 WARM_UP: Final = 20

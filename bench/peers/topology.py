@@ -15,7 +15,7 @@ from bench.peers.manager import RESOURCE, say, timed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import DeviceManager, run_manager
-from plugbay.manager.snapshot import ResourceCount
+from plugbay.manager.serving.snapshot import ResourceCount
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.model.topology import pretended_nodes

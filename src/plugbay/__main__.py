@@ -1,6 +1,6 @@
-"""``python -m plugbay`` is the ``plugbay`` command, but that Python has imported the package by now."""
+"""``python -m plugbay`` is the ``plugbay`` command."""
 
-from plugbay_command import run
+from plugbay.cli.main import run
 
 if __name__ == "__main__":
     raise SystemExit(run())

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from plugbay.sdk.release import readings
+from plugbay.sdk.release.evidence import readings
 
 DEADLINE_S = 30
 COMMAND_S = DEADLINE_S + 15

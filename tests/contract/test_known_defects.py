@@ -10,7 +10,7 @@ from pathlib import Path
 
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.requests import ContainerKind
-from tests.contract.bench_manager import APP, GOPHER, OTHER, Gate, bench, container, listed, never, pod, rejection
+from tests.contract.rigs.manager import APP, GOPHER, OTHER, Gate, bench, container, listed, never, pod, rejection
 
 
 async def test_defect_one_stuck_plugin_blocks_all_admission(sockets: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.bench_oci import why_not
+from tests.contract.rigs.oci import why_not
 from tests.replay.beds import PROCESSES, oci_bed
 from tests.replay.check import ON_CONTAINERS, RECORDINGS, check
 from tests.replay.manifests import manifest_of

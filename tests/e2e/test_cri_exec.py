@@ -9,7 +9,7 @@ from datetime import datetime
 
 import pytest
 
-from tests.contract.test_cli_exec import SHELL, terminal
+from tests.contract.cli.test_exec import SHELL, terminal
 from tests.e2e.bench_cri import (
     Node,
     id_of,

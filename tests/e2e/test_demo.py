@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.kernel.processes import ProcessIdentity, is_running
-from tests.contract.bench_oci import why_not
+from tests.contract.rigs.oci import why_not
 
 LEFT_OUT = "A real container is left out: "
 DEMO = Path(__file__).parents[2] / "tools/demo.py"
@@ -50,6 +50,7 @@ def test_demo_has_room_for_its_sockets_wherever_temporary_files_go(
     assert room_for_sockets() == Path("/tmp")
 
 
+@pytest.mark.e2e
 @pytest.mark.timeout(120)
 def test_demo_fails_when_a_step_does_not_hold(sockets: Path) -> None:
     """A demo that cannot fail shows nothing: here the plugin is told of another resource."""
@@ -71,6 +72,7 @@ def test_demo_fails_when_a_step_does_not_hold(sockets: Path) -> None:
     assert f"demo failed: {claim}: wanted capacity 0, allocatable 0, saw KeyError" in done.stderr
 
 
+@pytest.mark.e2e
 @pytest.mark.timeout(120)
 def test_demo_that_is_stopped_while_the_node_is_away_leaves_nothing(sockets: Path) -> None:
     environ = {**os.environ, "TMPDIR": str(sockets)}

@@ -11,11 +11,11 @@ from typing import Final
 import pytest
 
 from plugbay.cdi.inject import OciSpec
-from tests.contract.bench_oci import why_not
 from tests.contract.conftest import Plugbay
+from tests.contract.rigs.oci import why_not
 from tests.e2e.bench_cri import Node, container, pod
 from tests.e2e.containerd import knows_cdi
-from tests.unit.node.runtimes.oci.containerd_specs import (
+from tests.unit.runtimes.oci.containerd_specs import (
     POD_ENV,
     decided,
     without_host_mode,
@@ -32,7 +32,7 @@ _SAID_IN_CRI: Final = ("host",)
 """The devices that can be told an engine without CDI."""
 PLUGIN: Final = """
 from plugbay import Device, plugin
-from tests.unit.node.runtimes.oci.containerd_specs import edits
+from tests.unit.runtimes.oci.containerd_specs import edits
 
 given = edits(%(base)r)
 

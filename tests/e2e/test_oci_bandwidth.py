@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.contract.bench_oci import why_not
 from tests.contract.conftest import Plugbay
-from tests.contract.private_machine import needs_private_machine, private_machine
+from tests.contract.rigs.oci import why_not
+from tests.contract.rigs.private_machine import needs_private_machine, private_machine
 from tests.e2e.test_oci_node import PYTHON, Node, nothing_left, plugbay
 
 __all__ = ["nothing_left", "plugbay"]

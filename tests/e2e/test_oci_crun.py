@@ -15,11 +15,12 @@ CONTRACT = Path(__file__).parents[1] / "contract"
 ASK = """
 import os, sys
 from pathlib import Path
-from plugbay.node.runtimes.oci.engines import choose_engine
+from plugbay.runtimes.oci.engines import choose_engine
 sys.exit(choose_engine(None, search_path=os.environ["PATH"], state_dir=Path("/nowhere")).kind != "crun")
 """
 
 
+@pytest.mark.e2e
 @pytest.mark.root
 @pytest.mark.timeout(180)
 @pytest.mark.skipif(
@@ -28,7 +29,9 @@ sys.exit(choose_engine(None, search_path=os.environ["PATH"], state_dir=Path("/no
 )
 def test_what_engines_do_differently_works_with_crun_too(sockets: Path) -> None:
     chosen = "command or leaving or cannot_run or cdi_devices_are or terminal or keepers or opens or words or sharing"
-    files = " ".join(f"{CONTRACT}/test_oci_{each}.py" for each in ("runtime", "edits", "cdi", "exec", "sharing"))
+    files = " ".join(
+        f"{CONTRACT}/runtimes/test_oci_{each}.py" for each in ("runtime", "edits", "cdi", "exec", "sharing")
+    )
     tests = f'"$1" -m pytest -q --basetemp={sockets}/t -p no:cacheprovider {files} -k "{chosen}"'
     script = f'umount -l {HIDDEN} && "$1" -c "$2" && exec {tests}'
     unshare = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", sys.executable, ASK)

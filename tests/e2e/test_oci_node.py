@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from plugbay.kernel.cgroups import hierarchies
-from tests.contract.bench_oci import why_not
+from tests.contract.cni.test_official import ASK_TCP, ASK_UDP, ECHO
 from tests.contract.conftest import DEADLINE_S, Done, Plugbay
-from tests.contract.private_machine import BINARIES, PrivateMachine, needs_private_machine, private_machine
-from tests.contract.test_cni_official import ASK_TCP, ASK_UDP, ECHO
+from tests.contract.rigs.oci import why_not
+from tests.contract.rigs.private_machine import BINARIES, PrivateMachine, needs_private_machine, private_machine
 
 ROOT = Path(__file__).parents[2]
 PYTHON = str(Path(sys.executable).resolve())

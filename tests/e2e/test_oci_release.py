@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.contract.bench_oci import why_not
 from tests.contract.conftest import Plugbay, plugbay
+from tests.contract.rigs.oci import why_not
 
 __all__ = ["plugbay"]
 

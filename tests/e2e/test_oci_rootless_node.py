@@ -18,7 +18,7 @@ import pytest
 import plugbay as package
 from plugbay.kernel.cgroups import hierarchies
 from tests.contract.conftest import DEADLINE_S, Plugbay
-from tests.contract.test_oci_rootless import AS_NOBODY, NOBODY, why_not_rootless
+from tests.contract.runtimes.test_oci_rootless import AS_NOBODY, NOBODY, why_not_rootless
 
 pytestmark = [
     pytest.mark.e2e,

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from plugbay.allocation.table import DeviceTable
 from plugbay.errors import CorruptCheckpoint, RegistrationRefused, RpcFailed
 from plugbay.kubelet.checkpoint import encode, load, parse
-from plugbay.manager.foreign import imported_state
-from plugbay.manager.registration import check_registration
+from plugbay.manager.checkpoint.foreign import imported_state
+from plugbay.manager.endpoints.registration import check_registration
 from plugbay.model.devices import ListedDevice
 from plugbay.model.ids import is_extended_resource
 from plugbay.wire.device_list import ChangedDevices, DeviceListReader, NewList

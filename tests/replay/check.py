@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from plugbay.node import runner
-from plugbay.node.runner import PLUGINS_RETURN_S
+from plugbay.node import run as runner
+from plugbay.node.run import PLUGINS_RETURN_S
 from tests.replay.beds import Bed
 from tests.replay.compare import Difference, differences, is_like
 from tests.replay.driver import replay

@@ -18,12 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from plugbay.cli.client import NodeClient
-from plugbay.errors import RequestRefused, RpcFailed
+from plugbay.cli.kubectl.client import NodeClient
+from plugbay.errors import RequestRefused, RpcCode, RpcFailed
 from plugbay.kernel.watch import watch_paths
 from plugbay.node.config import NodeConfig
-from plugbay.node.parts import NodeParts
-from plugbay.node.runner import open_node
+from plugbay.node.run import RunningNode, open_node
 from plugbay.topology.settings import TopologySettings
 from tests.replay.beds import PROCESSES, Bed, status_of
 from tests.replay.clock import FastClock
@@ -99,7 +98,7 @@ class _Driver:
         }
         self._life: asyncio.Task[None] | None = None
         self._ready, self._over = asyncio.Event(), asyncio.Event()
-        self._parts: NodeParts | None = None
+        self._running: RunningNode | None = None
         self._given_up: set[str] = set()
         self._postponed: list[Step] = []
         self._watchers: list[asyncio.Task[None]] = []
@@ -115,13 +114,13 @@ class _Driver:
                 if self._life is not None and not (isinstance(each, Step) and each.who is Who.PLUGIN):
                     await self._ready.wait()
                 if isinstance(each, Snapshot):
-                    assert self._parts is not None, "nobody looks at a node that is down"
-                    self._notebook.snapshots[each.key] = await self._looker.look(self._parts, each)
+                    assert self._running is not None, "nobody looks at a node that is down"
+                    self._notebook.snapshots[each.key] = await self._looker.look(self._running, each)
                 else:
                     await self._do(each, tasks)
             await self._catch_up(self._recording.duration_s, since_s=before_s)
-            if self._parts is not None:
-                self._notebook.metrics = counted(self._parts)
+            if self._running is not None:
+                self._notebook.metrics = counted(self._running)
             return copy.deepcopy(self._notebook.observations())
         finally:
             await self._clear(tasks)
@@ -156,7 +155,7 @@ class _Driver:
         match step.who:
             case Who.PLUGIN:
                 await self._do_plugin(self._plugins[step.subject], step, tasks)
-            case Who.POD if self._parts is None:
+            case Who.POD if self._running is None:
                 self._postponed.append(step)  # a kubelet's API server is there without it, ours is not
             case Who.POD if step.action == "created":
                 manifest = manifest_of(
@@ -189,7 +188,7 @@ class _Driver:
             case "end_stream":
                 plugin.end_streams()
             case "fail_stream":
-                plugin.end_streams(RpcFailed(step.args["code"].capitalize(), step.args["text"]))
+                plugin.end_streams(RpcFailed(RpcCode[step.args["code"].upper()], step.args["text"]))
             case "registration socket removed":
                 plugin.remove_registration_socket()
             case unknown:
@@ -252,10 +251,10 @@ class _Driver:
         await self._until_gone({each.subject for each in postponed} & self._notebook.forced)
 
     async def _until_gone(self, names: Collection[str]) -> None:
-        assert self._parts is not None
+        assert self._running is not None
         async with asyncio.timeout(CLEARING_S):
             async for _ in self._notebook.changes:
-                if not {record.pod.name for record in self._parts.pods} & set(names):
+                if not {record.pod.name for record in self._running.pods} & set(names):
                     break
 
     # --- the node ---------------------------------------------------------------------------------------------------
@@ -279,17 +278,17 @@ class _Driver:
     async def _live(self, tasks: asyncio.TaskGroup) -> None:
         try:
             async with (
-                open_node(self._config, environ=os.environ, clock=self._clock) as self._parts,
+                open_node(self._config, environ=os.environ, clock=self._clock) as self._running,
                 asyncio.TaskGroup() as followers,
             ):
-                follower = followers.create_task(self._notebook.follow(self._parts))
+                follower = followers.create_task(self._notebook.follow(self._running))
                 await self._do_postponed(tasks)
                 self._ready.set()
                 await self._over.wait()
-                self._notebook.metrics = counted(self._parts)
+                self._notebook.metrics = counted(self._running)
                 follower.cancel()
         finally:
-            self._parts = None
+            self._running = None
             self._ready.set()  # nobody waits for one that cannot start
 
     async def _clear(self, tasks: asyncio.TaskGroup) -> None:
@@ -301,8 +300,8 @@ class _Driver:
         if self._life is None:
             await self._start_node(tasks)
         await self._ready.wait()
-        assert self._parts is not None
-        left = [record.pod.name for record in self._parts.pods]
+        assert self._running is not None
+        left = [record.pod.name for record in self._running.pods]
         for name in left:
             await self._delete(name, 0)
         await self._until_gone(left)

@@ -14,7 +14,7 @@ from plugbay.kubelet.checkpoint import parse
 from plugbay.kubelet.checkpoint_data import checksum
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.podresources import ContainerDevices, PodResources
-from plugbay.node.parts import NodeParts
+from plugbay.node.run import RunningNode
 from plugbay.wire.convert import decode_edits
 from plugbay.wire.podresources import PodResourcesCalls
 from tests.replay.compare import comparable_checkpoint, is_like
@@ -48,9 +48,9 @@ class Looker:
         self._recorded_ids = recorded_ids
         self._unlike = unlike
 
-    async def look(self, parts: NodeParts, wanted: Snapshot) -> Json:
+    async def look(self, running: RunningNode, wanted: Snapshot) -> Json:
         """What ``wanted`` has, as it is here."""
-        found: Json = {"node": counts(parts), "ended": ended_pods(self._notebook.pods)}
+        found: Json = {"node": counts(running), "ended": ended_pods(self._notebook.pods)}
         if "checkpoint" in wanted.seen:
             found["checkpoint"] = await self._checkpoint(wanted)
         if "podresources" in wanted.seen:
@@ -139,7 +139,7 @@ async def _get(calls: PodResourcesCalls, name: str) -> Json:
     try:
         return _pod(await calls.get_v1("default", name))
     except RpcFailed as error:
-        return {"error": [error.code.upper(), error.detail]}
+        return {"error": [error.code.value.upper(), error.detail]}
 
 
 def _pod(pod: PodResources) -> Json:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 
 from plugbay.manager.manager import DeviceManager
 from plugbay.manager.metrics import manager_metrics
-from plugbay.node.broadcast import Change
-from plugbay.node.objects import pod_object
-from plugbay.node.parts import NodeParts
+from plugbay.node.api.objects import pod_object
+from plugbay.node.run import RunningNode
 from plugbay.ops.changes import Changes
 from plugbay.ops.metrics import Histogram
+from plugbay.pods.store.watch import Change
 from tests.replay.recording import Json
 
 
@@ -62,15 +62,15 @@ class Notebook:
 
         return log
 
-    async def follow(self, parts: NodeParts) -> None:
+    async def follow(self, running: RunningNode) -> None:
         """Write down what happens on a node, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow_pods(parts))
-            tasks.create_task(self._follow_node(parts))
-            tasks.create_task(self._follow_events(parts))
+            tasks.create_task(self._follow_pods(running))
+            tasks.create_task(self._follow_node(running))
+            tasks.create_task(self._follow_events(running))
 
-    async def _follow_pods(self, parts: NodeParts) -> None:
-        subscription = parts.pods.watch()
+    async def _follow_pods(self, running: RunningNode) -> None:
+        subscription = running.pods.watch()
         while True:
             for change, record in await subscription.next():
                 name = record.pod.name
@@ -84,13 +84,13 @@ class Notebook:
                     rows.append({"object": "gone"})
                 self.changes.notify()
 
-    async def _follow_node(self, parts: NodeParts) -> None:
-        async for _ in parts.devices.changes():
-            self._nodes.append({"resources": counts(parts)})
+    async def _follow_node(self, running: RunningNode) -> None:
+        async for _ in running.devices.changes():
+            self._nodes.append({"resources": counts(running)})
             self.changes.notify()
 
-    async def _follow_events(self, parts: NodeParts) -> None:
-        subscription = parts.events.watch()
+    async def _follow_events(self, running: RunningNode) -> None:
+        subscription = running.events.watch()
         while True:
             for _, event in await subscription.next():
                 if event.about.kind != "Pod":
@@ -106,17 +106,17 @@ class Notebook:
                 self.changes.notify()
 
 
-def counts(parts: NodeParts) -> Json:
+def counts(running: RunningNode) -> Json:
     """Capacity and allocatable by resource, as in a recording."""
-    return {name: [str(each.capacity), str(each.allocatable)] for name, each in parts.devices.resources().items()}
+    return {name: [str(each.capacity), str(each.allocatable)] for name, each in running.devices.resources().items()}
 
 
-def counted(parts: NodeParts) -> Json:
+def counted(running: RunningNode) -> Json:
     """What a node has counted for each resource, in the form of a recording: histograms by their number of samples."""
-    assert isinstance(parts.devices, DeviceManager)
+    assert isinstance(running.devices, DeviceManager)
     return {
         f"{metric.name}{suffix}{{{','.join(f'{key}={json.dumps(value)}' for key, value in labels.items())}}}": count
-        for metric in manager_metrics(parts.devices)
+        for metric in manager_metrics(running.devices)
         for labels, sample in metric.samples
         for suffix, count in [("_count", sample.count) if isinstance(sample, Histogram) else ("", sample)]
     }

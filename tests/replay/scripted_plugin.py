@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, cast
 
-from plugbay.errors import RpcFailed
+from plugbay.errors import RpcCode, RpcFailed
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import DeviceId
@@ -105,7 +105,7 @@ class ScriptedPlugin:
         try:
             await register(kubelet_socket, wanted, options=_options(args.get("options", {})), timeout_s=30)
         except RpcFailed as error:
-            row |= {"result": _upper(error.code), "text": error.detail}
+            row |= {"result": error.code.name, "text": error.detail}
         self._log(row)
 
     def set(self, key: str, value: list[Json]) -> None:
@@ -184,7 +184,7 @@ class ScriptedPlugin:
             await asyncio.Event().wait()
         if "error" in behaviour:
             code, text = behaviour["error"]
-            raise RpcFailed(_camel(code), text)
+            raise RpcFailed(RpcCode[code], text)
 
     def _edits(self, response: Json, ids: str) -> ContainerEdits:
         def text(value: str) -> str:
@@ -229,7 +229,7 @@ class ScriptedPlugin:
             told = {"plugin_registered": status.plugin_registered, "error": status.error}
             self._log({"what": "rpc", "rpc": "NotifyRegistrationStatus", "request": told})
             if self._script.notify_error:
-                raise RpcFailed("Unknown", self._script.notify_error)
+                raise RpcFailed(RpcCode.UNKNOWN, self._script.notify_error)
 
         watched.info_answer, watched.notify_answer = asked, notified
         return watched
@@ -279,11 +279,3 @@ def _options(raw: Json) -> PluginOptions:
         pre_start_required=raw.get("pre_start", False),
         get_preferred_allocation_available=raw.get("preferred", False),
     )
-
-
-def _camel(code: str) -> str:
-    return "".join(part.capitalize() for part in code.split("_"))
-
-
-def _upper(code: str) -> str:
-    return "".join(f"_{letter}" if letter.isupper() and index else letter for index, letter in enumerate(code)).upper()

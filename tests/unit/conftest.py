@@ -9,15 +9,16 @@ from typing import Final
 
 import pytest
 
-GOLDEN: Final = Path(__file__).parents[1] / "golden"
+UNIT: Final = Path(__file__).parent
+GOLDEN: Final = UNIT.parent / "golden"
 
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Compare a text with a golden file of the tested package; with PLUGBAY_UPDATE_GOLDEN=1, write the file instead."""
+    """Compare a text with a golden file of the tested room; with PLUGBAY_UPDATE_GOLDEN=1, write the file instead."""
 
     def check(name: str, text: str) -> None:
-        path = GOLDEN / request.path.parent.name / name
+        path = GOLDEN / request.path.relative_to(UNIT).parent / name
         if os.environ.get("PLUGBAY_UPDATE_GOLDEN") == "1":
             path.write_text(text, encoding="utf-8")
         assert text == path.read_text(encoding="utf-8")

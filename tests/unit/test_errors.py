@@ -14,13 +14,14 @@ import pytest
 
 import plugbay
 from plugbay import errors
-from plugbay.errors import InvalidManifest, PlugbayError, quote
+from plugbay.errors import InvalidManifest, PlugbayError, RpcCode, quote
 
 BRANCH: Final = re.compile(r" {4}(?P<before>[│ ]*)[├└]── (?P<name>\w+)")
 INDENT: Final = len("│   ")
 SAMPLES: Final = {
     str: "gopher",
     int: 404,
+    RpcCode: RpcCode.NOT_FOUND,
     int | None: None,
     Sequence[str]: ("main", "side"),
     Mapping[str, str]: {"crun": "not found"},
@@ -79,7 +80,7 @@ def test_drawn_tree_is_the_real_one() -> None:
 
 
 def test_every_drawn_error_can_be_imported_from_the_package() -> None:
-    assert set(errors.__all__) == {PlugbayError.__name__, *drawn(), quote.__name__}
+    assert set(errors.__all__) == {PlugbayError.__name__, *drawn(), quote.__name__, RpcCode.__name__}
     assert all(hasattr(errors, name) for name in errors.__all__)
 
 

@@ -1,4 +1,4 @@
-"""Choosing devices: pure functions over device tables and bitsets.
+"""The choice of devices: pure functions over device tables and bitsets.
 
 A device's *rank* is its place in the sorted list of its resource's device IDs, fixed by each list of the plugin. Sets
 of devices are ints with one bit per rank: taking the lowest of 10,000 costs a microsecond, copying nothing.

@@ -1,4 +1,4 @@
-"""Sets of ranks as ints."""
+"""Sets of ranks as ints, a bit per rank."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _Item = TypeVar("_Item")
 _FLAGS: Final = bytes.maketrans(b"01", b"\0\1")
 _ONE: Final = ord("1")
 _FEW: Final = 32
-"""So many members are taken one by one faster than all digits are looked at."""
+"""The number of members up to which taking them one by one is faster than looking at all digits."""
 
 
 def from_flags(flags: Iterable[bool]) -> int:

@@ -1,7 +1,7 @@
-"""Which devices a container gets: reused ones, then aligned, preferred and remaining ones, lowest rank first.
+"""Choose a container's devices: reused ones first, then aligned, preferred and remaining ones, lowest rank first.
 
-The choice may need the plugin's preference in its middle, so it comes in two steps: `plan` says what is settled and
-what to ask; `settle` finishes with the answer, against the table as it is then.
+A choice may need the plugin's preference in its middle, so it has two steps: `plan` tells what is settled and what to
+ask; `settle` finishes with the plugin's answer, against the table as it is then.
 
 Source: kubelet 1.36 ``cm/devicemanager/manager.go``, ``devicesToAllocate``, ``filterByAffinity``; where the kubelet
 picks at random we take the lowest rank.
@@ -19,7 +19,7 @@ from plugbay.errors import InsufficientDevices
 from plugbay.model.ids import DeviceId, ResourceName
 
 NO_NODE: Final = -1
-"""A kubelet files devices without NUMA node under this number, and so one that a plugin places there."""
+"""A kubelet files devices without NUMA node under this number, together with devices that a plugin places there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A choice half made.
+    """The first half of a choice.
 
     Attributes:
-        reused: devices the pod already has and this container takes over, perhaps not listed any more.
-        candidates: what else may be taken.
-        missing: how many devices besides ``reused``.
+        reused: devices that the pod already has and this container takes over; they may not be listed any more.
+        candidates: other devices that may be taken.
+        missing: number of devices needed besides ``reused``.
         required: the size of the request.
     """
 
@@ -66,7 +66,7 @@ class Plan:
         return self.missing >= self.candidates.aligned.bit_count()
 
     def question(self, table: DeviceTable) -> Preference | None:
-        """What to ask a plugin that offers preferred allocation; None when nothing is left to choose.
+        """The question for a plugin that offers preferred allocation; None when nothing is left to choose.
 
         A kubelet does not ask when reuse suffices or the aligned devices fit exactly; without NUMA information it
         asks even if every free device is needed.
@@ -85,10 +85,10 @@ class Plan:
 def plan(
     resource: ResourceName, table: DeviceTable, *, claimed: int, required: int, reusable: Iterable[DeviceId], mask: int
 ) -> Plan:
-    """First step of a choice.
+    """Make the first step of a choice.
 
     Args:
-        claimed: devices somebody holds, picks in flight included.
+        claimed: devices that pods hold or are being given.
         required: how many devices the container asks for, at least one.
         reusable: devices of the pod's finished init containers; neither health nor presence is checked.
         mask: set of the NUMA nodes to align with; 0 for none.
@@ -105,10 +105,10 @@ def plan(
 
 
 def settle(plan: Plan, table: DeviceTable, *, claimed: int, preferred: Iterable[DeviceId]) -> tuple[DeviceId, ...]:
-    """Second step: the devices, in rank order behind the reused ones.
+    """Make the second step: return the devices, the reused ones first, then the others in rank order.
 
-    Devices that were taken or vanished since `plan` are passed over. Of a preference only usable devices count;
-    one that is too large is used from its lowest rank on, one that is too small is filled up.
+    Devices that were taken or vanished since `plan` are passed over. In a preference only usable devices count; if it
+    has too many, the lowest ranks are used, and if too few, it is filled up.
 
     Raises:
         InsufficientDevices: too few are left.
@@ -130,7 +130,7 @@ def settle(plan: Plan, table: DeviceTable, *, claimed: int, preferred: Iterable[
 
 
 def split_by_affinity(table: DeviceTable, available: int, mask: int) -> Candidates:
-    """Split free devices by the NUMA nodes in ``mask``: on one of them, on others only, on none known."""
+    """Split free devices by the NUMA nodes in ``mask``: on one of these nodes, on other nodes only, on no node."""
     if mask == 0 or not table.by_node:
         return Candidates(0, 0, available)
     aligned = elsewhere = 0

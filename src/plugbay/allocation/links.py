@@ -1,4 +1,4 @@
-"""The best connected devices."""
+"""Preference for the best connected devices."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from plugbay.allocation.preference import Question
 from plugbay.model.devices import Device
 
 MOST_COMBINATIONS: Final = 20_000
-"""Any 8 of 16 devices are 12,870; more are chosen one by one."""
+"""There are 12,870 ways to take 8 of 16 devices. With more choices than this, devices are taken one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByLinkScore:
     """Prefer devices with the highest sum of scores between any two of them; ties go to the first by ID.
 
-    The best choice is found as long as there are at most 20,000 of them; else devices are taken one by one, each time
-    the one that adds most.
+    The best choice is found if there are at most 20,000 choices; otherwise devices are taken one by one, each time the
+    device that adds most.
 
     Attributes:
-        score: how good the link between two devices is, the same both ways; asked once for a pair.
+        score: how good the link between two devices is, the same both ways; called once for each pair.
     """
 
     score: Callable[[Device, Device], float]
@@ -45,12 +45,12 @@ def _best(base: Sequence[float], links: Sequence[Sequence[float]], count: int) -
     def total(ranks: Sequence[int]) -> float:
         return sum(base[rank] for rank in ranks) + sum(links[one][other] for one, other in combinations(ranks, 2))
 
-    return max(combinations(range(len(base)), count), key=total)  # the first of equals, in lexical order
+    return max(combinations(range(len(base)), count), key=total)  # among equal choices, the first in lexical order
 
 
 def _one_by_one(base: Sequence[float], links: Sequence[Sequence[float]], count: int) -> Sequence[int]:
     gains, left = list(base), dict.fromkeys(range(len(base)))
-    if not any(base):  # nothing to start from: the device that is linked best as a whole
+    if not any(base):  # no device to start from: take the one with the best links overall
         gains = [sum(row) for row in links]
     chosen: list[int] = []
     while len(chosen) < count:

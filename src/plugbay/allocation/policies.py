@@ -3,18 +3,17 @@
     class Cards(DevicePlugin):
         preferred_allocation = policies.same_numa
 
-Every policy is a function ``(available, must_include, size)`` of devices: the same question has the same answer, and
-all of ``must_include`` is part of it.
+Every policy is a function ``(available, must_include, size)`` of devices. The same question has the same answer, and
+the answer contains all of ``must_include``.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from plugbay.allocation.grouped import Packed, Spread
 from plugbay.allocation.links import ByLinkScore
-from plugbay.allocation.packed import Packed
 from plugbay.allocation.preference import numa_node, physical_device
-from plugbay.allocation.spread import Spread
 
 __all__ = [
     "ByLinkScore",

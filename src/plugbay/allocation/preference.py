@@ -1,4 +1,4 @@
-"""What every policy of preferred allocation starts from: the devices in rank order, and what is settled already."""
+"""The start of every policy of preferred allocation: the devices in rank order, and those that are settled already."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 from plugbay.model.devices import Device
 from plugbay.model.ids import DeviceId
-from plugbay.model.replicas import physical_id
+from plugbay.model.sharing import physical_id
 
 Key = Callable[[Device], Hashable]
-"""Which group a device belongs to; equal keys are one group."""
+"""Gives the group of a device; equal keys are one group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request, in the terms of policies.
+    """A request for a preference, in rank order.
 
     Attributes:
         settled: the devices that must be included.
-        free: the others, by ID.
+        free: the other devices, by ID.
         missing: how many of ``free`` are to be chosen; never more than there are.
     """
 
@@ -52,7 +52,7 @@ def _ranked(devices: dict[DeviceId, Device]) -> tuple[Device, ...]:
 
 
 def numa_node(device: Device) -> int | None:
-    """Group by NUMA node: a device's lowest one; None for a device without."""
+    """Group by NUMA node: the lowest node of a device; None for a device without."""
     return min(device.numa_nodes, default=None)
 
 

@@ -12,7 +12,7 @@ from plugbay.model.ids import DeviceId
 
 @dataclass(frozen=True, slots=True)
 class DeviceTable:
-    """What a plugin's last list says, with sets over ranks for what allocation asks.
+    """A plugin's last list, with the sets over ranks that allocation needs.
 
     Attributes:
         devices: by rank, that is in the order of their IDs.
@@ -30,7 +30,7 @@ class DeviceTable:
 
     @classmethod
     def of(cls, devices: Iterable[ListedDevice]) -> DeviceTable:
-        """The table of a complete list. Of an ID that occurs twice the last occurrence counts.
+        """Make the table of a complete list. If an ID occurs twice, its last occurrence counts.
 
         The kubelet counts such a device once per occurrence (spec 3.2 item 3), so that its capacity can exceed the
         number of devices.
@@ -68,12 +68,12 @@ class DeviceTable:
         return tuple(bitsets.select(bits, self.ids))
 
     def numa_nodes(self, device_id: DeviceId) -> tuple[int, ...]:
-        """NUMA nodes of a device; empty for one without, and for one that is not listed (any more)."""
+        """NUMA nodes of a device; empty for a device without, and for a device that is not listed (any more)."""
         rank = self.ranks.get(device_id)
         return (self.devices[rank].numa_nodes or ()) if rank is not None else ()
 
     def has_topology(self, device_id: DeviceId) -> bool:
-        """Whether the plugin says where a device lies, be it nowhere."""
+        """Whether the plugin gives a topology for a device, even one without nodes."""
         rank = self.ranks.get(device_id)
         return rank is not None and self.devices[rank].numa_nodes is not None
 
@@ -82,7 +82,7 @@ NO_DEVICES = DeviceTable((), (), {}, 0, {})
 
 
 def _by_node(devices: Sequence[ListedDevice]) -> Mapping[int, int]:
-    """In one pass: a plugin may name as many nodes as devices."""
+    """Group devices by node, in one pass: a plugin may name as many nodes as devices."""
     ranks: dict[int, list[int]] = {}
     for rank, device in enumerate(devices):
         for node in device.numa_nodes or ():

@@ -1,4 +1,4 @@
-"""Between CDI edits and what a device plugin answers with."""
+"""Convert between CDI edits and the edits of a device plugin's answer."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from plugbay.cdi.nodes import FoundNode
-from plugbay.cdi.spec import DeviceNode, Edits, Mount
+from plugbay.cdi.spec import Edits, SpecDeviceNode, SpecMount
 from plugbay.errors import CdiInjectionFailed, NotInCdi
 from plugbay.model import edits as model
 
 Find: TypeAlias = Callable[[str], FoundNode | None]
-"""What a path of the host leads to, if that is a device node."""
+"""The device node that a path of the host leads to, if it leads to one."""
 
 _ALL_PERMISSIONS: Final = "rwm"
 
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """CDI edits in the words of an engine that knows no CDI.
+    """CDI edits in the terms of an engine without CDI.
 
     Attributes:
-        groups: supplemental ones of the container's process.
+        groups: supplemental groups of the container's process.
     """
 
     edits: model.ContainerEdits
@@ -50,7 +50,7 @@ def to_cdi(edits: model.ContainerEdits, find: Find = lambda _: None) -> Edits:
         env=tuple(f"{name}={value}" for name, value in edits.env.items()),
         device_nodes=tuple(_node(node, find(node.host_path)) for node in edits.device_nodes),
         mounts=tuple(
-            Mount(
+            SpecMount(
                 mount.host_path, mount.container_path, ("ro" if mount.read_only else "rw", "nosuid", "nodev", "rbind")
             )
             for mount in edits.mounts
@@ -58,10 +58,10 @@ def to_cdi(edits: model.ContainerEdits, find: Find = lambda _: None) -> Edits:
     )
 
 
-def _node(node: model.DeviceNode, found: FoundNode | None) -> DeviceNode:
+def _node(node: model.DeviceNode, found: FoundNode | None) -> SpecDeviceNode:
     host_path = node.host_path if found is None else found.path
     host = None if found is None else found.node
-    return DeviceNode(
+    return SpecDeviceNode(
         node.container_path,
         host_path if host_path != node.container_path else "",
         permissions=node.permissions,
@@ -72,14 +72,14 @@ def _node(node: model.DeviceNode, found: FoundNode | None) -> DeviceNode:
 
 
 def from_cdi(edits: Edits, *, names: Sequence[str], find: Find = lambda _: None) -> Spelled:
-    """``edits`` for an engine that knows no CDI, with later ones winning as they do in CDI.
+    """``edits`` for an engine without CDI; later edits win, as they do in CDI.
 
     Args:
         find: looks at the host's device nodes, whose modes and owners such an engine gives to those of containers.
-        names: which devices they are of, for the error.
+        names: the devices that the edits belong to, for the error.
 
     Raises:
-        CdiInjectionFailed: they hold what such an engine cannot be told, such as hooks.
+        CdiInjectionFailed: they hold something that such an engine cannot take, such as hooks.
     """
     if inexpressible := [*_inexpressible(edits, find)]:
         raise CdiInjectionFailed(
@@ -122,7 +122,7 @@ def _inexpressible(edits: Edits, find: Find) -> list[str]:
     return found
 
 
-def _is_unlike(node: DeviceNode, find: Find) -> bool:
+def _is_unlike(node: SpecDeviceNode, find: Find) -> bool:
     """Whether the spec wants another mode or owner than the host's node has."""
     wanted = node.file_mode, node.uid, node.gid
     if wanted == (None, None, None):

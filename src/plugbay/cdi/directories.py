@@ -1,4 +1,4 @@
-"""Spec files in their directories: found, written, removed."""
+"""Find, write and remove spec files in their directories."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from plugbay.cdi.text import Format, read_spec, write_spec
 from plugbay.errors import InvalidCdiSpec, PathUnusable
 
 SPEC_DIRECTORIES: Final = ("etc/cdi", "var/run/cdi")
-"""Below ``/``: for static specs, and for generated ones, which are stronger."""
+"""Directories below ``/``: for static specs, and for generated ones, which take precedence."""
 
 UNFINISHED_END: Final = ".tmp"
-"""Engines read no file whose name ends so."""
+"""Engines do not read files whose names end so."""
 
 _ENDINGS: Final = frozenset(each.value for each in Format)
 
 
 def default_directories(root: Path) -> tuple[Path, ...]:
-    """Where engines look unless they are told otherwise, weakest first."""
+    """The directories that engines use by default, weakest first."""
     return tuple(root / each for each in SPEC_DIRECTORIES)
 
 
 def scan(directories: Sequence[Path]) -> Registry:
-    """What the spec files in ``directories``, weakest first, define. Directories may be missing.
+    """The devices that the spec files in ``directories``, weakest first, define. Directories may be missing.
 
     Raises:
         PathUnusable: a directory cannot be listed.
@@ -70,7 +70,7 @@ def read_file(path: Path) -> Spec:
     """The spec in ``path``.
 
     Raises:
-        InvalidCdiSpec: it cannot be read, or is no good spec.
+        InvalidCdiSpec: it cannot be read, or is not a good spec.
     """
     if path.is_fifo() or path.is_char_device():  # one may have no writer, the other no end
         raise InvalidCdiSpec(str(path), "is a FIFO or a device, not a file")
@@ -105,7 +105,7 @@ def save(spec: Spec, directory: Path, name: str, *, form: Format = Format.JSON) 
 def replacing(path: Path, *, beginning: str = "spec.") -> Iterator[TextIO]:
     """A file that takes the place of ``path``, and is on the disk, when the block ends well.
 
-    Whoever reads, also after a crash, sees the old file or the new one, whole.
+    A reader sees the old file or the new one, whole, even after a crash.
 
     Args:
         beginning: of the name it has until then, in the same directory; `UNFINISHED_END` ends it.
@@ -118,14 +118,14 @@ def replacing(path: Path, *, beginning: str = "spec.") -> Iterator[TextIO]:
         with open(descriptor, "w", encoding="utf-8") as file:
             yield file
             file.flush()
-            os.fchmod(descriptor, 0o644)  # not before: until now nobody else could open it, and lock it
+            os.fchmod(descriptor, 0o644)  # not before: until now no other process could open it, and lock it
             os.fsync(descriptor)
             os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    with contextlib.suppress(OSError):  # it has taken its place: that a crash may undo that is no failure
+    with contextlib.suppress(OSError):  # it has taken its place: that a crash may undo that is not a failure
         directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(directory)
@@ -134,6 +134,6 @@ def replacing(path: Path, *, beginning: str = "spec.") -> Iterator[TextIO]:
 
 
 def spec_name(vendor: str, device_class: str, *, transient_id: str | None = None) -> str:
-    """What to call a spec's file: one of its kind, or one that lives as long as the container ``transient_id``."""
+    """The name of a spec's file: one for its kind, or one that lives as long as the container ``transient_id``."""
     permanent = f"{vendor}-{device_class}"
     return permanent if transient_id is None else f"{permanent}_{transient_id.replace('/', '_')}"

@@ -1,4 +1,4 @@
-"""What the host has at a path, as far as device nodes go."""
+"""Look at the host's device nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plugbay.cdi.nodes import FoundNode, HostNode
 
 
 def host_node(path: str, *, root: Path) -> HostNode | None:
-    """The node at ``path`` below ``root``; None when something else is there. Symbolic links are not followed.
+    """The node at ``path`` below ``root``; None if something else is there. Symbolic links are not followed.
 
     Raises:
         OSError: nothing is there that can be looked at.
@@ -24,7 +24,7 @@ def host_node(path: str, *, root: Path) -> HostNode | None:
 
 
 def find_node(path: str) -> FoundNode | None:
-    """The node that ``path`` leads to; None when there is nothing, or something else."""
+    """The node that ``path`` leads to; None if there is nothing, or something else."""
     try:
         real = os.path.realpath(path, strict=True)
         node = _node_of(os.lstat(real))
@@ -42,6 +42,6 @@ def _node_of(found: os.stat_result) -> HostNode | None:
 
 
 def node_type(mode: int) -> str | None:
-    """The letter for a file of that ``st_mode``: ``b``, ``c`` or ``p``; None for what is no device node."""
+    """The letter for a file of that ``st_mode``: ``b``, ``c`` or ``p``; None if it is not a device node."""
     kinds = ((stat.S_ISBLK, "b"), (stat.S_ISCHR, "c"), (stat.S_ISFIFO, "p"))
     return next((letter for is_kind, letter in kinds if is_kind(mode)), None)

@@ -1,4 +1,4 @@
-"""Edits applied to an OCI runtime spec."""
+"""Apply edits to an OCI runtime spec."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from plugbay.cdi.nodes import HostNode
 from plugbay.cdi.rules import NO_PERMISSIONS
-from plugbay.cdi.spec import DeviceNode, Edits, Hook, IntelRdt, Mount
+from plugbay.cdi.spec import Edits, Hook, IntelRdt, SpecDeviceNode, SpecMount
 from plugbay.errors import CdiInjectionFailed
 
 OciSpec = dict[str, Any]
@@ -28,8 +28,8 @@ def inject(edits: Edits, oci: OciSpec, look_up: LookUp) -> OciSpec:
     Raises:
         CdiInjectionFailed: a device node is not on the host as the edits say.
 
-    Source: CDI 1.1.0 ``pkg/cdi/container-edits.go``, ``Apply``. As of that version, a node without a mode gets that of
-    the host's node.
+    Source: CDI 1.1.0 ``pkg/cdi/container-edits.go``, ``Apply``. As of that version, a node without a mode gets the mode
+    of the host's node.
     """
     changed = copy.deepcopy(oci)
     _set_env(changed, edits.env)
@@ -76,7 +76,7 @@ def _set_env(oci: OciSpec, env: Iterable[str]) -> None:
             variables.append(each)
 
 
-def _add_node(oci: OciSpec, node: DeviceNode, look_up: LookUp) -> None:
+def _add_node(oci: OciSpec, node: SpecDeviceNode, look_up: LookUp) -> None:
     device = _device(node, look_up)
     user = (oci.get("process") or {}).get("user") or {}
     for key, given in (("uid", node.uid), ("gid", node.gid)):
@@ -101,7 +101,7 @@ def _add_node(oci: OciSpec, node: DeviceNode, look_up: LookUp) -> None:
         )
 
 
-def _device(node: DeviceNode, look_up: LookUp) -> OciSpec:
+def _device(node: SpecDeviceNode, look_up: LookUp) -> OciSpec:
     host_path = node.host_path or node.path
     is_complete = bool(node.type) and (node.major != 0 or node.type == "p")
     found: HostNode | None = None
@@ -127,7 +127,7 @@ def _device(node: DeviceNode, look_up: LookUp) -> OciSpec:
     return device
 
 
-def _add_mounts(oci: OciSpec, added: Iterable[Mount]) -> None:
+def _add_mounts(oci: OciSpec, added: Iterable[SpecMount]) -> None:
     if not (added := tuple(added)):
         return
     mounts = _list(oci, "mounts")
@@ -141,7 +141,7 @@ def _add_mounts(oci: OciSpec, added: Iterable[Mount]) -> None:
     mounts.sort(key=lambda each: posixpath.normpath(each["destination"]).count("/"))
 
 
-def _mount(mount: Mount, *, has_user_namespace: bool) -> OciSpec:
+def _mount(mount: SpecMount, *, has_user_namespace: bool) -> OciSpec:
     options = list(mount.options)
     if has_user_namespace:
         if "rbind" in options:

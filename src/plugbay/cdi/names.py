@@ -19,8 +19,8 @@ _ALPHANUMERIC: Final = re.compile(r"[A-Za-z0-9]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Kind:
-    """``vendor/class``: who makes the devices, and which of the makes they are."""
+class CdiKind:
+    """``vendor/class``: the vendor of the devices, and their class among those of the vendor."""
 
     vendor: str
     device_class: str
@@ -33,14 +33,14 @@ class Kind:
 class QualifiedName:
     """``vendor/class=name``."""
 
-    kind: Kind
+    kind: CdiKind
     name: str
 
     def __str__(self) -> str:
         return f"{self.kind}={self.name}"
 
 
-def parse_kind(text: str) -> Kind:
+def parse_kind(text: str) -> CdiKind:
     """``vendor/class``, divided at the first slash.
 
     Raises:
@@ -51,7 +51,7 @@ def parse_kind(text: str) -> Kind:
         raise InvalidCdiName("kind", text, "it has to be vendor/class")
     _check_part("kind", text, "vendor", vendor)
     _check_part("kind", text, "class", device_class)
-    return Kind(vendor, device_class)
+    return CdiKind(vendor, device_class)
 
 
 def check_device_name(name: str) -> None:
@@ -78,7 +78,7 @@ def parse_qualified_name(text: str) -> QualifiedName:
     _check_part("device", text, "vendor", vendor)
     _check_part("device", text, "class", device_class)
     _check_text("device", text, "name", name, first=_ALPHANUMERIC, middle=_DEVICE_MIDDLE)
-    return QualifiedName(Kind(vendor, device_class), name)
+    return QualifiedName(CdiKind(vendor, device_class), name)
 
 
 def annotation_key(plugin: str, device_id: str) -> str:
@@ -108,7 +108,7 @@ def names_in(annotations: Mapping[str, str]) -> tuple[QualifiedName, ...]:
 
 
 def names_of(texts: Iterable[str], annotations: Mapping[str, str]) -> tuple[QualifiedName, ...]:
-    """Those that are asked for by name, then those of the annotations; each once, in the order of containerd."""
+    """The devices asked for by name, then those of the annotations; each once, in the order of containerd."""
     return tuple(dict.fromkeys((*map(parse_qualified_name, texts), *names_in(annotations))))
 
 

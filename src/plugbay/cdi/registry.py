@@ -1,4 +1,4 @@
-"""Which device name means what, of all spec files together."""
+"""The meaning of each device name, from all spec files together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from plugbay.cdi.names import QualifiedName, parse_kind
-from plugbay.cdi.spec import NO_EDITS, Device, Edits, Spec
+from plugbay.cdi.spec import NO_EDITS, Edits, Spec, SpecDevice
 from plugbay.errors import InvalidCdiSpec, UnresolvableCdiDevices
 
 
@@ -24,29 +24,29 @@ class SpecFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegistryEntry:
     """A device and the file that defines it."""
 
     file: SpecFile
-    device: Device
+    device: SpecDevice
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What a scan found.
+    """The result of a scan.
 
     Attributes:
-        devices: what can be injected.
-        problems: of bad files, and of good ones that disagree; by path. They never affect other files.
+        devices: the devices that can be injected.
+        problems: problems of bad files, and of good files that disagree, by path. They never affect other files.
         directories: where it looked, for messages.
     """
 
-    devices: Mapping[QualifiedName, Entry]
+    devices: Mapping[QualifiedName, RegistryEntry]
     problems: Mapping[str, Sequence[InvalidCdiSpec]]
     directories: Sequence[str] = ()
 
     def edits(self, names: Sequence[QualifiedName]) -> Edits:
-        """What a container gets with ``names``: for each in turn the edits of its file, once per file, then its own.
+        """The edits of a container with ``names``: for each name the edits of its file, once per file, then its own.
 
         Raises:
             UnresolvableCdiDevices: some are not there.
@@ -74,7 +74,7 @@ def registry_of(
 
     Source: CDI 1.1.0 ``pkg/cdi/cache.go``, ``refresh``.
     """
-    devices: dict[QualifiedName, Entry] = {}
+    devices: dict[QualifiedName, RegistryEntry] = {}
     conflicting: set[QualifiedName] = set()
     problems: dict[str, list[InvalidCdiSpec]] = {}
     for error in bad:
@@ -91,6 +91,6 @@ def registry_of(
                     problems.setdefault(path, []).append(InvalidCdiSpec(path, problem))
                 continue
             if before is None or before.file.priority < file.priority:
-                devices[name] = Entry(file, device)
+                devices[name] = RegistryEntry(file, device)
     usable = {name: entry for name, entry in devices.items() if name not in conflicting}
     return Registry(usable, problems, directories)

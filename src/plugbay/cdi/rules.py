@@ -1,4 +1,4 @@
-"""Whether a spec keeps to the rules, looked at in the engines' order, so that the same broken one is named."""
+"""Check a spec in the engines' order of the rules, so that the same broken rule is named."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from plugbay.cdi.names import check_device_name, parse_kind
-from plugbay.cdi.spec import DeviceNode, Edits, Hook, IntelRdt, Mount, NetDevice, Spec
+from plugbay.cdi.spec import Edits, Hook, IntelRdt, NetDevice, Spec, SpecDeviceNode, SpecMount
 from plugbay.cdi.versions import is_older, is_version, minimum_version
 from plugbay.errors import InvalidCdiName, InvalidCdiSpec
+from plugbay.model.dns import SUBDOMAIN
 
 HOOK_NAMES: Final = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 NO_PERMISSIONS: Final = "none"
 MAX_ANNOTATIONS: Final = 256 * 1024
-"""Keys and values of one map together."""
+"""The limit for keys and values of one map together."""
 
 _NODE_TYPES: Final = ("", "b", "c", "u", "p")
 _PERMISSIONS: Final = re.compile(r"[rwm]*\Z")
-_QUALIFIED_KEY: Final = re.compile(
-    r"(?=.{1,317}\Z)(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
-    r"[a-z0-9](?:[-a-z0-9_.]{0,61}[a-z0-9])?\Z"
-)
+_QUALIFIED_KEY: Final = re.compile(rf"(?=.{{1,317}}\Z)(?:{SUBDOMAIN}/)?[a-z0-9](?:[-a-z0-9_.]{{0,61}}[a-z0-9])?\Z")
 _MAX_CLOS_ID: Final = 4096
 
 
@@ -96,7 +94,7 @@ def _env_problems(env: Iterable[str]) -> Iterator[str]:
             yield f'invalid environment variable "{variable}"'
 
 
-def _node_problems(node: DeviceNode) -> Iterator[str]:
+def _node_problems(node: SpecDeviceNode) -> Iterator[str]:
     if not node.path:
         yield "invalid (empty) device path"
     if node.type not in _NODE_TYPES:
@@ -113,7 +111,7 @@ def _hook_problems(hook: Hook) -> Iterator[str]:
     yield from _env_problems(hook.env)
 
 
-def _mount_problems(mount: Mount) -> Iterator[str]:
+def _mount_problems(mount: SpecMount) -> Iterator[str]:
     if not mount.host_path:
         yield "invalid mount, empty host path"
     if not mount.container_path:

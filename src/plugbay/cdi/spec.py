@@ -8,13 +8,13 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceNode:
+class SpecDeviceNode:
     """A device node in the container.
 
     Attributes:
         path: where it is in the container.
         host_path: where it is on the host; empty for ``path``.
-        type: ``b``, ``c``, ``u``, ``p``; empty for that of the host's node.
+        type: ``b``, ``c``, ``u``, ``p``; empty for the type of the host's node.
         major: with `minor` 0 for the host node's numbers.
         file_mode: permission bits; None for the host's.
         permissions: of the device cgroup, out of ``r``, ``w``, ``m``; empty for all, ``none`` for none.
@@ -34,7 +34,7 @@ class DeviceNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
+class SpecMount:
     """A mount; ``options`` need an explicit ``bind`` or ``rbind`` for a bind mount."""
 
     host_path: str = ""
@@ -75,13 +75,13 @@ class NetDevice:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What a container gets; ``env`` holds ``NAME=value`` texts."""
+    """The changes to a container; ``env`` holds ``NAME=value`` texts."""
 
     env: tuple[str, ...] = ()
-    device_nodes: tuple[DeviceNode, ...] = ()
+    device_nodes: tuple[SpecDeviceNode, ...] = ()
     net_devices: tuple[NetDevice, ...] = ()
     hooks: tuple[Hook, ...] = ()
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[SpecMount, ...] = ()
     intel_rdt: IntelRdt | None = None
     additional_gids: tuple[int, ...] = ()
 
@@ -89,7 +89,7 @@ class Edits:
         return self == NO_EDITS
 
     def __add__(self, other: Edits) -> Edits:
-        """Both, ``other`` later; of two Intel RDT settings the later one holds."""
+        """Both edits, ``other`` later; the later one of two Intel RDT settings holds."""
         return Edits(
             self.env + other.env,
             self.device_nodes + other.device_nodes,
@@ -105,7 +105,7 @@ NO_EDITS: Final = Edits()
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class SpecDevice:
     """One device of a spec."""
 
     name: str = ""
@@ -119,13 +119,13 @@ class Spec:
 
     Attributes:
         version: the spec version it declares.
-        edits: what every container gets that gets any of the devices.
+        edits: the edits of every container that gets any of the devices.
     """
 
     version: str = ""
     kind: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    devices: tuple[Device, ...] = ()
+    devices: tuple[SpecDevice, ...] = ()
     edits: Edits = NO_EDITS
 
     def all_edits(self) -> Iterator[Edits]:
@@ -143,7 +143,7 @@ KEYS: Final[Mapping[type, Mapping[str, str]]] = {
         "devices": "devices",
         "edits": "containerEdits",
     },
-    Device: {"name": "name", "annotations": "annotations", "edits": "containerEdits"},
+    SpecDevice: {"name": "name", "annotations": "annotations", "edits": "containerEdits"},
     Edits: {
         "env": "env",
         "device_nodes": "deviceNodes",
@@ -153,7 +153,7 @@ KEYS: Final[Mapping[type, Mapping[str, str]]] = {
         "intel_rdt": "intelRdt",
         "additional_gids": "additionalGids",
     },
-    DeviceNode: {
+    SpecDeviceNode: {
         "path": "path",
         "host_path": "hostPath",
         "type": "type",
@@ -164,7 +164,7 @@ KEYS: Final[Mapping[type, Mapping[str, str]]] = {
         "uid": "uid",
         "gid": "gid",
     },
-    Mount: {"host_path": "hostPath", "container_path": "containerPath", "options": "options", "type": "type"},
+    SpecMount: {"host_path": "hostPath", "container_path": "containerPath", "options": "options", "type": "type"},
     Hook: {"hook_name": "hookName", "path": "path", "args": "args", "env": "env", "timeout_s": "timeout"},
     IntelRdt: {
         "clos_id": "closID",
@@ -175,6 +175,6 @@ KEYS: Final[Mapping[type, Mapping[str, str]]] = {
     },
     NetDevice: {"host_interface_name": "hostInterfaceName", "name": "name"},
 }
-"""What each attribute is called in the text."""
+"""The name of each attribute in the text."""
 
 assert all(set(KEYS[cls]) == {each.name for each in fields(cls)} for cls in KEYS)

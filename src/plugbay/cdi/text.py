@@ -10,10 +10,10 @@ from enum import Enum
 from typing import Any, Final
 
 from plugbay.cdi.rules import check_spec
-from plugbay.cdi.spec import KEYS, Device, DeviceNode, Edits, Hook, IntelRdt, Mount, NetDevice, Spec
-from plugbay.documents import Document, read_documents, to_yaml
+from plugbay.cdi.spec import KEYS, Edits, Hook, IntelRdt, NetDevice, Spec, SpecDevice, SpecDeviceNode, SpecMount
+from plugbay.documents.texts import Document, read_documents, to_yaml
 from plugbay.errors import InvalidCdiSpec, InvalidDocument
-from plugbay.model.pods import FieldPath, field_text
+from plugbay.model.field_path import FieldPath, field_text
 
 
 class Format(Enum):
@@ -41,7 +41,7 @@ def read_spec(text: str, *, source: str) -> Spec:
 
 
 def write_spec(spec: Spec, form: Format) -> str:
-    """``spec`` as a text that every engine reads; what is empty is left out."""
+    """``spec`` as a text that every engine reads, without empty members."""
     value = plain(spec)
     if form is Format.JSON:
         text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
@@ -50,7 +50,7 @@ def write_spec(spec: Spec, form: Format) -> str:
 
 
 def plain(value: object) -> Any:
-    """A value of `plugbay.cdi.spec` as JSON has it."""
+    """A value of `plugbay.cdi.spec` as JSON values."""
     if type(value) in KEYS:
         keys = KEYS[type(value)]
         read = {keys[each.name]: plain(getattr(value, each.name)) for each in fields(value)}  # type: ignore[arg-type]  # KEYS holds dataclasses only
@@ -63,17 +63,17 @@ def plain(value: object) -> Any:
 
 
 _NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""What JSON may hold as it is and YAML, as which engines read it, may not."""
+"""Characters that JSON may hold as they are, and YAML, which engines read it as, may not."""
 
 _HALF_A_CHARACTER: Final = re.compile("[\ud800-\udfff]")
-"""An escape of JSON that stands for nothing alone; the engines' reader refuses it."""
+"""An escape of JSON that has no meaning alone; the engines' reader refuses it."""
 
 _ALWAYS: Final = frozenset({"devices", "fileMode", "uid", "gid", "timeout", "intelRdt"})
-"""Where zero or nothing means something; they are None when they are absent."""
+"""Members for which zero or nothing has a meaning; they are None if they are absent."""
 
 
 class _Reader:
-    """Builds values of one document, and knows where in it they stand."""
+    """Builds values of one document, and keeps their places in it."""
 
     def __init__(self, document: Document, source: str) -> None:
         self._document = document
@@ -102,11 +102,11 @@ class _Reader:
 
     def _field(self, cls: type, name: str) -> Callable[[object, FieldPath], object]:
         structs: dict[str, type] = {
-            "device_nodes": DeviceNode,
+            "device_nodes": SpecDeviceNode,
             "net_devices": NetDevice,
             "hooks": Hook,
-            "mounts": Mount,
-            "devices": Device,
+            "mounts": SpecMount,
+            "devices": SpecDevice,
         }
         if name in structs:
             return self._list(self._struct(structs[name]))

@@ -1,4 +1,4 @@
-"""Spec versions, and the one that a content needs."""
+"""Spec versions, and the oldest one that a spec needs."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Final
 from plugbay.cdi.spec import Spec
 
 VERSIONS: Final = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
-"""Every released one, oldest first."""
+"""Every released version, oldest first."""
 
 _OLDEST_NEEDED: Final = "0.3.0"
 
 
 def is_version(text: str) -> bool:
-    """Whether it is a released version; a leading ``v`` is allowed."""
+    """Whether a text is a released version; a leading ``v`` is allowed."""
     return text.removeprefix("v") in VERSIONS
 
 
 def is_older(version: str, than: str) -> bool:
-    """Both are released versions."""
+    """Whether ``version`` is older than ``than``; both are released versions."""
     return VERSIONS.index(version.removeprefix("v")) < VERSIONS.index(than.removeprefix("v"))
 
 
 def minimum_version(spec: Spec) -> str:
-    """The oldest version that has all of ``spec``. Write it: engines refuse versions newer than they are."""
+    """The oldest version that has all of ``spec``. Specs should declare it: engines refuse newer ones."""
     return next((version for version, is_needed in _NEEDS if is_needed(spec)), _OLDEST_NEEDED)
 
 

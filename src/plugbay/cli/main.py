@@ -1,50 +1,16 @@
-"""The entry point: which command runs."""
+"""The entry point of the ``plugbay`` command."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Final
 
-from plugbay.cli import (
-    cdi,
-    check,
-    checkpoint,
-    cni,
-    completion,
-    devices,
-    events,
-    help,
-    new,
-    node,
-    pod,
-    podresources,
-    serve,
-    version,
-)
-from plugbay.cli.command_parser import CommandParser, add_aliases, add_commands
-from plugbay.cli.outcome import outcome
-from plugbay.cli.output import PROGRAM
-from plugbay.cli.parsing import add_root
-
-_COMMANDS: Final = {
-    "serve": serve,
-    "devices": devices,
-    "check": check,
-    "new": new,
-    "node": node,
-    "pod": pod,
-    "events": events,
-    "podresources": podresources,
-    "checkpoint": checkpoint,
-    "cdi": cdi,
-    "cni": cni,
-    "completion": completion,
-    "version": version,
-    "help": help,
-}
-_ALIASES: Final = {"pod": ("pods", "po"), "node": ("nodes", "no"), "events": ("event", "ev"), "devices": ("device",)}
+from plugbay.cli.arguments.options import add_root
+from plugbay.cli.arguments.parser import CommandParser, Subparsers, add_commands
+from plugbay.cli.commands import COMMANDS, Command
+from plugbay.cli.printing.outcome import outcome
+from plugbay.cli.printing.output import PROGRAM
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -52,41 +18,60 @@ def run(argv: Sequence[str] | None = None) -> int:
 
     Usage errors and ``--help`` leave by SystemExit, as argparse has it.
     """
-
-    def parse() -> argparse.Namespace:
-        return make_parser().parse_args(sys.argv[1:] if argv is None else argv)
-
-    def act(args: argparse.Namespace) -> int:
-        exit_code: int = _COMMANDS[args.command_name].run(args)
-        return exit_code
-
-    return outcome(parse, act)
+    return outcome(lambda: make_parser().parse_args(sys.argv[1:] if argv is None else argv))
 
 
 def make_parser() -> CommandParser:
     """The whole command line, with all commands below it."""
     parser = CommandParser(
         prog=PROGRAM,
-        description="Kubernetes device plugins on one machine: write them, use them, run pods with them.",
+        epilog="Exit codes: 0 when it worked, 1 when it did not, 2 when the arguments make no sense, 130 after Ctrl-C. "
+        "Commands that have others, or a verdict, say so in their own help.",
+    )
+    parser.describe(
+        "Kubernetes device plugins on one machine: write them, use them, run pods with them.",
         examples=(
             "plugbay node up -d",
             "plugbay serve --node directory --resource example.com/gopher --path /etc/gophers --env Gopher &",
             "plugbay pod run web --resource example.com/gopher=1 -- sleep 1000",
             "plugbay pod exec web -- env",
         ),
-        epilog="Exit codes: 0 when it worked, 1 when it did not, 2 when the arguments make no sense, 130 after Ctrl-C. "
-        "Commands that have others, or a verdict, say so in their own help.",
     )
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     add_root(parser, default=None)
-    commands = add_commands(parser, dest="command_name")
-    for module in _COMMANDS.values():
-        module.add_parser(commands)
-    add_aliases(commands, _ALIASES)
+    groups = {"": add_commands(parser, dest="command_name")}
+    for words, entry in COMMANDS.items():
+        group, _, name = words.rpartition(" ")
+        if isinstance(entry, Command):
+            groups[group].add_parser(name, help=entry.help, fill=entry.declare)
+        else:
+            below = groups[group].add_parser(name, help=entry.help)
+            below.describe(entry.description, examples=entry.examples)
+            groups[name] = add_commands(below, dest=f"{name}_command")
+        _add_aliases(groups[group], name, entry.aliases)
     return parser
+
+
+def _add_aliases(commands: Subparsers, name: str, aliases: Sequence[str]) -> None:
+    """Let a command be called by other names too; no help shows them."""
+    for alias in aliases:
+        commands.choices[alias] = commands.choices[name]
+
+
+def version_line() -> str:
+    """The answer to ``plugbay --version``."""
+    return f"{PROGRAM} {plugbay_version()}"
+
+
+def plugbay_version() -> str:
+    """The version of the installed package."""
+    # Imported here: the packages' metadata are slow to find.
+    from importlib.metadata import version
+
+    return version(PROGRAM)
 
 
 class _ShowVersion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        print(version.version_line())
+        print(version_line())
         parser.exit()

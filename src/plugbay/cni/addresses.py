@@ -1,4 +1,4 @@
-"""Addresses as Go reads them, which is stricter than Python in some places: pure."""
+"""Addresses as Go reads them, which is stricter than Python in some places. Pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _CIDR: Final = re.compile(r"[0-9a-fA-F.:]+/[0-9]{1,3}", re.ASCII)
 
 
 def plain_address(text: str) -> Address:
-    """An address without zone.
+    """Parse an address without zone.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not an address.
     """
     if "%" in text:
         raise ValueError(f"{text!r} is not an IP address")
@@ -36,7 +36,7 @@ def plain_address(text: str) -> Address:
 
 
 def cidr(text: str) -> Interface4Or6:
-    """An address with the length of its prefix: ``10.0.0.2/24``.
+    """Parse an address with the length of its prefix: ``10.0.0.2/24``.
 
     Raises:
         ValueError: it is none; neither a bare address nor one with a netmask is.

@@ -1,4 +1,4 @@
-"""What plugins print, taken apart: results, errors, versions: pure.
+"""Parse the output of plugins: results, errors and versions. Pure.
 
 Source: libcni 1.3 ``pkg/invoke/exec.go``, ``pkg/version/plugin.go``.
 """
@@ -9,15 +9,16 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from plugbay.cni import documents, result
-from plugbay.cni.documents import Json, Object, kind, member
+from plugbay.cni import result
 from plugbay.cni.result import Result
+from plugbay.documents import JsonObject, JsonValue, go_json
+from plugbay.documents.go_json import kind, member
 from plugbay.errors import InvalidNetworkResult, quote
 
 _SHOWN: Final = 1000
-"""Of what is no answer, so much is repeated."""
+"""The most characters of an unusable answer that an error repeats."""
 NO_VERSION: Final = "unknown CNI_COMMAND: VERSION"
-"""What plugins of 0.1.0 say when they are asked for their versions."""
+"""The answer of plugins of 0.1.0 when they are asked for their versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def parse_result(stdout: bytes, *, version: str) -> Result:
     """The result of a plugin that succeeded; ``version`` is meant when it tells none.
 
     Raises:
-        InvalidNetworkResult: it is none.
+        InvalidNetworkResult: it is not such an answer.
     """
     return result.parse(_json(stdout), version=version)
 
@@ -50,7 +51,7 @@ def parse_versions(stdout: bytes) -> PluginVersions:
     """The answer to VERSION.
 
     Raises:
-        InvalidNetworkResult: it is none.
+        InvalidNetworkResult: it is not such an answer.
     """
     answer = _json(stdout)
     if not isinstance(answer, dict):
@@ -68,7 +69,7 @@ def parse_versions(stdout: bytes) -> PluginVersions:
 
 
 def parse_error(stdout: bytes, stderr: bytes, *, exit_status: str) -> ErrorResult:
-    """Why a plugin failed, as far as it says so."""
+    """The reason why a plugin failed, as far as its output tells."""
     if not stdout.strip():
         # A Go program that crashes says why before it lists its stacks.
         said = _shown(stderr.partition(b"\n\ngoroutine ")[0])
@@ -89,15 +90,15 @@ def parse_error(stdout: bytes, stderr: bytes, *, exit_status: str) -> ErrorResul
     )
 
 
-def _last_object(stdout: bytes) -> Object:
+def _last_object(stdout: bytes) -> JsonObject:
     """The last of the documents: a plugin that fails at its very end has printed its result before its error.
 
     Raises:
-        ValueError: something in between is no JSON, or the last document is no object.
+        ValueError: something in between is not JSON, or the last document is not an object.
     """
     text = stdout.decode(errors="replace").strip()
     decoder = json.JSONDecoder()
-    found: Json = None
+    found: JsonValue = None
     while text:
         try:
             found, end = decoder.raw_decode(text)
@@ -109,10 +110,10 @@ def _last_object(stdout: bytes) -> Object:
     return found
 
 
-def _json(stdout: bytes) -> Json:
+def _json(stdout: bytes) -> JsonValue:
     try:
-        return documents.parse(stdout)
-    except documents.NotJson as error:
+        return go_json.parse_plain(stdout)
+    except go_json.NotJson as error:
         raise InvalidNetworkResult(f"{error}: {quote(_shown(stdout))}" if stdout.strip() else str(error)) from None
 
 

@@ -17,7 +17,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ResultCache:
-    """What networks gave containers, for DEL, CHECK and GC. Blocks for as long as the disk takes.
+    """The results of containers' networks, kept for DEL, CHECK and GC. Blocks for as long as the disk takes.
 
     ``results`` is libcni's, and holds what is finished. ``pending`` is ours: what was begun, so that it can be undone
     with the same configuration and arguments whatever happens in between.
@@ -35,7 +35,7 @@ class ResultCache:
 
     @property
     def directories(self) -> tuple[Path, Path]:
-        """Where `write` is asked to put files."""
+        """The directories in which `write` is asked to put files."""
         return self._results, self._pending
 
     def load(self, network: str, attachment: Attachment) -> CachedResult | None:
@@ -50,7 +50,8 @@ class ResultCache:
             raise PathUnusable(str(self._finished(network, attachment)), f"is damaged: {error}") from error
 
     def load_for_removal(self, network: str, attachment: Attachment) -> CachedResult | None:
-        """As `load`, but a damaged entry is removed, and counts as none: it must not keep a container from going.
+        """Load an entry as `load` does, but remove a damaged one and return None: it must not keep a container from
+        going.
 
         Raises:
             PathUnusable: it cannot be read.
@@ -59,7 +60,7 @@ class ResultCache:
             return self._load(network, attachment)
         except ValueError as error:
             path = self._finished(network, attachment)
-            _logger.warning("%s: %s; it is removed", path, error)
+            _logger.warning("%s: %s; the damaged entry is removed", path, error)
             _forget(path)
             return None
 
@@ -86,7 +87,7 @@ class ResultCache:
             _forget(directory / _name(network, attachment))
 
     def entries(self) -> list[CachedResult]:
-        """Everything that can be read, by file name; what cannot is not ours to judge.
+        """All entries that can be read, by file name; other files are ignored.
 
         Raises:
             PathUnusable: a directory cannot be read.
@@ -95,7 +96,7 @@ class ResultCache:
         return [found[name] for name in sorted(found)]
 
     def entries_of(self, container_id: str) -> list[CachedResult]:
-        """Those of one container, by network and interface.
+        """The entries of one container, by network and interface.
 
         Raises:
             PathUnusable: a directory cannot be read.
@@ -131,7 +132,7 @@ def _read(directory: Path) -> Iterator[tuple[str, CachedResult]]:
     except OSError as error:
         raise PathUnusable(str(directory), f"cannot be read: {error.strerror}") from error
     for name in names:
-        # The name alone does not tell: all three of its parts may hold hyphens.
+        # The name alone does not show them: all three of its parts may hold hyphens.
         with contextlib.suppress(OSError, ValueError):
             yield name, decode_listed((directory / name).read_bytes())
 

@@ -1,6 +1,6 @@
-"""One entry of the result cache, in libcni's format: pure.
+"""One entry of the result cache, in libcni's format. Pure.
 
-Other programs read and write these files: what libcni 1.0 to 1.3 writes is read, and what we write it reads.
+Other programs read and write these files: we read the files of libcni 1.0 to 1.3, and libcni reads ours.
 
 Source: libcni 1.3 ``api.go``, ``cachedInfo``.
 """
@@ -12,11 +12,12 @@ import binascii
 from dataclasses import dataclass, replace
 from typing import Final
 
-from plugbay.cni import documents, result
+from plugbay.cni import result
 from plugbay.cni.chain import Attachment
-from plugbay.cni.documents import Json, Object, member
 from plugbay.cni.result import Result
 from plugbay.cni.result_encoding import encode as encode_result
+from plugbay.documents import JsonObject, JsonValue, go_json
+from plugbay.documents.go_json import member
 from plugbay.errors import InvalidAttachment, InvalidNetworkResult
 
 _KIND: Final = "cniCacheV1"
@@ -24,11 +25,11 @@ _KIND: Final = "cniCacheV1"
 
 @dataclass(frozen=True, slots=True)
 class CachedResult:
-    """What a network gave a container, and what it was asked.
+    """The result that a network gave a container, and the request for it.
 
     Attributes:
         config: the configuration list as bytes.
-        result: None as long as the container is being attached, and when that was never finished.
+        result: None while the container is being attached, and if that was never finished.
     """
 
     network: str
@@ -40,7 +41,7 @@ class CachedResult:
 def encode(cached: CachedResult) -> bytes:
     """``cached`` as libcni writes it, to the byte."""
     attachment = cached.attachment
-    document: Object = {
+    document: JsonObject = {
         "kind": _KIND,
         "containerId": attachment.container_id,
         "config": base64.b64encode(cached.config).decode(),
@@ -55,16 +56,16 @@ def encode(cached: CachedResult) -> bytes:
         document["capabilityArgs"] = dict(attachment.capabilities)
     if cached.result is not None:
         document["result"] = encode_result(cached.result)
-    return documents.encode_as_go(document)
+    return go_json.structure(document).encode()
 
 
 def decode(content: bytes, *, network: str, attachment: Attachment) -> CachedResult:
     """Read the file of ``attachment`` to ``network``.
 
-    A file of before there were entries holds a bare result.
+    A file from before there were entries holds a bare result.
 
     Raises:
-        ValueError: it is none of ours, or damaged.
+        ValueError: it is not a cached result, or damaged.
     """
     document = _object(content)
     try:
@@ -76,12 +77,12 @@ def decode(content: bytes, *, network: str, attachment: Attachment) -> CachedRes
 
 
 def decode_listed(content: bytes) -> CachedResult:
-    """Read a file to see whose it is.
+    """Read the container and network that a file belongs to.
 
     Its result is None when it is damaged: to detach a container without it is better than never to detach it.
 
     Raises:
-        ValueError: it does not say whose it is.
+        ValueError: the file does not name them.
     """
     document = _object(content)
     if not _is_entry(document):
@@ -96,23 +97,23 @@ def decode_listed(content: bytes) -> CachedResult:
         return entry
 
 
-def _object(content: bytes) -> Object:
-    document = documents.parse(content)
+def _object(content: bytes) -> JsonObject:
+    document = go_json.parse_plain(content)
     if not isinstance(document, dict):
         raise ValueError("is not an object")
     return document
 
 
-def _is_entry(document: Object) -> bool:
+def _is_entry(document: JsonObject) -> bool:
     return member(document, "kind") == _KIND
 
 
-def _result(document: Object) -> Result | None:
+def _result(document: JsonObject) -> Result | None:
     given = member(document, "result")
     return None if given is None else result.parse(given, version="")
 
 
-def _decode_entry(document: Object) -> CachedResult:
+def _decode_entry(document: JsonObject) -> CachedResult:
     """The entry without its result."""
     capabilities = member(document, "capabilityArgs")
     attachment = Attachment(
@@ -126,7 +127,7 @@ def _decode_entry(document: Object) -> CachedResult:
     return CachedResult(_text(document, "networkName"), attachment, config, None)
 
 
-def _text(document: Object, name: str) -> str:
+def _text(document: JsonObject, name: str) -> str:
     value = member(document, name)
     if value is None:
         return ""
@@ -135,12 +136,12 @@ def _text(document: Object, name: str) -> str:
     return value
 
 
-def _list(document: Object, name: str) -> list[Json]:
+def _list(document: JsonObject, name: str) -> list[JsonValue]:
     value = member(document, name)
     return value if isinstance(value, list) else []
 
 
-def _pair(value: Json) -> tuple[str, str]:
+def _pair(value: JsonValue) -> tuple[str, str]:
     match value:
         case [str(name), str(text)]:
             return name, text

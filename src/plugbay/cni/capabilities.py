@@ -1,6 +1,6 @@
-"""What a runtime can tell plugins about one container, under the names that the CNI conventions give it: pure.
+"""Capability arguments about one container, under the names of the CNI conventions. Pure.
 
-A plugin gets of this what its ``capabilities`` switch on; see `chain.plugin_input`.
+A plugin gets the arguments that its ``capabilities`` switch on; see `chain.plugin_input`.
 
 Source: CNI ``CONVENTIONS.md`` of specification 1.1.0.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from plugbay.cni.config import NetworkConfig
-from plugbay.cni.documents import Json
+from plugbay.documents import JsonObject, JsonValue
 from plugbay.model.bandwidth import Bandwidth
 from plugbay.model.ports import ContainerPort
 
@@ -37,14 +37,14 @@ WELL_KNOWN: Final = frozenset(
 )
 
 _BURST: Final = 2**32 - 1
-"""In bits; what containerd sends. The plugin takes no more, and no annotation tells it."""
+"""The burst in bits that containerd sends. The plugin takes no more, and no annotation sets it."""
 
 
-def port_mappings(ports: Iterable[ContainerPort]) -> dict[str, Json]:
-    """The ports that the host forwards, in order and each once; empty when there are none."""
-    entries: list[Json] = []
+def port_mappings(ports: Iterable[ContainerPort]) -> JsonObject:
+    """The ports that the host forwards, in order and each once; empty if there are none."""
+    entries: list[JsonValue] = []
     for port in ports:
-        entry: dict[str, Json] = {
+        entry: JsonObject = {
             "hostPort": port.host_port,
             "containerPort": port.container_port,
             "protocol": port.protocol.value.lower(),
@@ -56,8 +56,8 @@ def port_mappings(ports: Iterable[ContainerPort]) -> dict[str, Json]:
     return {PORT_MAPPINGS: entries} if entries else {}
 
 
-def bandwidth(limits: Bandwidth | None) -> dict[str, Json]:
-    """How fast the network may be; empty when it is not limited."""
+def bandwidth(limits: Bandwidth | None) -> JsonObject:
+    """The limits of the bandwidth; empty if there are none."""
     if limits is None:
         return {}
     return {
@@ -70,6 +70,6 @@ def bandwidth(limits: Bandwidth | None) -> dict[str, Json]:
     }
 
 
-def unserved(network: NetworkConfig, capabilities: Mapping[str, Json]) -> list[str]:
-    """What no plugin of ``network`` would be told, sorted: engines leave it out without a word."""
+def unserved(network: NetworkConfig, capabilities: Mapping[str, JsonValue]) -> list[str]:
+    """The capabilities that no plugin of ``network`` takes, sorted: engines leave them out without a word."""
     return sorted(capabilities.keys() - network.capabilities)

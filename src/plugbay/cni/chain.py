@@ -1,4 +1,4 @@
-"""What each plugin of a network is told: its variables and its input: pure.
+"""The variables and the input of each plugin of a network. Pure.
 
 Source: CNI specification 1.1.0 sections 2 and 3; libcni 1.3 ``api.go``.
 """
@@ -10,23 +10,22 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from plugbay.cni import documents
 from plugbay.cni.config import NAME_RULE, NetworkConfig, PluginConfig, is_valid_name
-from plugbay.cni.documents import Json, Object
 from plugbay.cni.result import Result
 from plugbay.cni.result_encoding import convert, encode
 from plugbay.cni.versions import is_at_least
+from plugbay.documents import JsonObject, JsonValue, go_json
 from plugbay.errors import InvalidAttachment
 
 HAS_CHECK: Final = "0.4.0"
-"""From here on there is CHECK, and DEL is told the result of ADD."""
+"""Since this version there is CHECK, and DEL gets the result of ADD."""
 HAS_STATUS: Final = "1.1.0"
-"""From here on there are STATUS and GC."""
+"""Since this version there are STATUS and GC."""
 MAX_IFNAME_BYTES: Final = 15
 DEFAULT_IFNAME: Final = "eth0"
 
 
-class Command(Enum):
+class CniCommand(Enum):
     ADD = "ADD"
     DEL = "DEL"
     CHECK = "CHECK"
@@ -42,7 +41,7 @@ class Attachment:
     Attributes:
         netns: path of its network namespace; empty when that is gone.
         args: name and value, for ``CNI_ARGS``, in order.
-        capabilities: what each plugin gets of it as ``runtimeConfig`` is what it declares.
+        capabilities: each plugin gets those that it declares, as ``runtimeConfig``.
 
     Raises:
         InvalidAttachment: a plugin would refuse it, or take an argument apart in another way.
@@ -52,7 +51,7 @@ class Attachment:
     netns: str
     ifname: str = DEFAULT_IFNAME
     args: tuple[tuple[str, str], ...] = ()
-    capabilities: Mapping[str, Json] = field(default_factory=dict, hash=False)
+    capabilities: Mapping[str, JsonValue] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not is_valid_name(self.container_id):
@@ -76,8 +75,8 @@ def _ifname_problem(name: str) -> str:
     return ""
 
 
-def variables(command: Command, attachment: Attachment | None, path: Sequence[str]) -> dict[str, str]:
-    """The six variables that a plugin gets, always all of them.
+def variables(command: CniCommand, attachment: Attachment | None, path: Sequence[str]) -> dict[str, str]:
+    """The six variables that a plugin gets; it always gets all of them.
 
     Args:
         attachment: None for commands that are about no container.
@@ -98,10 +97,10 @@ def plugin_input(
     network: NetworkConfig,
     plugin: PluginConfig,
     *,
-    capabilities: Mapping[str, Json],
+    capabilities: Mapping[str, JsonValue],
     previous: Result | None,
 ) -> bytes:
-    """What ``plugin`` reads when a container is added, checked or removed.
+    """The input of ``plugin`` when a container is added, checked or removed.
 
     Its own members go through untouched, ``capabilities`` among them: libcni passes it, though the specification
     would not.
@@ -113,29 +112,31 @@ def plugin_input(
     Raises:
         InvalidNetworkResult: ``previous`` cannot be told in that version.
     """
-    added: Object = {"name": network.name, "cniVersion": network.version}
+    added: JsonObject = {"name": network.name, "cniVersion": network.version}
     if previous is not None:
         added["prevResult"] = encode(convert(previous, network.version))
     if wanted := {name: capabilities[name] for name in plugin.capabilities if name in capabilities}:
         added["runtimeConfig"] = wanted
-    return documents.encode({**plugin.document, **added})
+    return go_json.compact({**plugin.document, **added}, sort_keys=True).encode()
 
 
 def status_input(network: NetworkConfig, plugin: PluginConfig) -> bytes:
-    """What ``plugin`` reads when it is asked whether it is ready."""
+    """The input of ``plugin`` when it is asked whether it is ready."""
     return plugin_input(network, plugin, capabilities={}, previous=None)
 
 
 def garbage_input(network: NetworkConfig, plugin: PluginConfig, valid: Iterable[tuple[str, str]]) -> bytes:
-    """What ``plugin`` reads to find what it holds for nobody.
+    """The input of ``plugin`` when it is to release what no attachment needs any more.
 
     Args:
         valid: container ID and interface name of each attachment that is in use.
     """
-    entries: list[Json] = [{"containerID": container, "ifname": ifname} for container, ifname in valid]
+    entries: list[JsonValue] = [{"containerID": container, "ifname": ifname} for container, ifname in valid]
     # The second name is the specification's draft's; plugins of that time know no other.
-    added: Object = {"cni.dev/valid-attachments": entries, "cni.dev/attachments": entries}
-    return documents.encode({**plugin.document, **added, "name": network.name, "cniVersion": network.version})
+    added: JsonObject = {"cni.dev/valid-attachments": entries, "cni.dev/attachments": entries}
+    return go_json.compact(
+        {**plugin.document, **added, "name": network.name, "cniVersion": network.version}, sort_keys=True
+    ).encode()
 
 
 def tells_delete(network: NetworkConfig) -> bool:

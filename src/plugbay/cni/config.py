@@ -1,6 +1,6 @@
-"""Network configurations: what a file says, as values: pure.
+"""Network configurations: the content of files as values. Pure.
 
-Source: CNI specification 1.1.0; libcni 1.3 ``conf.go`` for what it does not say.
+Source: CNI specification 1.1.0; libcni 1.3 ``conf.go`` for questions that it leaves open.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
 
-from plugbay.cni import documents, places, shared_members, versions
-from plugbay.cni.documents import Json, Object, kind, member
+from plugbay.cni import places, shared_members, versions
+from plugbay.documents import JsonObject, JsonValue, go_json
+from plugbay.documents.go_json import kind, member
 from plugbay.errors import InvalidNetworkConfig
 
 LIST_EXTENSION: Final = ".conflist"
@@ -29,7 +30,7 @@ class PluginConfig:
 
     Attributes:
         type: the file name of its binary.
-        name: what the object itself calls it, empty when it does not.
+        name: the name in the object itself; empty if it has none.
         capabilities: those that are switched on.
         document: the object as written; not to be changed.
     """
@@ -37,7 +38,7 @@ class PluginConfig:
     type: str
     name: str
     capabilities: frozenset[str]
-    document: Object = field(hash=False)
+    document: JsonObject = field(hash=False)
 
     @property
     def ipam_type(self) -> str:
@@ -77,7 +78,7 @@ class NetworkConfig:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What any of the plugins can be told at run time."""
+        """The capabilities of all plugins: what they can be told at run time."""
         return frozenset().union(*(plugin.capabilities for plugin in self.plugins))
 
 
@@ -122,7 +123,7 @@ def parse_single(content: bytes, *, source: str) -> NetworkConfig:
     name = reader.name(member(document, "name"))
     # Only a list can offer several.
     version = reader.version({"cniVersion": member(document, "cniVersion") or ""})
-    wrapped: Object = {"name": name, "cniVersion": version, "plugins": [document]}
+    wrapped: JsonObject = {"name": name, "cniVersion": version, "plugins": [document]}
     return NetworkConfig(
         name,
         version,
@@ -131,7 +132,7 @@ def parse_single(content: bytes, *, source: str) -> NetworkConfig:
         disable_check=False,
         disable_gc=False,
         loads_extra=False,
-        content=documents.encode(wrapped),
+        content=go_json.compact(wrapped, sort_keys=True).encode(),
         source=source,
     )
 
@@ -149,18 +150,24 @@ def with_extra(config: NetworkConfig, extra: Sequence[PluginConfig]) -> NetworkC
     """``config`` with plugins from files of their own after its own.
 
     Raises:
-        InvalidNetworkConfig: there are no plugins at all.
+        InvalidNetworkConfig: the list has no plugins.
     """
     if not config.plugins and not extra:
         raise InvalidNetworkConfig(config.source, f"{_IN_LIST}: no plugin configs found")
     if not extra:
         return config
-    document = documents.parse(config.content)
+    document = go_json.parse_plain(config.content)
     assert isinstance(document, dict)
-    # The cache has to know them too: the files may be gone when the container is removed.
+    # The cache has to hold them too: the files may be gone when the container is removed.
     plugins = (*config.plugins, *extra)
-    inlined: Object = {**document, "plugins": [plugin.document for plugin in plugins], "loadOnlyInlinedPlugins": True}
-    return replace(config, plugins=plugins, loads_extra=False, content=documents.encode(inlined))
+    inlined: JsonObject = {
+        **document,
+        "plugins": [plugin.document for plugin in plugins],
+        "loadOnlyInlinedPlugins": True,
+    }
+    return replace(
+        config, plugins=plugins, loads_extra=False, content=go_json.compact(inlined, sort_keys=True).encode()
+    )
 
 
 class _Reader:
@@ -176,7 +183,7 @@ class _Reader:
         line, column = place or (None, None)
         raise InvalidNetworkConfig(self._source, f"{self._what}: {problem}", line, column)
 
-    def name(self, name: Json) -> str:
+    def name(self, name: JsonValue) -> str:
         if name is None or name == "":
             self.refuse((), "no name")
         if not isinstance(name, str):
@@ -185,7 +192,7 @@ class _Reader:
             self.refuse(("name",), f"invalid characters found in network name {name!r}: it {NAME_RULE}")
         return name
 
-    def version(self, document: Object) -> str:
+    def version(self, document: JsonObject) -> str:
         version, offered = document.get("cniVersion", ""), document.get("cniVersions", [])
         if not isinstance(version, str):
             self.refuse(("cniVersion",), f"invalid cniVersion type: it is {kind(version)}, not a text")
@@ -199,13 +206,13 @@ class _Reader:
         except ValueError as error:
             self.refuse(("cniVersions" if offered else "cniVersion",), f"invalid cniVersion: {error}")
 
-    def offered(self, document: Object, chosen: str) -> tuple[str, ...]:
-        """What is left of the versions of a document that `version` has accepted."""
+    def offered(self, document: JsonObject, chosen: str) -> tuple[str, ...]:
+        """The remaining versions of a document that `version` has accepted."""
         listed = document.get("cniVersions")
         given = [document.get("cniVersion"), *(listed if isinstance(listed, list) else [])]
         return tuple(dict.fromkeys([chosen, *(str(each) for each in given if each in versions.SUPPORTED)]))
 
-    def flag(self, document: Object, name: str) -> bool:
+    def flag(self, document: JsonObject, name: str) -> bool:
         value = document.get(name, False)
         if isinstance(value, bool):
             return value
@@ -213,7 +220,7 @@ class _Reader:
             return value.lower() == "true"
         self.refuse((name,), f"invalid value for {name}: it has to be true or false")
 
-    def plugins(self, document: Object, *, loads_extra: bool) -> tuple[PluginConfig, ...]:
+    def plugins(self, document: JsonObject, *, loads_extra: bool) -> tuple[PluginConfig, ...]:
         entries = document.get("plugins")
         if "plugins" not in document:
             if loads_extra and "type" not in document:
@@ -226,7 +233,7 @@ class _Reader:
             self.refuse(("plugins",), "no plugins in list")
         return tuple(self.plugin(entry, ("plugins", index)) for index, entry in enumerate(entries))
 
-    def plugin(self, entry: Json, path: places.Path) -> PluginConfig:
+    def plugin(self, entry: JsonValue, path: places.Path) -> PluginConfig:
         if not isinstance(entry, dict):
             self.refuse(path, f"{places.path_text(path)} is {kind(entry)}, not an object")
         where = f"{places.path_text(path)}: " if path else ""
@@ -243,7 +250,7 @@ class _Reader:
             kind_of_plugin, name if isinstance(name, str) else "", self._capabilities(entry, path), entry
         )
 
-    def _capabilities(self, entry: Object, path: places.Path) -> frozenset[str]:
+    def _capabilities(self, entry: JsonObject, path: places.Path) -> frozenset[str]:
         given = member(entry, "capabilities")
         if given is None:
             return frozenset()
@@ -256,10 +263,10 @@ class _Reader:
         return frozenset(name for name, value in given.items() if value)
 
 
-def _document(content: bytes, source: str) -> Object:
+def _document(content: bytes, source: str) -> JsonObject:
     try:
-        value = documents.parse(content)
-    except documents.NotJson as error:
+        value = go_json.parse_plain(content)
+    except go_json.NotJson as error:
         raise InvalidNetworkConfig(source, str(error), error.line, error.column) from None
     if not isinstance(value, dict):
         raise InvalidNetworkConfig(source, f"is {kind(value)}, not an object")

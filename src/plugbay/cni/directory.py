@@ -1,4 +1,4 @@
-"""Configuration files on disk: which are looked at, in what order, and what they hold."""
+"""Find and read configuration files on disk, in their order."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def load_file(path: Path) -> NetworkConfig:
 
 
 def load_named(directory: Path, name: str) -> NetworkConfig:
-    """The network of that name: the first list, else the first single plugin.
+    """The network called ``name``: the first list, else the first single plugin.
 
     Raises:
         NetworkNotFound: there is none.
@@ -77,11 +77,11 @@ def load_named(directory: Path, name: str) -> NetworkConfig:
 
 
 def load_default(directory: Path) -> NetworkConfig:
-    """The network that pods get: that of the first file.
+    """The network that pods get: the one in the first file.
 
     Raises:
         NetworkNotFound: there is none.
-        InvalidNetworkConfig: that file is of no use. Taking the next one would give pods a network nobody chose.
+        InvalidNetworkConfig: that file cannot be used. The next file would give pods a network that was not chosen.
 
     Source: containerd 1.7, with its ``max_conf_num`` of 1.
     """
@@ -92,7 +92,7 @@ def load_default(directory: Path) -> NetworkConfig:
 
 
 def _extension(name: str) -> str:
-    """From the last dot on, as Go has it: a name may be nothing else."""
+    """The part of a name from its last dot on, as Go takes it; it may be the whole name."""
     _, dot, end = name.rpartition(".")
     return dot + end if dot else ""
 

@@ -1,4 +1,4 @@
-"""Who may work on a container's networks: one at a time, over all processes that share a cache.
+"""Locks for work on a container's networks: one at a time, over all processes that share a cache.
 
 The locks are ranges of bytes of one file, which the kernel frees when their holder dies; nothing else is left behind.
 
@@ -23,7 +23,7 @@ from plugbay.errors import NetworkBusy, PathUnusable
 
 _FILE: Final = "plugbay.lock"
 _CONTAINERS: Final = 1 << 32
-"""Networks lock a byte below, containers one from here on. Two that hash alike wait for each other without need."""
+"""Networks lock a byte below this one, containers a byte above. Two with the same hash wait for each other."""
 
 
 class _Mode(IntEnum):
@@ -40,10 +40,10 @@ class Exclusion:
 
     @asynccontextmanager
     async def of_container(self, network: str, container_id: str) -> AsyncIterator[None]:
-        """While it is open, nobody else works on the container, and the network's garbage is not collected.
+        """Keep other calls from the container, and garbage collection from the network, while the block runs.
 
         Raises:
-            NetworkBusy: somebody did for too long.
+            NetworkBusy: another call did for too long.
             PathUnusable: the lock file cannot be made.
         """
         # In this order everywhere, so that no two wait for each other.
@@ -55,10 +55,10 @@ class Exclusion:
 
     @asynccontextmanager
     async def of_network(self, network: str) -> AsyncIterator[None]:
-        """While it is open, nobody works on any container of the network.
+        """Keep other calls from all containers of the network while the block runs.
 
         Raises:
-            NetworkBusy: somebody did for too long.
+            NetworkBusy: another call did for too long.
             PathUnusable: the lock file cannot be made.
         """
         async with self._locked(_hash(network), _Mode.EXCLUSIVE, network):
@@ -86,7 +86,7 @@ class Exclusion:
 
 
 async def _lock(descriptor: int, byte: int, mode: _Mode) -> None:
-    """Lock one byte; whoever stops waiting leaves the descriptor to the waiting thread, which closes it."""
+    """Lock one byte; a cancelled call leaves the descriptor to the waiting thread, which closes it."""
     # struct flock: type, whence, start, length, pid.
     wanted = struct.pack("hhqqi4x", mode, os.SEEK_SET, byte, 1, 0)
     try:
@@ -113,7 +113,7 @@ async def _lock(descriptor: int, byte: int, mode: _Mode) -> None:
         except RuntimeError:  # the loop is closed
             os.close(descriptor)
 
-    # A thread of its own, and a daemon: nothing can interrupt the call, and nobody should wait for it at exit.
+    # A thread of its own, and a daemon: nothing can interrupt the call, and the exit must not wait for it.
     threading.Thread(target=wait, name="cni-lock", daemon=True).start()
     try:
         await locked

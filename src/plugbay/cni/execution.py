@@ -1,4 +1,4 @@
-"""Running one program with an input and a deadline; neither it nor what it leaves behind can hold us up."""
+"""Run one program with an input and a deadline; neither it nor a process that it leaves behind can hold us up."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Final, NamedTuple
 _MAX_OUTPUT: Final = 16 * 1024 * 1024
 """A thousand times more than the largest result; a program that prints without end must not fill our memory."""
 _LEFT_OPEN_S: Final = 1.0
-"""How long output may stay open after its program has ended: a daemon that it left behind can hold it."""
+"""The time that output may stay open after its program has ended: a daemon that it left behind can hold it open."""
 _REAP_S: Final = 5.0
 _BUSY_TRIES: Final = 6
 _BUSY_S: Final = 1.0
-"""How often and how long libcni waits for a program that somebody is just writing."""
+"""The number and length of libcni's waits for a program that is just being written."""
 
 _STDOUT: Final = 1
 _STDERR: Final = 2
 
 
 class Ended(NamedTuple):
-    """Attributes: ``status`` is an exit status, or minus the number of a signal."""
+    """The end of a program; ``status`` is its exit status, or minus the number of a signal."""
 
     status: int
     stdout: bytes

@@ -1,4 +1,4 @@
-"""Calling one plugin: finding its binary, running it, and what came of it."""
+"""Call one plugin: find its binary, run it, and read its answer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.cni.answers import NO_VERSION, PluginVersions, parse_error, parse_versions
-from plugbay.cni.chain import Attachment, Command, variables
+from plugbay.cni.chain import Attachment, CniCommand, variables
 from plugbay.cni.execution import OutputTooLong, execute
 from plugbay.errors import InvalidNetworkResult, NetworkPluginFailed, NetworkPluginMissing
 
 DEFAULT_TIMEOUT_S: Final = 60.0
-"""For one call of one plugin. The specification names none; the slowest official one waits some seconds for a link."""
+"""The deadline of one call. The specification names none; the slowest official plugin waits some seconds for a link."""
 
 _logger = logging.getLogger(__name__)
 _PROBE: Final = {"CNI_NETNS": "dummy", "CNI_IFNAME": "dummy", "CNI_PATH": "dummy"}
@@ -27,7 +27,7 @@ class Plugins:
     """The plugins that are installed.
 
     Args:
-        directories: where binaries are looked for, in order.
+        directories: directories with binaries, searched in order.
         environ: what plugins inherit.
         timeout_s: for one call; a plugin that takes longer is killed with its process group.
     """
@@ -59,8 +59,10 @@ class Plugins:
                 names |= {each.name for each in directory.iterdir() if _is_file(each) and os.access(each, os.X_OK)}
         return sorted(names)
 
-    async def call(self, plugin: str, command: Command, given: bytes, *, attachment: Attachment | None = None) -> bytes:
-        """Run a plugin; returns what it printed.
+    async def call(
+        self, plugin: str, command: CniCommand, given: bytes, *, attachment: Attachment | None = None
+    ) -> bytes:
+        """Run a plugin; returns its output.
 
         Raises:
             NetworkPluginMissing: it is not installed.
@@ -70,23 +72,23 @@ class Plugins:
         return await self._run(plugin, command, given, own)
 
     async def versions(self, plugin: str) -> PluginVersions:
-        """Which versions a plugin takes.
+        """The versions that a plugin takes.
 
         Raises:
             NetworkPluginMissing: it is not installed.
             NetworkPluginFailed: it does not tell.
         """
-        own = variables(Command.VERSION, None, []) | _PROBE
+        own = variables(CniCommand.VERSION, None, []) | _PROBE
         try:
-            return parse_versions(await self._run(plugin, Command.VERSION, b'{"cniVersion":"1.1.0"}', own))
+            return parse_versions(await self._run(plugin, CniCommand.VERSION, b'{"cniVersion":"1.1.0"}', own))
         except InvalidNetworkResult as error:
-            raise NetworkPluginFailed(plugin, Command.VERSION.value, 0, str(error), "") from error
+            raise NetworkPluginFailed(plugin, CniCommand.VERSION.value, 0, str(error), "") from error
         except NetworkPluginFailed as error:
             if error.message != NO_VERSION:
                 raise
             return PluginVersions("0.1.0", ("0.1.0",))
 
-    async def _run(self, plugin: str, command: Command, given: bytes, own: Mapping[str, str]) -> bytes:
+    async def _run(self, plugin: str, command: CniCommand, given: bytes, own: Mapping[str, str]) -> bytes:
         binary = self.find(plugin)
         problem = ""
         try:

@@ -1,4 +1,4 @@
-"""Where in a JSON text a value stands, for messages: pure."""
+"""Find the places of values in a JSON text, for messages. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOKEN: Final = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+)
 
 
 class Place(NamedTuple):
-    """1-based."""
+    """The line and column of a value, both 1-based."""
 
     line: int
     column: int
@@ -23,18 +23,18 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Places:
-    """What `scan` found.
+    """The result of `scan`.
 
     Attributes:
         by_path: where each member's name and each list's item begins.
-        repeated: members whose name stood in the same object before, with their places.
+        repeated: members that have the name of an earlier member of the same object, with their places.
     """
 
     by_path: dict[Path, Place] = field(default_factory=dict)
     repeated: list[tuple[Path, Place]] = field(default_factory=list)
 
     def of(self, path: Path) -> Place | None:
-        """The place of ``path``, or of the innermost value around it that is there; None outside of everything."""
+        """The place of ``path``, else of the innermost existing value around it; None if there is none."""
         while path and path not in self.by_path:
             path = path[:-1]
         return self.by_path.get(path)
@@ -56,7 +56,7 @@ def scan(content: bytes) -> Places:
 
 
 def path_text(path: Path) -> str:
-    """``plugins[1].capabilities``."""
+    """A path as text, such as ``plugins[1].capabilities``."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 

@@ -1,4 +1,4 @@
-"""What plugins answer: results as values, in whatever version of the specification they are written: pure."""
+"""Results of plugins as values, whatever version of the specification they are written in. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from plugbay.cni.addresses import Address, Interface4Or6, cidr, plain_address
-from plugbay.cni.documents import Json, Object, kind, member
 from plugbay.cni.versions import IMPLIED, SUPPORTED, is_at_least
+from plugbay.documents import JsonObject, JsonValue
+from plugbay.documents.go_json import kind, member
 from plugbay.errors import InvalidNetworkResult
 
 _T = TypeVar("_T")
@@ -20,7 +21,7 @@ class Interface:
 
     Attributes:
         sandbox: path of the network namespace it is in; empty on the host.
-        mtu: 0 when it is not told, as ``socket_path`` and ``pci_id`` are empty then.
+        mtu: 0 if the plugin does not tell it; ``socket_path`` and ``pci_id`` are empty then.
     """
 
     name: str
@@ -46,8 +47,8 @@ class Route:
 
     Attributes:
         dst: may have host bits set.
-        mtu: 0 when it is not told, as ``advmss`` and ``priority`` are.
-        table: None when it is not told, as ``scope``: 0 means something for both.
+        mtu: 0 if the plugin does not tell it, and likewise ``advmss`` and ``priority``.
+        table: None if the plugin does not tell it, and likewise ``scope``: 0 has a meaning for both.
     """
 
     dst: Interface4Or6
@@ -69,7 +70,7 @@ class Dns:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a network gave a container.
+    """The result of a container's attachment to a network.
 
     Attributes:
         version: of the specification it is written in.
@@ -83,11 +84,11 @@ class Result:
 
 
 _HAS_LISTS: Final = "0.3.0"
-"""From here on a result lists interfaces and addresses; before, it has one address of each family."""
+"""Since this version a result lists interfaces and addresses; before, it has one address of each family."""
 
 
-def parse(value: Json, *, version: str) -> Result:
-    """Read a result in the version it says it is of, or in ``version`` when it says nothing.
+def parse(value: JsonValue, *, version: str) -> Result:
+    """Read a result in the version that it names, or in ``version`` if it names none.
 
     Member names are matched as Go matches them. The official loopback plugin labels the newer shape with old versions;
     such a result is read by its shape.
@@ -115,7 +116,7 @@ def parse(value: Json, *, version: str) -> Result:
 def container_addresses(result: Result, ifname: str) -> tuple[Address, ...]:
     """The addresses that ``ifname`` has inside its container: the first IPv4 one, then the others in their order.
 
-    An address that is of no interface is taken too: before 0.3.0, and from IPAM plugins, none is.
+    An address that names no interface is taken too: addresses before 0.3.0, and from IPAM plugins, name none.
     """
     inside = [index for index, each in enumerate(result.interfaces) if each.sandbox and each.name == ifname]
     found = [each.address.ip for each in result.ips if each.interface is None or each.interface in inside]
@@ -123,7 +124,7 @@ def container_addresses(result: Result, ifname: str) -> tuple[Address, ...]:
     return tuple(found) if first is None else (first, *(each for each in found if each is not first))
 
 
-def _old_addresses(document: Object) -> tuple[tuple[Ip, ...], tuple[Route, ...]]:
+def _old_addresses(document: JsonObject) -> tuple[tuple[Ip, ...], tuple[Route, ...]]:
     ips: list[Ip] = []
     routes: list[Route] = []
     for name in ("ip4", "ip6"):
@@ -134,7 +135,7 @@ def _old_addresses(document: Object) -> tuple[tuple[Ip, ...], tuple[Route, ...]]
     return tuple(ips), tuple(routes)
 
 
-def _interface(entry: Object) -> Interface:
+def _interface(entry: JsonObject) -> Interface:
     return Interface(
         _text(entry, "name"),
         _text(entry, "mac"),
@@ -145,13 +146,13 @@ def _interface(entry: Object) -> Interface:
     )
 
 
-def _ip(entry: Object) -> Ip:
+def _ip(entry: JsonObject) -> Ip:
     return Ip(
         _required(entry, "address", cidr), _optional(entry, "gateway", plain_address), _number(entry, "interface")
     )
 
 
-def _route(entry: Object) -> Route:
+def _route(entry: JsonObject) -> Route:
     return Route(
         _required(entry, "dst", cidr),
         _optional(entry, "gw", plain_address),
@@ -163,12 +164,12 @@ def _route(entry: Object) -> Route:
     )
 
 
-def _dns(document: Object) -> Dns:
+def _dns(document: JsonObject) -> Dns:
     entry = _object(member(document, "dns") or {}, "dns")
     return Dns(_texts(entry, "nameservers"), _text(entry, "domain"), _texts(entry, "search"), _texts(entry, "options"))
 
 
-def _object(value: Json, what: str) -> Object:
+def _object(value: JsonValue, what: str) -> JsonObject:
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -176,7 +177,7 @@ def _object(value: Json, what: str) -> Object:
     return value
 
 
-def _objects(entry: Object, name: str) -> list[Object]:
+def _objects(entry: JsonObject, name: str) -> list[JsonObject]:
     value = member(entry, name)
     if value is None:
         return []
@@ -185,7 +186,7 @@ def _objects(entry: Object, name: str) -> list[Object]:
     return [_object(each, f"an entry of {name}") for each in value if each is not None]
 
 
-def _text(entry: Object, name: str) -> str:
+def _text(entry: JsonObject, name: str) -> str:
     value = member(entry, name)
     if value is None:
         return ""
@@ -194,7 +195,7 @@ def _text(entry: Object, name: str) -> str:
     return value
 
 
-def _texts(entry: Object, name: str) -> tuple[str, ...]:
+def _texts(entry: JsonObject, name: str) -> tuple[str, ...]:
     value = member(entry, name)
     if value is None:
         return ()
@@ -203,7 +204,7 @@ def _texts(entry: Object, name: str) -> tuple[str, ...]:
     return tuple(str(each) for each in value)
 
 
-def _number(entry: Object, name: str) -> int | None:
+def _number(entry: JsonObject, name: str) -> int | None:
     value = member(entry, name)
     if value is None:
         return None
@@ -212,7 +213,7 @@ def _number(entry: Object, name: str) -> int | None:
     return value
 
 
-def _optional(entry: Object, name: str, read: Callable[[str], _T]) -> _T | None:
+def _optional(entry: JsonObject, name: str, read: Callable[[str], _T]) -> _T | None:
     text = _text(entry, name)
     try:
         return read(text) if text else None
@@ -220,7 +221,7 @@ def _optional(entry: Object, name: str, read: Callable[[str], _T]) -> _T | None:
         raise InvalidNetworkResult(f"{name}: {error}") from None
 
 
-def _required(entry: Object, name: str, read: Callable[[str], _T]) -> _T:
+def _required(entry: JsonObject, name: str, read: Callable[[str], _T]) -> _T:
     value = _optional(entry, name, read)
     if value is None:
         raise InvalidNetworkResult(f"{name} is missing")

@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from plugbay.cni.documents import Json, Object
 from plugbay.cni.result import Dns, Interface, Ip, Result, Route
 from plugbay.cni.versions import SUPPORTED, is_at_least
+from plugbay.documents import JsonObject, JsonValue
 from plugbay.errors import InvalidNetworkResult
 
 _HAS_LISTS: Final = "0.3.0"
 _KNOWS_FAMILY: Final = "1.0.0"
-"""From here on an address does not say of which family it is, as it shows."""
+"""The first version that omits an address's ``version``: the address itself shows its family."""
 
 
-def encode(result: Result) -> Object:
+def encode(result: Result) -> JsonObject:
     """``result`` as a document of its own version; empty members are left out.
 
     Versions before 0.3.0 have one address of each family, with the routes of its family; what else there is is dropped.
@@ -24,7 +24,7 @@ def encode(result: Result) -> Object:
     if not is_at_least(result.version, _HAS_LISTS):
         return _encode_old(result)
     is_modern = is_at_least(result.version, _KNOWS_FAMILY)
-    document: Object = {"cniVersion": result.version}
+    document: JsonObject = {"cniVersion": result.version}
     if result.interfaces:
         document["interfaces"] = [_interface(each, is_modern=is_modern) for each in result.interfaces]
     if result.ips:
@@ -37,7 +37,7 @@ def encode(result: Result) -> Object:
 
 
 def convert(result: Result, version: str) -> Result:
-    """``result`` as one of another version; what that cannot express is dropped when it is encoded.
+    """Convert ``result`` to another version; the encoding drops what that version cannot express.
 
     Raises:
         InvalidNetworkResult: the version is not one that we know, or before 0.3.0, where a result without an address
@@ -50,13 +50,13 @@ def convert(result: Result, version: str) -> Result:
     return replace(result, version=version)
 
 
-def _encode_old(result: Result) -> Object:
-    document: Object = {"cniVersion": result.version}
+def _encode_old(result: Result) -> JsonObject:
+    document: JsonObject = {"cniVersion": result.version}
     for family, name in ((4, "ip4"), (6, "ip6")):
         first = next((each for each in result.ips if each.address.version == family), None)
         if first is None:
             continue
-        entry: Object = {"ip": str(first.address)}
+        entry: JsonObject = {"ip": str(first.address)}
         if first.gateway is not None:
             entry["gateway"] = str(first.gateway)
         if routes := [_route(each) for each in result.routes if each.dst.version == family]:
@@ -66,16 +66,16 @@ def _encode_old(result: Result) -> Object:
     return document
 
 
-def _interface(interface: Interface, *, is_modern: bool) -> Json:
-    entry: Object = {"name": interface.name}
+def _interface(interface: Interface, *, is_modern: bool) -> JsonValue:
+    entry: JsonObject = {"name": interface.name}
     entry |= _given((("mac", interface.mac), ("sandbox", interface.sandbox)))
     if is_modern:
         entry |= _given((("mtu", interface.mtu), ("socketPath", interface.socket_path), ("pciID", interface.pci_id)))
     return entry
 
 
-def _ip(ip: Ip, *, is_modern: bool) -> Json:
-    entry: Object = {"address": str(ip.address)}
+def _ip(ip: Ip, *, is_modern: bool) -> JsonValue:
+    entry: JsonObject = {"address": str(ip.address)}
     if not is_modern:
         entry["version"] = str(ip.address.version)
     if ip.gateway is not None:
@@ -85,8 +85,8 @@ def _ip(ip: Ip, *, is_modern: bool) -> Json:
     return entry
 
 
-def _route(route: Route) -> Json:
-    entry: Object = {"dst": str(route.dst)}
+def _route(route: Route) -> JsonValue:
+    entry: JsonObject = {"dst": str(route.dst)}
     if route.gateway is not None:
         entry["gw"] = str(route.gateway)
     entry |= _given((("mtu", route.mtu), ("advmss", route.advmss), ("priority", route.priority)))
@@ -96,7 +96,7 @@ def _route(route: Route) -> Json:
     return entry
 
 
-def _dns(dns: Dns) -> Json:
+def _dns(dns: Dns) -> JsonValue:
     return _given(
         (
             ("nameservers", [*dns.nameservers]),
@@ -107,5 +107,5 @@ def _dns(dns: Dns) -> Json:
     )
 
 
-def _given(members: Iterable[tuple[str, Json]]) -> Object:
+def _given(members: Iterable[tuple[str, JsonValue]]) -> JsonObject:
     return {name: value for name, value in members if value}

@@ -1,4 +1,4 @@
-"""Operations over a network: every plugin in its order, and what is remembered of it.
+"""Operations on a network: call every plugin in its order, and cache the result.
 
 Source: CNI specification 1.1.0 section 3; libcni 1.3 ``api.go``.
 """
@@ -14,7 +14,7 @@ from plugbay.cni import chain, versions
 from plugbay.cni.answers import parse_result
 from plugbay.cni.cache import ResultCache
 from plugbay.cni.cached import CachedResult
-from plugbay.cni.chain import Attachment, Command
+from plugbay.cni.chain import Attachment, CniCommand
 from plugbay.cni.config import NetworkConfig, PluginConfig, parse_list
 from plugbay.cni.exclusion import Exclusion
 from plugbay.cni.invoke import Plugins
@@ -32,14 +32,14 @@ from plugbay.errors import (
 class CniRuntime:
     """Attaches containers to networks.
 
-    Operations on one container wait for each other, also those of other processes with the same cache; garbage
+    Operations on one container wait for each other, also across processes with the same cache; garbage
     collection of a network waits for everything that goes on in it.
     """
 
     def __init__(self, plugins: Plugins, cache: ResultCache) -> None:
         self.plugins = plugins
         self.cache = cache
-        # Who waits longer than the slowest chain takes waits for something that hangs elsewhere.
+        # A wait that is longer than the slowest chain means that another process hangs.
         self._exclusion = Exclusion(cache.directory, timeout_s=4 * plugins.timeout_s)
 
     async def attach(self, network: NetworkConfig, attachment: Attachment) -> Result:
@@ -68,7 +68,7 @@ class CniRuntime:
             return result
 
     async def detach(self, network: NetworkConfig, attachment: Attachment) -> None:
-        """DEL: undo `attach`, in reverse order. What is gone already is no error.
+        """DEL: undo `attach`, in reverse order. It is not an error if something is gone already.
 
         At the first failure the cached result stays, so that it can be tried again.
 
@@ -106,7 +106,7 @@ class CniRuntime:
         Raises:
             NetworkPluginMissing, NetworkPluginFailed: the first plugin that says it is not.
             InvalidNetworkConfig: the network's version has no CHECK.
-            PathUnusable: what is remembered of the container cannot be read; nobody was asked.
+            PathUnusable: the cached result of the container cannot be read; no plugin was called.
         """
         if not chain.has_check(network):
             raise InvalidNetworkConfig(
@@ -118,10 +118,10 @@ class CniRuntime:
             network = await self._negotiated(network)
             cached = await asyncio.to_thread(self.cache.load, network.name, attachment)
             for plugin in network.plugins:
-                await self._tell(network, plugin, Command.CHECK, attachment, cached.result if cached else None)
+                await self._tell(network, plugin, CniCommand.CHECK, attachment, cached.result if cached else None)
 
     async def status(self, network: NetworkConfig) -> None:
-        """STATUS: whether the network's plugins are ready to add containers. Before 1.1.0 nobody is asked.
+        """STATUS: whether the network's plugins are ready to add containers. Before 1.1.0 no plugin is asked.
 
         Raises:
             NetworkPluginMissing, NetworkPluginFailed: the first plugin that is not.
@@ -130,7 +130,7 @@ class CniRuntime:
         if not chain.has_status(network):
             return
         for plugin in network.plugins:
-            await self.plugins.call(plugin.type, Command.STATUS, chain.status_input(network, plugin))
+            await self.plugins.call(plugin.type, CniCommand.STATUS, chain.status_input(network, plugin))
 
     async def collect_garbage(self, network: NetworkConfig, valid: Iterable[tuple[str, str]]) -> list[PlugbayError]:
         """GC: remove what the network holds for containers that are not there any more; returns what failed.
@@ -177,7 +177,7 @@ class CniRuntime:
         failed: list[PlugbayError] = []
         for plugin in network.plugins:
             try:
-                await self.plugins.call(plugin.type, Command.GC, chain.garbage_input(network, plugin, valid))
+                await self.plugins.call(plugin.type, CniCommand.GC, chain.garbage_input(network, plugin, valid))
             except PlugbayError as error:
                 failed.append(error)
         return failed
@@ -188,25 +188,25 @@ class CniRuntime:
             cached = await asyncio.to_thread(self.cache.load_for_removal, network.name, attachment)
         previous = _as_version(cached.result, network.version) if cached and cached.result else None
         for plugin in reversed(network.plugins):
-            await self._tell(network, plugin, Command.DEL, attachment, previous)
+            await self._tell(network, plugin, CniCommand.DEL, attachment, previous)
         await asyncio.to_thread(self.cache.remove, network.name, attachment)
 
     async def _add(
         self, network: NetworkConfig, plugin: PluginConfig, attachment: Attachment, *, previous: Result | None
     ) -> Result:
         given = chain.plugin_input(network, plugin, capabilities=attachment.capabilities, previous=previous)
-        stdout = await self.plugins.call(plugin.type, Command.ADD, given, attachment=attachment)
+        stdout = await self.plugins.call(plugin.type, CniCommand.ADD, given, attachment=attachment)
         try:
             return convert(parse_result(stdout, version=network.version), network.version)
         except InvalidNetworkResult as error:
             problem = f"its answer is not a result: {error}"
-            raise NetworkPluginFailed(plugin.type, Command.ADD.value, 0, problem, "") from error
+            raise NetworkPluginFailed(plugin.type, CniCommand.ADD.value, 0, problem, "") from error
 
     async def _tell(
         self,
         network: NetworkConfig,
         plugin: PluginConfig,
-        command: Command,
+        command: CniCommand,
         attachment: Attachment,
         previous: Result | None,
     ) -> None:
@@ -224,7 +224,7 @@ def remembered_network(entry: CachedResult) -> NetworkConfig:
 
 
 def _as_version(result: Result, version: str) -> Result | None:
-    """What plugins are told when they undo; a result that this version cannot express is not worth failing for."""
+    """The result that plugins get when they undo; one that this version cannot express is left out."""
     try:
         return convert(result, version)
     except InvalidNetworkResult:

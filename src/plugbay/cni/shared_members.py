@@ -1,6 +1,6 @@
-"""The members of a plugin's object that engines read themselves, whatever the plugin: pure.
+"""The members of a plugin's object that engines read themselves, whatever the plugin. Pure.
 
-Source: libcni 1.3 ``pkg/types/types.go``, ``PluginConf``: one of another kind, and the engine refuses the whole file.
+Source: libcni 1.3 ``pkg/types/types.go``, ``PluginConf``: the engine refuses the whole file if one is of another kind.
 ``capabilities`` is not here, as `plugbay.cni.config` reads it anyway.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
-from plugbay.cni.documents import Json, folded, kind
 from plugbay.cni.places import Path
+from plugbay.documents import JsonValue
+from plugbay.documents.go_json import folded, kind
 
 _Wanted: TypeAlias = "type | list[_Wanted] | dict[str, _Wanted]"
 """``str`` is a text; a list holds what each item has to be, a mapping what members of these names have to be."""
@@ -27,12 +28,12 @@ _PLUGIN: Final[Mapping[str, _Wanted]] = {
 }
 
 
-def problems(entry: Mapping[str, Json]) -> Iterator[tuple[Path, str]]:
-    """Where a plugin's object holds what an engine cannot read, and what is wrong there. Null is read as nothing."""
+def problems(entry: Mapping[str, JsonValue]) -> Iterator[tuple[Path, str]]:
+    """The places in a plugin's object that an engine cannot read, with the faults. Null is read as nothing."""
     yield from _problems(dict(entry), dict(_PLUGIN), ())
 
 
-def _problems(value: Json, wanted: _Wanted, path: Path) -> Iterator[tuple[Path, str]]:
+def _problems(value: JsonValue, wanted: _Wanted, path: Path) -> Iterator[tuple[Path, str]]:
     match wanted, value:
         case _, None:
             pass

@@ -1,4 +1,4 @@
-"""Versions of the CNI specification: reading, comparing, choosing one: pure."""
+"""Versions of the CNI specification: read, compare and choose them. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 SUPPORTED: Final = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
-"""What we speak, oldest first."""
+"""The versions that plugbay speaks, oldest first."""
 NEWEST: Final = SUPPORTED[-1]
 IMPLIED: Final = "0.1.0"
-"""What a configuration or result without a version means."""
+"""The version of a configuration or result that names none."""
 
 _VERSION: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,2}", re.ASCII)
 
@@ -33,7 +33,7 @@ def is_at_least(version: str, minimum: str) -> bool:
     """Whether ``version`` is ``minimum`` or newer.
 
     Raises:
-        ValueError: one of them is no version.
+        ValueError: one of them is not a version.
     """
     return version_key(version) >= version_key(minimum)
 
@@ -46,7 +46,7 @@ def choose(version: str, offered: Iterable[str]) -> str:
         offered: its ``cniVersions``.
 
     Raises:
-        ValueError: one of them is no version.
+        ValueError: one of them is not a version.
     """
     usable = [each for each in (*offered, version) if not version_key(each) > version_key(NEWEST)]
     return max(usable, key=version_key) if usable else version

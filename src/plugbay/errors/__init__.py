@@ -188,6 +188,7 @@ from plugbay.errors.peer import (
     PeerError,
     RegistrationRefused,
     RequestRefused,
+    RpcCode,
     RpcFailed,
 )
 from plugbay.errors.pod import (
@@ -293,6 +294,7 @@ __all__ = [
     "RegistrationRefused",
     "RequestRefused",
     "RootInUse",
+    "RpcCode",
     "RpcFailed",
     "SandboxFailed",
     "SocketInUse",

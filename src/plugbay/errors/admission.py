@@ -1,4 +1,4 @@
-"""A pod cannot have its devices: nobody did wrong, and the texts are the kubelet's."""
+"""Errors of a pod that cannot have its devices. No program is at fault, and the texts are the kubelet's."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class UnregisteredResource(_OfResource):
 
 
 class ExpiredResource(UnregisteredResource):
-    """Its plugin was there once and did not come back in time, and nobody holds any of it.
+    """The resource's plugin did not come back in time, and no pod holds a device of it.
 
     A kubelet's device manager passes over such a resource; the node's predicates refuse the pod then.
     """
@@ -119,7 +119,7 @@ class AllocateFailed(AdmissionError):
 
 
 class AllocateUnsettled(AllocateFailed):
-    """Allocate broke off, and nobody knows whether the plugin has carried it out."""
+    """Allocate broke off, and it is not known whether the plugin has carried it out."""
 
 
 class PostStopUnconfirmed(AdmissionError):

@@ -1,4 +1,4 @@
-"""The plugin's author has to act: the plugin said something that no kubelet can use."""
+"""Errors for the plugin's author: the plugin said something that no kubelet can use."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ class UnknownDevice(AuthorError):
 
 
 class HookFailed(AuthorError):
-    """A hook raised something that its author did not mean to raise, or gave what is of no use.
+    """A hook raised something that its author did not mean to raise, or gave something of no use.
 
     Args:
-        devices: IDs of those that it was called about.
-        problem: what it did, such as ``failed: KeyError: 'x' (cards.py:12)``.
+        devices: IDs of the devices that it was called about.
+        problem: the failure, such as ``failed: KeyError: 'x' (cards.py:12)``.
     """
 
     def __init__(self, resource: str, hook: str, devices: Sequence[str], problem: str) -> None:
@@ -130,7 +130,7 @@ class HookFailed(AuthorError):
 
 
 class DeviceListTooLarge(AuthorError):
-    """A kubelet would end the stream, and so forget every device."""
+    """The list is too long: a kubelet would end the stream, and so forget every device."""
 
     def __init__(self, resource: str, size: int, limit: int) -> None:
         super().__init__(resource, size, limit)
@@ -152,7 +152,7 @@ class DuplicateResource(AuthorError):
 
 
 class AllocationError(AuthorError):
-    """For authors to raise in ``allocate``: the devices cannot be given; the text reaches the pod's event."""
+    """Authors raise it in ``allocate`` when the devices cannot be given; its text reaches the pod's event."""
 
 
 class HardwareInUse(AllocationError):
@@ -182,7 +182,7 @@ class DevicesNotReleased(AllocationError):
 
 
 class DevicesStillUsed(AuthorError):
-    """No container can start with these devices yet, as others may still use them; the kubelet asks again."""
+    """No container can start with these devices yet: other containers may still use them. The kubelet asks again."""
 
     def __init__(self, devices: Sequence[str], resource: str, problem: str) -> None:
         super().__init__(tuple(devices), resource, problem)
@@ -195,14 +195,14 @@ class DevicesStillUsed(AuthorError):
 
 
 class PartialAllocationError(AllocationError):
-    """For authors to raise in ``allocate``: some of the devices cannot be given.
+    """Authors raise it in ``allocate`` when some of the devices cannot be given.
 
     The request fails, and the ``failed`` ones are unhealthy from now on, until a health check or ``discover`` that
     began later says that they are healthy.
 
     Args:
         failed: IDs of devices; one may stand alone.
-        problem: why.
+        problem: the reason.
     """
 
     def __init__(self, failed: Sequence[str], problem: str = "") -> None:
@@ -216,7 +216,7 @@ class PartialAllocationError(AllocationError):
 
 
 class CannotRelease(AuthorError):
-    """For authors to raise in ``release`` or ``post_stop``: it will never work, and is not to be tried again.
+    """Authors raise it in ``release`` or ``post_stop`` when that will never work and is not to be tried again.
 
     The text reaches the pod's event; the devices are given out again.
     """
@@ -236,7 +236,7 @@ class DiscoveryFailed(AuthorError):
 
 
 class InvalidDiscovery(AuthorError):
-    """What ``discover`` gave is not a list of devices."""
+    """``discover`` gave something that is not a list of devices."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -247,14 +247,14 @@ class InvalidDiscovery(AuthorError):
 
 
 class DiscoveryEnded(AuthorError):
-    """A ``discover`` that gives one list after the other gives no more."""
+    """A ``discover`` that gives one list after the other has ended."""
 
     def __str__(self) -> str:
         return "discover() returned, but a generator of lists must keep running until it is closed"
 
 
 class InvalidPlugin(AuthorError):
-    """Something that a plugin's author wrote into its attributes is of no use, or something is missing."""
+    """An attribute of a plugin has a value of no use, or is missing."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(name, problem)
@@ -266,7 +266,7 @@ class InvalidPlugin(AuthorError):
 
 
 class InvalidWatch(AuthorError):
-    """What a plugin watches cannot be watched."""
+    """A path that a plugin names cannot be watched."""
 
     def __init__(self, resource: str, problem: str) -> None:
         super().__init__(resource, problem)

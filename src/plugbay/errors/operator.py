@@ -1,4 +1,4 @@
-"""Who runs the program has to act: a file, a path, a right, a flag or the machine is not as it must be."""
+"""Errors for the operator: a file, a path, a right, a flag or the machine is not as it must be."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plugbay.errors.wording import located, quote
 
 
 class OperatorError(PlugbayError):
-    """Something outside the program must be put right: a file, a path, a right, a flag."""
+    """An operator must mend something outside the program: a file, a path, a right, a flag."""
 
 
 class UsageError(OperatorError):
@@ -81,7 +81,7 @@ class KubeletIsLive(OperatorError):
 
 
 class InstanceUnreadable(OperatorError):
-    """What became of a container instance cannot be found out now. It may run, so it counts as running."""
+    """The state of a container instance cannot be found out now. It may run, so it counts as running."""
 
     def __init__(self, container: str, problem: str) -> None:
         super().__init__(container, problem)
@@ -130,7 +130,7 @@ class InvalidDocument(OperatorError):
     """A YAML or JSON text is broken.
 
     Attributes:
-        field: path such as ``devices[0].name``; empty for the text as a whole.
+        field: a path such as ``devices[0].name``; empty for the text as a whole.
         line: 1-based line in ``source``.
     """
 
@@ -167,7 +167,7 @@ class InvalidCdiSpec(OperatorError):
 
 
 class UnresolvableCdiDevices(OperatorError):
-    """No usable spec file defines them; then nothing is injected."""
+    """No usable spec file defines these devices; then nothing is injected."""
 
     def __init__(self, names: Sequence[str], directories: Sequence[str] = ()) -> None:
         super().__init__(names, directories)
@@ -180,14 +180,14 @@ class UnresolvableCdiDevices(OperatorError):
 
 
 class CdiInjectionFailed(OperatorError):
-    """The host has not what a spec says; the text says which part."""
+    """The host lacks something that a spec names; the text says what."""
 
 
 class EngineUnusable(OperatorError):
     """No OCI engine runs containers on this machine.
 
     Attributes:
-        refusals: each one that was tried, and why it is of no use.
+        refusals: each engine that was tried, and why it is of no use.
     """
 
     def __init__(self, refusals: Mapping[str, str]) -> None:
@@ -200,7 +200,7 @@ class EngineUnusable(OperatorError):
 
 
 class ContainerEngineUnusable(OperatorError):
-    """Nobody who speaks CRI is at a socket."""
+    """No server at a socket speaks CRI."""
 
     def __init__(self, socket: str, problem: str) -> None:
         super().__init__(socket, problem)
@@ -232,7 +232,7 @@ class InvalidNetworkConfig(OperatorError):
     """A CNI configuration cannot be used.
 
     Attributes:
-        source: the file, or what else it was read from.
+        source: the file, or another name of its origin.
         line: 1-based, None when the problem has no place; ``column`` likewise.
     """
 
@@ -249,7 +249,7 @@ class InvalidNetworkConfig(OperatorError):
 
 
 class NetworkNotFound(OperatorError):
-    """No CNI configuration; ``name`` is empty when any network would have done."""
+    """There is no CNI configuration; ``name`` is empty if any network would have done."""
 
     def __init__(self, name: str, directory: str) -> None:
         super().__init__(name, directory)

@@ -1,6 +1,8 @@
-"""The program at the other end of a socket or a pipe failed or refused."""
+"""Errors of peers: the program at the other end of a socket or a pipe failed or refused."""
 
 from __future__ import annotations
+
+from enum import Enum
 
 from plugbay.errors.root import PlugbayError
 from plugbay.errors.wording import quote
@@ -10,21 +12,42 @@ class PeerError(PlugbayError):
     """The program at the other end of a socket failed or refused."""
 
 
+class RpcCode(Enum):
+    """The status codes of gRPC, by their names there; the values are the names that Go prints."""
+
+    OK = "OK"
+    CANCELLED = "Canceled"
+    UNKNOWN = "Unknown"
+    INVALID_ARGUMENT = "InvalidArgument"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    NOT_FOUND = "NotFound"
+    ALREADY_EXISTS = "AlreadyExists"
+    PERMISSION_DENIED = "PermissionDenied"
+    RESOURCE_EXHAUSTED = "ResourceExhausted"
+    FAILED_PRECONDITION = "FailedPrecondition"
+    ABORTED = "Aborted"
+    OUT_OF_RANGE = "OutOfRange"
+    UNIMPLEMENTED = "Unimplemented"
+    INTERNAL = "Internal"
+    UNAVAILABLE = "Unavailable"
+    DATA_LOSS = "DataLoss"
+    UNAUTHENTICATED = "Unauthenticated"
+
+
 class RpcFailed(PeerError):
     """A gRPC call failed; ``str()`` is what Go's gRPC prints.
 
     Attributes:
-        code: CamelCase name of the status code, such as ``Unavailable``.
         detail: the status message.
     """
 
-    def __init__(self, code: str, detail: str) -> None:
+    def __init__(self, code: RpcCode, detail: str) -> None:
         super().__init__(code, detail)
         self.code = code
         self.detail = detail
 
     def __str__(self) -> str:
-        return f"rpc error: code = {self.code} desc = {self.detail}"
+        return f"rpc error: code = {self.code.value} desc = {self.detail}"
 
 
 class CheckpointUnread(PeerError):
@@ -65,7 +88,7 @@ class RequestRefused(PeerError):
 
 
 class InvalidNetworkResult(PeerError):
-    """What a CNI plugin printed is no result; the text says why, as a part of a sentence."""
+    """The output of a CNI plugin is not a result; the text says why, as a part of a sentence."""
 
 
 class NetworkPluginFailed(PeerError):

@@ -1,4 +1,4 @@
-"""The pod's author has to act: the pod asks for something wrong, or does not exist."""
+"""Errors for the pod's author: the pod asks for something wrong, or does not exist."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class PodExists(PodError):
 
 
 class ImmutablePod(PodError):
-    """A pod that is there should become another one; ``fields`` are those that differ."""
+    """A change of a pod is not possible; ``fields`` are those that would change."""
 
     def __init__(self, name: str, fields: Sequence[str]) -> None:
         super().__init__(name, fields)
@@ -135,8 +135,8 @@ class ContainerStartError(PodError):
     """A runtime cannot start a container.
 
     Attributes:
-        reason: what a kubelet shows: ``StartError`` or ``RunContainerError`` (the container has terminated, with code
-            128), or anything else, such as ``CreateContainerError`` (the pod waits, and it is tried again).
+        reason: the reason that a kubelet shows: ``StartError`` or ``RunContainerError`` (the container has terminated,
+            with code 128), or anything else, such as ``CreateContainerError`` (the pod waits, and it is tried again).
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -149,7 +149,7 @@ class ContainerStartError(PodError):
 
 
 class SandboxFailed(PodError):
-    """A runtime cannot make or remove what the containers of a pod share, as the text says; it is tried again."""
+    """A runtime cannot make or remove the sandbox of a pod, as the text says; it is tried again."""
 
 
 class InstanceNotFound(PodError):
@@ -164,7 +164,7 @@ class InstanceNotFound(PodError):
 
 
 class ExecFailed(PodError):
-    """A command cannot be run in a container; that it ran and failed is no error."""
+    """A command cannot be run in a container; a command that ran and failed is not an error."""
 
     def __init__(self, container: str, problem: str) -> None:
         super().__init__(container, problem)
@@ -176,7 +176,7 @@ class ExecFailed(PodError):
 
 
 class InvalidBandwidth(PodError):
-    """A pod's bandwidth annotation is no amount an engine would shape to."""
+    """A pod's bandwidth annotation is not an amount that an engine would shape to."""
 
     def __init__(self, annotation: str, value: str, problem: str) -> None:
         super().__init__(annotation, value, problem)
@@ -189,7 +189,7 @@ class InvalidBandwidth(PodError):
 
 
 class InvalidAttachment(PodError):
-    """What should be attached to a network has a name or an argument that no plugin may get."""
+    """An attachment to a network has a name or an argument that plugins must not get."""
 
     def __init__(self, what: str, value: str, problem: str) -> None:
         super().__init__(what, value, problem)

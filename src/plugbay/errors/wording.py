@@ -1,4 +1,4 @@
-"""How names, values and places are written in an error's sentence."""
+"""Write names, values and places in an error's sentence."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def located(problem: str, *, field: str, line: int | None, source: str) -> str:
 
 
 def clipped(text: str, limit: int) -> str:
-    """``text``, or its beginning and how much there was more: a plugin's error may be as long as a message."""
+    """``text``, or its beginning and the length of the rest: a plugin's error may be as long as a message."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
 
 
@@ -56,6 +56,6 @@ def called(hook: str, devices: Sequence[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """``value`` as it is written in Python, or its beginning: authors may hand us whole files."""
+    """``value`` in Python's notation, or the beginning of that: authors may hand us whole files."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"

@@ -16,11 +16,11 @@ _NAMES: Final = (
     *("MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF"),
     "CHECKPOINT_RESTORE",
 )
-"""By number."""
+"""The names, each at its number."""
 
 
 def held_capabilities(*, proc_root: Path) -> tuple[str, ...]:
-    """Names without ``CAP_``, by number, of what this process may have in effect."""
+    """The capabilities that this process may have in effect: names without ``CAP_``, by number."""
     status = (proc_root / "self/status").read_text()
     permitted = next(line.split()[1] for line in status.splitlines() if line.startswith("CapPrm:"))
     return tuple(name for number, name in enumerate(_NAMES) if int(permitted, 16) >> number & 1)

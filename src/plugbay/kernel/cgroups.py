@@ -1,4 +1,4 @@
-"""Control groups: where their hierarchies are mounted, what one went through, and how it is emptied and removed.
+"""Control groups: find their hierarchies, count a cgroup's out-of-memory kills, empty and remove it.
 
 Source: Linux ``cgroups(7)``, ``proc_pid_mountinfo(5)``, ``admin-guide/cgroup-v1/memory.rst``, ``cgroup-v2.rst``.
 """
@@ -20,12 +20,16 @@ from plugbay.kernel.processes import ProcessIdentity, read_stat, wait_end
 _KINDS: Final = frozenset({"cgroup", "cgroup2"})
 _OOM_FILES: Final = ("memory.oom_control", "memory.events")
 _OOM_KILL: Final = "oom_kill"
+_GONE: Final = frozenset({errno.ENOENT, errno.ENODEV, errno.ESRCH})
+"""Errors that show that a cgroup, or a process in it, has just gone. Other errors do not tell whether processes run."""
+_THREADED: Final = errno.EOPNOTSUPP
+"""Threaded cgroups do not list processes: the domain above does, with all that is below it (``cgroup-v2.rst``)."""
 _RETRY_S: Final = 0.02
-"""A process that has ended leaves its cgroup a little later, and nothing tells of it in version 1."""
+"""A process that has ended leaves its cgroup a little later, and version 1 does not report it."""
 
 
 def hierarchies(*, proc_root: Path) -> list[Path]:
-    """Where each hierarchy is mounted, of version 1 and 2; more than once if it is.
+    """The places where hierarchies of version 1 and 2 are mounted; one hierarchy may have several.
 
     Raises:
         OSError: ``proc_root`` is not a proc file system.
@@ -34,12 +38,15 @@ def hierarchies(*, proc_root: Path) -> list[Path]:
 
 
 def remove_cgroup(name: str, *, proc_root: Path) -> list[Path]:
-    """Remove the cgroup ``name``, seen from the roots, with all below it; one that is gone is no error.
+    """Remove the cgroup ``name``, seen from the roots, with all below it. A cgroup that is gone is not an error.
 
-    Never a mount point's own directory, nor beside it: ``name`` is words, and what is in it are cgroups only.
+    It never removes a mount point's own directory, nor one beside it: ``name`` is words, and contains cgroups only.
 
     Returns:
-        Those that stay, as processes are in them.
+        The cgroups that stay, because processes are in them.
+
+    Raises:
+        OSError: the system refuses to look, so that what is there is not known; for want of descriptors, say.
     """
     if any(word in ("", ".", "..") for word in name.split("/")):
         raise ValueError(f"{name!r} is not the name of a cgroup")
@@ -47,7 +54,7 @@ def remove_cgroup(name: str, *, proc_root: Path) -> list[Path]:
 
 
 async def clear_cgroup(name: str, *, proc_root: Path, within_s: float) -> None:
-    """End what runs in the cgroup ``name``, and remove it as `remove_cgroup` does.
+    """End the processes in the cgroup ``name``, and remove it as `remove_cgroup` does.
 
     Raises:
         TimeoutError: it is not gone within ``within_s`` seconds, though killed.
@@ -60,7 +67,7 @@ async def clear_cgroup(name: str, *, proc_root: Path, within_s: float) -> None:
 
 
 async def end_processes(name: str, *, proc_root: Path, within_s: float) -> None:
-    """Kill what runs in the cgroup ``name`` and below it, and wait for its end.
+    """Kill the processes in the cgroup ``name`` and below it, and wait for their end.
 
     Raises:
         TimeoutError: something still runs after ``within_s`` seconds.
@@ -75,12 +82,15 @@ async def _end_processes(name: str, proc_root: Path) -> None:
 
 
 def kill_processes(path: str, *, proc_root: Path) -> frozenset[ProcessIdentity]:
-    """Kill what runs in the cgroup ``path``, seen from the roots, and below it; nothing happens when there is none.
+    """Kill the processes in the cgroup ``path``, seen from the roots, and below it; nothing happens if there are none.
 
-    What those processes make meanwhile is killed too. Processes outside of our PID namespace we cannot name.
+    Processes that those start meanwhile are killed too. Processes outside of our PID namespace cannot be named.
 
     Returns:
-        Who was killed; they may still be ending.
+        The processes that were killed; they may still be ending.
+
+    Raises:
+        OSError: the system refuses to look, so that what runs is not known; for want of descriptors, say.
     """
     if not path.strip("/") or ".." in path.split("/"):
         raise ValueError(f"{path!r} is not the path of a cgroup below the root")
@@ -102,15 +112,28 @@ def _processes(path: str, proc_root: Path) -> Iterator[ProcessIdentity]:
 
 def _pids(path: str, proc_root: Path) -> Iterator[int]:
     for root in hierarchies(proc_root=proc_root):
-        for directory, _, _ in os.walk(root / path.lstrip("/")):
-            with contextlib.suppress(OSError):  # it has just gone
-                yield from map(int, (Path(directory) / "cgroup.procs").read_text().split())
+        for directory, _, _ in os.walk(root / path.lstrip("/"), onerror=_raise_unless_gone):
+            try:
+                listing = (Path(directory) / "cgroup.procs").read_text()
+            except OSError as error:
+                if error.errno != _THREADED:
+                    _raise_unless_gone(error)
+                continue
+            yield from map(int, listing.split())
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if error.errno not in _GONE:
+        raise error
 
 
 def oom_kills(path: str, *, proc_root: Path) -> int:
-    """How many processes the kernel has killed for want of memory in the cgroup ``path``, seen from the roots.
+    """The number of processes that the kernel killed for want of memory in the cgroup ``path``, seen from the roots.
 
-    In version 2 those of the cgroups below it count, also of such as were removed. None where there is no cgroup.
+    In version 2 the kills in cgroups below it count too, also in removed ones. None if there is no cgroup.
+
+    Raises:
+        OSError: the system refuses to look, for want of descriptors, say.
     """
     counts = (
         _counter(root / path.lstrip("/") / name) for root in hierarchies(proc_root=proc_root) for name in _OOM_FILES
@@ -119,8 +142,8 @@ def oom_kills(path: str, *, proc_root: Path) -> int:
 
 
 def accounts_swap(*, proc_root: Path) -> bool:
-    """Whether cgroups can be told how much they may swap; kernels are built and started without that, too."""
-    # In version 2 the root of all has no such file, what is below it has.
+    """Whether cgroups can have a limit for swap; some kernels are built or started without such limits."""
+    # In version 2 the root cgroup has no such file; the cgroups below it have one.
     places = ("memory.memsw.limit_in_bytes", "memory.swap.max", "*/memory.swap.max")
     roots = hierarchies(proc_root=proc_root)
     return any(True for root in roots for place in places for _ in root.glob(place))
@@ -129,25 +152,24 @@ def accounts_swap(*, proc_root: Path) -> bool:
 def _counter(file: Path) -> int:
     try:
         words = file.read_text().split()
-    except OSError:  # another hierarchy, or gone
+    except OSError as error:
+        _raise_unless_gone(error)  # another hierarchy has no such file
         return 0
     return int(words[words.index(_OOM_KILL) + 1]) if _OOM_KILL in words else 0
 
 
 def _subtrees(name: str, roots: Iterable[Path]) -> Iterable[Path]:
-    """Deepest first."""
+    """The directory and all below it, deepest first."""
     for root in roots:
-        for directory, _, _ in os.walk(root / name, topdown=False):
+        for directory, _, _ in os.walk(root / name, topdown=False, onerror=_raise_unless_gone):
             yield Path(directory)
 
 
 def _remove(cgroup: Path) -> bool:
     try:
         cgroup.rmdir()
-    except FileNotFoundError:
-        return True
     except OSError as error:
         if error.errno in (errno.EBUSY, errno.ENOTEMPTY):
             return False
-        raise
+        _raise_unless_gone(error)
     return True

@@ -1,4 +1,4 @@
-"""What the files right in a directory hold, as far as their times and sizes tell."""
+"""Tell by times and sizes whether the files right in a directory have changed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import time
 from typing import Final, TypeAlias
 
 _STEADY_NS: Final = 100_000_000
-"""Times of files are as coarse as 10 ms: what was written so lately may be written again and look the same."""
+"""Times of files are as coarse as 10 ms: a file written so lately may be written again and look the same."""
 _REMEMBERED: Final = 4096
 
 _Stamp: TypeAlias = tuple[int, int, int]
 
 
 class Contents:
-    """Tells whether a file that was open for writing has other content than when it was told of last.
+    """Tells whether a file that was open for writing has changed since it was last reported.
 
-    Without it, a program that opens what it watches for writing, and writes nothing, would wake itself for ever.
+    Without it, a program that opens a file it watches for writing, and writes nothing, would wake itself for ever.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Contents:
         try:
             found = os.lstat(os.path.join(directory, name))
         except OSError:
-            return False  # that it is gone is told otherwise
+            return False  # another event reports that it is gone
         if not stat.S_ISREG(found.st_mode):
             return False
         stamp = found.st_ino, found.st_size, found.st_mtime_ns
@@ -48,7 +48,7 @@ def has_nodes(directory: str) -> bool:
 
 
 def stamps_in(directory: str) -> frozenset[object]:
-    """The names in ``directory``, and of regular files what changes with their content.
+    """The names in ``directory``, and for regular files the times and sizes that change with their content.
 
     Raises:
         OSError: it cannot be listed.

@@ -7,7 +7,6 @@ import errno
 import fcntl
 import os
 import re
-import select
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
@@ -18,13 +17,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 MAX_BYTES: Final = 64 * 2**20
-"""No file that people write, and none that a kubelet or an engine does for us to read, comes near."""
+"""The largest file that is read. Files that people, kubelets or engines write for us are much smaller."""
 _UNFINISHED: Final = re.compile(r"(\..*\.)[0-9a-f]{12}\.tmp", re.DOTALL)
 _PID_BYTES: Final = 32
 _OTHERS: Final = 0o027
-"""What a private directory does not grant: anything to other users, and changes to its group."""
-_WRITER_S: Final = 2
-"""So long a FIFO may take to get a writer."""
+"""The rights that a private directory does not grant: any to other users, and writing to its group."""
 
 
 def write_durably(path: Path, content: bytes) -> None:
@@ -37,6 +34,23 @@ def write_durably(path: Path, content: bytes) -> None:
     Raises:
         OSError: nothing was changed.
     """
+    temporary = write_beside(path, content)
+    try:
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    sync_directory(path.parent)
+
+
+def write_beside(path: Path, content: bytes) -> Path:
+    """Write what is to replace ``path`` to a file in its directory, and return that; it is on the disk.
+
+    Blocks as `write_durably` does, and a crash leaves the same kind of file.
+
+    Raises:
+        OSError: nothing was left.
+    """
     temporary = path.with_name(f"{_before_random(path)}{os.urandom(6).hex()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -45,27 +59,25 @@ def write_durably(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(descriptor)
-        os.replace(temporary, path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        os.unlink(temporary)
         raise
-    sync_directory(path.parent)
+    return temporary
 
 
 def _before_random(path: Path) -> str:
-    """How the name of a temporary file begins: 200 bytes of the name, so that it never exceeds NAME_MAX."""
+    """The beginning of a temporary file's name: 200 bytes of the name, so that the whole never exceeds NAME_MAX."""
     return f".{os.fsdecode(os.fsencode(path.name)[:200])}."
 
 
 def remove_unfinished(directory: Path, *, of: Path | None = None) -> None:
     """Remove the files that `write_durably` left in ``directory`` when its process was killed.
 
-    The caller is the only process that writes there: what another one is writing would be lost. What cannot be removed
+    The caller has to be the only process that writes there: another one would lose its file. What cannot be removed
     is left; a directory that does not exist holds nothing.
 
     Args:
-        of: only what became of this file, which the caller alone writes.
+        of: remove only the leftovers of this file, which the caller alone writes.
     """
     with contextlib.suppress(OSError):
         for entry in os.scandir(directory):
@@ -87,7 +99,7 @@ def make_directories(path: Path) -> None:
 
 
 def make_private(*directories: Path) -> None:
-    """Make directories that other users cannot enter, whatever the umask; ones that are there are closed to them.
+    """Make directories that other users cannot enter, whatever the umask; existing ones are closed to other users.
 
     Raises:
         OSError: one cannot be made, or is not ours to change.
@@ -100,7 +112,7 @@ def make_private(*directories: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Put the names in a directory on the disk: what was created, renamed or removed there stays so."""
+    """Put the names in a directory on the disk: files that were created, renamed or removed there stay so."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -109,10 +121,12 @@ def sync_directory(directory: Path) -> None:
 
 
 def read_bytes(path: str | os.PathLike[str], *, limit: int = MAX_BYTES) -> bytes:
-    """All that a file holds, or a FIFO gets: one without a writer is refused, where an open would wait for one.
+    """Read all of a file, or of a FIFO such as a shell's ``<(command)``.
+
+    A FIFO without a writer is refused: an ordinary open would wait for a writer without end.
 
     Args:
-        limit: so many bytes it may hold: some files have no end.
+        limit: the most bytes that the file may hold: some files have no end.
 
     Raises:
         OSError: it cannot be read; ``strerror`` says why.
@@ -124,7 +138,7 @@ def read_bytes(path: str | os.PathLike[str], *, limit: int = MAX_BYTES) -> bytes
 
 
 def read_all(file: BinaryIO, *, limit: int = MAX_BYTES) -> bytes:
-    """What is left of an open file.
+    """Read the rest of an open file.
 
     Raises:
         OSError: it cannot be read, or more than ``limit`` bytes are left.
@@ -136,13 +150,13 @@ def read_all(file: BinaryIO, *, limit: int = MAX_BYTES) -> bytes:
 
 
 def _early(descriptor: int, path: str | os.PathLike[str]) -> bytes:
-    """What a FIFO has had to say until now."""
-    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode) or select.select([descriptor], [], [], _WRITER_S)[0]:
+    """The first byte of a FIFO, if it is there: only a read tells whether the FIFO has a writer."""
+    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         return b""
     try:
         early = os.read(descriptor, 1)
     except BlockingIOError:
-        return b""  # there is a writer, which takes its time
+        return b""  # it has a writer, which has written nothing yet
     if not early:
         raise OSError(errno.ENXIO, "it is a FIFO that no process writes to", os.fspath(path))
     return early
@@ -152,7 +166,7 @@ class FileLock:
     """A lock held by this process while the context is open; the kernel ends it when the process dies.
 
     The file is made when it is missing and never removed: removing it would let two processes lock two files of the
-    same name. It holds the holder's pid, for people and for `LockHeld`.
+    same name. It contains the holder's pid, for operators and for `LockHeld`.
 
     Source: ``flock(2)``.
     """

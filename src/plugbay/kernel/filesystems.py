@@ -1,4 +1,4 @@
-"""Which file system a path is on, and whether that tells of changes.
+"""Find the file system that a path is on, and whether inotify sees all changes there.
 
 Source: Linux ``inotify(7)``, "Limitations and caveats".
 """
@@ -18,11 +18,11 @@ _SILENT: Final = frozenset(
         *("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "lustre", "glusterfs", "vboxsf", "virtiofs"),
     }
 )
-"""What is there is made up when it is read, or is changed by other machines too."""
+"""Their files are made up when they are read, or other machines change them too."""
 
 
 def silent_filesystem(path: Path) -> str:
-    """The type of the file system that ``path`` is on, or is to be on, if it does not tell of all changes; else empty.
+    """The file system type of ``path``, which need not exist, if inotify does not see all changes there; else empty.
 
     Blocks as long as the file system takes to answer.
     """

@@ -1,6 +1,6 @@
-"""The C library's heaps: how many there are, and giving back what they no longer need.
+"""The C library's heaps: limit their number, and give back memory that they no longer need.
 
-Only glibc has something to tell; elsewhere nothing happens.
+Only glibc can do that; with other libraries nothing happens.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import ctypes
 from typing import Final
 
 _M_ARENA_MAX: Final = -8
-"""``malloc.h``."""
+"""The constant of ``malloc.h``."""
 
 
 def share_one_heap() -> None:
-    """Let all threads started from here on allocate from one heap.
+    """Let all threads that are started later allocate from one heap.
 
     glibc gives each thread one of its own, up to eight for each CPU, and these keep what they once held: a plugin
     process is some MB larger after each storm of calls.
@@ -22,7 +22,7 @@ def share_one_heap() -> None:
 
 
 def give_back() -> None:
-    """Return free memory to the kernel, that between what is in use too; takes a millisecond or less."""
+    """Return free memory to the kernel, gaps between used blocks included; takes a millisecond or less."""
     _call("malloc_trim", 0)
 
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _HEADER: Final = struct.Struct("iIII")
 _READ_BYTES: Final = 16 * 1024
-"""Some hundred events a read; the kernel wants room for one with the longest name (272 bytes)."""
+"""Room for some hundred events a read; the kernel wants room for one with the longest name (272 bytes)."""
 
 
 class Mask(enum.IntFlag):
-    """What to watch for, and what happened: the kernel's ``IN_*`` without the prefix."""
+    """Events to watch for, and events that happened: the kernel's ``IN_*`` without the prefix."""
 
     ACCESS = 0x1
     MODIFY = 0x2
@@ -40,13 +40,13 @@ class Mask(enum.IntFlag):
     DELETE_SELF = 0x400
     MOVE_SELF = 0x800
 
-    # Only in events, asked for or not.
+    # Events have these, whether asked for or not.
     UNMOUNT = 0x2000
     Q_OVERFLOW = 0x4000
     IGNORED = 0x8000
     ISDIR = 0x4000_0000
 
-    # Only in a call to add a watch.
+    # These only belong into a call that adds a watch.
     ONLYDIR = 0x100_0000
     DONT_FOLLOW = 0x200_0000
     EXCL_UNLINK = 0x400_0000
@@ -125,7 +125,7 @@ class Inotify:
                 raise
 
     def receive_nowait(self) -> list[InotifyEvent]:
-        """The events that wait in the kernel, oldest first; perhaps none."""
+        """The events that wait in the kernel, oldest first; the list may be empty."""
         events = list(self._read)
         self._read.clear()
         if self._fd < 0:

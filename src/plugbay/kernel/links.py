@@ -41,7 +41,7 @@ def set_link_state(name: str, state: LinkState) -> None:
     """Bring the link ``name`` of this thread's network namespace up, or take it down.
 
     Raises:
-        OSError: there is no such link, or we may not.
+        OSError: there is no such link, or this process may not change it.
     """
     flags = _flags(name)
     flags = flags | _IFF_UP if state is LinkState.UP else flags & ~_IFF_UP
@@ -72,7 +72,7 @@ def _flags(name: str) -> int:
 
 
 def _request(code: int, name: str, value: bytes = b"") -> bytes:
-    """A ``struct ifreq`` to the kernel and back; returns what is behind the name."""
+    """Send a ``struct ifreq`` to the kernel; returns the part behind the name of the one that comes back."""
     request = array.array(
         "B", name.encode().ljust(_NAME_BYTES, b"\0") + value.ljust(_REQUEST_BYTES - _NAME_BYTES, b"\0")
     )

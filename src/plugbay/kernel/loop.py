@@ -1,6 +1,6 @@
 """Loop devices: parts of files as block devices. All of it blocks, and needs root.
 
-No device here clears itself when its last user closes it: it has to be there for users that come later, and go when
+A device does not clear itself when its last user closes it: it has to be there for later users, and goes when
 it is told to.
 
 Source: Linux 6.18 ``include/uapi/linux/loop.h``, ``drivers/block/loop.c``; LOOP_CONFIGURE needs 5.8.
@@ -30,22 +30,22 @@ _RESERVED: Final = bytes(64)
 _NAME_BYTES: Final = 63
 _HOLDS_NONE: Final = (errno.ENXIO, errno.ENOENT)
 _ATTEMPTS: Final = 32
-"""Others may take the device that was free a moment ago."""
+"""The number of tries: another program may take the device that was free a moment ago."""
 CLEAR_S: Final = 2.0
-"""How long `LoopDevices.detach` waits for others, such as udev, that look at the device just then."""
+"""The time that `LoopDevices.detach` waits for programs such as udev that look at the device just then."""
 _LOOK_EVERY_S: Final = 0.01
 _DELETED: Final = " (deleted)"
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class FileSlice:
     """Part of a file, in bytes."""
 
     file: Path
     offset: int
     size: int
 
-    def overlaps(self, other: Slice) -> bool:
+    def overlaps(self, other: FileSlice) -> bool:
         """Whether they have bytes in common, as parts of the same file."""
         return self.offset < other.offset + other.size and other.offset < self.offset + self.size
 
@@ -58,14 +58,14 @@ class LoopDevice:
         node: its device node.
         numbers: major and minor.
         name: what it was called when it was attached.
-        part: of which file; its size is 0 when it has no limit but the file's end.
-        backing: that file, by device and inode: the number may be another file's device by and by.
+        part: the part of its file; the size is 0 if only the file's end limits it.
+        backing: that file, by device and inode: the number may belong to another file's device later.
     """
 
     node: Path
     numbers: tuple[int, int]
     name: str
-    part: Slice
+    part: FileSlice
     backing: tuple[int, int, int]
 
 
@@ -86,7 +86,7 @@ class LoopDevices:
         return self._dev / "loop-control"
 
     def check(self) -> None:
-        """Raises OSError when this process cannot make loop devices, or cannot see which there are."""
+        """Raise OSError if this process cannot make loop devices, or cannot list them."""
         os.close(os.open(self.control, os.O_RDWR | os.O_CLOEXEC))
         os.listdir(self._sys / "block")
 
@@ -96,7 +96,7 @@ class LoopDevices:
         Those of a file that was removed since are found by its path.
 
         Raises:
-            OSError: one cannot be looked at, so that nobody knows.
+            OSError: a device cannot be looked at, so the answer is not known.
         """
         try:
             status = os.stat(file)
@@ -107,7 +107,7 @@ class LoopDevices:
         found = self._attached(file)
         return [each for each, path in found if each.backing == identity or path == f"{file}{_DELETED}"]
 
-    def attach(self, part: Slice, *, name: str) -> LoopDevice:
+    def attach(self, part: FileSlice, *, name: str) -> LoopDevice:
         """A new device on ``part``, with 512-byte blocks.
 
         Args:
@@ -127,24 +127,24 @@ class LoopDevices:
                 except OSError as error:
                     if error.errno != errno.EBUSY:
                         raise OSError(error.errno, os.strerror(error.errno or 0), str(node)) from error
-        raise OSError(errno.EBUSY, "others take every free loop device", str(self.control))
+        raise OSError(errno.EBUSY, "other programs take every free loop device", str(self.control))
 
     def detach(self, device: LoopDevice) -> None:
-        """Have ``device`` hold no file any more; it does no harm to ask twice.
+        """Detach ``device`` from its file; a second call does no harm.
 
-        What was written to it is in the file then.
+        All that was written to the device is in the file afterwards.
 
         Raises:
-            OSError: somebody has it open still. It goes when they close it.
+            OSError: a process still has it open. The device goes when that process closes it.
         """
         latest = time.monotonic() + CLEAR_S
         while not self._cleared(device):
             if time.monotonic() > latest:
                 raise OSError(errno.EBUSY, "a process has it open", str(device.node))
-            time.sleep(_LOOK_EVERY_S)  # no file tells when the last one has closed it
+            time.sleep(_LOOK_EVERY_S)  # no file shows when the last process has closed it
 
     def _cleared(self, device: LoopDevice) -> bool:
-        """Tell ``device`` to let its file go; returns whether it has, or is another file's device by now."""
+        """Ask ``device`` to let its file go; returns whether it has, or belongs to another file by now."""
         try:
             with _opened(device.node, os.O_RDONLY) as loop:
                 if _look_at(loop, device.node, device.part.file) != device:
@@ -167,7 +167,7 @@ class LoopDevices:
                 except OSError as error:
                     if not entry.exists():
                         break  # it has just been detached
-                    problem = error  # unless it was detached, and there is another one in its place by now
+                    problem = error  # unless it was detached, and another device has its place by now
                 else:
                     yield found, path
                     break
@@ -184,11 +184,11 @@ def _look_at(loop: int, node: Path, file: Path) -> LoopDevice:
     status = fcntl.ioctl(loop, LOOP_GET_STATUS64, bytes(_INFO64.size))
     numbers = os.fstat(loop).st_rdev
     on, inode, _, offset, size, _, _, _, _, name, *_ = _INFO64.unpack(status)
-    called, part = os.fsdecode(name.rstrip(b"\0")), Slice(file, offset, size)
+    called, part = os.fsdecode(name.rstrip(b"\0")), FileSlice(file, offset, size)
     return LoopDevice(node, (os.major(numbers), os.minor(numbers)), called, part, (*_numbers_of(on), inode))
 
 
-def _config(file: int, part: Slice, name: str) -> bytes:
+def _config(file: int, part: FileSlice, name: str) -> bytes:
     kept = os.fsencode(name)[:_NAME_BYTES]
     info = _INFO64.pack(0, 0, 0, part.offset, part.size, 0, 0, 0, 0, kept, b"", b"", 0, 0)
     return _CONFIG_HEAD.pack(file, 0) + info + _RESERVED

@@ -1,4 +1,4 @@
-"""What is mounted; parts of directories that are held while others rename what is in them, and bind mounts of those.
+"""Read the mount table; hold directories while other processes rename their contents, and bind-mount what is held.
 
 Source: Linux ``open(2)`` (``O_PATH``), ``mount(2)``, ``umount(2)``, ``proc_pid_mountinfo(5)``; kubelet 1.36
 ``pkg/volume/util/subpath``.
@@ -21,13 +21,13 @@ _MNT_DETACH: Final = 2
 _UMOUNT_NOFOLLOW: Final = 8
 _HELD: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRIES: Final = 100
-"""As often as an entry may vanish between two calls, before we give up."""
+"""An entry may vanish so often between two calls before we give up."""
 _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
 """The kernel writes space, tab, newline and backslash so, and every other byte as it is."""
 
 
 def mounted(*, proc_root: Path) -> list[tuple[Path, str]]:
-    """Where something is mounted in our mount namespace, with the type of its file system; more than once if it is.
+    """The mount points in our mount namespace, each with the type of its file system; one may occur more than once.
 
     Raises:
         OSError: ``proc_root`` is not a proc file system.
@@ -75,13 +75,13 @@ def bind(descriptor: int, target: Path) -> None:
     """Show at ``target`` what ``descriptor`` holds, a directory or a file; mounts further down are left out.
 
     Raises:
-        OSError: we may not, or ``target`` is not of the same sort.
+        OSError: this process may not, or ``target`` is not of the same sort.
     """
     system_call("mount", b"/proc/self/fd/%d" % descriptor, os.fsencode(target), b"none", _MS_BIND, None)
 
 
 def unmount(target: Path) -> None:
-    """Take away what is mounted on ``target``, once or more often; nothing there is no error. Links are not followed.
+    """Unmount all that is mounted on ``target``; it is not an error if nothing is. Links are not followed.
 
     Open files stay usable.
 
@@ -92,7 +92,7 @@ def unmount(target: Path) -> None:
         while True:
             system_call("umount2", os.fsencode(target), _MNT_DETACH | _UMOUNT_NOFOLLOW)
     except OSError as error:
-        # Without rights the kernel does not tell whether something is mounted; before Linux 5.9 not what is missing.
+        # Without rights the kernel hides whether something is mounted; before Linux 5.9 also whether the target exists.
         is_refused = error.errno == errno.EPERM and not os.path.ismount(target)
         if not is_refused and error.errno not in (errno.EINVAL, errno.ENOENT):
             raise OSError(error.errno, error.strerror, str(target)) from error
@@ -117,7 +117,7 @@ def _open_or_make(directory: int, name: str, mode: int) -> int:
 
 
 def _lines(proc_root: Path) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """The fields of each mount before and after the separator. Names may hold any byte, those of other lines too."""
+    """The fields of each mount before and after the separator. Names may hold any byte."""
     for line in (proc_root / "self/mountinfo").read_bytes().split(b"\n"):
         before, separator, after = line.partition(b" - ")
         if separator:

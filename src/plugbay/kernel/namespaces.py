@@ -1,6 +1,6 @@
 """Namespaces that outlive their processes, as files on which they are mounted.
 
-Making or entering one changes a thread, for good; so that is done in threads that end with it.
+Making or entering a namespace changes a thread for good, so a thread of its own does that and ends.
 
 Source: Linux ``namespaces(7)``, ``ip-netns(8)``, ``ioctl_ns(2)``, ``mount_namespaces(7)``.
 """
@@ -27,7 +27,7 @@ _NS_GET_NSTYPE: Final = 0xB703
 
 
 class NamespaceKind(Enum):
-    """What a namespace is of; the value is the flag of ``clone(2)``."""
+    """The kind of a namespace; the value is the flag of ``clone(2)``."""
 
     NETWORK = 0x40000000
     IPC = 0x08000000
@@ -35,7 +35,7 @@ class NamespaceKind(Enum):
 
     @property
     def entry(self) -> str:
-        """What it is called below ``/proc/PID/ns``."""
+        """The name of the namespace below ``/proc/PID/ns``."""
         return "net" if self is NamespaceKind.NETWORK else self.name.lower()
 
     def __str__(self) -> str:
@@ -47,13 +47,13 @@ def make_namespace(
 ) -> None:
     """Make a namespace that is entered at ``path``, whose directory is made if need be.
 
-    An empty file is taken over: it is what is left of a make that was killed.
+    An empty file is taken over: a process that was killed while it made the namespace left it.
 
     Args:
-        furnish: called inside of it, before anybody else can enter.
+        furnish: called inside the namespace, before any other process can enter.
 
     Raises:
-        NamespaceUnusable: something else is there, or we may not; nothing was changed.
+        NamespaceUnusable: something else is there, or this process may not; nothing was changed.
     """
 
     def make() -> None:
@@ -68,7 +68,7 @@ def make_namespace(
         if is_namespace(kind, path):
             raise NamespaceUnusable(str(path), "exists already")
         if not _is_empty_file(path):
-            raise NamespaceUnusable(str(path), "is a file of something else")
+            raise NamespaceUnusable(str(path), "is a file that is not a namespace")
     except OSError as error:
         raise NamespaceUnusable(str(path), f"cannot be made: {error.strerror}") from error
     try:
@@ -79,16 +79,16 @@ def make_namespace(
 
 
 def remove_namespace(kind: NamespaceKind, path: Path) -> None:
-    """Remove a namespace; what is in it ends when its last process has ended. One that is gone is no error.
+    """Remove a namespace; it ends when its last process has ended. A namespace that is gone is not an error.
 
-    Never call it for what is no namespace of ours: removing a mount point detaches the mount in every other mount
-    namespace as well. Hence only a namespace or an empty file is removed, and never a directory.
+    Never call it for a path that is not a namespace of ours: removing a mount point detaches the mount in every other
+    mount namespace as well. Hence only a namespace or an empty file is removed, and never a directory.
 
     Raises:
         NamespaceUnusable: something else is there, or we may not.
     """
     try:
-        # More than once where somebody mounted it again.
+        # More than once, because another program may have mounted it again.
         while is_namespace(kind, path):
             system_call("umount2", os.fsencode(path), _MNT_DETACH)
         if not _is_empty_file(path):

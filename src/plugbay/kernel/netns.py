@@ -1,4 +1,4 @@
-"""Network namespaces on files: `plugbay.kernel.namespaces` for the kind that most want."""
+"""Network namespaces on files: `plugbay.kernel.namespaces` for the most common kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 def make_netns(path: Path, *, proc_root: Path) -> None:
-    """Make a network namespace, in which only ``lo`` is and that is down. See `make_namespace`."""
+    """Make a network namespace that has only ``lo``, which is down. See `make_namespace`."""
     make_namespace(NamespaceKind.NETWORK, path, proc_root=proc_root)
 
 

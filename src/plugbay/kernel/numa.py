@@ -14,7 +14,7 @@ _NODE: Final = re.compile(r"node([0-9]+)")
 def read_numa_nodes(sys: Path) -> NumaTopology:
     """The nodes below ``sys``, which is ``/sys``; those without CPUs too, as for a kubelet.
 
-    Distances are told of all nodes or, if a file cannot be made sense of, of none.
+    Distances are given for all nodes or, if one of the files cannot be read, for none.
 
     Source: cAdvisor ``utils/sysinfo``, ``GetNodesInfo``; Linux ``Documentation/ABI/stable/sysfs-devices-node``.
     """

@@ -1,4 +1,4 @@
-"""A mount namespace of this process's own, in which a directory is seen at another place. It ends with the process.
+"""A mount namespace for this process alone, which shows a directory at another place. It ends with the process.
 
 Source: Linux ``mount_namespaces(7)``, ``user_namespaces(7)``, ``mount(2)``.
 """
@@ -21,7 +21,7 @@ _MS_SLAVE: Final = 1 << 19
 
 
 def enter_private_mounts(*, proc_root: Path) -> None:
-    """Have mount points of our own from here on; those that others make later are seen too, and ours are not by them.
+    """Enter a mount namespace of our own: later mounts of other processes show here too, but ours do not show there.
 
     Without the right to do that it takes a user namespace, in which we stay the user and group that we are. For a
     process with one thread.
@@ -42,7 +42,7 @@ def enter_private_mounts(*, proc_root: Path) -> None:
 
 
 def show_at(directory: Path, place: Path, *, proc_root: Path) -> None:
-    """Have ``directory`` at ``place`` in our mount namespace, too; what is there is covered.
+    """Show ``directory`` at ``place`` too in our mount namespace; what lies there is covered.
 
     A ``place`` that does not exist is not made on the disk: the directory above it becomes one in memory, in which all
     that it holds is found again.

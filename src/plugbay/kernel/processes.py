@@ -36,7 +36,7 @@ class ProcessIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """What we use of ``/proc/PID/stat``.
+    """The fields that we use of ``/proc/PID/stat``.
 
     Attributes:
         state: one letter; ``Z`` is a zombie.
@@ -54,7 +54,7 @@ class ProcessStat:
 
 
 def read_stat(pid: int, *, proc_root: Path) -> ProcessStat | None:
-    """The process that has ``pid`` now, a zombie too; None when there is none."""
+    """The process that has ``pid`` now, even a zombie; None if there is none."""
     try:
         return parse_stat(_read(proc_root / str(pid) / "stat"))
     except (FileNotFoundError, ProcessLookupError):
@@ -84,12 +84,12 @@ def session_members(leader: ProcessIdentity, *, proc_root: Path) -> list[Process
     """The running processes of the session that ``leader`` opened, whether or not the leader still runs.
 
     The kernel does not give out a number as long as it names a session; so when another process has the leader's
-    pid, nobody of the old session is left. What started before the leader is not of its session either.
+    pid, no process of the old session is left. A process that started before the leader is not of its session either.
     """
     now = read_stat(leader.pid, proc_root=proc_root)
     if now is not None and now.identity != leader:
         return []
-    pids = (int(entry.name) for entry in os.scandir(proc_root) if entry.name.isdigit())
+    pids = (int(name) for name in os.listdir(proc_root) if name.isdigit())
     stats = (read_stat(pid, proc_root=proc_root) for pid in pids)
     return [
         stat
@@ -102,9 +102,9 @@ def session_members(leader: ProcessIdentity, *, proc_root: Path) -> list[Process
 
 
 def signal_group(leader: ProcessIdentity, number: signal.Signals, *, proc_root: Path) -> None:
-    """Send a signal to the process group that ``leader`` leads, or to itself if it has yet to open its session.
+    """Send a signal to the process group that ``leader`` leads, or to ``leader`` if it has yet to open its session.
 
-    Nobody gets it when the leader has ended.
+    No process gets the signal if the leader has ended.
     """
     if (pidfd := _open_pidfd(leader, proc_root=proc_root)) is None:
         return
@@ -142,26 +142,30 @@ def with_variable(variable: str, *, since_ticks: int, proc_root: Path) -> list[P
     """The running processes that were started with ``NAME=VALUE`` in their environment, or that a fork of such is.
 
     Args:
-        since_ticks: older ones are not looked at.
+        since_ticks: older processes are not looked at.
+
+    Raises:
+        OSError: the system refuses to look, so that what runs is not known; for want of descriptors, say.
     """
     wanted = os.fsencode(variable)
     found = []
-    for entry in os.scandir(proc_root):
-        if not entry.name.isdigit():
+    for name in os.listdir(proc_root):
+        if not name.isdigit():
             continue
-        stat = read_stat(int(entry.name), proc_root=proc_root)
+        stat = read_stat(int(name), proc_root=proc_root)
         if stat is None or stat.has_ended or stat.identity.start_ticks < since_ticks:
             continue
-        with suppress(OSError):  # another user's, or it has ended
-            if wanted in Path(entry.path, "environ").read_bytes().split(b"\0"):
+        # Another user's, or it has ended.
+        with suppress(PermissionError, FileNotFoundError, ProcessLookupError):
+            if wanted in (proc_root / name / "environ").read_bytes().split(b"\0"):
                 found.append(stat.identity)
     return found
 
 
 def kill_session(leader: ProcessIdentity, *, proc_root: Path) -> list[ProcessIdentity]:
-    """SIGKILL every process group of the session ``leader`` opened; returns who is ending, to be waited for.
+    """SIGKILL every process group of the session ``leader`` opened; returns the ending processes, to be waited for.
 
-    Groups of which all members have become another user's are let be.
+    Groups whose members all belong to another user by now are left alone.
     """
     members = session_members(leader, proc_root=proc_root)
     killed: set[int] = set()
@@ -175,7 +179,7 @@ def kill_session(leader: ProcessIdentity, *, proc_root: Path) -> list[ProcessIde
 
 
 def _read(path: Path) -> str:
-    # Nonblocking for what polices the event loop: proc never makes a reader wait.
+    # Nonblocking only for the tests' guard of the event loop: proc never makes a reader wait.
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         return os.read(file, _READ_BYTES).decode(errors="replace")
@@ -194,7 +198,7 @@ def _signal_group(group: int, number: signal.Signals) -> None:
 def watch_end(process: ProcessIdentity, callback: Callable[[], object], *, proc_root: Path) -> Iterator[None]:
     """Call ``callback`` once, on the running loop, when ``process`` ends or if it has ended already.
 
-    It need not be our child, and a child is not reaped. Nothing is called after the block.
+    It need not be our child, and a child is not reaped. After the block there is no call.
     """
     loop = asyncio.get_running_loop()
     pidfd = _open_pidfd(process, proc_root=proc_root)

@@ -1,4 +1,4 @@
-"""Where the host's own packets go: the networks that its routing tables name.
+"""The networks that the host's routing tables name.
 
 Source: Linux ``/proc/net/route``, ``/proc/net/ipv6_route``.
 """
@@ -16,17 +16,17 @@ _REJECTED: Final = 0x0200
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class KernelRoute:
     """Packets to ``network`` leave through ``link``."""
 
     network: IPv4Network | IPv6Network
     link: str
 
 
-def read_routes(*, proc_root: Path) -> list[Route]:
+def read_routes(*, proc_root: Path) -> list[KernelRoute]:
     """The routes of our network namespace, without default routes, loopback and multicast."""
     tables = ((parse_routes, "route"), (parse_routes6, "ipv6_route"))
-    found: list[Route] = []
+    found: list[KernelRoute] = []
     for parse, name in tables:
         try:
             found += parse((proc_root / "net" / name).read_text(encoding="ascii"))
@@ -37,18 +37,18 @@ def read_routes(*, proc_root: Path) -> list[Route]:
     ]
 
 
-def parse_routes(text: str) -> Iterator[Route]:
+def parse_routes(text: str) -> Iterator[KernelRoute]:
     """The IPv4 table: addresses are numbers in the machine's byte order, here little-endian, in hexadecimal."""
     for line in text.splitlines()[1:]:
         link, destination, *_, mask, _, _, _ = line.split()
         address, bits = (IPv4Address(bytes.fromhex(each)[::-1]) for each in (destination, mask))
-        yield Route(IPv4Network(f"{address}/{bits}", strict=False), link)
+        yield KernelRoute(IPv4Network(f"{address}/{bits}", strict=False), link)
 
 
-def parse_routes6(text: str) -> Iterator[Route]:
-    """The IPv6 table; routes that only refuse are left out, and so is what is link-local: every link has it."""
+def parse_routes6(text: str) -> Iterator[KernelRoute]:
+    """The IPv6 table without routes that only refuse, and without link-local ones, which every link has."""
     for line in text.splitlines():
         destination, prefix, *_, flags, link = line.split()
         network = IPv6Network((IPv6Address(int(destination, 16)), int(prefix, 16)), strict=False)
         if not int(flags, 16) & _REJECTED and not network.is_link_local:
-            yield Route(network, link)
+            yield KernelRoute(network, link)

@@ -30,10 +30,10 @@ _EXHAUSTED: Final = frozenset({errno.ENOSPC, errno.ENOMEM})
 
 @asynccontextmanager
 async def watch_sockets(directory: Path, *, poll_interval_s: float = POLL_INTERVAL_S) -> AsyncIterator[SocketWatch]:
-    """Watch ``directory`` and everything below it from here on; the sockets that are there now are found too.
+    """Watch ``directory`` and everything below it; the sockets that exist already are found too.
 
     Args:
-        poll_interval_s: how often to look when the kernel refuses to tell, because a limit is reached.
+        poll_interval_s: how often to look when the kernel cannot tell because a limit is reached.
     """
     async with SocketWatch(directory, poll_interval_s=poll_interval_s) as watch:
         yield watch
@@ -41,7 +41,7 @@ async def watch_sockets(directory: Path, *, poll_interval_s: float = POLL_INTERV
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A socket: which one it is for us, and for the kernel as far as it can tell."""
+    """A socket: its number here, and its identity for the kernel."""
 
     incarnation: int
     inode: tuple[int, int]
@@ -60,7 +60,7 @@ class SocketWatch:
         self._directory = directory
         self._poll_interval_s = poll_interval_s
         self._inotify: Inotify | None = None
-        self._blind = ""  # why the kernel cannot tell us everything
+        self._blind = ""  # the reason why the kernel cannot report everything
         self._warned = False
         self._ended = False
         self._directories: dict[int, Path] = {}
@@ -70,7 +70,7 @@ class SocketWatch:
 
     @property
     def sockets(self) -> Mapping[Path, int]:
-        """The sockets there are, each with a number that no earlier socket had, at this path or another."""
+        """The present sockets, each with a number that no earlier socket had, at this path or another."""
         return {path: found.incarnation for path, found in self._found.items()}
 
     async def __aenter__(self) -> Self:
@@ -101,7 +101,7 @@ class SocketWatch:
         return changed
 
     async def _look(self) -> None:
-        """Wait for the kernel to tell something, or for the time to look ourselves, and take it in."""
+        """Wait for events of the kernel, or for the time to look ourselves, and apply them."""
         if self._inotify is None:
             await asyncio.sleep(self._poll_interval_s)
             return self._rescan()
@@ -180,7 +180,7 @@ class SocketWatch:
             names = sorted(os.listdir(directory))
         except OSError as error:
             if error.errno not in _GONE:
-                _log.warning("cannot look for sockets in %s: %s", directory, error.strerror)
+                _log.warning("cannot look for sockets in %s, so none there is found: %s", directory, error.strerror)
             return
         for name in names:
             if name.startswith("."):
@@ -202,7 +202,7 @@ class SocketWatch:
             if error.errno in _EXHAUSTED:
                 self._go_blind(f"{error.strerror} ({directory})")
             elif error.errno not in _GONE:
-                _log.warning("cannot watch %s: %s", directory, error.strerror)
+                _log.warning("cannot watch %s, so new sockets there are not noticed: %s", directory, error.strerror)
 
     def _go_blind(self, problem: str) -> None:
         self._blind = problem
@@ -224,7 +224,7 @@ class SocketWatch:
 
 
 def _socket_status(path: Path) -> os.stat_result | None:
-    """What the kernel says of the socket at ``path``, links followed; None when there is none."""
+    """The socket at ``path`` as the kernel describes it, links followed; None if there is none."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""Files with holes: what is in them, and how it goes away for good. All of it blocks."""
+"""Files with holes: find their data, and remove it for good. All of it blocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CANNOT: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS})
 def can_hold(directory: Path, size: int) -> bool:
     """Whether a file in ``directory`` may have ``size`` bytes, all of them a hole.
 
-    It is tried with a file that has no name; where there can be none, nobody knows, and the answer is yes.
+    It is tried with a file that has no name. Where no such file can be made, the answer is yes.
     """
     try:
         descriptor = os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -34,7 +34,7 @@ def can_hold(directory: Path, size: int) -> bool:
 
 
 def is_zero(path: Path, offset: int, size: int) -> bool:
-    """Whether that part of the file reads as zeros. Only what is no hole is read.
+    """Whether that part of the file reads as zeros. Holes are not read.
 
     Raises:
         OSError: the file cannot be read.
@@ -44,7 +44,7 @@ def is_zero(path: Path, offset: int, size: int) -> bool:
 
 
 def clear(path: Path, offset: int, size: int) -> None:
-    """Have that part of the file read as zeros, on the disk too: as a hole, or where that cannot be, by writing them.
+    """Make that part of the file read as zeros, on the disk too: as a hole, or where that cannot be, by writing them.
 
     Raises:
         OSError: it cannot be done; a part may have been cleared.
@@ -61,13 +61,13 @@ def clear(path: Path, offset: int, size: int) -> None:
 
 
 def _data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """What is no hole between ``start`` and ``end``: from where to where."""
+    """The ranges between ``start`` and ``end`` that are not holes."""
     while start < end:
         try:
             data = os.lseek(descriptor, start, os.SEEK_DATA)
             hole = os.lseek(descriptor, data, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole from here on
+            if error.errno == errno.ENXIO:  # the rest is a hole
                 return
             if error.errno != errno.EINVAL:
                 raise

@@ -27,7 +27,7 @@ def mount_tmpfs(directory: Path, *, mode: int, size_bytes: int) -> None:
 
 
 def unmount_all(directory: Path) -> None:
-    """Take away what is mounted on ``directory``, once or more often, with the directory itself; gone is no error.
+    """Unmount all that is mounted on ``directory`` and remove it; it is not an error if the directory is gone.
 
     Open files stay usable.
 

@@ -1,4 +1,4 @@
-"""How a path resolves, component by component, and which watches would notice a different answer."""
+"""Resolve a path component by component, and find the watches that would notice a different result."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _NOTHING: Final = Mask(0)
 
 
 class Found(enum.Enum):
-    """What a name turned out to be."""
+    """The kind of thing that a name leads to."""
 
     MISSING = enum.auto()
     DIRECTORY = enum.auto()
     FILE = enum.auto()
     LINK = enum.auto()
     OTHER = enum.auto()
-    """A socket, a pipe or a device."""
+    """The name leads to a socket, a pipe or a device."""
     HIDDEN = enum.auto()
-    """We may not look, or the name is too long."""
+    """The path cannot be looked at: this process lacks the right, or the name is too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Trail:
     """Every lookup on the way to a path.
 
     Attributes:
-        target: where the way ends, without symbolic links.
-        found: what is there; MISSING when the way ends early.
+        target: the end of the way, without symbolic links.
+        found: the kind of thing there; MISSING if the way ends early.
     """
 
     lookups: tuple[Lookup, ...]
@@ -63,7 +63,7 @@ class Trail:
 
 @dataclass(slots=True)
 class Interest:
-    """What matters in one watched inode.
+    """The events that matter in one watched inode.
 
     Attributes:
         names: the entries that matter.
@@ -108,14 +108,14 @@ def follow(path: str) -> Trail:
 
 
 def interests(trail: Trail, *, rewrites: bool = False) -> dict[str, Interest]:
-    """What to watch so that no change of the trail or of its target goes unnoticed, topmost directory first.
+    """The watches that notice every change of the trail or its target, topmost directory first.
 
     With ``rewrites``, also that a file in the directory it leads to was open for writing, and is closed.
 
     A directory far above is watched for being renamed only: it cannot be removed before what is in it. The entries
     of the last two directories are watched, because the kernel tells late about the removal of a directory that
     someone still has open; and those of every directory with a symbolic link on the way, because links are replaced.
-    What inotify cannot see is a file system mounted over a directory on the way.
+    Inotify cannot see that a file system is mounted over a directory on the way.
     """
     watched: dict[str, Interest] = {}
     last_two = trail.lookups[-2:]

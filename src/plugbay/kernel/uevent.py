@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Self
 
-_NETLINK_KOBJECT_UEVENT: Final = 15  # socket has no name for it
+_NETLINK_KOBJECT_UEVENT: Final = 15  # the module socket has no name for it
 _KERNEL_GROUP: Final = 1
 """udev sends its own messages to group 2."""
 _KERNEL_PORT: Final = 0
@@ -68,10 +68,10 @@ def parse_uevent(message: bytes) -> Uevent | None:
 
 @asynccontextmanager
 async def open_uevents() -> AsyncIterator[Uevents]:
-    """Listen from here on; look at the devices after entering, then iterate, and no change can be missed.
+    """Listen for uevents: look at the devices after entering, then iterate, and no change can be missed.
 
     Raises:
-        OSError: this kernel, or a sandbox around us, has none.
+        OSError: this kernel, or a sandbox around this process, has no uevents.
     """
     uevents = Uevents()
     try:
@@ -110,7 +110,7 @@ class Uevents:
         return self._received.popleft()
 
     def _receive(self) -> None:
-        """Take what waits in the kernel, which has room for some hundred events only."""
+        """Read the waiting events: the kernel has room for some hundred only."""
         for _ in range(_READ_AT_ONCE):
             try:
                 message, sender = self._socket.recvfrom(_MESSAGE_BYTES)

@@ -1,4 +1,4 @@
-"""What the kernel knows of unix sockets."""
+"""The kernel's table of unix sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells when something about a path may have changed, whether it exists yet or not."""
+"""Watch paths, whether they exist or not, and tell when something about one may have changed."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _log = logging.getLogger(__name__)
 
 _VANISHED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _MAX_ATTEMPTS: Final = 20
-"""Somebody renaming in a tight loop must not hold up the event loop; we look again a poll interval later."""
+"""A program that renames in a tight loop must not hold up the event loop; we look again a poll interval later."""
 
 
 @asynccontextmanager
 async def watch_paths(
     paths: Iterable[Path], *, settle_s: float = SETTLE_S, poll_interval_s: float = POLL_INTERVAL_S
 ) -> AsyncIterator[PathWatch]:
-    """Watch from here on; look at the paths after entering, then iterate, and no change can be missed.
+    """Watch paths: look at them after entering, then iterate, and no change can be missed.
 
     Args:
-        paths: relative ones are taken from the working directory of now.
+        paths: relative paths start at the current working directory.
         settle_s: least time between two notifications. The first after a quiet time comes at once.
-        poll_interval_s: how often to look where the kernel cannot tell.
+        poll_interval_s: how often to look where the kernel reports nothing.
     """
     async with PathWatch(paths, settle_s=settle_s, poll_interval_s=poll_interval_s) as changes:
         yield changes
@@ -53,7 +53,7 @@ class _Watched:
     """One path and what we watch for it.
 
     Attributes:
-        path: as it was given, and reported.
+        path: the path as it was given and is reported.
         target: what it resolved to when we looked last.
         blind: why the kernel cannot tell us everything about it; then ``signature`` is compared now and then.
     """
@@ -96,7 +96,7 @@ class PathWatch:
         self._next_report = 0.0
         self._next_poll = 0.0
         self._warned = False
-        self._problem = ""  # why there is no inotify
+        self._problem = ""  # the reason why inotify is not available
 
     async def __aenter__(self) -> Self:
         inotify = Inotify()
@@ -116,7 +116,7 @@ class PathWatch:
             self._inotify.close()
 
     def add(self, path: Path) -> None:
-        """Watch ``path`` too from here on; one that is watched already is not watched twice.
+        """Watch ``path`` too; a path that is watched already is not watched twice.
 
         A consumer that waits just now has to begin waiting anew: where the kernel cannot tell, it waits too long.
         """
@@ -126,7 +126,7 @@ class PathWatch:
             self._look(watched)
 
     def discard(self, path: Path) -> None:
-        """Watch ``path`` no longer; what was not reported yet never will be."""
+        """Stop watching ``path``; changes that were not reported yet never will be."""
         gone = [watched for watched in self._watched if watched.path == path]
         self._watched = [watched for watched in self._watched if watched.path != path]
         self._changed.discard(path)
@@ -193,7 +193,7 @@ class PathWatch:
             self._warn(watched)
 
     def _forget(self, wds: Set[int]) -> None:
-        """Have the kernel forget the watches that nobody needs any more."""
+        """Remove the watches that are not needed any more."""
         if wds and self._inotify is not None:
             for wd in wds - {wd for watched in self._watched for wd in watched.wds}:
                 self._inotify.remove(wd)
@@ -208,7 +208,7 @@ class PathWatch:
 
 
 def _watch(inotify: Inotify, path: str) -> tuple[dict[int, Interest], str, str]:
-    """Add watches until the path resolves, after they are there, as they assume; why that failed, and to what."""
+    """Add watches until the path resolves as they assume; returns the reason if that failed, and the target."""
     wds: dict[int, Interest] | None = None
     for _ in range(_MAX_ATTEMPTS):
         trail = follow(path)

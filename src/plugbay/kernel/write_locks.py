@@ -1,4 +1,4 @@
-"""Locks that only a process that may write a file can have: who may merely read it cannot stand in the way.
+"""Locks that only a process with the right to write a file can take: a mere reader cannot block others.
 
 A ``flock(2)`` takes no more than an open file, which every user has of a file that is to be read by all.
 
@@ -26,8 +26,8 @@ def lock(descriptor: int) -> bool:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Whether somebody who opened the file another time has locked it for writing."""
-    # Asked as a reader, whom other readers do not bother.
+    """Whether a process that opened the file separately has locked it for writing."""
+    # Asked as a reader: locks of other readers do not matter to it.
     found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock(fcntl.F_RDLCK))
     return bool(_LOCK.unpack(found)[0] != fcntl.F_UNLCK)
 

@@ -1,7 +1,7 @@
-"""Checkpoint files: JSON in, values out, and back: pure.
+"""Read and write checkpoint files: JSON to values and back. Pure.
 
-Compatibility: what kubelet 1.36 accepts is accepted and what it rejects is rejected, golden files included. What we
-write has the members, the order and the spelling of a kubelet's file.
+Compatibility: files are accepted and rejected as by kubelet 1.36, golden files included. The files we write have the
+members, the order and the spelling of a kubelet's.
 
 Source: kubelet 1.36 ``cm/devicemanager/checkpoint/checkpoint.go``; spec 7.2, 7.5.
 """
@@ -13,21 +13,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from plugbay.documents import go_json, go_types
 from plugbay.errors import CorruptCheckpoint
-from plugbay.kubelet import go_json
 from plugbay.kubelet.checkpoint_data import Checkpoint, CheckpointData, DeviceIds, PodDevicesEntry, checksum
 
 ReadDevices: TypeAlias = Callable[[DeviceIds, go_json.Value], DeviceIds]
 
 
 def load(content: bytes, *, source: str) -> CheckpointData:
-    """What a checkpoint file says.
+    """Read a checkpoint file.
 
     Args:
-        source: where it was read, for the error.
+        source: where the content was read, for the error.
 
     Raises:
-        CorruptCheckpoint: not readable, or the recorded checksum is not that of the content.
+        CorruptCheckpoint: the content is not readable, or its checksum is not the recorded one.
     """
     checkpoint = parse(content, source=source)
     computed = checksum(checkpoint.data)
@@ -42,22 +42,30 @@ def parse(
     source: str,
     read_devices: ReadDevices | None = None,
 ) -> Checkpoint:
-    """What a checkpoint file says, whether its checksum fits or not.
+    """Read a checkpoint file whether its checksum fits or not.
 
     Args:
-        read_devices: what ``DeviceIDs`` of an entry says, given what an earlier member of this name said.
+        read_devices: reads ``DeviceIDs`` of an entry, given the value of an earlier member of this name.
 
     Raises:
         CorruptCheckpoint: not JSON, or of another shape.
     """
     try:
         return _checkpoint(go_json.parse(content), read_devices or _by_node)
-    except go_json.NotDecodable as error:
+    except go_json.NotJson as error:
+        raise CorruptCheckpoint(source, _problem(error)) from None
+    except go_types.NotDecodable as error:
         raise CorruptCheckpoint(source, str(error)) from None
 
 
+def _problem(error: go_json.NotJson) -> str:
+    if error.line is not None:
+        return f"it is not JSON at line {error.line}, column {error.column}"
+    return f"it is {str(error).removeprefix('is ')}"
+
+
 def encode(data: CheckpointData) -> bytes:
-    """A file that says ``data``, lists in the order they have."""
+    """Write ``data`` as a file; lists keep their order."""
     entries = data.pod_device_entries
     return compose(
         None if entries is None else map(encode_entry, entries),
@@ -67,7 +75,7 @@ def encode(data: CheckpointData) -> bytes:
 
 
 def compose(entries: Iterable[str] | None, registered: str, sum_of_data: int) -> bytes:
-    """A file made of parts that are encoded already."""
+    """Make a file of parts that are encoded already."""
     listed = "null" if entries is None else f"[{','.join(entries)}]"
     data = f'{{"PodDeviceEntries":{listed},"RegisteredDevices":{registered}}}'
     return f'{{"Data":{data},"Checksum":{sum_of_data}}}'.encode()
@@ -104,13 +112,13 @@ def _checkpoint(document: go_json.Value, read_devices: ReadDevices) -> Checkpoin
             case "data":
                 data.read(value, read_devices)
             case "checksum" if value is not None:
-                recorded = go_json.unsigned(value, "Checksum", 64)
+                recorded = go_types.unsigned(value, "Checksum", 64)
     return Checkpoint(data.value(), recorded)
 
 
 class _Data:
     def __init__(self) -> None:
-        self._entries: go_json.Slice[_Entry] = go_json.Slice()
+        self._entries: go_types.Slice[_Entry] = go_types.Slice()
         self._registered: Mapping[str, Sequence[str] | None] | None = {}
 
     def read(self, value: go_json.Value, read_devices: ReadDevices) -> None:
@@ -132,17 +140,17 @@ class _Entry:
         self._names = dict.fromkeys(("poduid", "containername", "resourcename"), "")
         self._device_ids: DeviceIds = None
         self._alloc_resp: bytes | None = None
-        self._octets: go_json.Slice[int] = go_json.Slice()
+        self._octets: go_types.Slice[int] = go_types.Slice()
 
     def read(self, value: go_json.Value, read_devices: ReadDevices) -> _Entry:
         for name, member in _members(value, "an item of PodDeviceEntries"):
             match go_json.folded(name):
                 case "poduid" | "containername" | "resourcename" as known:
-                    self._names[known] = self._names[known] if member is None else go_json.text(member, name)
+                    self._names[known] = self._names[known] if member is None else go_types.text(member, name)
                 case "deviceids":
                     self._device_ids = read_devices(self._device_ids, member)
                 case "allocresp":
-                    go_json.read_octets(self._octets, member, "AllocResp")
+                    go_types.read_octets(self._octets, member, "AllocResp")
                     octets = self._octets.elements
                     self._alloc_resp = None if octets is None else bytes(octets)
         return self
@@ -155,8 +163,8 @@ class _Entry:
 def _by_node(before: DeviceIds, value: go_json.Value) -> DeviceIds:
     if value is None:
         return None
-    lists = go_json.members(value, "DeviceIDs")
-    read = {go_json.integer_key(name, "a node of DeviceIDs"): go_json.texts(ids, "DeviceIDs") for name, ids in lists}
+    lists = go_types.members(value, "DeviceIDs")
+    read = {go_types.integer_key(name, "a node of DeviceIDs"): go_types.texts(ids, "DeviceIDs") for name, ids in lists}
     return {**(before or {}), **read}
 
 
@@ -165,10 +173,10 @@ def _registered(
 ) -> Mapping[str, Sequence[str] | None] | None:
     if value is None:
         return None
-    lists = go_json.members(value, "RegisteredDevices")
-    return {**(before or {}), **{name: go_json.texts(ids, f"RegisteredDevices of {name}") for name, ids in lists}}
+    lists = go_types.members(value, "RegisteredDevices")
+    return {**(before or {}), **{name: go_types.texts(ids, f"RegisteredDevices of {name}") for name, ids in lists}}
 
 
 def _members(value: go_json.Value, what: str) -> Iterable[tuple[str, go_json.Value]]:
     """The members of an object; null leaves a structure as it is."""
-    return () if value is None else go_json.members(value, what)
+    return () if value is None else go_types.members(value, what)

@@ -1,7 +1,7 @@
-"""What a device manager checkpoint says, and the text its checksum is computed over: pure.
+"""The contents of a device manager checkpoint, and the text its checksum is computed over. Pure.
 
-Null, missing and empty are different things in the checksum, so the values keep them apart: ``None`` is null. Lists
-keep their order, which is hashed as it stands; maps are hashed in the order of their keys.
+Null, missing and empty differ in the checksum, so the values distinguish them: ``None`` is null. Lists keep their
+order and are hashed in it; maps are hashed in the order of their keys.
 
 Compatibility: the type names in the text are those of a package inside the kubelet. They are part of the format and
 never change, nor has the format since kubelet 1.20; it carries no version. Files are read and written by `checkpoint`.
@@ -43,10 +43,10 @@ class PodDevicesEntry:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointData:
-    """What the checksum protects.
+    """The part of a checkpoint that the checksum protects.
 
     Attributes:
-        registered_devices: resource name to its healthy devices when the file was written.
+        registered_devices: resource name to the devices that were healthy when the file was written.
     """
 
     pod_device_entries: Sequence[PodDevicesEntry] | None = ()
@@ -70,7 +70,7 @@ def checksum(data: CheckpointData) -> int:
 
 
 def dump_by_node(device_ids: DeviceIds) -> bytes:
-    """Nodes in the order of their numbers; in the file they stand in the order of their texts."""
+    """The nodes in the order of their numbers; in the file they are in the order of their texts."""
     if device_ids is None:
         return b"(checkpoint.DevicesPerNUMA)" + DUMP_NULL
     lists = (b"%d:%b" % (node, dump_list(device_ids[node])) for node in sorted(device_ids))

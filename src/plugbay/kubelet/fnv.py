@@ -1,11 +1,11 @@
-"""FNV-1a with 32 bits, and hashing again cheaply when little of a long text changed: pure.
+"""FNV-1a with 32 bits, and a cheap way to hash a long text again when little of it has changed. Pure.
 
-The exclusive-or of FNV-1a touches only the low byte of the state. So what a chunk of n bytes makes of a state H with
-low byte l is ``H * prime**n + f(l)`` modulo 2**32: the chunk is a table of at most 256 numbers, and a text of a
-thousand known chunks is hashed again by a thousand look-ups.
+The exclusive-or of FNV-1a touches only the low byte of the state. So a chunk of n bytes turns a state H with low byte l
+into ``H * prime**n + f(l)`` modulo 2**32: the chunk is a table of at most 256 numbers, and a text of a thousand known
+chunks is hashed again by a thousand look-ups.
 
-Moreover the low k bits of a state depend on nothing above them, and bytes below 2**k change no more than those: then
-f depends on the low k bits alone. Text needs 128 entries, the digits and spaces of a byte dump 64.
+Moreover the low k bits of a state do not depend on higher bits, and bytes below 2**k change only the low k bits: for
+these, f depends on the low k bits alone. Text needs 128 entries, the digits and spaces of a byte dump 64.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _INVERSE: Final = pow(_PRIME, -1, _MASK + 1)
 _LANE_BITS: Final = 64
 """Room for a state of 32 bits times the prime of 25."""
 _LOW_RUN: Final = re.compile(rb"([ -?]{64,})")
-"""Bytes below 64, enough of them to be worth a table of their own."""
+"""A run of bytes below 64 that is long enough to be worth a table of its own."""
 
 
 def fnv1a(text: bytes, state: int = OFFSET_BASIS) -> int:
-    """The hash of ``text``, or of what led to ``state`` followed by ``text``. About 0.1 µs for each byte."""
+    """The hash of ``text``, behind an earlier text whose hash is ``state``. About 0.1 µs per byte."""
     for byte in text:
         state = ((state ^ byte) * _PRIME) & _MASK
     return state
@@ -40,7 +40,7 @@ def before(byte: int, state: int) -> int:
 
 
 def fnv1a_chunks(chunks: Iterable[Chunk], state: int, *, at_costly: Callable[[], None]) -> int:
-    """The state after all ``chunks`` in turn. About 0.3 µs for a chunk that was here twice before.
+    """The state after all ``chunks`` in turn. About 0.3 µs for a chunk that was hashed twice before.
 
     Args:
         at_costly: called before each chunk that has to be looked at byte by byte.
@@ -50,17 +50,17 @@ def fnv1a_chunks(chunks: Iterable[Chunk], state: int, *, at_costly: Callable[[],
         if transfer is None:
             at_costly()
             state = chunk.after(state)
-        else:  # as in `after`; a call for each of a thousand chunks would cost more than the rest
+        else:  # the body of `after`, inlined: a call for each of a thousand chunks would cost more than the rest
             low = state & transfer.low
             state = (transfer.table[low] + (state - low) * transfer.power) & _MASK
     return state
 
 
 class Chunk:
-    """A piece of text that is hashed again and again behind other states.
+    """A piece of text that is hashed many times, after different states.
 
-    The first time costs what `fnv1a` costs, the second about eight times that, every other one a look-up: what is
-    hashed only once shall not pay for a table. Not for use by two threads at once.
+    The first time costs as much as `fnv1a`, the second about eight times as much, and every later one a look-up: text
+    that is hashed only once does not pay for a table. Not for use by two threads at once.
 
     Attributes:
         transfer: None as long as every byte has to be looked at.
@@ -85,7 +85,7 @@ class Chunk:
 
 
 class Transfer:
-    """What a chunk makes of every state."""
+    """The effect of a chunk on every state."""
 
     __slots__ = ("low", "power", "table")
 
@@ -110,7 +110,7 @@ def _transfer(text: bytes) -> Transfer:
 
 
 def _of_run(text: bytes) -> Transfer:
-    """One table for ``text``: all its entries are computed at once, as lanes of one large number."""
+    """Compute the table of ``text``: all its entries at once, as lanes of one large number."""
     bits = max(text).bit_length()
     ones, states = _lanes(bits)
     mask = ones * _MASK

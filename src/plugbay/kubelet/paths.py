@@ -1,14 +1,18 @@
-"""Where a kubelet keeps what plugins and onlookers need, below one root directory."""
+"""The paths below a kubelet's root directory that plugins and onlookers need."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+STOCK_ROOT: Final = Path("/var/lib/kubelet")
+"""The root of a kubelet without ``--root-dir``."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubeletPaths:
-    """The directories and sockets below a kubelet's root (a stock kubelet's is ``/var/lib/kubelet``).
+    """The directories and sockets below a kubelet's root (see `STOCK_ROOT`).
 
     Source: kubelet 1.36 ``pkg/kubelet/apis/deviceplugin/v1beta1/constants.go``, ``pkg/kubelet/kubelet_getters.go``.
     """

@@ -1,6 +1,6 @@
-"""The control groups that a kubelet makes for pods: they tell which have containers, whatever it says of them itself.
+"""The control groups that a kubelet makes for pods: they show which pods have containers, whatever the kubelet tells.
 
-They lie below one that is called ``kubepods``, or below that of the class of service, and bear the pod's UID in their
+They lie below the cgroup ``kubepods``, or below the cgroup of the pod's QoS class, and have the pod's UID in their
 names. A kubelet with ``cgroupsPerQOS: false`` makes none.
 
 Source: kubelet 1.36 ``cgroup_manager_linux.go``, ``pod_container_manager_linux.go``; Linux ``cgroups(7)``.
@@ -24,15 +24,16 @@ _ROOT: Final = "kubepods"
 _SLICE: Final = ".slice"
 _CLASSES: Final = ("", "burstable", "besteffort")
 _DEEPEST: Final = 4
-"""So far below a hierarchy's top they are looked for: ``cgroupRoot`` puts them deeper, and so does a node in a node."""
+"""The depth to which pods' cgroups are looked for: ``cgroupRoot`` or a node inside a node puts them deeper."""
 _UNITS: Final = (".service", ".scope", ".mount", ".socket")
-"""systemd's, of which there are hundreds; no kubelet puts pods there."""
+"""Endings of systemd's cgroups. There are hundreds, and kubelets put no pods there."""
 
 
 class PodCgroups:
-    """Those of one kubelet, as far as a process sees them: in a container it takes a mount of the host's.
+    """The cgroups of one kubelet, as far as this process sees them; a container needs a mount of the host's control
+    groups for that.
 
-    A kubelet makes what is above them as it starts, so it is looked for once.
+    A kubelet makes the cgroups above those of pods when it starts, so they are looked for once.
     """
 
     def __init__(self, *, proc_root: Path) -> None:
@@ -40,13 +41,14 @@ class PodCgroups:
         self._roots: list[Path] | None = None
 
     def with_containers(self, pods: Collection[PodUid]) -> frozenset[PodUid]:
-        """Those of ``pods`` that have a container, be it one that is ending; and those of which it cannot be read, as
-        for want of descriptors. None whose cgroups are not visible at all. Blocks.
+        """The ``pods`` that have a container, even an ending one, and those whose cgroup cannot be read.
+
+        Reading may fail for want of file descriptors. Empty if cgroups are not visible at all. Blocks.
         """
         try:
             return frozenset(pod for pod in pods if pod and any(map(_is_populated, self._of(pod))))
         except OSError as error:
-            logger.warning("cannot see whether pods have containers; assuming that they do: %s", error)
+            logger.warning("cannot see whether pods have containers, so their devices are not released yet: %s", error)
             return frozenset(filter(None, pods))
 
     def _of(self, pod: PodUid) -> Iterator[Path]:
@@ -59,7 +61,7 @@ class PodCgroups:
     def _find(self) -> list[Path]:
         try:
             tops = dict.fromkeys(hierarchies(proc_root=self._proc_root))
-        except (FileNotFoundError, NotADirectoryError):  # no proc file system: nothing is visible
+        except (FileNotFoundError, NotADirectoryError):  # without a proc file system no cgroup is visible
             return []
         return [root for top in tops for root in _below(top)]
 
@@ -79,7 +81,7 @@ def _is_root(name: str) -> bool:
 
 
 def _directory(root: Path, service: str, pod: PodUid) -> Path:
-    """Where the cgroup of a pod of that class is. Names of systemd repeat those above, and part them by hyphens."""
+    """The cgroup of a pod of this class. systemd's names repeat the names above them, joined by hyphens."""
     if not root.name.endswith(_SLICE):
         return root / service / f"pod{pod}"
     words = [root.name.removesuffix(_SLICE), *([service] if service else [])]
@@ -90,7 +92,7 @@ def _directory(root: Path, service: str, pod: PodUid) -> Path:
 def _unless_it_goes(error: OSError) -> None:
     """
     Raises:
-        OSError: it tells of more than that a cgroup has just gone, or is closed to us.
+        OSError: for another reason than that a cgroup has just gone, or is closed to us.
     """
     if error.errno not in (errno.ENOENT, errno.ENODEV, errno.ENOTDIR, errno.EACCES, errno.EPERM):
         raise error
@@ -100,7 +102,7 @@ def _is_populated(cgroup: Path) -> bool:
     try:
         events = (cgroup / "cgroup.events").read_text()
     except FileNotFoundError:
-        # Version 1 says nothing to who is in another PID namespace, but each container has a cgroup as long as it runs.
+        # In another PID namespace version 1 shows no processes; but each container has a cgroup as long as it runs.
         return _has_cgroups(cgroup)
     except OSError as error:
         _unless_it_goes(error)

@@ -1,4 +1,4 @@
-"""Asking a kubelet, or a manager of ours, which pod holds which devices."""
+"""A client that asks a kubelet, or our manager, which pod holds which devices."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from plugbay.model.podresources import AllocatableResources, PodResources
 from plugbay.wire.podresources import PodResourcesCalls
 
 CALL_TIMEOUT_S: Final = 10.0
-"""A kubelet answers in milliseconds, but its Device Manager lets nobody in during some of its work."""
+"""A kubelet answers in milliseconds, but calls wait while its Device Manager does some of its work."""
 
 
 class PodResourcesClient:
     """A PodResources socket; use it as an async context manager. It connects when first used.
 
-    Every method raises `RpcFailed`: with code ``Unavailable`` when nobody answers, and with ``ResourceExhausted`` when
-    all clients together ask more than a hundred times a second, or more than ten times at once: ask again later.
+    Every method raises `RpcFailed`: with code ``Unavailable`` when there is no answer, and with ``ResourceExhausted``
+    when all clients together ask more than a hundred times a second, or more than ten times at once: ask again later.
 
-    Listing makes a stock kubelet drop the assignments of pods that have ended, and while it waits for an Allocate
-    call it can so give a device in use to a second pod (spec 4.9.2); `get` and `allocatable` have no such effect.
+    Listing makes a stock kubelet drop the assignments of pods that have ended. If it is waiting for an Allocate call
+    meanwhile, it can so give a device in use to a second pod (spec 4.9.2). `get` and `allocatable` are harmless.
     """
 
     def __init__(self, socket: Path) -> None:
@@ -40,7 +40,7 @@ class PodResourcesClient:
         return await self._calls.list_v1()
 
     async def get(self, namespace: str, name: str) -> PodResources | None:
-        """One active pod; None if there is none of that name. Older kubelets than 1.36 may refuse."""
+        """One active pod, or None if there is no pod of that name. Kubelets older than 1.36 may refuse."""
         try:
             return await self._calls.get_v1(namespace, name)
         except RpcFailed as error:

@@ -1,20 +1,64 @@
-"""What a manager is told at start."""
+"""The configuration of a Device Manager."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Final
 
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
-from plugbay.manager.release_rules import DEFAULT_LIMITS, ReleaseLimits
 from plugbay.model.topology import ONE_NODE, NumaTopology
 from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
 
 
+class Exhaustion(Enum):
+    """The fate of devices whose Deallocate was never confirmed."""
+
+    FREE = "free"
+    """The devices are given out again: the plugin had enough chances."""
+    QUARANTINE = "quarantine"
+    """The devices stay out of use until the plugin registers again, or reports them unhealthy and then healthy."""
+
+
+class Unconfirmed(Enum):
+    """The fate of a container's next start when its last PostStopContainer is not confirmed in time."""
+
+    START = "start"
+    """The container starts; an event tells of the missing call."""
+    FAIL = "fail"
+    """The start fails and is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseLimits:
+    """Limits of PostStopContainer and Deallocate, and what happens if a plugin does not confirm them.
+
+    Attributes:
+        attempt_timeout_s: deadline of one call; the default is the same as for PreStartContainer.
+        wait_s: how long the next start of a container, or the end of a pod, waits for its calls, all together; 0 for
+            not at all.
+        max_age_s, max_attempts: age and number of attempts at which a call that is not confirmed is given up.
+        parallel: number of calls to one plugin at a time.
+        on_exhaustion: what happens to devices whose Deallocate was given up.
+        on_unconfirmed: what happens to a start whose PostStopContainer is late.
+    """
+
+    attempt_timeout_s: float = 30.0
+    wait_s: float = 60.0
+    max_age_s: float = 24 * 3600.0
+    max_attempts: int = 1000
+    parallel: int = 16
+    on_exhaustion: Exhaustion = Exhaustion.FREE
+    on_unconfirmed: Unconfirmed = Unconfirmed.START
+
+
+DEFAULT_LIMITS: Final = ReleaseLimits()
+
+
 class ForeignCheckpoint(Enum):
-    """What to do at start about a checkpoint file that another program, probably a kubelet, wrote."""
+    """How to start when another program, probably a kubelet, wrote the checkpoint file."""
 
     IMPORT = "import"
     """The file is the truth: it replaces what the store holds."""
@@ -24,7 +68,7 @@ class ForeignCheckpoint(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ManagerConfig:
-    """Where a device manager serves, what it keeps, and how long it waits for plugins.
+    """The configuration of a Device Manager: where it serves, what it keeps, and how long it waits for plugins.
 
     Attributes:
         paths: the root to serve; its device-plugins directory is made if missing and cleared of sockets.

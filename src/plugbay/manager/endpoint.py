@@ -1,4 +1,4 @@
-"""One connection to a plugin: what it offers and the calls to it, each with a deadline."""
+"""Connections to plugins: what a plugin offers, and the calls to it, each with a deadline."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ from plugbay.errors import (
     PreferredAllocationFailed,
     PreStartFailed,
     RegistrationRefused,
+    RpcCode,
     RpcFailed,
 )
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.gates import Gate
-from plugbay.manager.operations import Operation, OperationKind
-from plugbay.manager.release_rules import may_have_happened
 from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.model.releases import Operation, OperationKind
 from plugbay.wire.device_list import ChangedDevices, NewList
 from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.plugin_server import LISTS_ONLY_READ, PROMISE, STORE
 
 logger = logging.getLogger(__name__)
 
-_CANCELLED: Final = "Canceled"
+_UNKNOWN_OUTCOMES: Final = frozenset({RpcCode.DEADLINE_EXCEEDED, RpcCode.UNAVAILABLE, RpcCode.CANCELLED})
+_UNREADABLE: Final = ("grpc: failed to unmarshal the received message", "grpc: received message larger than max")
+"""Our client's words for an answer that it cannot read, or that is too long: the plugin has done what it was asked."""
 
 
 class Endpoint:
@@ -42,11 +44,11 @@ class Endpoint:
         store: names our store, for the plugin.
 
     Attributes:
-        resource: what it serves.
+        resource: the resource it serves.
         socket: its socket.
-        options: what it wants to be called for; set by `connect`, and less once a method turns out to be missing.
-        release_slots: so many calls of `release` it may have at a time.
-        table: its last list; None before the first one.
+        options: the calls it wants; set by `connect`, and fewer once a method turns out to be missing.
+        release_slots: limits how many calls of `release` it has at a time.
+        table: its last list; None before the first list.
     """
 
     def __init__(self, resource: ResourceName, socket: Path, config: ManagerConfig, *, store: str = "") -> None:
@@ -92,7 +94,7 @@ class Endpoint:
             logger.info("stream of %s at %s ended: %s", self.resource, self.socket, error)
 
     def _what_we_are(self) -> Mapping[str, str]:
-        """What a kubelet is not, or does not say."""
+        """Metadata by which a plugin sees that we are not a kubelet, and what we promise."""
         promise = PROMISE if self._will_call else {}
         return {**promise, **({STORE: self._store} if self._store else {}), **LISTS_ONLY_READ}
 
@@ -111,10 +113,10 @@ class Endpoint:
             raise PreferredAllocationFailed(self.resource, str(error)) from error
 
     async def allocate(self, devices: Sequence[DeviceId]) -> bytes:
-        """The encoded container response for ``devices``.
+        """Call Allocate; return the encoded container response for ``devices``.
 
-        A call that was cancelled while the plugin is there, as a server does that is flooded, is made once more: a
-        kubelet, too, asks twice for the same devices, and the second answer counts.
+        If the plugin cancels the call and stays connected, as a flooded server does, the call is made once more. That
+        is safe: a kubelet, too, may ask twice for the same devices, and the second answer counts.
 
         Raises:
             AllocateUnsettled: the plugin may have allocated them nevertheless.
@@ -126,9 +128,9 @@ class Endpoint:
             try:
                 response = await self._client.allocate(devices, timeout_s=self._config.call_timeout_s)
             except RpcFailed as error:
-                if error.code != _CANCELLED or not self._client.is_connected:
+                if error.code is not RpcCode.CANCELLED or not self._client.is_connected:
                     raise
-                logger.warning("Allocate of %s was cancelled by its plugin, which is asked once more", self.resource)
+                logger.warning("plugin of %s cancelled a call of Allocate; calling it once more", self.resource)
                 may_be_allocated = True
                 response = await self._client.allocate(devices, timeout_s=self._config.call_timeout_s)
         except RpcFailed as error:
@@ -157,11 +159,45 @@ class Endpoint:
             raise PreStartFailed(self.resource, str(error)) from error
 
 
+class ConnectedPlugins:
+    """The connections by resource. If a resource has several, the latest is the active one."""
+
+    def __init__(self) -> None:
+        self._by_resource: dict[ResourceName, list[Endpoint]] = {}
+
+    def active(self, resource: ResourceName) -> Endpoint | None:
+        connected = self._by_resource.get(resource)
+        return connected[-1] if connected else None
+
+    def at(self, resource: ResourceName, socket: Path) -> list[Endpoint]:
+        """The connections to one socket."""
+        return [each for each in self._by_resource.get(resource, ()) if each.socket == socket]
+
+    def add(self, endpoint: Endpoint) -> None:
+        """Make ``endpoint`` the active connection, in place of other connections to its socket."""
+        others = [each for each in self._by_resource.get(endpoint.resource, ()) if each.socket != endpoint.socket]
+        self._by_resource[endpoint.resource] = [*others, endpoint]
+
+    def remove(self, endpoint: Endpoint) -> bool:
+        """Drop a connection that has ended; return whether it was the active one."""
+        connected = self._by_resource.get(endpoint.resource, [])
+        if endpoint not in connected:
+            return False  # replaced by a registration of the same socket
+        was_active = connected[-1] is endpoint
+        connected.remove(endpoint)
+        return was_active
+
+
 def _next_table(before: DeviceTable | None, update: NewList | ChangedDevices) -> DeviceTable:
     match update:
         case NewList(devices):
             return DeviceTable.of(devices)
         case ChangedDevices(devices) if not devices and before is not None:
-            return before  # it is the list of before, and what compares them by identity sees that
+            return before  # the list is the same: readers compare tables by identity
         case ChangedDevices(devices):
             return (before or DeviceTable.of(())).with_changes(devices)
+
+
+def may_have_happened(error: RpcFailed) -> bool:
+    """Whether the plugin may have carried out a call that failed so; it did not carry out a call that it refused."""
+    return error.code in _UNKNOWN_OUTCOMES or error.detail.startswith(_UNREADABLE)

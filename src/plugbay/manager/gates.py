@@ -26,7 +26,7 @@ class Gate(Enum):
     DEVICE_MANAGER_DEALLOCATE = "DeviceManagerDeallocate"
 
 
-class Stage(Enum):
+class GateStage(Enum):
     ALPHA = "ALPHA"
     BETA = "BETA"
     GA = "GA"
@@ -44,25 +44,25 @@ class Lock(Enum):
 class GateSpec:
     """One row of the table."""
 
-    stage: Stage
+    stage: GateStage
     default: bool
     lock: Lock = Lock.NONE
 
 
 GATES: Final[Mapping[Gate, GateSpec]] = {
-    Gate.RESOURCE_HEALTH_STATUS: GateSpec(Stage.BETA, True),
-    Gate.RESOURCE_HEALTH_STATUS_MESSAGE: GateSpec(Stage.BETA, True),
-    Gate.DRA_EXTENDED_RESOURCE: GateSpec(Stage.BETA, True),
-    Gate.POD_LEVEL_RESOURCE_MANAGERS: GateSpec(Stage.ALPHA, False),
-    Gate.TOPOLOGY_MANAGER_POLICY_OPTIONS: GateSpec(Stage.GA, True),
-    Gate.TOPOLOGY_MANAGER_POLICY_BETA_OPTIONS: GateSpec(Stage.BETA, True),
-    Gate.TOPOLOGY_MANAGER_POLICY_ALPHA_OPTIONS: GateSpec(Stage.ALPHA, False),
-    Gate.KUBELET_POD_RESOURCES_GET: GateSpec(Stage.GA, True, Lock.TO_DEFAULT),
-    Gate.KUBELET_POD_RESOURCES_DYNAMIC_RESOURCES: GateSpec(Stage.GA, True, Lock.TO_DEFAULT),
-    Gate.KUBELET_POD_RESOURCES_LIST_USE_ACTIVE_PODS: GateSpec(Stage.DEPRECATED, True),
-    Gate.DEVICE_MANAGER_DEALLOCATE: GateSpec(Stage.ALPHA, False),
+    Gate.RESOURCE_HEALTH_STATUS: GateSpec(GateStage.BETA, True),
+    Gate.RESOURCE_HEALTH_STATUS_MESSAGE: GateSpec(GateStage.BETA, True),
+    Gate.DRA_EXTENDED_RESOURCE: GateSpec(GateStage.BETA, True),
+    Gate.POD_LEVEL_RESOURCE_MANAGERS: GateSpec(GateStage.ALPHA, False),
+    Gate.TOPOLOGY_MANAGER_POLICY_OPTIONS: GateSpec(GateStage.GA, True),
+    Gate.TOPOLOGY_MANAGER_POLICY_BETA_OPTIONS: GateSpec(GateStage.BETA, True),
+    Gate.TOPOLOGY_MANAGER_POLICY_ALPHA_OPTIONS: GateSpec(GateStage.ALPHA, False),
+    Gate.KUBELET_POD_RESOURCES_GET: GateSpec(GateStage.GA, True, Lock.TO_DEFAULT),
+    Gate.KUBELET_POD_RESOURCES_DYNAMIC_RESOURCES: GateSpec(GateStage.GA, True, Lock.TO_DEFAULT),
+    Gate.KUBELET_POD_RESOURCES_LIST_USE_ACTIVE_PODS: GateSpec(GateStage.DEPRECATED, True),
+    Gate.DEVICE_MANAGER_DEALLOCATE: GateSpec(GateStage.ALPHA, False),
 }
-"""As in kubelet 1.36, and with the one that was proposed to it: ``DeviceManagerDeallocate``."""
+"""The gates of kubelet 1.36, and ``DeviceManagerDeallocate``, which is proposed to it."""
 
 _WITH_EFFECT: Final = frozenset(
     {
@@ -71,8 +71,8 @@ _WITH_EFFECT: Final = frozenset(
         Gate.DEVICE_MANAGER_DEALLOCATE,
     }
 )
-"""The others are about what a device manager of ours does not have: DRA, topology options to come, exclusive CPUs."""
-_WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+"""The other gates are about features that our Device Manager lacks: DRA, topology options to come, exclusive CPUs."""
+_WHOLE_STAGES: Final = {"AllAlpha": GateStage.ALPHA, "AllBeta": GateStage.BETA}
 """Set every gate of a stage that is not set by its own name."""
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
@@ -96,12 +96,12 @@ DEFAULT_GATES: Final = FeatureGates()
 
 
 def changed_in_vain(gates: FeatureGates) -> list[Gate]:
-    """Gates that were switched to another value than their default, and change nothing here."""
+    """The gates that differ from their default, but have no effect here."""
     return sorted((gates.enabled ^ DEFAULT_GATES.enabled) - _WITH_EFFECT, key=lambda gate: gate.value)
 
 
 def parse_feature_gates(text: str) -> FeatureGates:
-    """The gates after ``text`` is applied to the defaults; of several values for one gate the last counts.
+    """Apply ``text`` to the defaults; if a gate has several values, the last one counts.
 
     Raises:
         UsageError: with the kubelet's text.

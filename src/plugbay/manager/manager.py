@@ -1,7 +1,7 @@
 """The Device Manager: registrations and lists in, devices for pods out.
 
-Order of effects for one pod, which is the promise about crashes: choose, Allocate at the plugin, commit to the store,
-answer; its view in the checkpoint file follows. A crash before the commit leaves nothing assigned; after it,
+The order of effects for one pod is the promise about crashes: choose, Allocate at the plugin, commit to the store,
+answer; the view in the checkpoint file follows. After a crash before the commit nothing is assigned, after a later one
 everything.
 """
 
@@ -18,35 +18,33 @@ from functools import partial
 from plugbay.allocation.table import NO_DEVICES
 from plugbay.errors import PathUnusable, StoreUnusable
 from plugbay.kernel.files import remove_unfinished
-from plugbay.manager import snapshot
-from plugbay.manager.commits import DeletePod, SaveName, SaveOperation, Stored
+from plugbay.manager.admission.lanes import Lanes
+from plugbay.manager.admission.pod_allocation import PodAllocation
+from plugbay.manager.admission.pre_start import pre_start
+from plugbay.manager.admission.topology import HintProvider, TopologyManager, topology_manager
+from plugbay.manager.checkpoint.foreign import settle_checkpoint
+from plugbay.manager.checkpoint.rendering import Holdings
+from plugbay.manager.checkpoint.view import holdings_of, open_view
 from plugbay.manager.config import ManagerConfig
-from plugbay.manager.effects import Effect, passed
-from plugbay.manager.endpoint import Endpoint
-from plugbay.manager.endpoints import Endpoints
-from plugbay.manager.foreign import settle_checkpoint
+from plugbay.manager.crash_points import CrashPoint, passed
+from plugbay.manager.endpoint import ConnectedPlugins
+from plugbay.manager.endpoints.endpoints import Endpoints
+from plugbay.manager.endpoints.notices import ResourceNews
+from plugbay.manager.endpoints.registration import prepare_directory
+from plugbay.manager.endpoints.watcher import PluginWatcher, make_directory, run_watcher
 from plugbay.manager.gates import Gate
-from plugbay.manager.health import DevicesHealth, health_of
-from plugbay.manager.lanes import Lanes
-from plugbay.manager.operations import Operation
-from plugbay.manager.pod_allocation import PodAllocation
-from plugbay.manager.podresources import AdmittedPods
-from plugbay.manager.podresources_reader import PodResourcesReader
-from plugbay.manager.pre_start import pre_start
-from plugbay.manager.registration import prepare_directory
-from plugbay.manager.release_notices import ReleaseNotice
-from plugbay.manager.releases import Releases
-from plugbay.manager.rendering import Holdings
-from plugbay.manager.resource_notices import ResourceNews
-from plugbay.manager.snapshot import ResourceCount, ResourceSnapshot, Snapshot
+from plugbay.manager.release.notices import ReleaseNotice
+from plugbay.manager.release.releases import Releases
+from plugbay.manager.serving import snapshot
+from plugbay.manager.serving.podresources import AdmittedPods
+from plugbay.manager.serving.reader import PodResourcesReader
+from plugbay.manager.serving.snapshot import DevicesHealth, ResourceCount, ResourceSnapshot, Snapshot, health_of
 from plugbay.manager.state import ManagerState
-from plugbay.manager.store import Store, open_store
-from plugbay.manager.topology import HintProvider, TopologyManager, topology_manager
-from plugbay.manager.view import holdings_of, open_view
-from plugbay.manager.watcher import PluginWatcher, make_directory, run_watcher
+from plugbay.manager.store.commits import DeletePod, SaveName, SaveOperation, Stored
+from plugbay.manager.store.store import Store, open_store
 from plugbay.model.edits import ContainerEdits, merge_resources
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
-from plugbay.model.releases import ReleaseReason
+from plugbay.model.releases import Operation, ReleaseReason
 from plugbay.model.requests import PodRequest
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
@@ -62,16 +60,16 @@ logger = logging.getLogger(__name__)
 async def run_manager(
     config: ManagerConfig, *, clock: Clock, hint_providers: Sequence[HintProvider] = ()
 ) -> AsyncIterator[DeviceManager]:
-    """A manager that serves registration until the block ends. What it stored before is taken up again.
+    """Run a manager that serves registration until the block ends. It takes up what its store holds.
 
     Args:
-        hint_providers: who gives out what else has a place on the machine; asked after the devices.
+        hint_providers: managers of other resources that lie on NUMA nodes; asked after the devices.
 
     Raises:
         UnusableTopology: see `make_policy`.
         StoreUnusable: see `open_store`.
         CheckpointNotOurs, PathUnusable: see `settle_checkpoint`.
-        PathTooLong, PathUnusable: the registration socket cannot be served, a directory not be made, or the root is
+        PathTooLong, PathUnusable: the registration socket cannot be served, a directory cannot be made, or the root is
             a relative path.
     """
     check_socket_path(config.paths.registration_socket)
@@ -80,7 +78,7 @@ async def run_manager(
     topology = topology_manager(config.topology, config.numa, clock=clock)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.store))
-        for directory in (config.paths.checkpoint.parent, config.store.parent):  # which are ours, by the store's lock
+        for directory in (config.paths.checkpoint.parent, config.store.parent):  # they are ours, by the store's lock
             await asyncio.to_thread(remove_unfinished, directory)
         stored = await settle_checkpoint(config, store, await asyncio.to_thread(store.load), clock.now())
         stored = await _named(store, stored)
@@ -90,7 +88,7 @@ async def run_manager(
         manager = DeviceManager(
             config, clock=clock, store=store, tasks=tasks, topology=topology, hint_providers=hint_providers
         )
-        # Entered before the tasks, and so written for the last time when nothing can change any more.
+        # Entered before the tasks, so that it is written for the last time when nothing can change any more.
         view = await stack.enter_async_context(
             open_view(
                 config.paths.checkpoint,
@@ -112,21 +110,21 @@ async def run_manager(
         manager.watcher = await stack.enter_async_context(
             run_watcher(config.paths.plugins_registry, manager.endpoints, clock=clock)
         )
-        # Only now: a manager that could not start must leave the file as it was.
+        # Started last: a manager that cannot start must leave the file as it was.
         stack.callback(view.start(manager.changes(), tasks).cancel)
         manager.endpoints.on_repeated_list = view.hurry
         yield manager
 
 
 async def _named(store: Store, stored: Stored) -> Stored:
-    """``stored`` with the name of the store; a full disk leaves it without one."""
+    """Give the store a name if it has none; if the disk is full, it stays without."""
     if stored.name:
         return stored
     name = uuid.uuid4().hex
     try:
         await store.commit([SaveName(name)])
     except StoreUnusable as error:
-        logger.warning("plugins cannot tell that assignments survive a restart: %s", error)
+        logger.warning("cannot name the store, so plugins do not learn that assignments survive a restart: %s", error)
         return stored
     return replace(stored, name=name)
 
@@ -135,7 +133,7 @@ class DeviceManager:
     """Made by `run_manager`. Its methods may be called from one event loop only.
 
     Attributes:
-        admitted_pods: the pods admitted since the manager runs and not released, for `serve_pod_resources`.
+        admitted_pods: the pods admitted since the manager started and not released, for `serve_pod_resources`.
         topology: takes pods through the resources they ask for.
         watcher: finds plugins by their sockets; set once it runs.
     """
@@ -160,6 +158,7 @@ class DeviceManager:
         self._changes = Changes()
         self._lanes = Lanes()
         self.admitted_pods = AdmittedPods()
+        connected = ConnectedPlugins()
         self.releases = Releases(
             config,
             clock=clock,
@@ -167,9 +166,8 @@ class DeviceManager:
             tasks=tasks,
             state=self._state,
             changes=self._changes,
-            active=self._active_endpoint,
+            connected=connected,
         )
-        self._post_stops = self.releases.post_stops
         self.endpoints = Endpoints(
             config,
             clock=clock,
@@ -178,8 +176,10 @@ class DeviceManager:
             state=self._state,
             changes=self._changes,
             releases=self.releases,
+            connected=connected,
         )
         self._allocation = PodAllocation(
+            topology=topology,
             state=self._state,
             store=store,
             tasks=tasks,
@@ -195,7 +195,7 @@ class DeviceManager:
         """Give every container of the pod its devices, or none at all. Harmless for a pod that has them.
 
         Args:
-            running: containers whose process outlived a restart of the node; what they hold they keep.
+            running: containers whose process outlived a restart of the node; they keep the devices they hold.
 
         Raises:
             AdmissionError: with the kubelet's text; nothing stays allocated.
@@ -203,76 +203,74 @@ class DeviceManager:
         async with self._lanes.enter(pod.uid):
             others = [part for provider in self._hint_providers for part in provider.parts(pod, running)]
             try:
-                await self._allocation.allocate(
-                    pod, frozenset(running), lambda devices: self.topology.admit(pod, [*devices, *others])
-                )
+                await self._allocation.admit(pod, frozenset(running), others)
             except BaseException:
                 self._forget(pod.uid)
                 raise
             self.admitted_pods.add(pod)
-            passed(Effect.ANSWERING)
+            passed(CrashPoint.ANSWERING)
 
     async def prepare_container(self, pod: PodUid, container: ContainerName) -> ContainerEdits:
-        """What a container gets, after PreStartContainer at the plugins that ask for it. Call before every start.
+        """Call PreStartContainer where plugins want it; return the container's edits. Call this before each start.
 
-        A container that was running when the node started, with devices that nobody knew of, gets its devices here.
+        A container that was running when the node started, and whose devices were not known, gets its devices here.
 
         Raises:
-            AdmissionError: a plugin refused or is gone; try again later.
+            AdmissionError: a plugin refused, or is gone; the start can be tried again later.
         """
         if self._lacking(pod, container) is not None:
             async with self._lanes.enter(pod):
                 if (request := self._lacking(pod, container)) is not None:
-                    await self._allocation.allocate(request, frozenset(), partial(self.topology.supply, request))
-        self._post_stops.container_not_started(pod, container)  # nothing came of what was prepared before
-        await self._post_stops.before_start(pod, container)
-        await pre_start(pod, container, state=self._state, endpoints=self.endpoints, post_stops=self._post_stops)
+                    await self._allocation.supply(request)
+        self.releases.container_not_started(pod, container)  # the container that was prepared before was not started
+        await self.releases.before_start(pod, container)
+        await pre_start(pod, container, state=self._state, endpoints=self.endpoints, releases=self.releases)
         return self.edits(pod, container)
 
     def container_ended(self, pod: PodUid, container: ContainerName, instance: str) -> None:
-        """An instance of a container is dead: its plugins hear of it that want to. Harmless twice.
+        """Tell the plugins that want to know it that an instance of a container is dead. Harmless twice.
 
         Args:
-            instance: the runtime's ID of it; only the container's newest one counts.
+            instance: the runtime's ID of the instance; only the container's newest instance counts.
         """
-        self._post_stops.container_ended(pod, container, instance)
+        self.releases.container_ended(pod, container, instance)
 
     def container_not_started(self, pod: PodUid, container: ContainerName) -> None:
-        """After `prepare_container` nothing was started."""
-        self._post_stops.container_not_started(pod, container)
+        """Tell the plugins that want to know it that the container was not started after `prepare_container`."""
+        self.releases.container_not_started(pod, container)
 
     def edits(self, pod: PodUid, container: ContainerName) -> ContainerEdits:
-        """What a container gets from all its devices; on conflict the first resource name wins."""
+        """The merged edits of all devices of a container; on conflict the first resource name wins."""
         return merge_resources(decode_edits(item.response) for item in self._state.of_container(pod, container))
 
     async def release_pod(self, pod: PodUid, *, reason: ReleaseReason = ReleaseReason.POD_ENDED) -> None:
-        """The pod has ended and its processes are gone: its devices are no longer its own, durably. Harmless twice.
+        """Release a pod's devices, durably, after the pod's processes have ended. Harmless twice.
 
-        They are free, but for those whose plugin has yet to confirm Deallocate; see `until_deallocated`.
+        Devices whose plugin has yet to confirm Deallocate stay out of use; see `until_deallocated`.
 
         Raises:
             StoreUnusable: nothing is released.
         """
         async with self._lanes.enter(pod):
             if pod in self._state.pods():
-                self._post_stops.prepared_in_vain(pod)
+                self.releases.pod_ends(pod)
                 await uninterrupted(self._tasks, partial(self._release, pod, reason))
             self.admitted_pods.remove(pod)
             self._forget(pod)
 
     async def until_deallocated(self, pod: PodUid) -> None:
-        """Wait until each Deallocate for a released pod was tried once; not for a plugin that is away, nor for long."""
+        """Wait until each connected plugin was once called for Deallocate of a released pod, or time is up."""
         await self.releases.first_attempts(pod)
 
     async def _release(self, pod: PodUid, reason: ReleaseReason) -> None:
-        operations = self.releases.of_ended_pod(pod, reason)
-        passed(Effect.RELEASING)
-        # First, or a crash could leave a device with two owners.
+        operations = self.releases.due.at_end_of_pod(pod, reason)
+        passed(CrashPoint.RELEASING)
+        # Committed first, or a crash could leave a device with two owners.
         await self._store.commit([DeletePod(pod), *map(SaveOperation, operations)])
         self.releases.start(operations)
-        self._post_stops.pod_is_gone(pod)
+        self.releases.pod_is_gone(pod)
         self._state.remove_pod(pod)
-        passed(Effect.RELEASED)
+        passed(CrashPoint.RELEASED)
         logger.info("released the devices of pod %s", pod)
         self._changes.notify()
 
@@ -285,7 +283,7 @@ class DeviceManager:
         return held
 
     def awaited_plugins(self) -> frozenset[ResourceName]:
-        """Resources known from before our start whose plugin has sent no list yet."""
+        """Resources known from before our start whose plugin has not sent a list yet."""
         return frozenset(name for name, resource in self._state.resources.items() if resource.table is NO_DEVICES)
 
     def assigned_pods(self) -> frozenset[PodUid]:
@@ -300,20 +298,20 @@ class DeviceManager:
         return {name: resource.in_use for name, resource in self._state.resources.items()}
 
     def resources(self) -> Mapping[ResourceName, ResourceCount]:
-        """Counts for the node object. A resource whose plugin stayed away stays, with zeros, as on a kubelet."""
+        """Counts for the node object. A resource whose plugin stays away is counted with zeros, as by a kubelet."""
         resources = self._state.resources.items()
         return {name: snapshot.count(resource) for name, resource in resources if resource.is_counted}
 
     def health_of(self, pod: PodUid) -> DevicesHealth:
-        """For the pod's status; nothing when the gate ``ResourceHealthStatus`` is off."""
+        """Health of the pod's devices, for its status; empty when the gate ``ResourceHealthStatus`` is off."""
         return health_of(self._state, pod) if self._gates.is_enabled(Gate.RESOURCE_HEALTH_STATUS) else {}
 
-    def health_notices(self) -> AsyncIterator[frozenset[PodUid]]:
-        """Pods whose `health_of` may have become another, as it happens; for one reader."""
+    def health_notices(self) -> AsyncIterator[tuple[PodUid, ...]]:
+        """Pods whose `health_of` may have changed, as it happens; for one reader."""
         return aiter(self.endpoints.health_notices)
 
     def resource_notices(self) -> AsyncIterator[Mapping[ResourceName, ResourceNews]]:
-        """What happens to plugins and to the health of devices; for one reader."""
+        """Changes of plugins and of the health of devices, as they happen; for one reader."""
         return aiter(self.endpoints.resource_notices)
 
     def release_notices(self) -> AsyncIterator[ReleaseNotice]:
@@ -328,23 +326,23 @@ class DeviceManager:
         return snapshot.take(self._state)
 
     def resource_snapshots(self) -> Iterator[ResourceSnapshot]:
-        """The resources of `snapshot` one by one, for readers that let others go on in between."""
+        """The resources of `snapshot` one by one, for readers that yield to other tasks in between."""
         return snapshot.resources(self._state)
 
     def pod_resources(self) -> PodResourcesReader:
-        """What `plugbay.manager.podresources.serve_pod_resources` tells, beside the pods to tell it of."""
+        """The reader for `plugbay.manager.serving.podresources.serve_pod_resources`."""
         return PodResourcesReader(self._state)
 
     def holdings(self) -> Holdings:
-        """What a checkpoint says of the present state."""
+        """The contents of a checkpoint of the present state."""
         return holdings_of(self._state)
 
     def changes(self) -> AsyncIterator[None]:
-        """One item at once, then one after each change of devices, plugins or assignments, or burst of changes."""
+        """Yield once at once, then after each change, or burst of changes, of devices, plugins or assignments."""
         return aiter(self._changes)
 
     def restore(self, stored: Stored) -> None:
-        """Take up what the store holds; called once, before anything else."""
+        """Take up the assignments of the store; called once, before anything else."""
         for assignment in stored.assignments:
             self._state.restore(assignment)
         if stored.assignments or stored.resources:
@@ -353,13 +351,13 @@ class DeviceManager:
     # --- effects ----------------------------------------------------------------------------------------------------
 
     def _forget(self, pod: PodUid) -> None:
-        """Beside its devices."""
+        """Drop what is known about a pod besides its devices."""
         self.topology.forget(pod)
         for provider in self._hint_providers:
             provider.release(pod)
 
     def _lacking(self, pod: PodUid, container: ContainerName) -> PodRequest | None:
-        """What a container of an admitted pod asks for, if it does not hold all of it."""
+        """The request of a container of an admitted pod, if the container does not hold all that it asks for."""
         request = self.admitted_pods.get(pod)
         if request is None:
             return None
@@ -370,6 +368,3 @@ class DeviceManager:
             if each.name == container and any(count and name not in held for name, count in each.limits.items())
         )
         return replace(request, containers=lacking) if lacking else None
-
-    def _active_endpoint(self, resource: ResourceName) -> Endpoint | None:
-        return self.endpoints.active(resource)

@@ -1,7 +1,8 @@
-"""What the manager knows: per resource the devices, the endpoints and who claims what; per pod its assignments.
+"""The manager's state: devices, endpoint and claims of each resource, and the assignments of each pod.
 
-Changes cost O(change). Nothing is kept twice: capacity, allocatable and free devices are computed from the device
-table and the claims. Source: kubelet 1.36 ``cm/devicemanager/manager.go``, ``pod_devices.go``; spec 0.2.
+It changes in place, and a change costs O(change). Nothing is kept twice: capacity, allocatable and free devices are
+computed from the device table and the claims. Source: kubelet 1.36 ``cm/devicemanager/manager.go``,
+``pod_devices.go``; spec 0.2.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ NO_NUMA_NODE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
-    """Devices of one resource that one container of a pod holds, and what the plugin answered.
+class HeldDevices:
+    """Devices of one resource that one container of a pod holds, and the plugin's answer.
 
     Attributes:
-        by_node: NUMA node at allocation time to devices; a device with several nodes stands under each.
+        by_node: NUMA node at allocation time to devices; a device with several nodes appears under each of them.
         response: encoded ContainerAllocateResponse.
     """
 
@@ -51,7 +52,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The plugin's stream ended; it has a grace period to come back. Its last options are still known."""
+    """The plugin's stream has ended; it has a grace period to come back. Its last options are still known."""
 
     socket: str
     since: datetime
@@ -63,7 +64,7 @@ class Restored:
     """Known from the store only; nothing of the plugin is known until it registers.
 
     Attributes:
-        wants_pre_start: whether its plugin did, when it was last registered with us.
+        wants_pre_start: whether its plugin wanted PreStartContainer when it was last registered with us.
     """
 
     since: datetime
@@ -75,7 +76,7 @@ class Expired:
     """The plugin did not come back in time, or only assignments name the resource.
 
     Attributes:
-        options: the plugin's last, if there was one since we run.
+        options: the last options of its plugin, if a plugin was registered since we started.
     """
 
     options: PluginOptions | None = None
@@ -94,17 +95,17 @@ class Resource:
     """The last list, without healthy devices once the plugin is gone. None before the first list and after expiry:
     pods that ask for the resource are then refused as asking for an unregistered one."""
     expired_table: DeviceTable = NO_DEVICES
-    """The last list of a plugin that did not come back, for where the devices lie that somebody still holds."""
+    """The last list of a plugin that did not come back: it tells where the devices lie that pods still hold."""
     claims: Counter[DeviceId] = field(default_factory=Counter)
-    """How many assignments and picks in flight name a device; reuse inside a pod makes it more than one."""
+    """The number of assignments and pending admissions that name a device; reuse in a pod makes it more than one."""
     claimed: int = 0
     """`claims` as a set over the ranks of `table`."""
     releasing: set[DeviceId] = field(default_factory=set)
-    """Devices that nobody has any more and whose plugin has yet to confirm Deallocate; each is claimed once for it."""
+    """Devices that no pod holds but whose plugin has yet to confirm Deallocate; each is claimed once for that."""
 
     @property
     def is_counted(self) -> bool:
-        """Whether the node tells of it, which it does not before the first list of its plugin (spec 3.1)."""
+        """Whether the node object shows the resource, which it does from the first list of its plugin on (spec 3.1)."""
         return not (isinstance(self.endpoint, Live) and self.table is None and self.expired_table is NO_DEVICES)
 
     @property
@@ -113,16 +114,16 @@ class Resource:
 
     @property
     def healthy(self) -> int:
-        """Set of the devices that can be given out or are in good use."""
+        """The set of healthy devices, in use or not."""
         return self.listed.healthy
 
     @property
     def unhealthy_claims(self) -> frozenset[DeviceId]:
-        """Devices in somebody's hands that the plugin last called unhealthy, before it went away or after."""
+        """Claimed devices that the plugin last called unhealthy, whether it is still there or not."""
         return frozenset(device_id for device_id in self.claims if self.health(device_id) is HealthState.UNHEALTHY)
 
     def health(self, device_id: DeviceId) -> HealthState:
-        """What a pod's status says of a device: one that is not listed counts as healthy (spec 3.4)."""
+        """A device's health for a pod's status: a device that is not listed counts as healthy (spec 3.4)."""
         rank = self.listed.ranks.get(device_id)
         is_healthy = rank is None or self.listed.devices[rank].is_healthy
         return HealthState.HEALTHY if is_healthy else HealthState.UNHEALTHY
@@ -154,14 +155,14 @@ class Resource:
         self.releasing |= fresh
 
     def end_releasing(self, devices: Iterable[DeviceId]) -> None:
-        """Devices are clean: they can be given out again."""
+        """Let devices be given out again: they are clean."""
         clean = self.releasing.intersection(devices)
         self.unclaim(clean)
         self.releasing -= clean
 
     @property
     def in_use(self) -> int:
-        """Number of devices that pods hold, or are just being given."""
+        """Number of devices that pods hold, or are being given."""
         return len(self.claims) - len(self.releasing)
 
     @property
@@ -176,55 +177,55 @@ class Resource:
         self.table = table
 
     def disconnect(self, since: datetime) -> Stopped:
-        """The plugin is gone: nothing is healthy, the devices still count."""
+        """Note that the plugin is gone: no device is healthy, but the devices still count."""
         assert isinstance(self.endpoint, Live)
         self.endpoint = Stopped(self.endpoint.socket, since, self.endpoint.options)
         self.table = replace(self.listed, healthy=0)
         return self.endpoint
 
     def restore(self, since: datetime, *, wants_pre_start: bool = False) -> Restored:
-        """Known from before a restart: there are no devices until the plugin registers."""
+        """Note that the resource is known from before a restart: it has no devices until the plugin registers."""
         self.endpoint = Restored(since, wants_pre_start)
         self.table = NO_DEVICES
         return self.endpoint
 
     def expire(self) -> None:
-        """The plugin did not come back: the resource counts nothing; claims stay."""
+        """Note that the plugin did not come back: the resource has no devices any more; claims stay."""
         self.endpoint = Expired(self.endpoint.options if isinstance(self.endpoint, Live | Stopped) else None)
         self.expired_table = self.listed
         self.table = None
         self.claimed = 0
 
 
-ByResource = dict[ResourceName, Assignment]
+ByResource = dict[ResourceName, HeldDevices]
 
 
 class ManagerState:
     """All resources and assignments. Owned by one event loop; methods never wait.
 
     Attributes:
-        granted: what plugins have answered for pods that are being admitted. Nothing is theirs before all of it is;
-            but a kubelet's checkpoint has it, and plugins go by that.
+        granted: devices that plugins have allocated for pods that are being admitted. A pod owns none of them before it
+            owns all; but a kubelet's checkpoint already lists them, and plugins rely on that.
     """
 
     def __init__(self) -> None:
         self.resources: dict[ResourceName, Resource] = {}
-        self.granted: list[list[Assignment]] = []
+        self.granted: list[list[HeldDevices]] = []
         self._pods: dict[PodUid, dict[ContainerName, ByResource]] = {}
 
     def resource(self, name: ResourceName) -> Resource:
-        """The resource, made as one that only assignments name if it was unknown."""
+        """The resource; an unknown one is made, as a resource that only assignments name."""
         return self.resources.setdefault(name, Resource(name, Expired()))
 
-    def assignment(self, pod: PodUid, container: ContainerName, resource: ResourceName) -> Assignment | None:
+    def assignment(self, pod: PodUid, container: ContainerName, resource: ResourceName) -> HeldDevices | None:
         return self._pods.get(pod, {}).get(container, {}).get(resource)
 
-    def of_container(self, pod: PodUid, container: ContainerName) -> list[Assignment]:
+    def of_container(self, pod: PodUid, container: ContainerName) -> list[HeldDevices]:
         """The assignments of a container, sorted by resource name."""
         by_resource = self._pods.get(pod, {}).get(container, {})
         return [by_resource[name] for name in sorted(by_resource)]
 
-    def of_pod(self, pod: PodUid) -> Iterator[Assignment]:
+    def of_pod(self, pod: PodUid) -> Iterator[HeldDevices]:
         for by_resource in self._pods.get(pod, {}).values():
             yield from by_resource.values()
 
@@ -236,18 +237,18 @@ class ManagerState:
             if item.resource == resource and not devices.isdisjoint(item.devices)
         )
 
-    def assignments(self) -> Iterator[Assignment]:
+    def assignments(self) -> Iterator[HeldDevices]:
         for pod in self._pods:
             yield from self.of_pod(pod)
 
     def pods(self) -> frozenset[PodUid]:
         return frozenset(self._pods)
 
-    def assign(self, assignment: Assignment) -> None:
+    def assign(self, assignment: HeldDevices) -> None:
         """Record an assignment whose devices are claimed already."""
         self._pods.setdefault(assignment.pod, {}).setdefault(assignment.container, {})[assignment.resource] = assignment
 
-    def restore(self, assignment: Assignment) -> None:
+    def restore(self, assignment: HeldDevices) -> None:
         """Record an assignment read from the store, and claim its devices."""
         self.resource(assignment.resource).claim(assignment.devices)
         self.assign(assignment)

@@ -1,7 +1,7 @@
-"""Devices in the hands of a user: what a plugin is told when they were given, and when they come back.
+"""Assignments: devices given to a user, as a plugin hears of them when they are given and when they come back.
 
-An assignment begins with an Allocate call and ends with the release of its devices. Its contract with hooks: each is
-called at least once, repeats have the same key, and a hook acts once however often it is called.
+An assignment begins with an Allocate call and ends with the release of its devices. The contract with hooks: each hook
+is called at least once, repeats have the same key, and a hook acts once however often it is called.
 
 Source: the device plugins' share of the model that Dynamic Resource Allocation has, spec ``dra.md`` 18.1.
 """
@@ -22,27 +22,27 @@ _UNKNOWN: Final = PodUid("")
 
 
 class Origin(Enum):
-    """The source of the news that a use of devices is over."""
+    """The source of the news that a use of devices has ended."""
 
     KUBELET = "kubelet"
-    """It called PostStopContainer or Deallocate, which kubelets of today never do."""
+    """The manager called PostStopContainer or Deallocate, which today's kubelets never do."""
     SYNTHESISED = "synthesised"
-    """Nobody: it was concluded, from a kubelet's checkpoint or from a reboot."""
+    """We concluded it, from a kubelet's checkpoint or from a reboot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Who has the devices, as far as it is known: an empty text is not known.
+    """The pod and container that have the devices, as far as known; an unknown part is empty.
 
-    Kubelets tell a plugin nothing. PodResources tells namespace, pod and container, the checkpoint tells UID and
+    Kubelets do not tell a plugin. PodResources tells namespace, pod and container, the checkpoint tells UID and
     container.
 
     Attributes:
         pod: the pod's name.
-        container: of the pod; empty as well when the devices are the whole pod's.
+        container: the container in the pod; also empty when the devices belong to the whole pod.
 
     Raises:
-        ValueError: nothing is known; that is no owner.
+        ValueError: neither name nor UID of a pod is given.
     """
 
     namespace: str = ""
@@ -63,13 +63,13 @@ class Owner:
 class Assignment:
     """Devices of one resource that were given together.
 
-    Devices are named, not held as values: they may be gone by the time they are released.
+    Devices are given by ID, not as values: they may be gone by the time they are released.
 
     Attributes:
-        device_ids: as the plugin named them, each once; of replicas, the devices behind.
-        units: as the kubelet names them: replicas one by one. The same as ``device_ids`` when nothing is said.
-        owners: empty while the owner is not known, as at Allocate. More than one when a pod's containers share them.
-        origin: who said that the use is over; None as long as it is not.
+        device_ids: the plugin's IDs, each once; for replicas, the IDs of the physical devices.
+        units: the kubelet's IDs: replicas one by one. By default the same as ``device_ids``.
+        owners: empty while the owner is not known, as at Allocate; several when containers of a pod share the devices.
+        origin: the source of the news that the use has ended; None before it has.
 
     Raises:
         ValueError: no key, no devices, or one of them twice.
@@ -95,7 +95,7 @@ class Assignment:
 
     @property
     def owner(self) -> Owner | None:
-        """The one owner; None when it is not known, or when there are several."""
+        """The only owner; None when it is not known, or when there are several."""
         return self.owners[0] if len(self.owners) == 1 else None
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""What a device is like: attributes and capacities, by the rules of ResourceSlices.
+"""Attributes and capacities of devices, by the rules of ResourceSlices.
 
-A device plugin's kubelet learns nothing of them. They are checked all the same, so that what is written today can be
-published tomorrow.
+A device plugin's kubelet does not learn them. They are checked all the same, so that today's plugins can publish them
+tomorrow.
 
 Source: Kubernetes 1.36 ``resource.k8s.io/v1``, limits of ``Device``.
 """
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import InvalidQuantity
+from plugbay.model.dns import SUBDOMAIN
 from plugbay.model.semver import SemVer
 
 if TYPE_CHECKING:
@@ -20,23 +21,22 @@ if TYPE_CHECKING:
 
 Scalar = bool | int | str | SemVer
 AttributeValue = Scalar | tuple[Scalar, ...]
-"""A tuple is a list: not empty, and of one type."""
+"""A tuple is a list; it is not empty, and its items have one type."""
 
 MAX_KEYS: Final = 26
-"""A slice has room for 32; what is known of every device, such as its ID and NUMA node, needs the others."""
+"""A slice has room for 32 attributes; the ID, the NUMA node and the like of every device need the rest."""
 MAX_VALUES: Final = 48
 MAX_TEXT_BYTES: Final = 64
 _MAX_DOMAIN: Final = 63
 _MAX_INT: Final = 2**63
-_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_KEY: Final = re.compile(rf"((?P<domain>{_LABEL}(\.{_LABEL})*)/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
+_KEY: Final = re.compile(rf"((?P<domain>{SUBDOMAIN})/)?[A-Za-z_][A-Za-z0-9_]{{0,31}}")
 
 
 def parse_capacity(capacity: Mapping[str, Quantity | int | str]) -> dict[str, Quantity]:
-    """Capacities with their amounts parsed: ``80Gi`` and ``4`` are as good as a `Quantity`.
+    """Parse the amounts of capacities: ``80Gi`` and ``4`` are as good as a `Quantity`.
 
     Raises:
-        ValueError: an amount is none, or less than nothing; the text says which.
+        ValueError: a value is not an amount, or is negative; the text tells which.
     """
     # Imported here: with the fractions behind it, it would cost every plugin process half a megabyte.
     from plugbay.model.quantity import Quantity
@@ -53,7 +53,7 @@ def parse_capacity(capacity: Mapping[str, Quantity | int | str]) -> dict[str, Qu
 
 
 def problem_of(attributes: Mapping[str, AttributeValue], capacity: Mapping[str, Quantity]) -> str | None:
-    """What is wrong with a device's attributes and capacities; None when they can be published."""
+    """The problem with a device's attributes and capacities; None when they can be published."""
     return next(_problems(attributes, capacity), None)
 
 
@@ -76,7 +76,7 @@ def _value_problems(value: object) -> Iterator[str]:
         yield "is an empty list" if not items else "is a list of several types"
     for item in items:
         match item:
-            case bool():  # before int, which it is too
+            case bool():  # before int: a bool is an int, too
                 pass
             case int() if not -_MAX_INT <= item < _MAX_INT:
                 yield f"is {item}, which does not fit in 64 bits"

@@ -1,4 +1,4 @@
-"""How fast a pod's network may be, as its annotations say: pure."""
+"""Limits of a pod's network bandwidth, from its annotations. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plugbay.errors import InvalidBandwidth, InvalidQuantity
 from plugbay.model.quantity import Quantity
 
 INGRESS: Final = "kubernetes.io/ingress-bandwidth"
-"""Into the pod."""
+"""Annotation for traffic into the pod."""
 EGRESS: Final = "kubernetes.io/egress-bandwidth"
 
 MIN_RATE: Final = 10**3
@@ -19,19 +19,19 @@ MAX_RATE: Final = 10**15
 
 @dataclass(frozen=True, slots=True)
 class Bandwidth:
-    """Rates in bits per second, whole; 0 is without limit. ``ingress`` is into the pod."""
+    """Rates in whole bits per second; 0 means no limit. ``ingress`` is traffic into the pod."""
 
     ingress: int = 0
     egress: int = 0
 
 
 def bandwidth_of(annotations: Mapping[str, str]) -> Bandwidth | None:
-    """What a pod's annotations limit its network to; None when they do not.
+    """Read the limits from a pod's annotations; None when there are none.
 
     A fraction of a bit is rounded up.
 
     Raises:
-        InvalidBandwidth: no quantity, or outside of what engines take: 1k to 1P.
+        InvalidBandwidth: the value is not a quantity, or outside of the range that engines take: 1k to 1P.
 
     Source: Kubernetes 1.36 ``util/bandwidth``, containerd 1.7 ``cri/sbserver/helpers.go``.
     """

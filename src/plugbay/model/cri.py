@@ -1,4 +1,4 @@
-"""What a container engine is asked for and tells through CRI, as values."""
+"""Requests to a container engine through CRI, and its answers, as values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plugbay.model.security import Seccomp
 
 
 class NamespaceMode(Enum):
-    """Whose namespace a container is in."""
+    """The owner of a namespace that a container is in."""
 
     POD = "pod"
     CONTAINER = "container"
@@ -23,7 +23,7 @@ class NamespaceMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceModes:
-    """The process namespace is each container's own unless the pod says otherwise, as with a kubelet."""
+    """The namespaces of a pod. Each container has its own process namespace unless the pod says otherwise."""
 
     network: NamespaceMode = NamespaceMode.POD
     pid: NamespaceMode = NamespaceMode.CONTAINER
@@ -32,7 +32,7 @@ class NamespaceModes:
 
 @dataclass(frozen=True, slots=True)
 class LinuxResources:
-    """CPU in microseconds and shares, memory in bytes; 0 is without limit."""
+    """CPU in microseconds and shares, memory in bytes; 0 means no limit."""
 
     cpu_period: int = 0
     cpu_quota: int = 0
@@ -43,13 +43,13 @@ class LinuxResources:
 
 @dataclass(frozen=True, slots=True)
 class SandboxConfig:
-    """A pod as an engine is told of it.
+    """A pod as an engine gets it.
 
     Attributes:
-        attempt: one more for each sandbox of the pod.
+        attempt: number of sandboxes that the pod had before.
         hostname: empty for a pod on the host's network.
         dns: None lets the engine copy the host's ``resolv.conf``.
-        resources: of all its containers together, for engines that give each pod a machine of its own.
+        resources: the sum for all containers, for engines that give each pod a virtual machine of its own.
     """
 
     name: str
@@ -74,7 +74,7 @@ class SandboxConfig:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSecurity:
-    """What a container may do. There is no seccomp filter unless a pod asks for one."""
+    """The rights of a container. It has no seccomp filter unless the pod asks for one."""
 
     privileged: bool = False
     namespaces: NamespaceModes = NamespaceModes()
@@ -95,11 +95,11 @@ class ContainerConfig:
     """One container instance.
 
     Attributes:
-        image: what the engine called the image when asked for it.
-        asked_image: what the pod calls it.
-        command: replaces the image's entrypoint; empty leaves it.
-        args: replace the image's command; empty leaves it, unless there is a command.
-        env: in order, later ones of a name win.
+        image: the engine's name for the image.
+        asked_image: the pod's name for the image.
+        command: replaces the image's entrypoint, if not empty.
+        args: replace the image's command, if not empty or if there is a command.
+        env: in order; the last value of a name counts.
         log_path: relative to the sandbox's log directory.
     """
 
@@ -153,7 +153,7 @@ class ContainerPhase(Enum):
     RUNNING = "running"
     EXITED = "exited"
     UNKNOWN = "unknown"
-    """The engine lost sight of it."""
+    """The engine lost track of the container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +169,14 @@ class ListedContainer:
 
 @dataclass(frozen=True, slots=True)
 class ContainerStatus:
-    """What an engine tells of a container.
+    """An engine's answer about a container.
 
     Attributes:
-        started_at, finished_at: None when it has not.
-        log_path: where its log is, absolute.
+        started_at, finished_at: None before the container has started or finished.
+        log_path: the absolute path of its log.
         mounts: container path to host path.
-        pid: of its first process as the engine sees it; None when the engine does not tell.
-        image_ref: the image it was made of, by its digest.
+        pid: the number of its first process as the engine sees it; None when the engine does not tell.
+        image_ref: the digest of the image it was made from.
     """
 
     id: str
@@ -199,7 +199,7 @@ class ContainerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """``user`` is the number its config names, None when it names none or a user's name; ``size`` is in bytes."""
+    """``user`` is a number, or None when the image names no user or a user's name; ``size`` is in bytes."""
 
     id: str
     user: int | None = None
@@ -217,10 +217,10 @@ class EngineVersion:
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """What an engine tells of itself.
+    """An engine's answer about itself.
 
     Attributes:
-        problems: why it is not ready to run pods, or has no pod network; by condition.
+        problems: the reasons why it is not ready to run pods, or has no pod network, by condition.
         config: the engine's own settings as JSON, where it tells them.
     """
 
@@ -229,7 +229,7 @@ class EngineStatus:
 
 
 class CgroupDriver(Enum):
-    """Who makes control groups, and so how they are named."""
+    """The maker of control groups, which decides how they are named."""
 
     CGROUPFS = "cgroupfs"
     SYSTEMD = "systemd"

@@ -1,4 +1,4 @@
-"""A device as its plugin sees it, and as a manager reads it off the wire."""
+"""Devices, as their plugin describes them and as a manager reads them from the wire."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from plugbay.errors import DuplicateDevice, InvalidDevice
+from plugbay.errors import DuplicateDevice, DuplicateDeviceName, InvalidDevice
 from plugbay.model.attributes import AttributeValue, parse_capacity, problem_of
 from plugbay.model.edit_checks import problem_of_edits
 from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount
 from plugbay.model.health import HEALTHY, Health
 from plugbay.model.ids import DeviceId, parse_device_id
 from plugbay.model.names import DeviceName, derive_name, parse_device_name
-from plugbay.model.replicas import replica_id
-from plugbay.model.sharing import EXCLUSIVE, MAX_REPLICAS, Exclusive, Replicas, Sharing
+from plugbay.model.sharing import EXCLUSIVE, MAX_REPLICAS, Exclusive, Replicas, Sharing, replica_id
 
 if TYPE_CHECKING:
     from plugbay.model.quantity import Quantity
@@ -32,12 +31,12 @@ class Device:
     Args:
         id: 1 to 63 bytes, unique in the resource; it must stay the same over restarts of the plugin.
         health: ``HEALTHY`` unless said otherwise.
-        numa_nodes: NUMA nodes the device is close to, 0 to 63; empty for "no information".
+        numa_nodes: the NUMA nodes the device is close to, 0 to 63; empty for "no information".
         env, mounts, device_nodes, annotations, cdi_devices: what a container gets with the device.
-        attributes: what the device is like, such as ``{"model": "A1", "driver": 535}``; a list of values is a tuple.
-        capacity: amounts of what it has, such as ``{"memory": "80Gi"}``.
-        name: a DNS label for where the ID will not do; made from the ID when none is given. Better the name of a slot
-            than of what is plugged in: the one outlives the other, which can be an attribute.
+        attributes: its properties, such as ``{"model": "A1", "driver": 535}``; a list of values is a tuple.
+        capacity: its amounts of something, such as ``{"memory": "80Gi"}``.
+        name: a DNS label for places that do not allow the ID; by default made from the ID. Prefer the name of a slot to
+            that of the card in it: the slot outlives the card, whose name can be an attribute.
         sharing: `EXCLUSIVE`, or ``Replicas(4)`` for a device that four containers may have at a time.
 
     A kubelet does not learn name, attributes and capacity from a device plugin; they are for health checks,
@@ -98,11 +97,11 @@ class Device:
 
     @property
     def name(self) -> DeviceName:
-        """A DNS label, the same for the same ID after every restart."""
+        """The name as a DNS label; the same ID has the same name after every restart."""
         return self.given_name or derive_name(self.id)
 
     def with_health(self, health: Health) -> Device:
-        """This device in another state."""
+        """Return this device with another health."""
         return self if health == self.health else _replace(self, "health", health)
 
     def listed(self) -> tuple[Device, ...]:
@@ -113,7 +112,7 @@ class Device:
 
 
 def index_devices(devices: Iterable[Device]) -> dict[DeviceId, Device]:
-    """Devices by ID, in the order given.
+    """Index devices by ID, in the order given.
 
     Raises:
         DuplicateDevice: an ID occurs twice.
@@ -126,14 +125,30 @@ def index_devices(devices: Iterable[Device]) -> dict[DeviceId, Device]:
     return by_id
 
 
+def check_names(devices: Iterable[Device]) -> None:
+    """Refuse devices that share a name.
+
+    Raises:
+        DuplicateDeviceName: two devices would have the same name, and the author gave at least one of the names.
+    """
+    known = list(devices)
+    if not any(device.given_name for device in known):
+        return  # derived names have digests, which do not collide
+    first: dict[DeviceName, Device] = {}
+    for device in known:
+        other = first.setdefault(device.name, device)
+        if other is not device:
+            raise DuplicateDeviceName(device.name, other.id, device.id)
+
+
 @dataclass(frozen=True, slots=True)
 class ListedDevice:
     """A device as a ListAndWatch message shows it; nothing is checked, as in kubelets.
 
     Attributes:
         health: the text on the wire; healthy exactly if ``Healthy``.
-        numa_nodes: ``None`` when the message has no topology; empty when it has one without nodes.
-        reason: why it is not healthy, one CamelCase word; empty where the plugin does not tell.
+        numa_nodes: ``None`` when the message has no topology; empty when it has a topology without nodes.
+        reason: why the device is not healthy, one CamelCase word; empty when the plugin does not tell.
     """
 
     id: DeviceId
@@ -148,7 +163,7 @@ class ListedDevice:
 
 @dataclass(frozen=True, slots=True)
 class PluginOptions:
-    """What a plugin wants to be called for (``DevicePluginOptions``)."""
+    """The calls that a plugin wants (``DevicePluginOptions``)."""
 
     pre_start_required: bool = False
     get_preferred_allocation_available: bool = False
@@ -157,7 +172,7 @@ class PluginOptions:
 
 
 def _replace(device: Device, field: str, value: object) -> Device:
-    """A copy with another value in one field, which needs no check. Lists of 10,000 are made of these."""
+    """Copy a device with another value in one field, unchecked. Lists of 10,000 devices are made of such copies."""
     other = object.__new__(Device)
     for name in Device.__slots__:
         object.__setattr__(other, name, value if name == field else getattr(device, name))
@@ -186,7 +201,7 @@ def _check(device: Device) -> None:
 
 
 def _all_of(device_id: str, name: str, values: Iterable[_Item]) -> tuple[_Item, ...]:
-    """``values``, which are several: a text would come apart into its characters."""
+    """``values`` as a tuple; a text is refused, because it would come apart into its characters."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InvalidDevice(device_id, f"{name} {values!r} is not a list")
     return tuple(values)

@@ -1,4 +1,4 @@
-"""Fields of a pod that its containers can ask for in their environment: v1's ``fieldRef``.
+"""Fields of a pod in the environment of its containers: v1's ``fieldRef``.
 
 Source: Kubernetes 1.36 ``pkg/fieldpath/fieldpath.go``, ``validation.go`` (``validEnvDownwardAPIFieldPathExpressions``).
 """
@@ -23,7 +23,7 @@ FIELD_PATHS: Final = (
     "status.podIP",
     "status.podIPs",
 )
-"""What can be asked for beside single labels and annotations."""
+"""The fields a container can ask for, besides single labels and annotations."""
 
 _SUBSCRIPT: Final = re.compile(r"metadata\.(?P<map>labels|annotations)\['(?P<key>[^']+)'\]")
 _SERVICE_ACCOUNT: Final = ("spec", "serviceAccountName")
@@ -36,11 +36,11 @@ def is_field_path(path: str) -> bool:
 
 
 def with_field_values(container: Container, pod: Pod, *, host_ip: str, pod_ips: Sequence[str] = ()) -> Container:
-    """``container`` with the values of its fields written out; they are never expanded.
+    """Write the values of fields into the environment of ``container``; they are never expanded.
 
     Args:
-        host_ip: the address of the node, and of its pods as long as they share its network.
-        pod_ips: the pod's own; none when it shares the node's network.
+        host_ip: the address of the node, and of pods that share its network.
+        pod_ips: the pod's own addresses; none when it shares the node's network.
     """
     ips = tuple(pod_ips) or (host_ip,)
     return replace(container, env=tuple(_written_out(variable, pod, host_ip, ips) for variable in container.env))

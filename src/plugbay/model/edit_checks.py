@@ -1,4 +1,4 @@
-"""What is wrong with what an author wants a container to get; authors write all kinds of things."""
+"""Checks of the edits that an author wants a container to get."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _PERMISSIONS: Final = frozenset("rwm")
 _ENV_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 """Source: Kubernetes 1.36 ``apimachinery/pkg/util/validation``, ``IsEnvVarName``."""
 _QUALIFIED: Final = re.compile(r"[^/=\s]+/[^/=\s]+=\S+")
-"""``vendor/class=name``; what each part may hold is for the engine to say."""
+"""``vendor/class=name``; the container engine checks the parts."""
 
 
 def problem_of_edits(edits: ContainerEdits) -> str:
-    """Why no kubelet could pass ``edits`` on; empty if it could."""
+    """The reason why a kubelet could not pass ``edits`` on; empty if it could."""
     return next(_problems(edits), "")
 
 
 def is_env_name(name: object) -> bool:
-    """Whether a pod could name an environment variable so."""
+    """Whether a pod could use ``name`` for an environment variable."""
     return isinstance(name, str) and _ENV_NAME.fullmatch(name) is not None
 
 
@@ -73,7 +73,7 @@ def _problems_of_path(path: str) -> Iterator[str]:
 
 
 def _is_text(value: object) -> bool:
-    """Whether protobuf takes it: file names that are not UTF-8 come as texts that cannot be encoded."""
+    """Whether protobuf takes the text: file names that are not UTF-8 come as texts that cannot be encoded."""
     if not isinstance(value, str):
         return False
     try:

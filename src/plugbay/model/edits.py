@@ -1,4 +1,4 @@
-"""What a container gets with a device, and how the edits of several devices become one."""
+"""Edits: what a container gets with a device, and how the edits of several devices are merged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plugbay.errors import ConflictingEdits
 
 
 class PathLike(Protocol):
-    """`os.PathLike`, such as a `pathlib.Path`, without the system behind it."""
+    """`os.PathLike`, such as a `pathlib.Path`, without importing ``os``."""
 
     def __fspath__(self) -> str: ...
 
@@ -22,7 +22,7 @@ class Mount:
     Paths are kept and compared as texts, as kubelets do.
 
     Args:
-        container_path: where the container sees it; at the same path as on the host if it is not named.
+        container_path: the path in the container; by default the same as on the host.
     """
 
     host_path: str
@@ -41,8 +41,8 @@ class DeviceNode:
     """A device node of the host, ``host_path``, shown to the container.
 
     Args:
-        container_path: where the container sees it; at the same path as on the host if it is not named.
-        permissions: what the container's cgroup allows, out of ``r``, ``w`` and ``m``.
+        container_path: the path in the container; by default the same as on the host.
+        permissions: the access that the container's cgroup allows, out of ``r``, ``w`` and ``m``.
     """
 
     host_path: str
@@ -58,7 +58,7 @@ class DeviceNode:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ContainerEdits:
-    """Everything one Allocate answer can give a container; takes the same as a `Device` does.
+    """Everything one Allocate answer can give a container; takes the same arguments as a `Device`.
 
     Args:
         env: variable name to literal value.
@@ -95,12 +95,12 @@ def _set_paths(item: Mount | DeviceNode, host_path: str | PathLike, container_pa
 
 
 def _text_of(path: str | PathLike) -> str:
-    """What is no path at all is left as it is: `edit_checks` says so in the name of the device."""
+    """Return a path as text. Anything else is left as it is: `edit_checks` reports it with the name of the device."""
     return path.__fspath__() if hasattr(path, "__fspath__") else path
 
 
 def _all_of(values: Iterable[Any]) -> tuple[Any, ...]:
-    """A text, and what cannot be iterated over, is left as it is for `edit_checks`."""
+    """Return values as a tuple. A text, or a value that cannot be iterated over, is left as it is for `edit_checks`."""
     return values if isinstance(values, str) or not isinstance(values, Iterable) else tuple(values)  # type: ignore[return-value]
 
 
@@ -110,11 +110,11 @@ _Placed = TypeVar("_Placed", Mount, DeviceNode)
 
 
 def merge_devices(edits: Iterable[ContainerEdits], *, join_env: str | None = ",") -> ContainerEdits:
-    """One answer for several devices of one plugin.
+    """Merge the edits of several devices of one plugin into one answer.
 
-    The values of one environment variable are joined by ``join_env`` in the order of ``edits``, equal ones too, so
+    The values of one environment variable are joined by ``join_env`` in the order of ``edits``, equal values too, so
     that lists of several variables stay in step; equal mounts, nodes and CDI names appear once. With
-    ``join_env=None`` equal values appear once as well, and differing ones are a conflict.
+    ``join_env=None`` equal values appear once as well, and different values are a conflict.
 
     Raises:
         ConflictingEdits: two devices want different things at the same container path or annotation key.
@@ -143,9 +143,9 @@ def merge_devices(edits: Iterable[ContainerEdits], *, join_env: str | None = ","
 
 
 def merge_resources(edits: Iterable[ContainerEdits]) -> ContainerEdits:
-    """One set of run options for several resources of one container: the first of a repeated key wins.
+    """Merge the edits of several resources of one container: the first value of a repeated key wins.
 
-    Kubelets take the resources in random order; pass ours sorted by resource name.
+    Kubelets take the resources in random order; pass them sorted by resource name.
 
     Source: kubelet 1.36 ``cm/devicemanager/pod_devices.go``, ``deviceRunContainerOptions``.
     """

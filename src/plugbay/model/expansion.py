@@ -28,9 +28,9 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 
 
 def container_env(container: Container) -> dict[str, str]:
-    """The environment the pod gives ``container``; of one name given twice the later value counts.
+    """The environment the pod gives ``container``; if a name is given twice, the later value counts.
 
-    A value may refer to variables that stand before it in the same container, never to those of devices.
+    A value may refer to variables that stand before it in the same container, never to variables of devices.
 
     Source: kubelet 1.36 ``kubelet_pods.go``, ``makeEnvironmentVariables``.
     """
@@ -41,9 +41,9 @@ def container_env(container: Container) -> dict[str, str]:
 
 
 def container_argv(container: Container, *, device_env: Mapping[str, str]) -> tuple[str, ...]:
-    """Command and args, expanded with the environment of the devices and of the pod, which wins.
+    """Command and args, expanded with the environment of the devices and of the pod; the pod's values win.
 
-    Starts with the args when the manifest has no command: then the image's entrypoint goes before.
+    Without a command in the manifest the result is the args only: the image's entrypoint goes before them.
 
     Source: kubelet 1.36 ``container/helpers.go``, ``ExpandContainerCommandAndArgs``.
     """
@@ -52,5 +52,5 @@ def container_argv(container: Container, *, device_env: Mapping[str, str]) -> tu
 
 
 def container_command(container: Container, *, device_env: Mapping[str, str]) -> tuple[str, ...]:
-    """The part of `container_argv` that is the command."""
+    """The command, the first part of `container_argv`."""
     return container_argv(container, device_env=device_env)[: len(container.command)]

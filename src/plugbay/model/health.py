@@ -1,16 +1,16 @@
-"""Whether a device can be used, and why not."""
+"""Health: whether a device can be used, and if not, why."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from plugbay.errors import InvalidHealth
+from plugbay.model.dns import is_name
 
 MAX_MESSAGE_BYTES: Final = 1024
-_REASON: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+
 _CUT: Final = "…"
 
 
@@ -18,21 +18,21 @@ class HealthState(Enum):
     HEALTHY = "Healthy"
     UNHEALTHY = "Unhealthy"
     UNKNOWN = "Unknown"
-    """Not known, for instance because a check did not answer. Advertised as unhealthy: v1beta1 has two states."""
+    """The health is not known: a check did not answer, say. A kubelet sees it as unhealthy: v1beta1 has two states."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """State of a device.
+    """The health of a device.
 
     Attributes:
-        state: what is known.
-        reason: one CamelCase word for machines, such as ``XidError``; empty when healthy. It has to be good as the
+        state: healthy, unhealthy or unknown.
+        reason: one CamelCase word for machines, such as ``XidError``; empty when healthy. It has to be valid as the
             value of a label.
-        message: a sentence for people. Of a longer one than 1,024 bytes the beginning is kept.
+        message: a sentence for people. It is cut to 1,024 bytes.
 
     Raises:
-        InvalidHealth: the reason is not such a word, or the message not a text.
+        InvalidHealth: the reason is not such a word, or the message is not a text.
     """
 
     state: HealthState
@@ -59,7 +59,7 @@ class Health:
 
 def is_reason(text: str) -> bool:
     """Whether ``text`` can be the reason of a `Health`."""
-    return re.fullmatch(_REASON, text) is not None
+    return is_name(text)
 
 
 HEALTHY: Final = Health(HealthState.HEALTHY)

@@ -1,33 +1,27 @@
-"""The distinct strings of the domain, and the rule for resource names."""
+"""The kinds of names and IDs as distinct types, and the rules for them."""
 
 from __future__ import annotations
 
-import re
 from typing import Final, NewType
 
 from plugbay.errors import InvalidDeviceId, InvalidResourceName
+from plugbay.model import dns
 
 ResourceName = NewType("ResourceName", str)
-"""Extended resource: ``vendor-domain/type``."""
+"""An extended resource: ``vendor-domain/type``."""
 DeviceId = NewType("DeviceId", str)
-"""One unit of one resource, unique inside the resource only."""
+"""A unit of a resource, unique only inside the resource."""
 PodUid = NewType("PodUid", str)
 ContainerName = NewType("ContainerName", str)
 
 MAX_DEVICE_ID_BYTES: Final = 63
-MAX_DOMAIN_BYTES: Final = 253
-MAX_TYPE_BYTES: Final = 63
-
-_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
-_TYPE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
 def is_extended_resource(name: str) -> bool:
     """Whether ``name`` may be registered by a device plugin.
 
     Labels of the domain are not limited to 63 characters, the domain with ``requests.`` in front is limited to 253
-    bytes, and ``kubernetes.io/`` may stand nowhere.
+    bytes, and ``kubernetes.io/`` may not occur anywhere.
 
     Source: kubelet 1.36 ``v1helper.IsExtendedResourceName``, ``content.IsQualifiedName``.
     """
@@ -37,18 +31,11 @@ def is_extended_resource(name: str) -> bool:
     if len(parts) != 2:
         return False
     domain, kind = parts
-    if len(domain.encode(errors="replace")) > MAX_DOMAIN_BYTES or len(kind.encode(errors="replace")) > MAX_TYPE_BYTES:
-        return False
-    return bool(_SUBDOMAIN.fullmatch(domain)) and bool(_TYPE.fullmatch(kind))
-
-
-def is_dns_subdomain(text: str) -> bool:
-    """Whether ``text`` may name a node or a pod: an RFC 1123 subdomain of at most 253 bytes."""
-    return len(text.encode(errors="replace")) <= MAX_DOMAIN_BYTES and bool(_SUBDOMAIN.fullmatch(text))
+    return dns.is_subdomain(domain) and dns.is_name(kind)
 
 
 def parse_resource_name(text: str) -> ResourceName:
-    """``text`` as a resource name.
+    """Check that ``text`` is a resource name.
 
     Raises:
         InvalidResourceName: the kubelet would refuse the name.
@@ -59,9 +46,9 @@ def parse_resource_name(text: str) -> ResourceName:
 
 
 def parse_device_id(text: str) -> DeviceId:
-    """``text`` as the ID of a device we offer: 1 to 63 bytes of UTF-8 without control characters.
+    """Check the ID of a device that we offer: 1 to 63 bytes of UTF-8 without control characters.
 
-    The API documents this limit and no kubelet checks it; our manager does not either.
+    The API documents this limit, but kubelets do not check it, and our manager does not either.
 
     Raises:
         InvalidDeviceId: empty, too long, or not printable.

@@ -1,4 +1,4 @@
-"""CPU and memory that a container's cgroup is told of, as a kubelet computes it: pure.
+"""Limits of CPU and memory for a container's cgroup, as a kubelet computes them. Pure.
 
 Source: kubelet 1.36 ``cm/helpers_linux.go``, ``kuberuntime_container_linux.go``, ``qos/policy.go``.
 """
@@ -22,13 +22,13 @@ MIN_QUOTA_US: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class CgroupLimits:
-    """What a container may take of processor and memory, in the words of cgroups.
+    """A container's limits of CPU and memory, in the terms of cgroups.
 
     Attributes:
-        cpu_shares: weight among all that want the processor.
-        cpu_quota_us: time in each period of 100 ms; 0 is without limit.
-        memory_bytes: 0 is without limit.
-        memory_and_swap_bytes: 0 is without limit, or without any account of swap.
+        cpu_shares: weight among the containers that want the CPU.
+        cpu_quota_us: CPU time in each period of 100 ms; 0 means no limit.
+        memory_bytes: 0 means no limit.
+        memory_and_swap_bytes: 0 means no limit, or no accounting of swap.
     """
 
     cpu_shares: int = MIN_SHARES
@@ -37,11 +37,11 @@ class CgroupLimits:
     memory_and_swap_bytes: int = 0
 
     def without_swap(self) -> CgroupLimits:
-        """A limit of memory is one of swap too: where a kubelet lets pods swap nothing, its usual way."""
+        """The same limits, with swap included in the memory limit: by default a kubelet does not let pods swap."""
         return replace(self, memory_and_swap_bytes=self.memory_bytes)
 
     def linux_resources(self) -> dict[str, Any]:
-        """As the OCI runtime spec has it."""
+        """The limits as the OCI runtime spec has them."""
         cpu: dict[str, int] = {"shares": self.cpu_shares}
         if self.cpu_quota_us:
             cpu |= {"quota": self.cpu_quota_us, "period": PERIOD_US}
@@ -54,7 +54,7 @@ DEFAULT_LIMITS: Final = CgroupLimits()
 
 
 def cgroup_limits(requests: Mapping[str, Quantity], limits: Mapping[str, Quantity]) -> CgroupLimits:
-    """What a container's requests and limits of ``cpu`` and ``memory`` come to."""
+    """Compute the limits from a container's requests and limits of ``cpu`` and ``memory``."""
     request = requests["cpu"] if "cpu" in requests else limits.get("cpu")
     shares = MIN_SHARES
     if request is not None:
@@ -66,10 +66,15 @@ def cgroup_limits(requests: Mapping[str, Quantity], limits: Mapping[str, Quantit
     return CgroupLimits(shares, quota, memory)
 
 
-def pod_limits(containers: Iterable[Container]) -> CgroupLimits:
-    """What all ``containers`` of a pod, in admission order, come to at their most demanding moment.
+def memory_request(container: Container) -> int:
+    """The memory that ``container`` requests, in bytes; 0 without a request."""
+    return container.requests["memory"].to_int_ceil() if "memory" in container.requests else 0
 
-    One that has no limit adds nothing to the sum.
+
+def pod_limits(containers: Iterable[Container]) -> CgroupLimits:
+    """Compute the limits of all ``containers`` of a pod, in admission order, at their most demanding moment.
+
+    A container without a limit does not add to the sum.
 
     Source: kubelet 1.36 ``kuberuntime_sandbox_linux.go``, ``calculateSandboxResources``.
     """

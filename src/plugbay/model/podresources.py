@@ -1,4 +1,4 @@
-"""Who holds what, as the PodResources service of a kubelet tells it.
+"""The answers of a kubelet's PodResources service: which containers hold which devices.
 
 The names are those of the API's messages. Source: kubelet 1.36 ``pkg/kubelet/apis/podresources/v1``.
 """
@@ -13,7 +13,7 @@ from plugbay.model.ids import ContainerName, DeviceId, ResourceName
 
 @dataclass(frozen=True, slots=True)
 class ContainerDevices:
-    """Devices of one resource. Kubelets send one for each device and NUMA node: count with `distinct_devices`.
+    """Devices of one resource. Kubelets send an element for each device and NUMA node: count with `distinct_devices`.
 
     Attributes:
         numa_nodes: None when the kubelet tells no topology.
@@ -55,7 +55,7 @@ class DynamicResource:
 
 @dataclass(frozen=True, slots=True)
 class ContainerResources:
-    """What one container holds.
+    """The devices of one container.
 
     Attributes:
         cpu_ids: exclusive CPUs; empty unless the CPU manager gave the container some.
@@ -70,7 +70,7 @@ class ContainerResources:
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """A pod and its sidecars and app containers; init containers are not told."""
+    """A pod with its sidecars and app containers; init containers do not appear."""
 
     namespace: str
     name: str
@@ -79,7 +79,7 @@ class PodResources:
 
 @dataclass(frozen=True, slots=True)
 class AllocatableResources:
-    """What a node can give to pods, in use or not: healthy devices, and what the CPU and memory managers manage."""
+    """The resources a node can give to pods, in use or not: healthy devices, CPUs and memory."""
 
     devices: tuple[ContainerDevices, ...] = ()
     cpu_ids: tuple[int, ...] = ()
@@ -89,7 +89,7 @@ class AllocatableResources:
 def distinct_devices(
     devices: Iterable[ContainerDevices],
 ) -> dict[ResourceName, dict[DeviceId, tuple[int, ...]]]:
-    """Each device once, by resource, with all its NUMA nodes; everything sorted."""
+    """List each device once, by resource, with all its NUMA nodes; everything is sorted."""
     nodes: dict[tuple[ResourceName, DeviceId], set[int]] = {}
     for element in devices:
         for device_id in element.device_ids:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from plugbay.model.field_path import FieldPath
 from plugbay.model.ids import ContainerName, PodUid, ResourceName, is_extended_resource
 from plugbay.model.images import PullPolicy
 from plugbay.model.ports import ContainerPort
@@ -17,16 +17,11 @@ from plugbay.model.resolution import NO_DNS, DnsConfig, DnsPolicy, HostAlias
 from plugbay.model.security import DEFAULT_SECURITY, Security
 from plugbay.model.termination import MessagePolicy
 
-FieldPath = tuple[str | int, ...]
-"""Where a value stands in a v1 object: mapping keys and list indices."""
-
 DEFAULT_NAMESPACE: Final = "default"
 DEFAULT_GRACE_PERIOD_S: Final = 30
 NO_UID: Final = PodUid("")
 MAX_GENERATED_BASE: Final = 58
-"""Of ``generateName`` so much is kept, as the API server does: five characters follow, a label has 63."""
-
-_PLAIN_KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+"""The most characters of ``generateName`` that the API server keeps: five more follow, and a label has 63."""
 
 
 class RestartPolicy(Enum):
@@ -36,7 +31,7 @@ class RestartPolicy(Enum):
 
 
 class HostPathType(Enum):
-    """What must be, or is made, at a host path before the container starts."""
+    """The kind of file that must be, or is made, at a host path before the container starts."""
 
     UNCHECKED = ""
     DIRECTORY_OR_CREATE = "DirectoryOrCreate"
@@ -67,7 +62,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class VolumeMount:
-    """``name`` is the volume's; ``sub_path`` is a relative path inside it, empty for its root."""
+    """``name`` is the volume's name; ``sub_path`` is a relative path inside the volume, empty for its root."""
 
     name: str
     mount_path: str
@@ -81,7 +76,7 @@ class EnvVar:
 
     Attributes:
         value: may hold ``$(NAME)`` references; see `expand`.
-        field_path: the field of the pod that gives the value instead; see `plugbay.model.downward`.
+        field_path: the field of the pod that is the value instead; see `plugbay.model.downward`.
     """
 
     name: str
@@ -110,14 +105,14 @@ class Container:
 
     Attributes:
         image: empty when the manifest names none.
-        pull_policy: None is the usual one for the image's name.
-        command: empty when the image's entrypoint is meant.
-        post_start: run as soon as the container has started, which it has only when this is done.
-        pre_stop: run before the container is stopped, within the grace period.
-        requests: every resource, with limits standing in where no request is written, as the API server fills in.
-        security: its own context, without the pod's.
-        message_path: of the file for the termination message; empty is the usual one.
-        message_policy: None is the usual one.
+        pull_policy: None means the default for the image's name.
+        command: empty for the image's entrypoint.
+        post_start: runs as soon as the process has started; the container counts as started when this is done.
+        pre_stop: runs before the container is stopped, within the grace period.
+        requests: all resources; a missing request is filled in from the limit, as by the API server.
+        security: the container's own context, without the pod's.
+        message_path: path of the file for the termination message; empty means the default.
+        message_policy: None means the default.
     """
 
     name: ContainerName
@@ -141,17 +136,17 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """What should run. Init containers and sidecars stand in ``init_containers`` in their start order.
+    """The containers to run, and how. Init containers and sidecars are in ``init_containers``, in their start order.
 
     Attributes:
-        active_deadline_s: how long the pod may run from the moment the node took it up; None is without end.
-        hostname: of its containers; empty is the pod's name.
-        runtime_class: chooses how the runtime makes its containers; empty is the usual way.
-        security: what holds for containers that say nothing else.
-        dns_policy: None is the usual one, `DnsPolicy.CLUSTER_FIRST`.
-        dns: comes after what ``dns_policy`` says.
-        host_aliases: stand in ``/etc/hosts`` after the usual lines.
-        sysctls: of the pod's own namespaces.
+        active_deadline_s: how long the pod may run from the moment the node took it up; None means without end.
+        hostname: the host name in its containers; empty means the pod's name.
+        runtime_class: chooses how the runtime makes its containers; empty means the default.
+        security: the context for containers that do not set a field themselves.
+        dns_policy: None means the default, `DnsPolicy.CLUSTER_FIRST`.
+        dns: added to the settings that ``dns_policy`` chooses.
+        host_aliases: lines of ``/etc/hosts`` after the usual ones.
+        sysctls: kernel settings, for the pod's own namespaces.
     """
 
     containers: tuple[Container, ...]
@@ -178,18 +173,18 @@ class PodSpec:
 
     @property
     def all_containers(self) -> tuple[Container, ...]:
-        """In admission order: init containers and sidecars, then app containers."""
+        """All containers in admission order: init containers and sidecars, then app containers."""
         return self.init_containers + self.containers
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod as its author wants it.
+    """A pod as its manifest describes it.
 
     Attributes:
-        name: empty as long as ``generate_name`` waits for `with_identity`.
-        uid: empty until `with_identity`, unless the manifest brings one.
-        unused: fields that were accepted and change nothing here, by their place in the v1 object.
+        name: empty until `with_identity` makes it of ``generate_name``.
+        uid: empty until `with_identity`, unless the manifest sets it.
+        unused: fields that were accepted but have no effect here, by their place in the v1 object.
     """
 
     name: str
@@ -202,28 +197,17 @@ class Pod:
     unused: Mapping[FieldPath, object] = field(default_factory=dict)
 
 
-def field_text(path: FieldPath) -> str:
-    """``path`` as the API server writes it: ``spec.containers[0].resources.limits[example.com/gopher]``."""
-    text = ""
-    for step in path:
-        if isinstance(step, str) and _PLAIN_KEY.fullmatch(step):
-            text += f".{step}" if text else step
-        else:
-            text += f"[{step}]"
-    return text
-
-
 def with_identity(pod: Pod, *, uid: PodUid, suffix: str) -> Pod:
-    """``pod`` with what the API server gives it at creation: a UID, and a name made of ``generateName``.
+    """Give ``pod`` what the API server gives it at creation: a UID, and a name made of ``generateName``.
 
-    What the manifest brought stays. ``suffix`` should be five random lower-case characters.
+    Values of the manifest stay. ``suffix`` should be five random lower-case characters.
     """
     name = pod.name or pod.generate_name[:MAX_GENERATED_BASE] + suffix
     return replace(pod, name=name, uid=pod.uid or uid)
 
 
 def pod_request(pod: Pod) -> PodRequest:
-    """What ``pod`` asks of a device manager: the extended resources among its limits, zero amounts included."""
+    """The request of ``pod`` to a device manager: the extended resources among its limits, zero amounts included."""
     containers = tuple(
         ContainerRequest(container.name, container.kind, _extended(container.limits))
         for container in pod.spec.all_containers

@@ -1,4 +1,4 @@
-"""Ports that a pod's containers take on their host, and which of them conflict: pure."""
+"""Ports that a pod's containers use on their host, and conflicts between them. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ALL_IPV6: Final = IPv6Address("::")
 
 
 class Protocol(Enum):
-    """What v1 ContainerPort calls it."""
+    """A protocol, spelled as in v1."""
 
     TCP = "TCP"
     UDP = "UDP"
@@ -26,8 +26,8 @@ class ContainerPort:
     """One entry of a container's ``ports``.
 
     Attributes:
-        host_port: 0 when the host gives none.
-        host_ip: the address of the host that is meant; empty for all.
+        host_port: 0 when no port of the host is used.
+        host_ip: the address on the host; empty for all.
     """
 
     container_port: int
@@ -46,16 +46,16 @@ class ContainerPort:
 
     @property
     def host_address(self) -> IPv4Address | IPv6Address | None:
-        """The one address of the host that is meant, ``::`` for all of IPv6, None for all."""
+        """The only address on the host, ``::`` for all of IPv6, None for all."""
         address = ip_address(self.host_ip) if self.host_ip else None
         return None if address == _ALL_IPV4 else address
 
 
 def conflict(wanted: ContainerPort, taken: ContainerPort) -> bool:
-    """Whether both want the same port of the host: same number and protocol, and an address in common.
+    """Whether both use the same port of the host: same number and protocol, and an address in common.
 
-    ``0.0.0.0`` is every address, of IPv6 too, as for the scheduler. That ``::`` is every one of IPv6 the scheduler does
-    not know; portmap does.
+    ``0.0.0.0`` means every address, IPv6 included, as for the scheduler. ``::`` means every address of IPv6, which
+    the scheduler does not know, but the plugin portmap does.
 
     Source: Kubernetes 1.36 ``scheduler/framework/types.go``, ``HostPortInfo.CheckConflict``.
     """

@@ -12,9 +12,9 @@ from typing import Final, Self
 from plugbay.errors import InvalidQuantity
 
 MAX_VALUE: Final = 2**63 - 1
-"""Larger amounts, of either sign, become this one."""
+"""The largest amount, of either sign; larger ones become this one."""
 MAX_TEXT: Final = 256
-"""Upstream sets no limit; Python's integers need one before a hostile text costs time."""
+"""Upstream sets no limit; Python's integers need one, or a hostile text would cost much time."""
 
 _NANO: Final = 10**9
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -25,11 +25,11 @@ _QUANTITY: Final = re.compile(
     r"(?:(?P<binary>[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]+)|(?P<decimal>[numkMGTPE]?))"
 )
 _MAX_EXPONENT: Final = 2 * MAX_TEXT
-"""From here on every number that fits in a text is past the largest or below the smallest amount."""
+"""The largest exponent that is read. Beyond it, every number that fits in a text is out of the range of amounts."""
 
 
 class QuantityFormat(Enum):
-    """How an amount was written, and is written again."""
+    """The way an amount was written, in which it is written again."""
 
     DECIMAL = "DecimalSI"
     BINARY = "BinarySI"
@@ -52,11 +52,11 @@ class Quantity:
         """Read an amount.
 
         Grammar: ``[+-]digits[.digits]`` and one of the suffixes ``n u m "" k M G T P E``, ``Ki Mi Gi Ti Pi Ei``, or a
-        decimal exponent ``e3``. What is finer than 10**-9 is rounded away from zero: who asks for something gets
-        something.
+        decimal exponent ``e3``. Amounts are rounded away from zero to multiples of 10**-9: a request for something
+        never becomes a request for nothing.
 
         Raises:
-            InvalidQuantity: the text is no quantity.
+            InvalidQuantity: the text is not a quantity.
 
         Source: Kubernetes 1.36 ``apimachinery/pkg/api/resource/quantity.go``, ``ParseQuantity``.
         """
@@ -77,11 +77,11 @@ class Quantity:
         return self.value.denominator == 1
 
     def to_int_ceil(self) -> int:
-        """The smallest integer that is not less."""
+        """The amount, rounded up to an integer."""
         return math.ceil(self.value)
 
     def to_milli_ceil(self) -> int:
-        """The smallest number of thousandths that is not less."""
+        """The amount in thousandths, rounded up to an integer."""
         return math.ceil(self.value * 1000)
 
     def __str__(self) -> str:
@@ -105,7 +105,7 @@ def _representable(value: Fraction) -> Fraction:
 
 
 def _split(value: Fraction) -> tuple[int, int]:
-    """``value`` as a mantissa and the largest power of thousand, as an exponent of ten, that leaves it whole."""
+    """Split ``value`` into a whole mantissa and the largest possible power of thousand, as an exponent of ten."""
     mantissa, exponent = int(value * _NANO), -9
     if mantissa == 0:
         return 0, 0

@@ -1,4 +1,4 @@
-"""What a pod asks of a device manager, without the rest of the pod."""
+"""A pod's request to a device manager, without the rest of the pod."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plugbay.model.ids import ContainerName, PodUid, ResourceName
 
 class ContainerKind(Enum):
     INIT = "init"
-    """Runs to its end before the next one starts; its devices can be used again by later containers."""
+    """Runs to its end before the next container starts; later containers can use its devices again."""
     SIDECAR = "sidecar"
     """An init container with restart policy Always: it lives as long as the pod."""
     APP = "app"
@@ -19,7 +19,7 @@ class ContainerKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:
-    """Devices one container asks for; ``limits`` holds extended resources only, as whole numbers."""
+    """The devices one container asks for; ``limits`` holds extended resources only, as whole numbers."""
 
     name: ContainerName
     kind: ContainerKind
@@ -36,12 +36,12 @@ class PodRequest:
     containers: tuple[ContainerRequest, ...]
 
     def most_at_once(self, resource: ResourceName) -> int:
-        """How much of a resource the pod has at its most demanding moment."""
+        """How much of a resource the pod needs at its most demanding moment."""
         return most_at_once((container.kind, container.limits.get(resource, 0)) for container in self.containers)
 
 
 def most_at_once(needs: Iterable[tuple[ContainerKind, int]]) -> int:
-    """What containers, in admission order, need at their most demanding moment.
+    """How much the containers, in admission order, need at their most demanding moment.
 
     While an init container runs, the sidecars before it run too; later all sidecars and app containers do.
 

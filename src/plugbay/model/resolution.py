@@ -1,4 +1,4 @@
-"""How a pod's containers find what has a name: DNS and ``/etc/hosts``; pure.
+"""Name resolution in a pod's containers: DNS and ``/etc/hosts``. Pure.
 
 Source: kubelet 1.36 ``network/dns/dns.go``, ``kubelet_pods.go`` (``hostsEntriesFromHostAliases``).
 """
@@ -15,7 +15,7 @@ MAX_SEARCHES: Final = 32
 
 
 class DnsPolicy(Enum):
-    """Where a pod's ``resolv.conf`` comes from. There is no cluster here, and so the host's stands in for one's."""
+    """The source of a pod's ``resolv.conf``. There is no cluster here, so the host's file serves instead."""
 
     CLUSTER_FIRST = "ClusterFirst"
     CLUSTER_FIRST_WITH_HOST_NET = "ClusterFirstWithHostNet"
@@ -25,7 +25,7 @@ class DnsPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DnsConfig:
-    """What ``resolv.conf`` says; an option is ``NAME`` or ``NAME:VALUE``."""
+    """The contents of ``resolv.conf``; an option is ``NAME`` or ``NAME:VALUE``."""
 
     servers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
@@ -44,9 +44,9 @@ class HostAlias:
 
 
 def pod_dns(policy: DnsPolicy | None, own: DnsConfig, *, host: DnsConfig | None) -> DnsConfig | None:
-    """What a pod's containers are told: the host's, unless the policy is ``None``, and the pod's own after it.
+    """The settings for a pod's containers: the host's, unless the policy is ``None``, and the pod's own after them.
 
-    None leaves it to the engine. Of an option the pod's value wins.
+    None leaves them to the engine. If both set an option, the pod's value wins.
     """
     if own == NO_DNS and policy is not DnsPolicy.NONE:
         return host
@@ -60,7 +60,7 @@ def pod_dns(policy: DnsPolicy | None, own: DnsConfig, *, host: DnsConfig | None)
 
 
 def alias_lines(aliases: Iterable[HostAlias]) -> str:
-    """What ``/etc/hosts`` ends with."""
+    """The last lines of ``/etc/hosts``."""
     lines = "".join("\t".join((alias.ip, *alias.names)) + "\n" for alias in aliases)
     return f"\n# Entries added by HostAliases.\n{lines}" if lines else ""
 

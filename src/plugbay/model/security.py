@@ -1,4 +1,4 @@
-"""What a container may do, as v1's security contexts say: pure."""
+"""The rights of containers, from v1's security contexts. Pure."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ MASKED_PATHS: Final = (
     "/sys/firmware",
     "/sys/devices/virtual/powercap",
 )
-"""What a container that is not privileged cannot see of the host, in the order in which a kubelet says it."""
+"""Paths that are hidden from a container that is not privileged, in a kubelet's order."""
 READ_ONLY_PATHS: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-"""What it can see, and not change."""
+"""Paths that such a container can read but not write."""
 
 
 class Seccomp(Enum):
-    """Which system calls a container may make."""
+    """The filter for a container's system calls."""
 
     UNCONFINED = "Unconfined"
     RUNTIME_DEFAULT = "RuntimeDefault"
-    """Those that the engine holds harmless."""
+    """The engine's default filter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The part of a ``securityContext`` that engines are told; of a container, of a pod, or of both together.
+    """The part of a ``securityContext`` that engines get: a container's, a pod's, or both merged.
 
     Attributes:
-        run_as_user, run_as_group: None where the manifest says nothing: then it is root, as there is no image to ask.
+        run_as_user, run_as_group: None if the manifest does not set it: without an image that means root.
         run_as_non_root: whether a container that would be root must not start.
-        supplemental_groups: of pods only.
-        fs_group: of pods only: a supplemental group that also owns the pod's emptyDir volumes.
-        seccomp: None where the manifest says nothing, which is unconfined.
-        added_capabilities: without ``CAP_``, perhaps ``ALL``.
+        supplemental_groups: for pods only.
+        fs_group: for pods only: a supplemental group that also owns the pod's emptyDir volumes.
+        seccomp: None if the manifest does not set it, which means unconfined.
+        added_capabilities: without ``CAP_``; may hold ``ALL``.
         read_only_root: whether the root file system must not be writable.
-        allow_privilege_escalation: whether what the container runs may gain rights, by set-user-ID programs for one.
+        allow_privilege_escalation: whether processes may gain rights, for instance by set-user-ID programs.
     """
 
     run_as_user: int | None = None
@@ -66,7 +66,7 @@ class Security:
         return self.allow_privilege_escalation is False
 
     def restrictions(self) -> Iterator[str]:
-        """The fields that ask for less than everything, which only an engine can honour."""
+        """The fields that restrict a container, which only an engine can enforce."""
         if self.run_as_user is not None:
             yield "runAsUser"
         if self.run_as_group is not None:
@@ -89,7 +89,7 @@ DEFAULT_SECURITY: Final = Security()
 
 
 def effective_security(*, pod: Security, container: Security) -> Security:
-    """What holds for a container: what its own context says, else its pod's."""
+    """Merge the context of a container with that of its pod; the container's fields win."""
 
     def own(of_container: int | None, of_pod: int | None) -> int | None:
         return of_pod if of_container is None else of_container
@@ -119,7 +119,7 @@ def all_groups(pod: Security) -> tuple[int, ...]:
 
 
 def non_root_violation(security: Security) -> str:
-    """Why a container that must not be root would be; empty if it is not, or may be.
+    """The reason why a container that must not be root would be root; empty if there is no conflict.
 
     Source: kubelet 1.36 ``kuberuntime/security_context.go``, ``verifyRunAsNonRoot``.
     """

@@ -1,4 +1,4 @@
-"""Label selectors, as ``-l`` and ``labelSelector`` have them: pure.
+"""Label selectors, as in ``-l`` and ``labelSelector``. Pure.
 
 Source: apimachinery 1.36 ``pkg/labels/selector.go``.
 """
@@ -12,10 +12,8 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from plugbay.errors import UsageError
-from plugbay.model.ids import is_dns_subdomain
+from plugbay.model.dns import is_name, is_subdomain
 
-MAX_LABEL: Final = 63
-_NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _TOKEN: Final = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
 _SYMBOLS: Final = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">", ""})
 _END: Final = ""
@@ -23,7 +21,7 @@ _INTEGER: Final = re.compile(r"[0-9]{1,18}")
 
 
 class Operator(Enum):
-    """What is asked of a label; a label that is not there also is not equal to a value, and in no set."""
+    """A condition on a label; a missing label also meets ``!=`` and ``notin``."""
 
     IN = "in"
     NOT_IN = "notin"
@@ -46,7 +44,7 @@ _OPERATORS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What one label has to be like."""
+    """A condition on one label."""
 
     key: str
     operator: Operator
@@ -73,7 +71,7 @@ class Requirement:
 
 
 Selector: TypeAlias = tuple[Requirement, ...]
-"""All of them have to hold; without any, everything is selected."""
+"""All conditions have to hold; without any, everything is selected."""
 
 
 def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
@@ -81,10 +79,10 @@ def selects(selector: Selector, labels: Mapping[str, str]) -> bool:
 
 
 def parse_selector(text: str) -> Selector:
-    """``app=web,tier!=test,zone in (a,b),gpu,!old,count>3``; an empty text selects everything.
+    """Read ``app=web,tier!=test,zone in (a,b),gpu,!old,count>3``; an empty text selects everything.
 
     Raises:
-        UsageError: it is no selector.
+        UsageError: the text is not a selector.
     """
     words = _Words(text)
     requirements: list[Requirement] = []
@@ -99,7 +97,7 @@ def parse_selector(text: str) -> Selector:
 
 
 class _Words:
-    """The tokens of a selector, one of them in view; the last one is followed by `_END` for ever."""
+    """The tokens of a selector, with a current one; after the last token it stays at `_END`."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -111,7 +109,7 @@ class _Words:
         return taken
 
     def take_name(self) -> str:
-        """A key or a value: what is none of the signs. An empty value is for who asks to look for."""
+        """Take a key or a value: a token that is not a sign."""
         if self.ahead in _SYMBOLS:
             raise self.unlike("a label")
         return self.take()
@@ -139,7 +137,7 @@ def _requirement(words: _Words) -> Requirement:
         if operator in (Operator.GREATER, Operator.LESS):
             if not _INTEGER.fullmatch(value):
                 raise words.wrong(f"{sign} wants a whole number, found {value!r}")
-        elif value and not _is_label(value):
+        elif value and not is_name(value):
             raise words.wrong(f"no label has the value {value!r}")
     return Requirement(key, operator, values)
 
@@ -147,13 +145,13 @@ def _requirement(words: _Words) -> Requirement:
 def _key(words: _Words) -> str:
     key = words.take_name()
     prefix, slash, name = key.rpartition("/")
-    if not _is_label(name) or (slash and not is_dns_subdomain(prefix)):
+    if not is_name(name) or (slash and not is_subdomain(prefix)):
         raise words.wrong(f"no label is called {key!r}")
     return key
 
 
 def _set(words: _Words) -> frozenset[str]:
-    """``(a,b)``; a value between two commas that is missing is the empty one."""
+    """Take ``(a,b)``; a missing value between two commas is the empty value."""
     if words.ahead != "(":
         raise words.unlike("values in parentheses")
     words.take()
@@ -171,7 +169,3 @@ def _set(words: _Words) -> frozenset[str]:
 
 def _value(words: _Words) -> str:
     return "" if words.ahead in (",", ")", _END) else words.take_name()
-
-
-def _is_label(text: str) -> bool:
-    return len(text) <= MAX_LABEL and _NAME.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""Versions as ResourceSlices have them, to be told apart from texts that look like one."""
+"""Versions as a type of their own, as in ResourceSlices: a plain text is never taken for a version."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _VERSION: Final = rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRE}(\.{_PRE})*)?(\+[0-9
 
 @dataclass(frozen=True, slots=True)
 class SemVer:
-    """A version by the rules of Semantic Versioning 2.0.0: ``535.104.5``, three numbers and perhaps more.
+    """A version by the rules of Semantic Versioning 2.0.0: three numbers, such as ``535.104.5``, and perhaps more.
 
     Raises:
-        InvalidVersion: it is none, or has more than 64 bytes.
+        InvalidVersion: the text is not a version, or has more than 64 bytes.
     """
 
     text: str

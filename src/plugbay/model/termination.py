@@ -1,4 +1,4 @@
-"""What a container leaves to say of its end."""
+"""Termination messages: where a container's last words are read from."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ DEFAULT_PATH: Final = "/dev/termination-log"
 
 
 class MessagePolicy(Enum):
-    """Where a termination message comes from."""
+    """The source of a termination message."""
 
     FILE = "File"
     FALLBACK_TO_LOGS = "FallbackToLogsOnError"
-    """The end of the log, where a container failed and wrote no message."""
+    """The end of the log, if a container failed and did not write a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class TerminationMessage:
-    """``path`` is that of a file in the container; the defaults are the API server's."""
+    """``path`` is a file in the container; the defaults are the API server's."""
 
     path: str = DEFAULT_PATH
     policy: MessagePolicy = MessagePolicy.FILE
 
     @classmethod
     def of(cls, path: str, policy: MessagePolicy | None) -> TerminationMessage:
-        """What a manifest says; where it says nothing, the usual."""
+        """Read the settings of a manifest; missing ones are the defaults."""
         return cls(path or DEFAULT_PATH, policy or MessagePolicy.FILE)
 
 

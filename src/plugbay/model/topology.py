@@ -21,10 +21,10 @@ class NumaTopology:
 
 
 def pretended_nodes(count: int) -> NumaTopology:
-    """``count`` nodes from 0 on, each as far from every other as Linux assumes when the firmware is silent."""
+    """Make ``count`` nodes from 0 on, with the distances that Linux assumes when the firmware gives none."""
     nodes = range(count)
     return NumaTopology(tuple(nodes), {one: {other: 10 if one == other else 20 for other in nodes} for one in nodes})
 
 
 ONE_NODE: Final = pretended_nodes(1)
-"""What a machine is whose kernel knows nothing of NUMA."""
+"""A machine whose kernel has no NUMA support."""

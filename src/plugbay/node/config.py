@@ -1,4 +1,4 @@
-"""What a node is told at start, and where it keeps things."""
+"""The settings of a node, and the places where it keeps things."""
 
 from __future__ import annotations
 
@@ -7,36 +7,19 @@ from enum import Enum
 from pathlib import Path
 
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.manager.config import ForeignCheckpoint
+from plugbay.manager.config import DEFAULT_LIMITS, ForeignCheckpoint, ReleaseLimits
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
-from plugbay.manager.release_rules import DEFAULT_LIMITS, ReleaseLimits
-from plugbay.node.machine import MAX_PODS
-from plugbay.node.runtimes.log_files import DEFAULT_LOGS, LogLimits
 from plugbay.ops.listening import Address
+from plugbay.pods.devices import DeviceFailure
+from plugbay.pods.node import MAX_PODS
+from plugbay.runtimes.log_files import DEFAULT_LOGS, LogLimits
+from plugbay.runtimes.mounts import MissingMount
 from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
-
-
-class MissingMount(Enum):
-    """What to do about a mount whose host path does not exist."""
-
-    MAKE = "make"
-    """It becomes an empty directory, as with a kubelet and containerd; an event tells."""
-    REFUSE = "refuse"
-    """The container does not start."""
-
-
-class DeviceFailure(Enum):
-    """What to do about a running pod when one of its devices fails."""
-
-    KEEP = "keep"
-    """It goes on, and its status tells; as kubelet 1.36 does."""
-    FAIL_POD = "fail-pod"
-    """It fails and is stopped, so that whoever looks after it can have another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class OciConfig:
-    """How the oci runtime runs containers.
+    """Settings for containers of the oci runtime.
 
     Attributes:
         engine: name or path of the engine; None is the first of crun and runc that works.
@@ -54,7 +37,7 @@ class OciConfig:
 
 
 class KubeletEngine(Enum):
-    """What to do about a container engine that a kubelet has already."""
+    """The answer to a container engine that a kubelet has already."""
 
     REFUSE = "refuse"
     """The node does not start: the kubelet would end the node's pods within seconds."""
@@ -63,7 +46,7 @@ class KubeletEngine(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CriConfig:
-    """Which container engine runs containers.
+    """The choice of a container engine.
 
     Attributes:
         socket: where it answers; None is the first of the usual places where a socket is.
@@ -78,7 +61,7 @@ class CriConfig:
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """What a node is told when it starts.
+    """The settings of a node, fixed when it starts.
 
     Attributes:
         root: everything the node keeps and serves lies below it. Absolute; unix sockets below it must not pass 107
@@ -155,7 +138,7 @@ class NodeConfig:
 
     @property
     def pod_logs(self) -> Path:
-        """Of the cri runtime, laid out as a kubelet does."""
+        """The logs of the cri runtime, laid out as by a kubelet."""
         return self.root / "logs" / "pods"
 
     @property
@@ -164,5 +147,5 @@ class NodeConfig:
 
 
 def control_socket(root: Path) -> Path:
-    """Where the node on ``root`` answers."""
+    """The path of the socket at which the node on ``root`` answers."""
     return root / "plugbay.sock"

@@ -7,38 +7,40 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from plugbay.documents import Json
 from plugbay.kernel.unix_sockets import is_listening
 from plugbay.manager.manager import DeviceManager
 from plugbay.manager.metrics import manager_metrics, pod_resources_metrics
-from plugbay.manager.podresources import CallCounts
+from plugbay.manager.serving.podresources import CallCounts
 from plugbay.node.api.devices import devices_object
-from plugbay.node.objects import NodeFacts
-from plugbay.node.parts import NodeParts
-from plugbay.node.status import Json, timestamp
+from plugbay.node.api.objects import NodeFacts
 from plugbay.ops.clock import Clock
-from plugbay.ops.metrics import Kind, Metric
+from plugbay.ops.metrics import Metric, MetricKind
 from plugbay.ops.pages import Pages
 from plugbay.ops.process import process_metrics
+from plugbay.pods.status import timestamp
+from plugbay.pods.store.table import PodTable
 
 _PROC: Final = Path("/proc/self")
 _OUT_OF: Final = "OutOf"
 
 
 class NodePages:
-    """What a node shows of itself, from its start on.
+    """The state of a node as its pages show it, from its start on.
 
     Args:
         registration: the socket that plugins register at.
 
     Attributes:
-        manager, calls, parts, facts: set as they come to be; ``calls`` are those of PodResources.
-        is_ready: whether pods are taken.
+        manager, calls, pods, rejections, facts: set as soon as they exist; ``calls`` counts the calls of PodResources.
+        is_ready: whether the node takes pods.
     """
 
     def __init__(self, registration: Path, clock: Clock) -> None:
         self.manager: DeviceManager | None = None
         self.calls: CallCounts | None = None
-        self.parts: NodeParts | None = None
+        self.pods: PodTable | None = None
+        self.rejections: Counter[str] | None = None
         self.facts: NodeFacts | None = None
         self.is_ready = False
         self._registration = registration
@@ -52,12 +54,12 @@ class NodePages:
             yield from manager_metrics(self.manager)
         if self.calls is not None:
             yield from pod_resources_metrics(self.calls)
-        if self.parts is not None:
-            yield rejections_metric(self.parts.rejections)
+        if self.rejections is not None:
+            yield rejections_metric(self.rejections)
         yield from process_metrics(_PROC, started=self._started)
 
     def _registration_problem(self) -> str:
-        """Of the kubelet's health check; like it, it does not mind a socket whose file was removed (spec 9.4)."""
+        """The problem in the kubelet's health check, which does not mind a removed socket file (spec 9.4)."""
         if self.manager is None or is_listening(self._registration, proc=_PROC):
             return ""
         return (
@@ -74,8 +76,8 @@ class NodePages:
         status: Json = {"startTime": timestamp(self._started), "ready": not self._unready()}
         if self.facts is not None:
             status |= {"version": self.facts.version, "node": self.facts.name}
-        if self.manager is not None and self.parts is not None:
-            status |= devices_object(self.manager, self.parts.pods)
+        if self.manager is not None and self.pods is not None:
+            status |= devices_object(self.manager, self.pods)
         return status
 
 
@@ -85,7 +87,7 @@ def rejections_metric(rejections: Counter[str]) -> Metric:
     for reason, count in rejections.items():
         by_label[_label(reason)] += count
     samples: list[tuple[Mapping[str, str], float]] = [({"reason": label}, count) for label, count in by_label.items()]
-    return Metric("kubelet_admission_rejections_total", Kind.COUNTER, "Pods that were not admitted.", samples)
+    return Metric("kubelet_admission_rejections_total", MetricKind.COUNTER, "Pods that were not admitted.", samples)
 
 
 def _label(reason: str) -> str:

@@ -1,4 +1,4 @@
-"""What the process at the other end of a unix socket is: in a container of ours, or in our mount namespace.
+"""Looks at the process at the other end of a unix socket: is it in a container of ours, or in our mount namespace?
 
 A client of the control socket in a container could own the machine. Containers do not see the socket; the check holds
 where a pod mounts it all the same.
@@ -28,7 +28,7 @@ def containers_are_refused(*, cgroup_prefixes: tuple[str, ...], proc_root: Path)
     A peer outside of our PID namespace has no number here; it cannot be in a container that we made.
 
     Args:
-        cgroup_prefixes: what the names of pods' cgroups begin with.
+        cgroup_prefixes: the beginnings of the names of pods' cgroups.
     """
     own = None if os.geteuid() == 0 else _user_namespace(proc_root / "self")
 
@@ -41,7 +41,7 @@ def containers_are_refused(*, cgroup_prefixes: tuple[str, ...], proc_root: Path)
                 is_inside = False
             elif own is None:
                 is_inside = _is_in(process, cgroup_prefixes)
-            else:  # the root of its containers is the user of the node, as for everybody outside of them
+            else:  # the root of its containers is the user of the node, as for every process outside of them
                 is_inside = uid == os.geteuid() and _user_namespace(process) != own
         except OSError as error:
             return f"process {pid} cannot be looked at: {error.strerror}"

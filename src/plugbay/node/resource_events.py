@@ -7,17 +7,18 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from plugbay.manager.resource_notices import PluginChange, ResourceNews
+from plugbay.manager.endpoints.notices import PluginChange, ResourceNews
 from plugbay.model.devices import ListedDevice
 from plugbay.model.ids import ResourceName
-from plugbay.node.events import EventLog, EventType, ObjectRef
 from plugbay.ops.clock import Clock
 from plugbay.ops.rate_limit import TokenBucket
+from plugbay.pods.events import EventType, ObjectRef
+from plugbay.pods.store.event_log import EventLog
 
 REST_S: Final = 5.0
-"""After events were recorded: what happens meanwhile is told together."""
+"""The pause after events were recorded; changes meanwhile are told together."""
 MAX_NAMED: Final = 5
-"""So many devices of a resource have events of their own; of more, one event tells for all."""
+"""The most devices of a resource that get an event each; if more change at once, one event tells of all."""
 BURST: Final = 100
 EVENTS_PER_S: Final = 0.1
 """Events with a text of their own, in the long run: so plugins and devices cannot push the events of the pods out."""
@@ -56,7 +57,7 @@ TOO_MANY: Final = ResourceEvent(
 async def follow_resources(
     events: EventLog, node: ObjectRef, notices: AsyncIterator[Mapping[ResourceName, ResourceNews]], *, clock: Clock
 ) -> None:
-    """Record what happens to plugins and devices, at once after a quiet time, then at intervals."""
+    """Record the changes of plugins and devices, at once after a quiet time, then at intervals."""
     budget = TokenBucket(rate=EVENTS_PER_S, burst=BURST, monotonic=clock.monotonic)
     async for news in notices:
         for event in resource_events(news):
@@ -99,7 +100,7 @@ def _failures(resource: ResourceName, failed: Sequence[ListedDevice]) -> Iterato
 
 
 def _cause(device: ListedDevice) -> str:
-    """What the plugin says, if it says more than the field's two words can."""
+    """The plugin's reason, if it says more than the two words of the field can."""
     return device.reason or ("" if device.health == "Unhealthy" else device.health[:100])
 
 

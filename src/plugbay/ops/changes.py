@@ -1,9 +1,15 @@
-"""Telling readers that something changed, without saying what and without a queue for each."""
+"""Telling readers that something changed.
+
+`Changes` tells any number of readers that it did, without saying what; an `Inbox` keeps what one reader has not seen.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable, Iterable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item", bound=Hashable)
 
 
 class Changes:
@@ -26,3 +32,35 @@ class Changes:
                 await self._moved.wait()
             seen = self._version
             yield
+
+
+class Inbox(Generic[Item]):
+    """The items that one reader has not seen yet, each once, in the order in which they came.
+
+    Args:
+        most: the number of items that are kept; beyond that the oldest are forgotten.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
+        self._unseen: dict[Item, None] = {}
+        self._filled = asyncio.Event()
+
+    def put(self, items: Iterable[Item]) -> None:
+        self._unseen.update(dict.fromkeys(items))
+        while self._most is not None and len(self._unseen) > self._most:
+            del self._unseen[next(iter(self._unseen))]
+        if self._unseen:
+            self._filled.set()
+
+    async def take(self) -> tuple[Item, ...]:
+        """Wait until there are unseen items and return all of them. A cancelled wait loses nothing."""
+        await self._filled.wait()
+        self._filled.clear()
+        items = tuple(self._unseen)
+        self._unseen.clear()
+        return items
+
+    async def __aiter__(self) -> AsyncIterator[tuple[Item, ...]]:
+        while True:
+            yield await self.take()

@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the time is, and waiting for it to pass."""
+    """Tells the time, and waits for it to pass."""
 
     def now(self) -> datetime:
         """Wall-clock time, aware, in UTC."""

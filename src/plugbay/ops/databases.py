@@ -64,7 +64,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, migrations: Sequence[st
 
 
 def _make_files_private(path: Path) -> None:
-    """Before SQLite looks: it gives the files beside a database the mode of the database.
+    """Give a database and the files beside it mode 0600, before SQLite opens it and gives new files its mode.
 
     A file that is there is not opened: closing it would end the locks of this process on it.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plugbay.ops.routing import Router
 
 GRACE_S: Final = 2.0
-"""Long enough for any handler that waits for the disk only; streams are cut after it."""
+"""The time that handlers have to end; it is enough for those that only wait for the disk. Streams are cut after it."""
 
 
 @asynccontextmanager

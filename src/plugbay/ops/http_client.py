@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CHUNK_BYTES: Final = 64 * 1024
 _SWITCHING: Final = 101
 _LONGEST_WAIT_S: Final = 24 * 86400.0
-"""What poll(2) can count; who wants to wait longer waits for ever."""
+"""The longest wait that poll(2) can count; a longer one becomes a wait without end."""
 _CLOSE: Final[Mapping[str, str]] = {"Connection": "close"}
 
 
@@ -75,7 +75,7 @@ class TimeIsUp(Exception):
 
 
 class UnixHttpClient:
-    """Speaks HTTP/1.1 with whoever serves on a unix socket, one connection for each request.
+    """Speaks HTTP/1.1 with the server of a unix socket, over one connection for each request.
 
     Every failure of the connection is raised as `NodeUnreachable`, or `PathUnusable` for want of rights; a status of
     400 or more is an ordinary answer.
@@ -210,7 +210,7 @@ def _next_chunk(connection: socket.socket, response: HTTPResponse, end: float | 
 
 
 def _buffered(connection: socket.socket, response: HTTPResponse) -> bytes:
-    """What was read together with the head of a response, and does not belong to it."""
+    """The bytes after a response's head that were read together with it."""
     connection.setblocking(False)
     return response.fp.peek()
 

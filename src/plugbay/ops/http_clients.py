@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from plugbay.ops.http_connection import READ_BYTES, Connection, Phase
+from plugbay.ops.http_connection import READ_BYTES, ConnectionPhase, HttpConnection
 from plugbay.ops.http_limits import Limits, Pace
 from plugbay.ops.rate_limit import TokenBucket
 from plugbay.ops.routing import Router
@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 
 _NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE_S: Final = 0.1
-_CLOSABLE: Final = (Phase.IDLE, Phase.RECEIVING, Phase.SENDING)
-"""In this order connections are closed to make room; while a handler is at work, none is."""
+_CLOSABLE: Final = (ConnectionPhase.IDLE, ConnectionPhase.RECEIVING, ConnectionPhase.SENDING)
+"""The phases in which a connection may be closed to make room, in the order of preference."""
 
 
 class Clients:
@@ -45,7 +45,7 @@ class Clients:
         self._limits = limits
         self._tasks = tasks
         self._pace = Pace(limits.interval_s)
-        self._connections: dict[asyncio.Task[None], Connection] = {}
+        self._connections: dict[asyncio.Task[None], HttpConnection] = {}
 
     async def accept(self, listener: socket.socket) -> None:
         """Accept and serve clients until cancelled."""
@@ -64,7 +64,7 @@ class Clients:
                             "limit of open files if this goes on",
                             error.strerror,
                         )
-                    while self._close_one(Phase.IDLE):
+                    while self._close_one(ConnectionPhase.IDLE):
                         pass
                     await asyncio.sleep(_PAUSE_S)
                 continue  # or the client is gone already
@@ -79,7 +79,7 @@ class Clients:
     async def finish(self, grace_s: float) -> None:
         """Close what is idle; the others have ``grace_s`` to finish what they are at."""
         for task, connection in self._connections.items():
-            if connection.phase is Phase.IDLE:
+            if connection.phase is ConnectionPhase.IDLE:
                 task.cancel()
             else:
                 connection.close_after_response()
@@ -93,7 +93,7 @@ class Clients:
             if not any(self._close_one(phase) for phase in _CLOSABLE):
                 await asyncio.wait(list(self._connections), return_when=asyncio.FIRST_COMPLETED)
 
-    def _close_one(self, phase: Phase) -> bool:
+    def _close_one(self, phase: ConnectionPhase) -> bool:
         """Close the oldest connection that is at ``phase``."""
         for task, connection in self._connections.items():
             if connection.phase is phase:
@@ -114,7 +114,7 @@ class Clients:
             client.close()
             return
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-        connection = Connection(self._router, self._limits, self._pace, reader=reader, writer=writer)
+        connection = HttpConnection(self._router, self._limits, self._pace, reader=reader, writer=writer)
         task = self._tasks.create_task(connection.serve(), name="serve an HTTP client")
         self._connections[task] = connection
         task.add_done_callback(partial(self._ended, transport))
@@ -125,7 +125,7 @@ class Clients:
 
 
 async def _readable(listener: socket.socket) -> None:
-    """Not `sock_accept` of the loop: what it has accepted is lost when its caller is cancelled just then."""
+    """Wait for a connection. `sock_accept` of the loop loses one if its caller is cancelled at that moment."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(listener, ready.set)

@@ -30,13 +30,14 @@ from plugbay.ops.routing import (
     parse_target,
     phrase,
 )
+from plugbay.ops.tasks import first
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 READ_BYTES: Final = 64 * 1024
 _WRITE_BYTES: Final = 64 * 1024
-"""What is copied of a response for one client that does not read."""
+"""The most bytes of a response that are copied for a client that does not read."""
 _LINGER_S: Final = 1.0
 _STILL_SENDING: Final = (h11.SEND_BODY, h11.ERROR)
 _WITHOUT_BODY: Final = frozenset({204, 304})
@@ -44,8 +45,8 @@ _WITHOUT_BODY: Final = frozenset({204, 304})
 _log = logging.getLogger(__name__)
 
 
-class Phase(Enum):
-    """What a connection is at."""
+class ConnectionPhase(Enum):
+    """The step of an exchange that a connection is at."""
 
     IDLE = "idle"
     RECEIVING = "receiving"
@@ -55,11 +56,11 @@ class Phase(Enum):
     """The client takes a response that is complete."""
 
 
-class Connection:
+class HttpConnection:
     """Serves the requests of one client, one after the other.
 
     Args:
-        pace: of all clients together.
+        pace: limits the steps of all clients together.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Connection:
         self._method = b""
         self._closing = False
         self._left = limits.requests
-        self.phase = Phase.IDLE
+        self.phase = ConnectionPhase.IDLE
 
     def close_after_response(self) -> None:
         """Answer what is being asked, then serve no further request."""
@@ -87,7 +88,7 @@ class Connection:
         try:
             while await self._serve_one():
                 self._protocol.start_next_cycle()
-                self.phase = Phase.IDLE
+                self.phase = ConnectionPhase.IDLE
         except _ClientGone as gone:
             _log.debug("a client went away: %s", gone.__cause__)
         except Exception:  # supervising: one connection fails, not the server
@@ -102,7 +103,7 @@ class Connection:
             received = await self._receive()
             if received is None:
                 return False
-            self.phase = Phase.ANSWERING
+            self.phase = ConnectionPhase.ANSWERING
             self._left -= 1
             self._closing = self._closing or self._left <= 0
             response = await self._answer(*received)
@@ -119,7 +120,7 @@ class Connection:
                 await self._send(response)
         if self._closing or not self._protocol.our_state is self._protocol.their_state is h11.DONE:
             if self._protocol.their_state in _STILL_SENDING:
-                self.phase = Phase.IDLE
+                self.phase = ConnectionPhase.IDLE
                 await self._linger()
             return False
         return True
@@ -141,7 +142,7 @@ class Connection:
                     await self._pace.turn()
                 else:
                     await self._read_more()
-                self.phase = Phase.RECEIVING
+                self.phase = ConnectionPhase.RECEIVING
                 deadline.reschedule(loop.time() + self._limits.read_s)
                 head = await self._next_event()
                 if not isinstance(head, h11.Request):
@@ -149,7 +150,7 @@ class Connection:
                 self._method = head.method
                 return head, await self._receive_body(head)
         except TimeoutError:
-            if self.phase is Phase.IDLE:
+            if self.phase is ConnectionPhase.IDLE:
                 return None
             raise HttpError(408, "Timeout", "the request did not arrive in time") from None
         except h11.RemoteProtocolError as error:
@@ -206,7 +207,7 @@ class Connection:
             headers += [("Content-Type", response.content_type), ("Content-Length", str(len(response.body)))]
         has_body = response.status not in _WITHOUT_BODY and self._method != b"HEAD"
         body = response.body if has_body else b""
-        self.phase = Phase.SENDING
+        self.phase = ConnectionPhase.SENDING
         sent = self._start(response.status, headers)
         try:
             async with asyncio.timeout(self._limits.write_s):
@@ -224,12 +225,7 @@ class Connection:
             await self._write(self._start(200, [("Content-Type", response.content_type)]))
             if self._method == b"HEAD":
                 return
-            async with asyncio.TaskGroup() as tasks:
-                gone = tasks.create_task(self._wait_until_gone(), name="wait for the client to go")
-                sent = tasks.create_task(self._send_chunks(response.chunks), name="send a stream")
-                await asyncio.wait((gone, sent), return_when=asyncio.FIRST_COMPLETED)
-                gone.cancel()
-                sent.cancel()
+            await first(self._send_chunks(response.chunks), self._wait_until_gone())
         finally:
             if isinstance(response.chunks, AsyncGenerator):
                 await response.chunks.aclose()

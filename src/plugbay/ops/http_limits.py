@@ -9,7 +9,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may cost.
+    """Limits of the time and memory that clients may take.
 
     Attributes:
         body_bytes: larger requests are refused with 413. 4 MiB holds any Pod: etcd takes 1.5 MiB.
@@ -42,7 +42,8 @@ PAGES: Final = Limits(
     requests=100,
     interval_s=0.004,
 )
-"""For pages that any client may ask for: 250 steps a second, of 0.1 to 5 ms, and the process's duties between them.
+"""The limits of pages that any client may ask for: 250 steps a second, of 0.1 to 5 ms, and the process's duties between
+them.
 
 A thread for the pages would cost more: beside a busy thread the loop was seen to wait 6 ms for the interpreter's lock
 each time it wakes, and 19 ms at worst.
@@ -61,7 +62,7 @@ class Pace:
         self._next = 0.0
 
     async def turn(self) -> None:
-        """Returns when it is the caller's turn, never at once."""
+        """Wait until it is the caller's turn; other tasks run at least once meanwhile."""
         now = asyncio.get_running_loop().time()
         turn = max(now, self._next)
         self._next = turn + self._interval_s

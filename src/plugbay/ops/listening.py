@@ -70,11 +70,11 @@ def parse_address(text: str) -> Address:
 def listen(address: Address) -> Iterator[socket.socket]:
     """A listening, nonblocking socket; closed at the end, and its file removed if it is still ours.
 
-    A socket file that nobody answers at is taken for a leftover and replaced. Two programs that find the same
-    leftover at the same moment may both believe so: who needs certainty holds a lock.
+    A socket file at which no process answers is taken for a leftover and replaced. Two programs that find the same
+    leftover at the same moment may both replace it: hold a lock where that matters.
 
     Raises:
-        SocketInUse: somebody answers there.
+        SocketInUse: a process answers there.
         PathTooLong, PathUnusable: the path cannot be bound.
     """
     match address:
@@ -87,7 +87,7 @@ def listen(address: Address) -> Iterator[socket.socket]:
 
 
 def bound_address(listener: socket.socket, asked: Address) -> Address:
-    """Where a listener is really listening: with the port that the kernel chose."""
+    """The address of a listener, with the port that the kernel chose."""
     if isinstance(asked, UnixAddress):
         return asked
     host, port, *_ = listener.getsockname()

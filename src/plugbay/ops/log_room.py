@@ -2,6 +2,8 @@
 
 A commit that lengthens the log waits until the file system has recorded the new length as well: with ext4 such a sync
 takes twice as long as one that writes over what is there.
+
+Kept because it is measured: 150 µs a commit instead of 290 µs on ext4, and each admission of a pod waits for a commit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a log record looks on a line: for people, and for machines that collect lines."""
+"""Formats for log records, a line each: for people, and for machines that collect lines."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from plugbay.errors.wording import clipped
 _ExceptionInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 PLAIN: Final = "%(levelname)-7s %(message)s"
-"""For people, where something else puts the time before each line."""
+"""The format for people where the reader of the log, such as systemd, adds the time."""
 TIMED: Final = f"%(asctime)s {PLAIN}"
 
 _MAX_TEXT: Final = 16 * 1024
-"""Of a message, and of each value in it: what a plugin answers may be megabytes."""
+"""The most characters of a message, and of each value in it: a plugin's answer may have megabytes."""
 
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What every record has; the rest came by ``extra``."""
+"""The attributes of every record; all others came by ``extra``."""
 _DEPTH: Final = 16
-"""Further down values are text: a list may hold itself."""
+"""The depth of nesting beyond which values are written as text: a list may hold itself."""
 
 
 class TextFormatter(logging.Formatter):
@@ -96,5 +96,5 @@ def _text(value: object) -> str:
         text = str(value)
     except Exception as error:  # of whatever an author logs
         text = f"<{type(value).__name__} whose text raised {type(error).__name__}>"
-    # File names that are no UTF-8 come as lone surrogates, which many JSON readers refuse.
+    # A file name that is not UTF-8 holds lone surrogates (PEP 383), which many JSON readers refuse.
     return clipped(text, _MAX_TEXT).encode(errors="backslashreplace").decode()

@@ -43,7 +43,7 @@ class LabelCounter(Counter[_Label]):
         self[label if label in self or len(self) < MAX_LABELS else self._other] += 1
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     """The value is the word in the ``TYPE`` line."""
 
     COUNTER = "counter"
@@ -87,13 +87,13 @@ class Metric:
     """
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     samples: Iterable[tuple[Mapping[str, str], float | Histogram]]
 
 
 def exposition(metrics: Iterable[Metric]) -> Iterator[str]:
-    """The text for a scrape, in pieces: the samples of a metric are of one moment, those of two may be of two."""
+    """The text for a scrape, in pieces. All samples of one metric are of the same moment; two metrics may differ."""
     for metric in metrics:
         samples = tuple(metric.samples)
         if samples:
@@ -124,7 +124,7 @@ def _escaped(text: str, *, quote: bool = False) -> str:
 
 
 def _number(value: float) -> str:
-    """As Go writes it, for readers that compare labels such as ``le="1"``."""
+    """Write a number as Go does, for readers that compare labels such as ``le="1"``."""
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     if math.isnan(value):

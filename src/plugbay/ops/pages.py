@@ -30,14 +30,14 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What the pages show.
+    """The content of the pages.
 
     Attributes:
-        metrics: all there are.
-        checks: by name, what is wrong with a part of the process, empty if nothing; for ``/healthz``, beside ``ping``,
-            which any answer proves.
-        unready: a line for each thing that keeps the process from doing its work.
-        status: all about it, made of dicts, lists, scalars, and iterators for lists that are long.
+        metrics: gives all metrics.
+        checks: by name, functions that tell what is wrong with a part of the process, or "". ``/healthz`` shows
+            them after ``ping``, which passes whenever there is an answer.
+        unready: gives a line for each thing that keeps the process from doing its work.
+        status: gives the content of ``/status``: dicts, lists, scalars, and iterators in place of long lists.
     """
 
     metrics: Callable[[], Iterable[Metric]]

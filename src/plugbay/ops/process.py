@@ -1,4 +1,4 @@
-"""What a process uses, under the names that Prometheus' clients have for it."""
+"""Metrics of a process's CPU time, memory and files, under the names that Prometheus' clients use."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from plugbay.ops.metrics import Kind, Metric
+from plugbay.ops.metrics import Metric, MetricKind
 
 
 def process_metrics(proc: Path, *, started: datetime) -> list[Metric]:
-    """Of this process, whose directory in the proc file system is ``proc``: reading there waits for no disk."""
+    """Metrics of this process. ``proc`` is its directory in the proc file system, where reads wait for no disk."""
     pages = int((proc / "statm").read_text().split()[1])
     return [
-        _metric("process_cpu_seconds_total", Kind.COUNTER, "Processor time used.", time.process_time()),
-        _metric("process_resident_memory_bytes", Kind.GAUGE, "Memory in use.", pages * os.sysconf("SC_PAGE_SIZE")),
-        _metric("process_open_fds", Kind.GAUGE, "Open file descriptors.", len(os.listdir(proc / "fd"))),
-        _metric("process_start_time_seconds", Kind.GAUGE, "When it started, in seconds of 1970.", started.timestamp()),
+        _metric("process_cpu_seconds_total", MetricKind.COUNTER, "Processor time used.", time.process_time()),
+        _metric(
+            "process_resident_memory_bytes", MetricKind.GAUGE, "Memory in use.", pages * os.sysconf("SC_PAGE_SIZE")
+        ),
+        _metric("process_open_fds", MetricKind.GAUGE, "Open file descriptors.", len(os.listdir(proc / "fd"))),
+        _metric(
+            "process_start_time_seconds", MetricKind.GAUGE, "When it started, in seconds of 1970.", started.timestamp()
+        ),
     ]
 
 
-def _metric(name: str, kind: Kind, text: str, value: float) -> Metric:
+def _metric(name: str, kind: MetricKind, text: str, value: float) -> Metric:
     return Metric(name, kind, text, [({}, value)])

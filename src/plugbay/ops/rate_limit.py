@@ -1,4 +1,4 @@
-"""How often something may be done."""
+"""Limits how often something may be done."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class UpgradedStream(Protocol):
     """The bytes of a connection that speaks HTTP no more."""
 
     async def read(self) -> bytes:
-        """What came, as soon as there is something; empty once the client sends nothing any more."""
+        """Wait for bytes from the client and return them; empty once the client has ended its side."""
         ...
 
     async def write(self, chunk: bytes) -> None:
@@ -101,7 +101,7 @@ class UpgradedStream(Protocol):
         ...
 
     async def until_gone(self) -> None:
-        """Returns when the client sends nothing any more, also while there is still something to read."""
+        """Wait until the client has ended its side; there may still be bytes to read then."""
         ...
 
 

@@ -49,7 +49,7 @@ def json_pieces(value: object) -> Iterator[str]:
 
 
 def _is_whole(value: dict[object, object]) -> bool:
-    """Whether there is no iterator in ``value``, however deep."""
+    """Whether ``value`` holds no iterator at any depth."""
     return not any(
         isinstance(item, Iterator) or (isinstance(item, dict) and not _is_whole(item)) for item in value.values()
     )

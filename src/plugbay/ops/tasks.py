@@ -1,4 +1,4 @@
-"""Work beside other work, and which of it ends the other."""
+"""Waits for tasks: for the first of several, for the end whatever happens, beside a block."""
 
 from __future__ import annotations
 
@@ -47,15 +47,27 @@ async def background(work: Coroutine[Any, Any, None], *, name: str) -> AsyncIter
             task.cancel()
 
 
-async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, object]) -> None:
-    """Run ``work`` to its end, or cancel it when ``stop`` is set."""
-    await race(work, stop.wait())
-
-
-async def race(*works: Coroutine[Any, Any, object]) -> None:
-    """Run all until the first has ended; the others are cancelled."""
+async def first(*works: Coroutine[Any, Any, object], timeout_s: float | None = None) -> bool:
+    """Run all ``works`` until the first has ended, and cancel the others; False if ``timeout_s`` passed before."""
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(work) for work in works]
-        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        for task in running:
+        done, pending = await asyncio.wait(running, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
             task.cancel()
+    return bool(done)
+
+
+async def to_the_end(work: Awaitable[Result], *, cancelled: Callable[[], object] | None = None) -> Result:
+    """The result of ``work``, which a thread does for instance; when cancelled, raises so only after its end.
+
+    Args:
+        cancelled: called when this is cancelled, to hurry the work.
+    """
+    outcome = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(outcome)
+    except asyncio.CancelledError:
+        if cancelled is not None:
+            cancelled()
+        await asyncio.wait([outcome])
+        raise

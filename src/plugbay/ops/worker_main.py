@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _attempt(act: Callable[..., object], arguments: tuple[Any, ...]) -> tuple[str, object]:
-    """What came of it: ``("returned", value)`` or ``("raised", text)``."""
+    """Call ``act`` and describe the outcome: ``("returned", value)`` or ``("raised", text)``."""
     try:
         return "returned", act(*arguments)
     except BaseException as error:  # sys.exit() too: the function is somebody else's
@@ -60,7 +60,7 @@ def _function(*_: object) -> object:
 
 
 def _load(search_path: list[str], module: tuple[str, str | None, str | None], pickled: bytes) -> None:
-    """Make `_function` the one that ``pickled`` stands for.
+    """Unpickle the function to call, and keep it as `_function`.
 
     Args:
         module: the name that the pickle knows the function's module by, the name it can be imported by if that is
@@ -124,7 +124,7 @@ def _send(answers: BinaryIO, answer: tuple[str, object]) -> None:
 
 
 def _die_first() -> None:
-    """Where memory ends, we end, not the plugin: a check that leaks must not take it along."""
+    """Let the kernel kill this worker first when memory runs out: a check that leaks must not end the plugin."""
     try:
         with open("/proc/self/oom_score_adj", "wb") as score:
             score.write(b"1000")
@@ -133,10 +133,10 @@ def _die_first() -> None:
 
 
 def _hold(lifeline: int) -> None:
-    """Have the kernel kill us when our parent ends: a worker that hangs would not see its pipe close.
+    """Make the kernel kill us when our parent ends: a worker that hangs would not see its pipe close.
 
-    ``lifeline`` is the reading end of a pipe that nobody writes to. `prctl` would do as well, were it not for `ctypes`,
-    which costs a third of a megabyte.
+    ``lifeline`` is the reading end of a pipe to which no process writes. `prctl` would do as well, were it not for
+    `ctypes`, which costs a third of a megabyte.
     """
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETSIG, _SIGKILL)

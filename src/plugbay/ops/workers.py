@@ -44,8 +44,6 @@ class Raised:
 class TimedOut:
     """No answer in time; the process was killed."""
 
-    after_s: float
-
 
 @dataclass(frozen=True, slots=True)
 class Died:
@@ -112,7 +110,7 @@ class Worker:
     async def _start(self) -> Answer | None:
         """Start a process and have it load the function; what went wrong, or None."""
         if self._process is not None and not await self._kill():
-            return TimedOut(DIE_S)  # no second process beside one that hangs in the kernel
+            return TimedOut()  # no second process beside one that hangs in the kernel
         try:
             task = _pickled_task(self._function)
         except CannotIsolate as error:  # for what it has got since
@@ -159,7 +157,7 @@ class Worker:
                 outcome, value = pickle.loads(await self._process.stdout.readexactly(size))
             is_answered = True
         except TimeoutError:
-            return TimedOut(timeout_s)
+            return TimedOut()
         except (ConnectionError, asyncio.IncompleteReadError):
             return Died(await self._how_it_ended())
         except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError, TypeError) as error:
@@ -205,7 +203,7 @@ class Worker:
 
 
 def _pickled_task(function: Callable[..., Any]) -> bytes:
-    """What the worker needs to have ``function``: where to look for modules, which one to load, and the pickle."""
+    """Pickle ``function`` for the worker, with the search path of modules and the module to load."""
     subject = getattr(function, "__self__", function)
     name: str = subject.__module__ if hasattr(subject, "__module__") else function.__module__
     try:

@@ -1,5 +1,5 @@
-"""Ready-made plugins, a package each: ``config`` (what it is told), ``discover`` (what is there), ``plugin``.
+"""Ready-made plugins, a package each: ``config`` (settings), ``discover`` (devices), ``plugin``.
 
-May live here: what one kind of hardware or source of devices needs. May not: serving and registration (`sdk`), anything
+May live here: support for a kind of hardware or source of devices. May not: serving and registration (`sdk`), anything
 of the kubelet's side (`manager`).
 """

@@ -1,4 +1,4 @@
-"""What a kubelet has given away, for a plugin process that has just started and does not know."""
+"""The devices that a kubelet has given away, for a plugin process that has just started."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plugbay.model.ids import DeviceId, ResourceName
 
 if TYPE_CHECKING:
     from plugbay.kubelet.paths import KubeletPaths
-    from plugbay.sdk.modes import Modes
+    from plugbay.sdk.author.modes import Modes
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ async def assigned_devices(paths: KubeletPaths) -> Mapping[ResourceName, Collect
     """The devices that pods hold, by resource: by the checkpoint, or else by PodResources.
 
     The checkpoint comes first because it has init containers too, and because reading it changes nothing: asking a
-    stock kubelet for its list makes it drop assignments, also while somebody's Allocate runs (spec 4.9.2).
+    stock kubelet for its list makes it drop assignments, also while an Allocate runs (spec 4.9.2).
     """
     try:
         return await asyncio.to_thread(assigned_by_checkpoint, paths)
@@ -48,7 +48,7 @@ def assigned_by_checkpoint(paths: KubeletPaths) -> Mapping[ResourceName, Collect
     """The devices that pods hold, by resource. Blocks.
 
     Raises:
-        FileNotFoundError: there is no checkpoint; no kubelet writes one before it gives something away.
+        FileNotFoundError: there is no checkpoint; a kubelet writes the first one when it allocates a device.
         OSError, CorruptCheckpoint: it cannot be read.
     """
     # Imported here: not every plugin needs it.

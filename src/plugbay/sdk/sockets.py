@@ -1,4 +1,4 @@
-"""Where a plugin's sockets lie: new names for each incarnation, and no leftovers of dead ones."""
+"""A plugin's sockets: new names for each incarnation, and no leftovers of dead ones."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 _TOKEN_BYTES: Final = 4
 _NAME: Final = re.compile(rf"(?P<stem>.+)-[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.sock")
-"""Of all resources: `glob` would keep a pattern for each of them."""
+"""One pattern for the names of all resources' sockets: `glob` would keep one for each resource."""
 
 SocketId = tuple[int, int]
-"""What tells a socket from a later one at the same path: inode and time of its last change of status."""
+"""The identity of a socket among all at one path: inode and time of its last change of status."""
 
 
 def identify(path: Path) -> SocketId | None:
@@ -74,7 +74,7 @@ def _look(path: Path) -> os.stat_result | None:
 
 
 def new_socket_path(directory: Path, resource: ResourceName) -> Path:
-    """A path nobody has used: ``example.com_gopher-1f2e3d4c.sock``, hashed when that would be too long to bind.
+    """A path that was never used: ``example.com_gopher-1f2e3d4c.sock``, hashed when that would be too long to bind.
 
     It never begins with a dot, so that a plugin watcher sees it.
     """
@@ -86,7 +86,7 @@ def new_socket_path(directory: Path, resource: ResourceName) -> Path:
 
 
 def remove_leftovers(directory: Path, resource: ResourceName) -> None:
-    """Remove sockets of earlier incarnations for ``resource`` at which nobody listens; who hangs still listens."""
+    """Remove sockets of earlier incarnations at which no process listens; a process that hangs still listens."""
     stems = (_stem(resource), _short_stem(resource))
     for name in _names(directory):
         if (ours := _NAME.fullmatch(name)) is None or ours["stem"] not in stems:

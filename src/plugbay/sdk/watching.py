@@ -16,33 +16,27 @@ from typing import NoReturn, Self
 
 from plugbay.kernel.filesystems import silent_filesystem
 from plugbay.kernel.watch import PathWatch, watch_paths
-from plugbay.sdk.waiting import wait_first
+from plugbay.ops.changes import Inbox
+from plugbay.ops.tasks import first
 
 logger = logging.getLogger(__name__)
 
 
-class Changes:
+class PathChanges:
     """The paths of one `Watches.watch` that may have changed, without end; cancelling a wait loses nothing."""
 
     def __init__(self, paths: frozenset[Path]) -> None:
         self._paths = paths
-        self._changed: set[Path] = set()
-        self._news = asyncio.Event()
+        self._unseen = Inbox[Path]()
 
     def tell(self, changed: frozenset[Path]) -> None:
-        if ours := changed & self._paths:
-            self._changed |= ours
-            self._news.set()
+        self._unseen.put(changed & self._paths)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> frozenset[Path]:
-        await self._news.wait()
-        self._news.clear()
-        changed = frozenset(self._changed)
-        self._changed.clear()
-        return changed
+        return frozenset(await self._unseen.take())
 
 
 class Watches:
@@ -50,15 +44,15 @@ class Watches:
 
     def __init__(self, kernel: PathWatch) -> None:
         self._kernel = kernel
-        self._readers: set[Changes] = set()
+        self._readers: set[PathChanges] = set()
         self._wanted: Counter[Path] = Counter()
         self._added = asyncio.Event()
 
     @contextmanager
-    def watch(self, paths: Iterable[Path]) -> Iterator[Changes]:
+    def watch(self, paths: Iterable[Path]) -> Iterator[PathChanges]:
         """Watch from here on; look at the paths after entering, then iterate, and no change can be missed."""
         wanted = frozenset(paths)
-        changes = Changes(wanted)
+        changes = PathChanges(wanted)
         self._readers.add(changes)
         self._wanted.update(wanted)
         for path in wanted:
@@ -78,7 +72,7 @@ class Watches:
         """Pass on what the kernel tells, until cancelled."""
         while True:
             self._added.clear()
-            await wait_first(self._pass_on, self._added.wait)
+            await first(self._pass_on(), self._added.wait())
 
     async def _pass_on(self) -> None:
         async for changed in self._kernel:
@@ -90,8 +84,8 @@ async def warn_of_silence(name: str, paths: Iterable[Path], *, remedy: str) -> N
     """Log which of ``paths`` are on file systems that do not tell of changes.
 
     Args:
-        name: whose paths they are.
-        remedy: what to set instead.
+        name: the resource that watches them, for the log.
+        remedy: the setting to use instead.
     """
     for path in paths:
         if kind := await asyncio.to_thread(silent_filesystem, path):
@@ -102,7 +96,7 @@ async def warn_of_silence(name: str, paths: Iterable[Path], *, remedy: str) -> N
 
 @asynccontextmanager
 async def watching() -> AsyncIterator[Watches]:
-    """What all plugins of a process share."""
+    """The watches that all plugins of a process share."""
     async with watch_paths([]) as kernel, asyncio.TaskGroup() as tasks:
         watches = Watches(kernel)
         running = tasks.create_task(watches.run(), name="watch files")

@@ -32,7 +32,7 @@ class ManualClock:
 
     @property
     def sleepers(self) -> int:
-        """How many sleep now, those that gave up waiting included."""
+        """Number of sleepers, including those that gave up waiting."""
         return len(self._sleepers)
 
     async def sleep(self, seconds: float) -> None:
@@ -42,7 +42,7 @@ class ManualClock:
         await woken.wait()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; who slept until then wakes when the loop runs next."""
+        """Let time pass; sleepers whose time has come wake when the loop runs next."""
         self._elapsed += seconds
         while self._sleepers and self._sleepers[0][0] <= self._elapsed:
             heapq.heappop(self._sleepers)[2].set()

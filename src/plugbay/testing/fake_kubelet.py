@@ -18,16 +18,16 @@ from plugbay.wire.registration import Registration, registration_handler
 from plugbay.wire.transport import serve_grpc
 
 PATIENCE_S: Final = 30.0
-"""How long every wait of a test may take."""
+"""The longest time that any wait of a test may take."""
 DIAL_S: Final = 10.0
-"""How long a kubelet dials a plugin."""
+"""The time for which a kubelet dials a plugin."""
 
 
 class RegisteredPlugin:
-    """A plugin after one registration: what it said, its newest list, and ``client`` for every other call.
+    """A plugin after one registration: its Register call, its newest list, and ``client`` for every other call.
 
     Attributes:
-        options: what it answered when it was dialled.
+        options: its answer when it was dialled.
         devices: its newest list, by ID in the plugin's order.
         ended: set when its ListAndWatch stream is over.
     """
@@ -42,10 +42,10 @@ class RegisteredPlugin:
         self._lists: asyncio.Queue[tuple[DeviceId, ...]] = asyncio.Queue()
 
     async def next_list(self) -> tuple[str, ...]:
-        """The device IDs of the next list that was not asked for yet.
+        """Wait for the next list; return its device IDs. Each list is returned once.
 
         Raises:
-            TimeoutError: none came in time.
+            TimeoutError: no list came in time.
         """
         async with asyncio.timeout(PATIENCE_S):
             return await self._lists.get()
@@ -60,7 +60,7 @@ class RegisteredPlugin:
             await self.ended.wait()
 
     async def dial(self) -> None:
-        """What a kubelet does before it answers Register."""
+        """Dial the plugin, as a kubelet does before it answers Register."""
         try:
             await self.client.connect(DIAL_S)
         except TimeoutError:
@@ -92,7 +92,7 @@ class FakeKubelet:
         follows_lists: whether it opens ListAndWatch after a registration.
         clears_directory: whether it removes all sockets when it starts, as kubelets do.
         hangs: whether a Register call is never answered.
-        attempts: every Register call so far, refused ones too.
+        attempts: every Register call so far, refused or not.
     """
 
     def __init__(self, paths: KubeletPaths, tasks: asyncio.TaskGroup, *, clears_directory: bool) -> None:
@@ -138,16 +138,16 @@ class FakeKubelet:
         await self.start()
 
     async def next_registration(self) -> RegisteredPlugin:
-        """The next accepted registration that was not asked for yet.
+        """Wait for the next accepted registration. Each is returned once.
 
         Raises:
-            TimeoutError: none came in time.
+            TimeoutError: no registration came in time.
         """
         async with asyncio.timeout(PATIENCE_S):
             return await self._registered.get()
 
     async def next_attempt(self) -> Registration:
-        """The next Register call that was not asked for yet, refused or not."""
+        """Wait for the next Register call, refused or not. Each is returned once."""
         async with asyncio.timeout(PATIENCE_S):
             return await self._attempted.get()
 
@@ -166,7 +166,7 @@ class FakeKubelet:
         plugin = RegisteredPlugin(registration, self.paths.device_plugins / registration.endpoint)
         try:
             await plugin.dial()
-            if self._is_stopping:  # nobody would hang up on it any more
+            if self._is_stopping:  # too late: `stop` would not hang up on this plugin any more
                 await asyncio.get_running_loop().create_future()
         except BaseException:
             await plugin.client.close()

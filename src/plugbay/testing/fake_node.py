@@ -1,4 +1,4 @@
-"""A node's pods over a runtime and a device manager that do what the test says, on a clock that the test moves."""
+"""A node's pods over a fake runtime and a fake device manager, on a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import AdmissionError
-from plugbay.manager.health import DevicesHealth, HealthNotices
-from plugbay.manager.release_notices import ReleaseNotice, ReleaseNotices
-from plugbay.manager.snapshot import ResourceCount
+from plugbay.manager.release.notices import ReleaseNotice, ReleaseNotices
+from plugbay.manager.serving.snapshot import DevicesHealth, ResourceCount
 from plugbay.model.edits import NO_EDITS, ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import PodRequest
-from plugbay.node.config import DeviceFailure, MissingMount
-from plugbay.node.cordon import Cordon
-from plugbay.node.engine import PodEngine, run_engine
-from plugbay.node.events import Event, EventLog
-from plugbay.node.machine import Machine
-from plugbay.node.parts import NodeParts
-from plugbay.node.pods import PodTable
-from plugbay.node.records import PodRecord
-from plugbay.node.runtimes.sandboxes import HostSandboxes, Sandboxes
-from plugbay.node.sub_paths import SubPathMeans
-from plugbay.node.volumes import Volumes
-from plugbay.ops.changes import Changes
+from plugbay.ops.changes import Changes, Inbox
+from plugbay.pods.devices import DeviceFailure
+from plugbay.pods.engine import PodEngine, run_engine
+from plugbay.pods.events import Event
+from plugbay.pods.node import Machine, Node
+from plugbay.pods.record import PodRecord
+from plugbay.pods.running.host import PodHost
+from plugbay.pods.running.sub_paths import SubPathMeans
+from plugbay.pods.running.volumes import Volumes
+from plugbay.pods.store.database import PodStore
+from plugbay.pods.store.event_log import EventLog
+from plugbay.pods.store.table import PodTable
+from plugbay.runtimes.mounts import MissingMount
+from plugbay.runtimes.sandboxes import HostSandboxes, Sandboxes
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fake_runtime import FakeRuntime
 
@@ -37,11 +38,11 @@ MACHINE: Final = Machine(
     {"cpu": 2000, "memory": 2**30, "ephemeral-storage": 2**30, "pods": 110}, "n1", "6", "amd64", "Linux"
 )
 DEADLINE_S: Final = 30
-"""Of waiting for something that only our own code is to do."""
+"""Limit for waits that depend on our own code only."""
 
 
 class NappingClock(ManualClock):
-    """A clock that tells who sleeps for how long."""
+    """A clock that records how long each sleep is."""
 
     def __init__(self, moved: Changes) -> None:
         super().__init__()
@@ -59,12 +60,12 @@ class FakeDevices:
 
     Attributes:
         held: pod to the containers it was last admitted with as running.
-        refusal: of every admission, while it is set.
+        refusal: while it is set, every admission fails with it.
         answers: while it is not set, admissions wait.
-        health: what `health_of` answers; `set_health` changes it.
-        told: what was said about containers and pods, as ``NAME INSTANCE ended``, ``NAME not started``, ``POD REASON``.
+        health: the answers of `health_of`; `set_health` changes them.
+        told: news of containers and pods, as ``NAME INSTANCE ended``, ``NAME not started``, ``POD REASON``.
         deallocates: while it is not set, `until_deallocated` waits.
-        notices: what `release_notices` tells.
+        notices: the source of `release_notices`.
     """
 
     def __init__(self, moved: Changes) -> None:
@@ -81,7 +82,7 @@ class FakeDevices:
         self.deallocates.set()
         self.notices = ReleaseNotices()
         self._changes = Changes()
-        self._notices = HealthNotices()
+        self._notices = Inbox[PodUid]()
 
     def offer(self, count: int) -> None:
         self.allocatable = count
@@ -123,7 +124,7 @@ class FakeDevices:
         return aiter(self.notices)
 
     def _tell(self, what: str) -> None:
-        """Repeats are allowed, and not kept."""
+        """Record a piece of news; repeats are allowed, and not recorded."""
         if what not in self.told:
             self.told.append(what)
         self._moved.notify()
@@ -143,17 +144,17 @@ class FakeDevices:
     def health_of(self, pod: PodUid) -> DevicesHealth:
         return self.health.get(pod, {})
 
-    def health_notices(self) -> AsyncIterator[frozenset[PodUid]]:
+    def health_notices(self) -> AsyncIterator[tuple[PodUid, ...]]:
         return aiter(self._notices)
 
     def assigned_pods(self) -> frozenset[PodUid]:
         return frozenset(self.held)
 
 
-class FakeStore:
-    """What the store would hold; it survives the engine."""
+class FakeStore(PodStore):
+    """A store in memory; it survives the engine."""
 
-    def __init__(self, moved: Changes) -> None:
+    def __init__(self, moved: Changes) -> None:  # no disk, and so nothing of `PodStore`
         self.pods: dict[PodUid, PodRecord] = {}
         self.events: dict[str, Event] = {}
         self._moved = moved
@@ -192,7 +193,7 @@ class FakeNode:
         self.volumes = Volumes(root / "pods", SubPathMeans.OPEN)
         self.pods = PodTable(self.kept)
         self.events = EventLog(self.kept, self.clock)
-        self.cordon = Cordon(self.kept, self.clock, since=None)
+        self.node = Node("n1", MACHINE, self.kept, self.clock)
         self.on_device_failure = DeviceFailure.KEEP
         self.on_missing_mount = MissingMount.MAKE
         self.sandboxes: Sandboxes = HostSandboxes()
@@ -201,21 +202,16 @@ class FakeNode:
     async def engine(self) -> AsyncIterator[PodEngine]:
         self.pods = PodTable(self.kept, stored=list(self.kept.pods.values()))
         async with asyncio.TaskGroup() as tasks:
-            parts = NodeParts(
-                "n1",
-                self.devices,
-                self.runtime,
+            host = PodHost(self.runtime, self.volumes, tasks, self.sandboxes, self.on_missing_mount)
+            async with run_engine(
+                self.node,
                 self.pods,
                 self.events,
-                self.volumes,
-                self.clock,
-                self.cordon,
-                self.on_device_failure,
-                tasks,
-                sandboxes=self.sandboxes,
-                on_missing_mount=self.on_missing_mount,
-            )
-            async with run_engine(parts, MACHINE) as engine:
+                host,
+                self.devices,
+                clock=self.clock,
+                on_device_failure=self.on_device_failure,
+            ) as engine:
                 yield engine
 
     def restart_events(self) -> None:
@@ -225,7 +221,7 @@ class FakeNode:
         )
 
     async def until(self, wanted: Callable[[PodRecord], object], name: str = "p") -> PodRecord:
-        """The first state of the pod that is ``wanted``, its last one included."""
+        """Wait for the first state of the pod that is ``wanted``; its last state counts too."""
         subscription = self.pods.watch()
         async with asyncio.timeout(DEADLINE_S):
             while True:
@@ -234,12 +230,12 @@ class FakeNode:
                         return record
 
     async def when(self, condition: Callable[[], bool]) -> None:
-        """Returns once ``condition`` holds, looking again whenever something happened."""
+        """Wait until ``condition`` holds; it is evaluated again whenever something has happened."""
         async with asyncio.timeout(DEADLINE_S):
             async for _ in self.moved:
                 if condition():
                     return
 
     def reasons(self) -> list[str]:
-        """Of all events, oldest first."""
+        """The reasons of all events, oldest first."""
         return [event.reason for event in self.events]

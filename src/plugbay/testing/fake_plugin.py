@@ -1,4 +1,4 @@
-"""A plugin whose every answer a test decides, on a real socket."""
+"""A plugin on a real socket; the test decides every answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from plugbay.errors import RpcFailed
+from plugbay.errors import RpcCode, RpcFailed
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
@@ -30,7 +30,7 @@ _Asked = TypeVar("_Asked")
 
 
 class Released(NamedTuple):
-    """What one PostStopContainer, which has no reason, or Deallocate was asked."""
+    """The arguments of one PostStopContainer, which has no reason, or Deallocate."""
 
     devices: tuple[DeviceId, ...]
     operation: OperationId
@@ -45,8 +45,8 @@ class FakePlugin:
             them at any time.
         calls: the names of all calls so far, in order.
         called: notified when a call begins that concerns devices.
-        allocated, preferred, pre_started, post_stopped, deallocated: what was asked in them.
-        options_answer: what GetDevicePluginOptions answers, an error included.
+        allocated, preferred, pre_started, post_stopped, deallocated: the arguments of the calls so far.
+        options_answer: the answer to GetDevicePluginOptions, or the error it fails with.
     """
 
     def __init__(self, resource: str, socket: Path, devices: Iterable[Device] | None, options: PluginOptions) -> None:
@@ -87,7 +87,7 @@ class FakePlugin:
             stream.put_nowait(None)
 
     async def until_called(self, *calls: str, timeout_s: float = 20) -> None:
-        """Wait for so many `calls_for_pods`; they must be these, in this order."""
+        """Wait for as many `calls_for_pods` as ``calls`` has; they must be these, in this order."""
         async with asyncio.timeout(timeout_s):
             async for _ in self.called:
                 if len(self.calls_for_pods) >= len(calls):
@@ -100,7 +100,7 @@ class FakePlugin:
         return [call for call in self.calls if call not in ("GetDevicePluginOptions", "ListAndWatch")]
 
     async def until_unwatched(self, *, timeout_s: float = 10) -> None:
-        """Wait until no stream is open; there must have been one."""
+        """Wait until the last open stream has ended."""
         async with asyncio.timeout(timeout_s):
             await self._unwatched.wait()
 
@@ -162,14 +162,14 @@ class FakePlugin:
 async def fake_plugin(
     resource: str, socket: Path, devices: Iterable[Device] | None = (), *, options: PluginOptions | None = None
 ) -> AsyncIterator[FakePlugin]:
-    """A plugin serving on ``socket``; it registers when told to. With ``devices=None`` its streams stay silent."""
+    """Serve a plugin on ``socket``; the test has it register. With ``devices=None`` its streams stay silent."""
     plugin = FakePlugin(resource, socket, devices, options or PluginOptions())
     async with serve_grpc(socket, [device_plugin_handler(plugin)]):
         yield plugin
 
 
-def refusing(code: str, text: str) -> Callable[..., Awaitable[Any]]:
-    """A behaviour that answers with a gRPC status, such as ``refusing("Internal", "no power")``."""
+def refusing(code: RpcCode, text: str) -> Callable[..., Awaitable[Any]]:
+    """A behaviour that answers with a gRPC status, such as ``refusing(RpcCode.INTERNAL, "no power")``."""
 
     async def refuse(*_: object) -> Any:
         raise RpcFailed(code, text)

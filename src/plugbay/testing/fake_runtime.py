@@ -6,8 +6,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 
 from plugbay.errors import ContainerStartError, ExecFailed, InstanceNotFound, InstanceUnreadable
-from plugbay.node.runtimes.exec_input import ExecInput
-from plugbay.node.runtimes.port import (
+from plugbay.ops.changes import Changes
+from plugbay.ops.clock import Clock
+from plugbay.ops.tasks import first
+from plugbay.runtimes.exec_input import ExecInput
+from plugbay.runtimes.port import (
     ContainerId,
     ContainerSpec,
     ContainerState,
@@ -16,9 +19,6 @@ from plugbay.node.runtimes.port import (
     Notice,
     RunState,
 )
-from plugbay.ops.changes import Changes
-from plugbay.ops.clock import Clock
-from plugbay.ops.tasks import race
 
 
 class FakeRuntime:
@@ -34,8 +34,8 @@ class FakeRuntime:
         stopped: container name and grace period of each stop that found it running.
         refusals: raised by the next starts, one each.
         deaf: container names that ignore ``SIGTERM``: they are killed when the grace period is over.
-        commands: what was run in containers, as ``CONTAINER: WORDS``.
-        unreadable: what became of these containers cannot be found out, as long as their names are in here.
+        commands: the commands that were run in containers, as ``CONTAINER: WORDS``.
+        unreadable: the names of containers whose state cannot be read.
         exec_codes: exit codes of commands by their first word; a word that is missing ends with 0, and one whose code
             is None does not end before its container.
     """
@@ -58,13 +58,16 @@ class FakeRuntime:
     async def prepare(self, spec: ContainerSpec, tell: Callable[[Notice], None]) -> None:
         pass
 
+    def shortcomings(self, spec: ContainerSpec) -> Sequence[Notice]:
+        return ()
+
     async def start(self, spec: ContainerSpec) -> ContainerState:
         if self.refusals:
             raise self.refusals.pop(0)
         state = ContainerState(
-            ContainerId(f"{spec.pod}_{spec.name}_{spec.attempt}"),
-            spec.pod_uid,
-            spec.name,
+            ContainerId(f"{spec.pod.name}_{spec.container.name}_{spec.attempt}"),
+            spec.pod.uid,
+            spec.container.name,
             spec.attempt,
             RunState.RUNNING,
             pid=1,
@@ -72,12 +75,12 @@ class FakeRuntime:
         )
         self.instances[state.id] = state
         self.specs[state.id] = spec
-        self.started.append(spec.name)
+        self.started.append(spec.container.name)
         self._moved.notify()
         return state
 
     def finish(self, container: str, exit_code: int) -> None:
-        """A container's process ends."""
+        """Let a container's process end."""
         state = self.instances[ContainerId(container)]
         reason = "Completed" if exit_code == 0 else "Error"
         self.instances[state.id] = replace(
@@ -86,7 +89,7 @@ class FakeRuntime:
         self._moved.notify()
 
     def lose_all(self) -> None:
-        """The machine reboots: nothing runs, and nobody saw how it ended."""
+        """Reboot the machine: nothing runs, and no exit was recorded."""
         for state in self.running():
             self.instances[state.id] = replace(state, state=RunState.LOST, reason="ContainerStatusUnknown")
         self._moved.notify()
@@ -113,7 +116,7 @@ class FakeRuntime:
             self._moved.notify()
             if state.name not in self.deaf:
                 self.finish(container, 0)
-            await race(self.wait(container), self._clock.sleep(grace_s))
+            await first(self.wait(container), self._clock.sleep(grace_s))
             if self._instance(container).state is RunState.RUNNING:
                 self.finish(container, 137)
         return self._instance(container)

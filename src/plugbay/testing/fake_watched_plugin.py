@@ -1,4 +1,4 @@
-"""A plugin that waits to be found by a plugin watcher, with every answer decided by a test."""
+"""A plugin that waits for a plugin watcher to find it; the test decides every answer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FakeWatchedPlugin:
         self._news = asyncio.Condition()
 
     async def until(self, condition: Callable[[FakeWatchedPlugin], bool], *, timeout_s: float = 10) -> None:
-        """Wait until ``condition``, which is looked at after each call to the registration service."""
+        """Wait until ``condition`` holds; it is evaluated after each call to the registration service."""
         async with asyncio.timeout(timeout_s), self._news:
             await self._news.wait_for(lambda: condition(self))
 
@@ -68,11 +68,11 @@ async def fake_watched_plugin(
     info: PluginInfo | None = None,
     device_socket: Path | None = None,
 ) -> AsyncIterator[FakeWatchedPlugin]:
-    """A plugin whose registration socket is ``socket``.
+    """Serve a plugin whose registration socket is ``socket``.
 
     Args:
-        info: what GetInfo answers; by default, what a device plugin for ``resource`` should.
-        device_socket: serves the plugin itself, and is named as endpoint; by default ``socket`` serves both.
+        info: the answer to GetInfo; by default, the answer of a device plugin for ``resource``.
+        device_socket: serves the plugin itself, and is its endpoint; by default ``socket`` serves both.
     """
     info = info or PluginInfo(DEVICE_PLUGIN, resource, str(device_socket or ""), ("v1beta1",))
     async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Short ways to write pods in tests, and to ask what became of them."""
+"""Short ways to write pods in tests, and to check their state."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from plugbay.model.ids import ContainerName
 from plugbay.model.pods import Container, Pod, PodSpec, RestartPolicy
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
-from plugbay.node.records import PodRecord, Running, Waiting
-from plugbay.node.status import Phase, phase
+from plugbay.pods.record import PodRecord, Running, Waiting
+from plugbay.pods.status import PodPhase, phase
 from plugbay.testing.fake_node import GOPHER
 
 
@@ -21,19 +21,19 @@ def container(name: str, kind: ContainerKind = ContainerKind.APP, *, gophers: in
 
 
 def pod(*containers: Container, name: str = "p", policy: RestartPolicy = RestartPolicy.ALWAYS, **spec: Any) -> Pod:
-    """A pod of ``containers``, each in its place; without any, of one app container ``c``."""
+    """Make a pod of ``containers``, each in its place; without any, of one app container ``c``."""
     made = containers or (container("c"),)
     apps = tuple(each for each in made if each.kind is ContainerKind.APP)
     inits = tuple(each for each in made if each.kind is not ContainerKind.APP)
     return Pod(name, PodSpec(apps, inits, restart_policy=policy, **spec))
 
 
-def is_in(wanted: Phase) -> Callable[[PodRecord], bool]:
+def is_in(wanted: PodPhase) -> Callable[[PodRecord], bool]:
     return lambda record: phase(record) is wanted
 
 
 def state_of(record: PodRecord, name: str = "c") -> Any:
-    """Any state: a test knows which one it waited for."""
+    """The state of a container; its type is open, because a test knows which state it waited for."""
     return record.containers[ContainerName(name)].state
 
 

@@ -14,8 +14,8 @@ from typing import Final
 from plugbay.topology.masks import Mask, mask_of
 
 MOST_SETS: Final = 2**12
-"""Not all sets of nodes are looked at where there are as many, that is more than 12 nodes: each doubles their number.
-A kubelet looks at all, and has no time for anything else."""
+"""The most sets of NUMA nodes that are all looked at: those of 12 nodes, since every node doubles their number. A
+kubelet looks at all of them, however long that takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Hint:
     """A set of NUMA nodes on which a request can be met.
 
     Attributes:
-        mask: nodes on which the request can be met together; None for wherever.
-        preferred: there are no fewer nodes on which a request of its size can be met, if nobody else were there.
+        mask: nodes on which the request can be met together; None for any place.
+        preferred: whether a request of this size would need as many nodes on a machine whose units are all free.
     """
 
     mask: Mask | None
@@ -35,7 +35,7 @@ _EVERYTHING: Final = -1
 """All units there are, as a set."""
 
 Hints = Sequence[Hint] | None
-"""What is known of one resource's request: None for that it does not matter, empty for that it cannot be met."""
+"""The hints for one resource's request. None means that the place does not matter, empty that it cannot be met."""
 
 DONT_CARE: Final = Hint(None, True)
 IMPOSSIBLE: Final = Hint(None, False)
@@ -44,19 +44,19 @@ IMPOSSIBLE: Final = Hint(None, False)
 def generate_hints(
     by_node: Mapping[int, int], machine: Sequence[int], *, required: int, available: int, reusable: int = 0
 ) -> tuple[Hint, ...]:
-    """Every set of nodes on which a request can be met, the smallest first, then in the order of their nodes.
+    """Make a hint for every set of nodes on which a request can be met, smallest sets first, then in node order.
 
-    Of more than 12 nodes only the smaller sets, and of each larger size those that hold the most.
+    With more than 12 nodes, make hints for the smaller sets only, and for the fullest sets of each larger size.
 
     The units of a resource are sets, a bit per unit.
 
     Args:
         by_node: node to the units that lie on it, used or not, healthy or not.
-        machine: the machine's nodes; others in ``by_node`` do not count.
+        machine: the machine's nodes; other nodes in ``by_node`` do not count.
         required: the size of the request.
         available: units that are free.
-        reusable: units the pod has already and would use up first: a hint must cover all of them. Those with no
-            known place are left out by the caller.
+        reusable: units that the pod has already and would use up first: a hint must cover all of them. The caller
+            leaves out units without a known place.
     """
     everywhere = by_node.keys() & set(machine)
     nodes = sorted(everywhere) if everywhere else list(machine)
@@ -91,7 +91,7 @@ def _subsets(
 
 
 def _fullest_first(nodes: Sequence[int], by_node: Mapping[int, int], *wanted: int) -> list[int]:
-    """The nodes, so that each has the most to add to those before it: of the first of ``wanted``, then of the others.
+    """Order the nodes so that each adds the most units to those before it: first units of ``wanted[0]``, and so on.
 
     Where no unit lies on two nodes, the first few hold more than any other as many.
     """

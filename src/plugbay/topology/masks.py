@@ -1,4 +1,4 @@
-"""Sets of NUMA nodes as ints, and which of two is the better one."""
+"""Sets of NUMA nodes as ints, and their order from better to worse."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def nodes_of(mask: Mask) -> Iterator[int]:
 
 
 def narrowness(mask: Mask) -> tuple[int, ...]:
-    """The mask with fewer nodes is the fitter one, then the one of smaller value."""
+    """Prefer the mask with fewer nodes, then the mask with the smaller value."""
     return mask.bit_count(), mask
 
 
 def closeness(distances: Mapping[int, Mapping[int, int]]) -> Fitness:
-    """The mask with fewer nodes is the fitter one, then the one whose nodes are closer together on average.
+    """Prefer the mask with fewer nodes, then the mask whose nodes are closer together on average.
 
-    The average is over all ordered pairs, a node with itself included; of masks of one size the sum decides as well.
+    The average is over all ordered pairs, a node with itself included; for masks of one size it orders as the sum does.
 
     Source: kubelet 1.36 ``cm/topologymanager/numa_info.go``.
     """

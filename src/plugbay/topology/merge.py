@@ -1,4 +1,4 @@
-"""The merge of several resources' hints into one.
+"""The merge of several resources' hints into one hint.
 
 A kubelet goes through every combination of one hint per resource and keeps the best: 255 hints for each of 6 resources
 make 10^14 of them. Its comparison is a total order on (nodes in common, preferred), so that it is enough to know which
@@ -18,25 +18,25 @@ from plugbay.topology.hints import DONT_CARE, IMPOSSIBLE, Hint, Hints
 from plugbay.topology.masks import Fitness, Mask
 
 _FEW_PAIRS: Final = 1024
-"""So many are gone through in less time than it takes to part them."""
+"""The number of pairs of masks that take less time to go through than to split."""
 
 
 def hint_lists(resources: Iterable[Hints]) -> list[Sequence[Hint]]:
-    """What the merge starts from: at least one list, each with at least one hint."""
+    """The hint lists to merge: at least one, each with at least one hint."""
     lists = [(DONT_CARE,) if hints is None else hints or (IMPOSSIBLE,) for hints in resources]
     return lists or [(DONT_CARE,)]
 
 
 def merge(lists: Sequence[Sequence[Hint]], *, default: Mask, fitness: Fitness) -> Hint:
-    """The best hint that one hint of each list makes together.
+    """Find the best hint that can be made of one hint from each list.
 
-    They make the nodes all of them have in common; together they are preferred if each is, and all name the same
+    Its nodes are those that all chosen hints have in common; it is preferred if each of them is, and all name the same
     nodes.
 
     Args:
-        lists: see `hint_lists`; one may have become empty, and then nothing is possible.
+        lists: see `hint_lists`; if one has become empty, nothing is possible.
         default: all nodes of the machine.
-        fitness: which of two masks is the better one, other things being equal.
+        fitness: orders masks from better to worse, other things being equal.
     """
     if agreed := _agreed(lists, default):
         return Hint(min(agreed, key=fitness), True)
@@ -56,7 +56,7 @@ def _agreed(lists: Sequence[Sequence[Hint]], default: Mask) -> set[Mask]:
 
 
 def _common(lists: Sequence[Sequence[Hint]], default: Mask) -> set[Mask]:
-    """What one mask of each list can have in common."""
+    """The masks that one mask of each list can have in common."""
     common = {default}
     for hints in lists:
         common = _meets(common, {default if hint.mask is None else hint.mask & default for hint in hints}) - {0}
@@ -66,8 +66,8 @@ def _common(lists: Sequence[Sequence[Hint]], default: Mask) -> set[Mask]:
 def _meets(some: set[Mask], others: set[Mask]) -> set[Mask]:
     """``{a & b for a in some for b in others}``, in less time than there are pairs.
 
-    The others are parted by a node, until each part is small; what lacks the node meets ``some`` without it, which are
-    fewer then.
+    The others are split by a node until each part is small. Masks that lack the node meet ``some`` without the node,
+    and these are fewer.
     """
     if len(some) * len(others) <= _FEW_PAIRS or len(others) == 1:
         return {one & other for one in some for other in others}
@@ -78,13 +78,13 @@ def _meets(some: set[Mask], others: set[Mask]) -> set[Mask]:
 
 
 def _best_size(lists: Sequence[Sequence[Hint]]) -> int:
-    """The size of the narrowest mask that could satisfy each list, at least: that of the most demanding one."""
+    """A lower bound for the size of a mask that satisfies each list: the narrowest mask of the most demanding list."""
     sizes = ([hint.mask.bit_count() for hint in hints if hint.mask is not None] for hints in lists)
     return max((min(each) for each in sizes if each), default=0)
 
 
 def _inferiority(best_size: int, fitness: Fitness, mask: Mask) -> tuple[int, ...]:
-    """Of masks that are not preferred those of the best size come first, then smaller ones, the largest first."""
+    """Order masks that are not preferred: masks of the best size first, then smaller masks, the largest first."""
     size = mask.bit_count()
     if size == best_size:
         return (0, 0, *fitness(mask))

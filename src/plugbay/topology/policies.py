@@ -1,4 +1,4 @@
-"""The policies of the topology manager: what becomes of the hints for a container or a pod.
+"""The policies of the topology manager: from the hints for a container or a pod to a verdict.
 
 Source: kubelet 1.36 ``cm/topologymanager/policy_*.go``; spec 5.8.
 """
@@ -15,34 +15,34 @@ from plugbay.topology.masks import Fitness, Mask, narrowness
 from plugbay.topology.merge import hint_lists, merge
 
 
-class Kind(Enum):
+class PolicyKind(Enum):
     """The value of ``topologyManagerPolicy``."""
 
     NONE = "none"
-    """Nobody is asked for hints, and everything is given out wherever it lies."""
+    """Resource managers are not asked for hints, and everything is given out wherever it lies."""
     BEST_EFFORT = "best-effort"
     """Hints are followed where that is possible."""
     RESTRICTED = "restricted"
-    """Who cannot have a preferred hint is refused."""
+    """A pod that cannot have a preferred hint is refused."""
     SINGLE_NUMA_NODE = "single-numa-node"
-    """Who cannot have everything from one node is refused."""
+    """A pod that cannot have everything from one node is refused."""
 
 
-class Scope(Enum):
-    """What is looked at together."""
+class TopologyScope(Enum):
+    """The unit that is aligned as a whole."""
 
     CONTAINER = "container"
-    """Each container by itself, after those before it have got theirs."""
+    """Each container by itself, after the containers before it have got their devices."""
     POD = "pod"
     """The whole pod: all its containers get the same affinity."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a policy makes of the hints of all resources.
+class PolicyVerdict:
+    """A policy's decision on the hints of all resources.
 
     Attributes:
-        affinity: what the resources are to be aligned with, if they are given at all.
+        affinity: the nodes to align the resources with, if they are given at all.
     """
 
     affinity: Hint
@@ -55,36 +55,36 @@ class TopologyPolicy:
 
     Attributes:
         default: all nodes of the machine.
-        fitness: which of two masks is the better one; `narrowness` unless close nodes are preferred.
+        fitness: orders masks from better to worse; `narrowness` unless close nodes are preferred.
     """
 
-    kind: Kind = Kind.NONE
-    scope: Scope = Scope.CONTAINER
+    kind: PolicyKind = PolicyKind.NONE
+    scope: TopologyScope = TopologyScope.CONTAINER
     default: Mask = 0
     fitness: Fitness = narrowness
 
-    def decide(self, resources: Iterable[Hints]) -> Verdict:
-        """The verdict on what all resources of a container or pod, of all hint providers, say of their request."""
+    def decide(self, resources: Iterable[Hints]) -> PolicyVerdict:
+        """Decide on the hints of all hint providers for all resources of a container or pod."""
         lists = hint_lists(resources)
         match self.kind:
-            case Kind.NONE:
-                return Verdict(Hint(None, True), is_admitted=True)
-            case Kind.BEST_EFFORT:
-                return Verdict(merge(lists, default=self.default, fitness=self.fitness), is_admitted=True)
-            case Kind.RESTRICTED:
+            case PolicyKind.NONE:
+                return PolicyVerdict(Hint(None, True), is_admitted=True)
+            case PolicyKind.BEST_EFFORT:
+                return PolicyVerdict(merge(lists, default=self.default, fitness=self.fitness), is_admitted=True)
+            case PolicyKind.RESTRICTED:
                 merged = merge(lists, default=self.default, fitness=self.fitness)
-                return Verdict(merged, is_admitted=merged.preferred)
-            case Kind.SINGLE_NUMA_NODE:
+                return PolicyVerdict(merged, is_admitted=merged.preferred)
+            case PolicyKind.SINGLE_NUMA_NODE:
                 return self._on_one_node(lists)
             case _:
                 assert_never(self.kind)
 
-    def _on_one_node(self, lists: Sequence[Sequence[Hint]]) -> Verdict:
+    def _on_one_node(self, lists: Sequence[Sequence[Hint]]) -> PolicyVerdict:
         single = [[hint for hint in hints if _is_single(hint)] for hints in lists]
-        merged = merge(single, default=self.default, fitness=narrowness)  # distances say nothing about one node
-        if merged.mask == self.default:  # nobody cares, or the machine has but one node
+        merged = merge(single, default=self.default, fitness=narrowness)  # distances do not matter for a single node
+        if merged.mask == self.default:  # no resource cares, or the machine has only one node
             merged = Hint(None, merged.preferred)
-        return Verdict(merged, is_admitted=merged.preferred)
+        return PolicyVerdict(merged, is_admitted=merged.preferred)
 
 
 def _is_single(hint: Hint) -> bool:

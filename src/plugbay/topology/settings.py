@@ -13,37 +13,37 @@ from typing import Final
 from plugbay.errors import UnusableTopology, UsageError, quote
 from plugbay.model.topology import NumaTopology
 from plugbay.topology.masks import closeness, mask_of, narrowness
-from plugbay.topology.policies import Kind, Scope, TopologyPolicy
+from plugbay.topology.policies import PolicyKind, TopologyPolicy, TopologyScope
 
 PREFER_CLOSEST: Final = "prefer-closest-numa-nodes"
 MAX_ALLOWABLE: Final = "max-allowable-numa-nodes"
 USUAL_MAX_NODES: Final = 8
-"""Of a machine; also the least that can be allowed."""
+"""NUMA nodes the kubelet supports by default; ``max-allowable-numa-nodes`` cannot be lower."""
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _MOST_DIGITS: Final = 18
-"""A Go int has one more, sometimes."""
+"""Digits of a number that certainly fits into a Go int; some numbers with one digit more fit, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopologySettings:
-    """Unchecked, because a kubelet looks at the others only if the policy is not ``none``.
+    """The settings as texts, unchecked: a kubelet looks at scope and options only if the policy is not ``none``.
 
     Attributes:
-        policy: a `Kind` by its value.
-        scope: a `Scope` by its value.
+        policy: a `PolicyKind` by its value.
+        scope: a `TopologyScope` by its value.
         options: by name.
     """
 
-    policy: str = Kind.NONE.value
-    scope: str = Scope.CONTAINER.value
+    policy: str = PolicyKind.NONE.value
+    scope: str = TopologyScope.CONTAINER.value
     options: Mapping[str, str] = field(default_factory=dict)
 
 
 DEFAULT_SETTINGS: Final = TopologySettings()
-"""A kubelet's: the policy ``none``."""
+"""A kubelet's defaults: the policy ``none``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class PolicyOptions:
     """The options of a policy.
 
     Attributes:
-        prefers_closest: of sets of as many nodes the one with the smallest distances is the best.
-        max_nodes: a machine with more is refused.
+        prefers_closest: whether the set with the smallest distances is the best among sets of as many nodes.
+        max_nodes: a machine with more nodes is refused.
     """
 
     prefers_closest: bool = False
@@ -60,35 +60,35 @@ class PolicyOptions:
 
 
 def make_policy(settings: TopologySettings, machine: NumaTopology) -> TopologyPolicy:
-    """What ``settings`` mean on ``machine``.
+    """Make the policy that ``settings`` ask for on ``machine``.
 
     Raises:
         UnusableTopology: with the kubelet's text, in the order of its checks.
     """
-    if settings.policy == Kind.NONE.value:
+    if settings.policy == PolicyKind.NONE.value:
         return TopologyPolicy()
     options = parse_options(settings.options)
     if options.prefers_closest and machine.distances.keys() != set(machine.nodes):
         raise UnusableTopology("cannot discover NUMA topology: error getting NUMA distances from cadvisor")
     if len(machine.nodes) > options.max_nodes:
         raise UnusableTopology(f"unsupported on machines with more than {options.max_nodes} NUMA Nodes")
-    if settings.policy not in {kind.value for kind in Kind}:
+    if settings.policy not in {kind.value for kind in PolicyKind}:
         raise UnusableTopology(f"unknown policy: {quote(settings.policy)}")
-    if settings.scope not in {scope.value for scope in Scope}:
+    if settings.scope not in {scope.value for scope in TopologyScope}:
         raise UnusableTopology(f"unknown scope: {quote(settings.scope)}")
     return TopologyPolicy(
-        Kind(settings.policy),
-        Scope(settings.scope),
+        PolicyKind(settings.policy),
+        TopologyScope(settings.scope),
         default=mask_of(machine.nodes),
         fitness=closeness(machine.distances) if options.prefers_closest else narrowness,
     )
 
 
 def parse_options(options: Mapping[str, str]) -> PolicyOptions:
-    """The options that a kubelet's ``topologyManagerPolicyOptions`` gives.
+    """Read the options of a kubelet's ``topologyManagerPolicyOptions``.
 
     Raises:
-        UnusableTopology: an option has another name or no such value.
+        UnusableTopology: an option has an unknown name or a value that is not allowed.
     """
     for name in options:
         if name not in (PREFER_CLOSEST, MAX_ALLOWABLE):
@@ -100,10 +100,10 @@ def parse_options(options: Mapping[str, str]) -> PolicyOptions:
 
 
 def split_options(text: str) -> dict[str, str]:
-    """``NAME=VALUE,...`` as a kubelet's flag takes it; of several values for one name the last counts.
+    """Read ``NAME=VALUE,...`` as a kubelet's flag takes it; if a name has several values, the last one counts.
 
     Raises:
-        UsageError: a pair is none.
+        UsageError: a part is not a pair.
     """
     options = {}
     for pair in filter(None, text.split(",")):

@@ -11,13 +11,13 @@ from typing import Final, TypeVar, cast
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from plugbay.errors import RpcFailed
+from plugbay.errors import RpcCode, RpcFailed
 from plugbay.wire.status import translate
 from plugbay.wire.transport import LOCALHOST, MAX_MESSAGE_BYTES, open_channel, wait_connected
 
 _Answer = TypeVar("_Answer", bound=Message)
-_CLOSING: Final = ("Canceled", "grpc: the client connection is closing")
-"""What Go's gRPC says of a call whose connection is closed by ourselves."""
+_CLOSING: Final = (RpcCode.CANCELLED, "grpc: the client connection is closing")
+"""The message of Go's gRPC for a call whose connection we closed ourselves."""
 _NO_METADATA: Final[Mapping[str, str]] = {}
 
 
@@ -34,10 +34,10 @@ class Connection:
         self._losing: asyncio.Task[None] | None = None
 
     async def connect(self, timeout_s: float) -> None:
-        """Connect now, trying again while nobody listens yet.
+        """Connect now, and try again while no server listens yet.
 
         Raises:
-            TimeoutError: nobody answered in time.
+            TimeoutError: no server answered in time.
         """
         await wait_connected(self._channel, timeout_s)
 
@@ -46,9 +46,9 @@ class Connection:
         return self._channel.get_state() is grpc.ChannelConnectivity.READY
 
     async def until_lost(self) -> None:
-        """Returns when there is no connection; at once when there is none. It may be lost only for want of calls."""
+        """Wait until the connection is lost, at once if there is none. An idle one may be lost without a fault."""
         while self.is_connected:
-            # One for all who wait, as grpcio keeps what it was asked until the state changes, cancelled or not.
+            # One task for all waiters: grpcio keeps each question until the state changes, even a cancelled one.
             if self._losing is None or self._losing.done():
                 self._losing = asyncio.create_task(
                     self._channel.wait_for_state_change(grpc.ChannelConnectivity.READY),
@@ -79,7 +79,7 @@ class Connection:
         try:
             return answer.FromString(encoded)
         except DecodeError as error:
-            raise RpcFailed("Internal", f"grpc: failed to unmarshal the received message: {error}") from error
+            raise RpcFailed(RpcCode.INTERNAL, f"grpc: failed to unmarshal the received message: {error}") from error
 
     async def stream(
         self, method: str, request: Message, *, metadata: Mapping[str, str] = _NO_METADATA
@@ -102,7 +102,7 @@ class Connection:
                         yield message
 
     def _method(self, name: str) -> grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]:
-        """Of encoded messages: what it could not read grpcio would write to the log, and answer None."""
+        """Pass encoded messages through: a message that grpcio could not read it would log, and give as None."""
         if (known := self._methods.get(name)) is None:
             known = self._methods[name] = self._channel.unary_unary(name)
         return known
@@ -114,7 +114,7 @@ class Connection:
             yield
         finally:
             self._calls.discard(call)
-            call.cancel()  # nobody waits for it any more; harmless when it is over
+            call.cancel()  # no task waits for it any more; harmless when it is over
 
 
 @contextmanager
@@ -129,5 +129,5 @@ def _failures_translated() -> Iterator[None]:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        # Nobody cancelled this task: grpcio raises the same when the channel is closed under a call.
+        # This task was not cancelled: grpcio raises the same when the channel is closed under a call.
         raise RpcFailed(*_CLOSING) from error

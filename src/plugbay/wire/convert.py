@@ -6,7 +6,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from plugbay.errors import RpcFailed
+from plugbay.errors import RpcCode, RpcFailed
 from plugbay.model.devices import Device, ListedDevice, PluginOptions
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.health import is_reason
@@ -27,7 +27,7 @@ def reason_to_pb(reason: ReleaseReason) -> pb.DeallocateReason.ValueType:
 
 
 def reason_from_pb(number: int) -> ReleaseReason:
-    """The reason; one from a newer manager counts as unspecified."""
+    """The reason of a release; an unknown one, from a newer manager, counts as unspecified."""
     return next((reason for reason, known in _REASONS.items() if known == number), ReleaseReason.UNSPECIFIED)
 
 
@@ -50,7 +50,7 @@ def options_from_pb(message: pb.DevicePluginOptions) -> PluginOptions:
 
 
 def device_to_pb(device: Device) -> pb.Device:
-    """v1beta1 has two health texts; an unknown health is advertised as unhealthy. Our own nodes are told the reason."""
+    """A device as v1beta1 has it, with two health texts: unknown counts as unhealthy. Our own nodes get the reason."""
     message = pb.Device(ID=device.id, health="Healthy" if device.health.is_healthy else "Unhealthy")
     if not device.health.is_healthy and device.health.reason:
         message.health_reason = device.health.reason
@@ -82,15 +82,15 @@ def edits_to_pb(edits: ContainerEdits) -> pb.ContainerAllocateResponse:
 
 
 def decode_edits(response: bytes) -> ContainerEdits:
-    """What an encoded ContainerAllocateResponse gives a container. Nothing in it is checked, as in kubelets.
+    """The edits in an encoded ContainerAllocateResponse. Nothing in it is checked; a kubelet checks nothing either.
 
     Raises:
-        RpcFailed: the bytes are no such message.
+        RpcFailed: the bytes are not such a message.
     """
     try:
         message = pb.ContainerAllocateResponse.FromString(response)
     except DecodeError as error:
-        raise RpcFailed("Internal", f"not a ContainerAllocateResponse: {error}") from error
+        raise RpcFailed(RpcCode.INTERNAL, f"not a ContainerAllocateResponse: {error}") from error
     return ContainerEdits(
         env=dict(message.envs),
         mounts=tuple(

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
-from plugbay.errors import RpcFailed
+from plugbay.errors import RpcCode, RpcFailed
 from plugbay.model.cri import (
     CgroupDriver,
     ContainerConfig,
@@ -39,13 +39,13 @@ from plugbay.wire.generated import cri_v1_pb2 as v1
 RUNTIME: Final = "runtime.v1.RuntimeService"
 IMAGES: Final = "runtime.v1.ImageService"
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
-"""As a kubelet's: an engine cuts the output of a command there."""
+"""A kubelet's limit: an engine cuts the output of a command there."""
 CALL_S: Final = 120.0
-"""As a kubelet's; making a sandbox gets twice as long, and pulling an image takes as long as it takes."""
+"""A kubelet's deadline; making a sandbox gets twice as long, and pulling an image has none."""
 
 _Answer = TypeVar("_Answer", bound=Message)
 _NOT_YET: Final = "server is not initialized yet"
-"""What containerd says with the code Unknown while it looks for what ran before it was started."""
+"""The message, with the code Unknown, of a containerd that still looks for the containers of its previous run."""
 
 
 class CriClient:
@@ -58,10 +58,10 @@ class CriClient:
         self._connection = Connection(socket, max_message_bytes=MAX_ANSWER_BYTES)
 
     async def connect(self, timeout_s: float) -> None:
-        """Connect now, trying again while nobody listens yet.
+        """Connect now, and try again while no server listens yet.
 
         Raises:
-            TimeoutError: nobody answered in time.
+            TimeoutError: no server answered in time.
         """
         await self._connection.connect(timeout_s)
 
@@ -70,7 +70,7 @@ class CriClient:
         return self._connection.is_connected
 
     async def until_lost(self) -> None:
-        """Returns when there is no connection, which may also be for want of calls."""
+        """Wait until the connection is lost. An idle connection may be lost without a fault."""
         await self._connection.until_lost()
 
     async def close(self) -> None:
@@ -87,11 +87,11 @@ class CriClient:
         return engine_status_from_v1(await self._runtime("Status", v1.StatusRequest(verbose=True), v1.StatusResponse))
 
     async def cgroup_driver(self) -> CgroupDriver | None:
-        """None when the engine is too old to tell, or does not."""
+        """The engine's answer; None if the engine is too old to give one, or gives none."""
         try:
             answer = await self._runtime("RuntimeConfig", v1.RuntimeConfigRequest(), v1.RuntimeConfigResponse)
         except RpcFailed as error:
-            if error.code == "Unimplemented":
+            if error.code is RpcCode.UNIMPLEMENTED:
                 return None
             raise
         if not answer.HasField("linux"):
@@ -107,16 +107,16 @@ class CriClient:
         return answer.pod_sandbox_id
 
     async def stop_sandbox(self, sandbox: str) -> None:
-        """Kill what runs in it and take its network away; nothing happens when it is not known."""
+        """Kill the containers of a sandbox and remove its network; nothing happens if the engine does not know it."""
         request = v1.StopPodSandboxRequest(pod_sandbox_id=sandbox)
         try:
             await self._runtime("StopPodSandbox", request, v1.StopPodSandboxResponse)
         except RpcFailed as error:
-            if error.code != "NotFound":
+            if error.code is not RpcCode.NOT_FOUND:
                 raise
 
     async def remove_sandbox(self, sandbox: str) -> None:
-        """Remove it with its containers; nothing happens when it is not known."""
+        """Remove a sandbox with its containers; nothing happens if the engine does not know it."""
         request = v1.RemovePodSandboxRequest(pod_sandbox_id=sandbox)
         await self._runtime("RemovePodSandbox", request, v1.RemovePodSandboxResponse)
 
@@ -127,7 +127,7 @@ class CriClient:
         return sandbox_status_from_v1(answer.status, mode=mode)
 
     async def sandboxes(self, labels: Mapping[str, str]) -> list[Sandbox]:
-        """Those that carry ``labels``, oldest first."""
+        """All that carry ``labels``, oldest first."""
         request = v1.ListPodSandboxRequest(filter=v1.PodSandboxFilter(label_selector=labels))
         answer = await self._runtime("ListPodSandbox", request, v1.ListPodSandboxResponse)
         return sorted(map(sandbox_from_v1, answer.items), key=lambda each: (each.created_at, each.attempt))
@@ -146,26 +146,26 @@ class CriClient:
         await self._runtime("StartContainer", request, v1.StartContainerResponse)
 
     async def stop_container(self, container: str, *, grace_s: int) -> None:
-        """Returns when it has ended; a grace of 0 kills it."""
+        """Stop a container, and return when it has ended; a grace of 0 kills it."""
         request = v1.StopContainerRequest(container_id=container, timeout=grace_s)
         await self._runtime("StopContainer", request, v1.StopContainerResponse, timeout_s=CALL_S + grace_s)
 
     async def remove_container(self, container: str) -> None:
-        """Nothing happens when it is not known."""
+        """Remove a container; nothing happens if the engine does not know it."""
         request = v1.RemoveContainerRequest(container_id=container)
         try:
             await self._runtime("RemoveContainer", request, v1.RemoveContainerResponse)
         except RpcFailed as error:
-            if error.code != "NotFound":
+            if error.code is not RpcCode.NOT_FOUND:
                 raise
 
     async def reopen_log(self, container: str) -> None:
-        """Have the engine write a container's log to a new file, after the one before was moved away."""
+        """Make the engine write a container's log to a new file, after the old one was moved away."""
         request = v1.ReopenContainerLogRequest(container_id=container)
         await self._runtime("ReopenContainerLog", request, v1.ReopenContainerLogResponse)
 
     async def containers(self, labels: Mapping[str, str]) -> list[ListedContainer]:
-        """Those that carry ``labels``, oldest first."""
+        """All that carry ``labels``, oldest first."""
         request = v1.ListContainersRequest(filter=v1.ContainerFilter(label_selector=labels))
         answer = await self._runtime("ListContainers", request, v1.ListContainersResponse)
         return sorted(map(listed_from_v1, answer.containers), key=lambda each: (each.created_at, each.attempt))
@@ -174,9 +174,9 @@ class CriClient:
         try:
             answer = await self._container_status(container, verbose=True)
         except RpcFailed as error:
-            if error.code != "NotFound":
+            if error.code is not RpcCode.NOT_FOUND:
                 raise
-            # containerd may know a container and not what else it should tell of it, if that was removed behind CRI.
+            # containerd may know a container but none of its details, if those were removed behind CRI.
             answer = await self._container_status(container, verbose=False)
         return status_from_v1(answer.status, info=answer.info)
 
@@ -191,10 +191,10 @@ class CriClient:
         return ExecResult(answer.stdout, answer.stderr, answer.exit_code)
 
     async def exec_url(self, container: str, command: Sequence[str], *, tty: bool) -> str:
-        """Where a command can be run with input; good for one connection, for a minute or so.
+        """The URL at which a command can be run with input; it is good for one connection, for a minute or so.
 
         Args:
-            tty: whether on a terminal, where there is no stderr.
+            tty: whether the command gets a terminal, which has no stderr.
         """
         request = v1.ExecRequest(container_id=container, cmd=command, tty=tty, stdin=True, stdout=True, stderr=not tty)
         return (await self._runtime("Exec", request, v1.ExecResponse)).url
@@ -202,7 +202,7 @@ class CriClient:
     # --- images -----------------------------------------------------------------------------------------------------
 
     async def image(self, name: str) -> Image | None:
-        """None when it is not on the machine."""
+        """The ID of an image; None if it is not on the machine."""
         request = v1.ImageStatusRequest(image=v1.ImageSpec(image=name))
         answer = await self._connection.unary(
             f"/{IMAGES}/ImageStatus", request, v1.ImageStatusResponse, timeout_s=CALL_S
@@ -221,5 +221,5 @@ class CriClient:
 
 
 def is_away(error: RpcFailed) -> bool:
-    """Whether the engine does not run, or not yet: what was asked of it may have been done or not."""
-    return error.code == "Unavailable" or _NOT_YET in error.detail
+    """Whether the error says that the engine does not run, or not yet; the call may have been carried out or not."""
+    return error.code is RpcCode.UNAVAILABLE or _NOT_YET in error.detail

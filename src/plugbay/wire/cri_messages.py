@@ -150,7 +150,7 @@ def listed_from_v1(item: v1.Container) -> ListedContainer:
 
 
 def status_from_v1(status: v1.ContainerStatus, *, info: Mapping[str, str]) -> ContainerStatus:
-    """``info`` is what the engine adds when asked for everything."""
+    """The status of a container; ``info`` is what the engine adds when asked for everything."""
     return ContainerStatus(
         id=status.id,
         name=status.metadata.name,
@@ -172,7 +172,7 @@ def status_from_v1(status: v1.ContainerStatus, *, info: Mapping[str, str]) -> Co
 
 
 def _pid(info: str) -> int | None:
-    """Of the engine's JSON; containerd and CRI-O both have the member ``pid``, 0 when nothing runs."""
+    """The process in the engine's JSON; containerd and CRI-O both have the member ``pid``, 0 when nothing runs."""
     try:
         pid = json.loads(info).get("pid")
     except (ValueError, AttributeError):

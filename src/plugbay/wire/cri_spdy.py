@@ -1,4 +1,4 @@
-"""SPDY/3.1 frames, so far as the streams of a command take them: pure.
+"""SPDY/3.1 frames, as far as the streams of a command need them. Pure.
 
 Engines stream commands over SPDY or WebSocket; over WebSocket none of them lets a client end the command's input.
 
@@ -28,7 +28,7 @@ _SYN_STREAM: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What a stream carries."""
+    """The kind of data that a stream carries."""
 
     stream: int
     chunk: bytes
@@ -43,7 +43,7 @@ class StreamEnd:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """To be sent back as it is."""
+    """A ping; it has to be sent back as it is."""
 
     frame: bytes
 
@@ -86,10 +86,10 @@ class FrameReader:
         self._pending = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[Item]:
-        """What is complete with ``chunk``.
+        """The frames that are complete with ``chunk``.
 
         Raises:
-            ValueError: this is no SPDY/3.
+            ValueError: this is not SPDY/3.
         """
         self._pending += chunk
         while len(self._pending) >= _HEAD.size:

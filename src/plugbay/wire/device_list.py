@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from plugbay.errors import RpcFailed
+from plugbay.errors import RpcCode, RpcFailed
 from plugbay.model.devices import Device, ListedDevice
 from plugbay.wire.convert import device_from_pb, device_to_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
@@ -47,7 +47,7 @@ class DeviceListReader:
         self._distinct = True
 
     def read(self, message: bytes) -> NewList | ChangedDevices:
-        """What ``message`` says, compared with the one before.
+        """The list in ``message``, compared with the previous one.
 
         Raises:
             RpcFailed: no ListAndWatchResponse, or text in it is not UTF-8.
@@ -55,7 +55,7 @@ class DeviceListReader:
         try:
             pb.ListAndWatchResponse.FromString(message)  # all of it, so that a bad device is never half applied
         except DecodeError as error:
-            raise RpcFailed("Internal", f"grpc: failed to unmarshal the received message: {error}") from error
+            raise RpcFailed(RpcCode.INTERNAL, f"grpc: failed to unmarshal the received message: {error}") from error
         chunks = _split(message)
         before, self._chunks = self._chunks, chunks
         if self._started and len(before) == len(chunks):
@@ -83,5 +83,5 @@ def _split(message: bytes) -> list[bytes]:
     """The encoded devices of an encoded ListAndWatchResponse, in order."""
     if (devices := elements(message)) is not None:
         return devices
-    # With a field we do not know: let protobuf find its way.
+    # The message has a field that we do not know: protobuf can skip it.
     return [device.SerializeToString() for device in pb.ListAndWatchResponse.FromString(message).devices]

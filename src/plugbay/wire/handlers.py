@@ -11,8 +11,8 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from plugbay.errors import PlugbayError, RpcFailed
-from plugbay.wire.status import from_go_name
+from plugbay.errors import PlugbayError, RpcCode, RpcFailed
+from plugbay.wire.status import grpc_code
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def server_stream(
 
 
 async def _write(context: _Context, message: bytes) -> None:
-    """Send ``message``; when the caller is gone, end as if it had cancelled, of which grpcio logs nothing."""
+    """Send ``message``; when the caller is gone, end as if it had cancelled: grpcio logs nothing then."""
     try:
         await context.write(message)
     except grpc.aio.InternalError as error:
@@ -78,14 +78,14 @@ def _parse(request_type: type[_Request], encoded: bytes) -> _Request:
     try:
         return request_type.FromString(encoded)
     except DecodeError as error:
-        raise RpcFailed("Internal", f"grpc: error unmarshalling request: {error}") from error
+        raise RpcFailed(RpcCode.INTERNAL, f"grpc: error unmarshalling request: {error}") from error
 
 
 async def _fail(context: _Context, error: Exception, request_type: type[Message]) -> NoReturn:
     """End the call with the status of ``error``; an author's bug is logged here too, with where it happened."""
     match error:
         case RpcFailed():
-            await context.abort(from_go_name(error.code), error.detail)
+            await context.abort(grpc_code(error.code), error.detail)
         case PlugbayError():
             await context.abort(grpc.StatusCode.UNKNOWN, str(error))
         case _:

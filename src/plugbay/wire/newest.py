@@ -1,4 +1,4 @@
-"""Read a stream whose sender may be faster than its reader."""
+"""Read a stream when its sender may be faster than its reader."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Final
 from plugbay.errors import RpcFailed
 
 INTERVAL_S: Final = 0.1
-"""Of messages in the long run; the first ones of a burst come as fast as they are sent."""
+"""The least time between messages in the long run; the first ones of a burst come as fast as they are sent."""
 BURST_S: Final = 1.0
 _SHARE: Final = 4
-"""The part of the processor's time that the reader of a burst has, as 1 in so many."""
+"""The reader of a burst gets one part in this many of the processor's time."""
 _MAX_UNREAD: Final = 8
 _TURNS: Final = 4
 
@@ -57,7 +57,7 @@ async def newest(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes,
                 yield unread.popleft()
                 spent_s = time.thread_time() - began
                 await _let_arrive()
-                if unread:  # by now, so that the sender is faster than the reader
+                if unread:  # more is there already: the sender is faster than the reader
                     await pace.read(spent_s)
             if reading.done():
                 break
@@ -70,7 +70,7 @@ async def newest(messages: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes,
 
 
 async def _let_arrive() -> None:
-    """Give what has been sent meanwhile the turns of the loop that it takes to become unread."""
+    """Let the loop run the turns after which messages that were sent meanwhile count as unread."""
     for _ in range(_TURNS):
         await asyncio.sleep(0)
 
@@ -80,7 +80,7 @@ class _Pace:
         self._due = 0.0
 
     async def read(self, spent_s: float) -> None:
-        """Wait after a message over which the reader spent so much of the processor's time."""
+        """Wait after a message, in proportion to the processor time that the reader spent on it."""
         now = asyncio.get_running_loop().time()
         self._due = max(now, self._due) + max(INTERVAL_S, _SHARE * spent_s)
         if (ahead_s := self._due - now - BURST_S) > 0:

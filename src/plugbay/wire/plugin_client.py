@@ -50,7 +50,7 @@ class PluginClient:
         """Connect, trying again while the socket is not there yet.
 
         Raises:
-            TimeoutError: nobody answered in time.
+            TimeoutError: the plugin did not answer in time.
         """
         await self._connection.connect(timeout_s)
 
@@ -71,7 +71,7 @@ class PluginClient:
         """The device lists, as long as the plugin streams. The plugin's normal end of the stream ends the iteration.
 
         Args:
-            metadata: of the call, such as `plugbay.wire.plugin_server.PROMISE`.
+            metadata: the metadata of the call, such as `plugbay.wire.plugin_server.PROMISE`.
         """
         async with aclosing(self._messages(metadata)) as messages:
             reader = DeviceListReader()
@@ -81,7 +81,7 @@ class PluginClient:
     async def newest_lists(
         self, metadata: Mapping[str, str] = _NO_METADATA
     ) -> AsyncGenerator[NewList | ChangedDevices, None]:
-        """As `lists`; of a plugin that sends them faster than they are read, only the newest."""
+        """The lists of `lists`, without those that a newer one has overtaken before they were read."""
         async with aclosing(newest(self._messages(metadata))) as messages:
             reader = DeviceListReader()
             async for message in messages:
@@ -114,7 +114,7 @@ class PluginClient:
     async def allocate(
         self, devices: Sequence[DeviceId], *, timeout_s: float | None = None
     ) -> ContainerResponse | None:
-        """What a container gets with ``devices``; None when the answer holds no container response."""
+        """The edits that a container gets with ``devices``; None if the answer holds no container response."""
         request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=devices)])
         answer = await self._call("Allocate", request, pb.AllocateResponse, timeout_s)
         if not answer.container_responses:

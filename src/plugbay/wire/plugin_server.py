@@ -24,13 +24,13 @@ STORE: Final = "device-manager-store"
 manager has assigned, the next one of the same store knows of; of a kubelet's checkpoint no plugin can tell that."""
 
 LISTS_ONLY_READ: Final[Mapping[str, str]] = {"pod-resources-list-only-reads": "true"}
-"""Metadata of ListAndWatch, from a manager whose PodResources changes nothing when it is asked for its pods, which that
-of a kubelet does (spec 4.9.2)."""
+"""Metadata by which a manager says in ListAndWatch that its PodResources, unlike a kubelet's, changes nothing when it
+lists pods (spec 4.9.2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What a manager says of itself.
+    """A manager's description of itself.
 
     Attributes:
         will_call: whether it promises to call PostStopContainer and Deallocate (`PROMISE`).
@@ -58,13 +58,13 @@ class DevicePluginServicer(Protocol):
     async def options(self) -> PluginOptions: ...
 
     def lists(self) -> AsyncIterator[bytes]:
-        """Encoded lists (`encode_devices`), the first one at once; closed when the manager goes away."""
+        """The encoded lists (`encode_devices`), the first one at once; closed when the manager goes away."""
         ...
 
     async def preferred_allocation(self, request: PreferenceRequest) -> Sequence[DeviceId]: ...
 
     async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits | None:
-        """What one container gets; None leaves it out of the answer, which only a test wants."""
+        """The edits for one container; None leaves it out of the answer, which only a test wants."""
         ...
 
     async def pre_start_container(self, devices: Sequence[DeviceId]) -> None: ...
@@ -82,7 +82,7 @@ def device_plugin_handler(
     """The service ``v1beta1.DevicePlugin``, answered by ``servicer``.
 
     Args:
-        heed: told by every ListAndWatch, before it is answered, who calls.
+        heed: called with the caller of every ListAndWatch, before that is answered.
     """
 
     def tell(metadata: Mapping[str, str | bytes]) -> None:
@@ -148,5 +148,5 @@ def device_plugin_handler(
 
 
 def _ids(texts: Iterable[str]) -> tuple[DeviceId, ...]:
-    """Not one by one: a kubelet may offer 10,000 devices in one call."""
+    """Take texts for device IDs, all at once by a cast: a kubelet may offer 10,000 devices in one call."""
     return cast("tuple[DeviceId, ...]", tuple(texts))

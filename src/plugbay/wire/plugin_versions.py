@@ -19,11 +19,11 @@ _HANDLERS: Final[
 }
 
 API_VERSIONS: Final = tuple(_HANDLERS)
-"""The best one first. Register names one of them at a time, an answer to GetInfo all."""
+"""The versions, the best one first. Register names one of them at a time, an answer to GetInfo all."""
 
 
 def device_plugin_handlers(
     servicer: DevicePluginServicer, heed: Callable[[Caller], object] | None = None
 ) -> tuple[grpc.GenericRpcHandler, ...]:
-    """``servicer`` in every version; ``heed`` as `device_plugin_handler` says."""
+    """Handlers that offer ``servicer`` in every version; for ``heed`` see `device_plugin_handler`."""
     return tuple(handler(servicer, heed) for handler in _HANDLERS.values())

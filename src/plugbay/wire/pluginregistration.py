@@ -23,7 +23,7 @@ _SERVICE: Final = "pluginregistration.Registration"
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """What a plugin says of itself; nothing is checked yet.
+    """A plugin's description of itself; nothing is checked yet.
 
     Attributes:
         type: what kind of plugin it is, such as `DEVICE_PLUGIN`.
@@ -40,7 +40,7 @@ class PluginInfo:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationStatus:
-    """What became of a registration; ``error`` is empty when the plugin is registered."""
+    """The result of a registration; ``error`` is empty if the plugin is registered."""
 
     plugin_registered: bool
     error: str = ""
@@ -56,10 +56,10 @@ class PluginRegistrationClient:
         self._connection = Connection(path, authority=authority_of(path))
 
     async def connect(self, timeout_s: float) -> None:
-        """Connect, trying again while nobody listens yet.
+        """Connect, and try again while no server listens yet.
 
         Raises:
-            TimeoutError: nobody answered in time.
+            TimeoutError: no server answered in time.
         """
         await self._connection.connect(timeout_s)
 
@@ -87,7 +87,7 @@ class PluginRegistrationServicer(Protocol):
     """Answers a plugin watcher. What it raises becomes status UNKNOWN with the exception's text, as in Go."""
 
     async def info(self) -> PluginInfo:
-        """Who this is; asked again each time the watcher tries."""
+        """The plugin's description of itself; the watcher asks again with each try."""
         ...
 
     async def notified(self, status: RegistrationStatus) -> None:

@@ -49,7 +49,7 @@ class PodResourcesServicer(Protocol):
     def allocatable_v1(self) -> AllocatableResources: ...
 
     def list_v1alpha1(self) -> Sequence[PodResources]:
-        """Of the values, pods, containers and device IDs are sent."""
+        """Pods, containers and device IDs are sent; other values are not."""
         ...
 
 
@@ -100,7 +100,7 @@ class _Repeated(Protocol[_Taken]):
 
 
 async def _extend(repeated: _Repeated[_Item], convert: Callable[[_Value], _Item], values: Sequence[_Value]) -> None:
-    """Convert ``values`` and let others run in between: 10,000 devices take 50 ms, which admission must not wait."""
+    """Convert ``values`` and let other tasks run in between: 10,000 devices take 50 ms, too long for admission."""
     for start in range(0, len(values), _AT_ONCE):
         repeated.extend(map(convert, values[start : start + _AT_ONCE]))
         await asyncio.sleep(0)

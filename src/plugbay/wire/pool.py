@@ -18,7 +18,7 @@ _DESCRIPTOR_SET: Final = Path(__file__).parent / "generated" / "descriptors.binp
 
 
 def _load() -> descriptor_pool.DescriptorPool:
-    """Without `descriptor_pb2` and `importlib.resources`, which cost every plugin process a megabyte and a half."""
+    """Load the set without `descriptor_pb2` and `importlib.resources`, which cost each plugin process 1.5 MB."""
     pool = descriptor_pool.DescriptorPool()
     files = elements(_DESCRIPTOR_SET.read_bytes())
     assert files is not None

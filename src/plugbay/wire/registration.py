@@ -17,7 +17,7 @@ from plugbay.wire.handlers import unary
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a plugin says of itself; nothing is checked yet.
+    """A plugin's description of itself; nothing is checked yet.
 
     Attributes:
         endpoint: name of the plugin's socket, relative to the device plugin directory.
@@ -32,7 +32,7 @@ async def register(socket: Path, registration: Registration, *, options: PluginO
     """Register a plugin with the kubelet behind ``socket``.
 
     Raises:
-        RpcFailed: refused (``Unknown``), nobody there (``Unavailable``) or no answer in time (``DeadlineExceeded``).
+        RpcFailed: refused (``Unknown``), no server (``Unavailable``) or no answer in time (``DeadlineExceeded``).
     """
     connection = Connection(socket)
     request = pb.RegisterRequest(

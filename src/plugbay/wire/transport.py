@@ -21,9 +21,9 @@ from plugbay.errors import PathTooLong, PathUnusable
 from plugbay.wire.umask import with_umask
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""What Go's gRPC, and so a kubelet, receives at most; we take no more either."""
+"""The most that Go's gRPC, and so a kubelet, receives; we take no more either."""
 _MAX_METADATA_BYTES: Final = 16 * 1024 * 1024
-"""What Go's gRPC takes of headers, and of trailers, where the text of an error is. We would announce 16 KiB, and a Go
+"""The most that Go's gRPC takes of headers, and of trailers, which hold error texts. We would announce 16 KiB, and a Go
 plugin resets the stream instead of sending a longer text."""
 MAX_SOCKET_PATH_BYTES: Final = 107
 """``sun_path`` holds 108 bytes, the last one is NUL."""
@@ -34,11 +34,11 @@ _METADATA_OPTIONS: Final = (
 LOCALHOST: Final = "localhost"
 """The authority that a kubelet, and Go's gRPC for a unix socket, sends."""
 _NOT_ESCAPED: Final = "!$&'()*+,;=:[]@"
-"""In an authority, besides letters, digits and ``-_.~``."""
+"""Characters of an authority, besides letters, digits and ``-_.~``."""
 _ALL_BUT_OURS: Final = 0o177
 """The umask for sockets: they get mode 0600."""
 FLUSH_S: Final = 1.0
-"""How long the end of a server may take once no call is left."""
+"""The time that the end of a server may take once no call is left."""
 _CHANNEL_OPTIONS: Final = (
     *_METADATA_OPTIONS,
     ("grpc.enable_http_proxy", 0),
@@ -66,7 +66,7 @@ def check_socket_path(path: Path) -> Path:
 
 
 def authority_of(path: Path) -> str:
-    """What Go's gRPC sends where a kubelet gives it a bare path to dial: Rust servers refuse it, as no host has it.
+    """The authority that Go's gRPC sends when a kubelet dials a bare path: Rust servers refuse it, as no host has it.
 
     Source: grpc-go 1.81 ``clientconn.go``, ``encodeAuthority``.
     """
@@ -79,8 +79,8 @@ def open_channel(
     """A channel to the server at the unix socket ``path``; it connects when first used.
 
     Args:
-        authority: what the server is told it is called.
-        max_message_bytes: of what is received.
+        authority: the server's name in each call.
+        max_message_bytes: the limit for received messages.
 
     Raises:
         PathTooLong: grpcio would make a channel that never connects, and then keep the process from ending.
@@ -97,7 +97,7 @@ async def wait_connected(channel: grpc.aio.Channel, timeout_s: float) -> None:
     """Connect now, trying again until it succeeds.
 
     Raises:
-        TimeoutError: nobody answered within ``timeout_s``.
+        TimeoutError: no server answered within ``timeout_s``.
     """
     async with asyncio.timeout(timeout_s):
         await channel.channel_ready()
@@ -111,8 +111,8 @@ async def serve_grpc(
 
     Only its owner, and root, may connect, from the first moment on and under any umask.
 
-    A stale socket at ``path`` is replaced, so callers make sure that nobody serves there: grpcio would bind a second
-    server silently. Calls still running at the end get ``grace_s`` to finish.
+    A stale socket at ``path`` is replaced, so callers make sure that no server is there: grpcio would bind a second one
+    silently. Calls still running at the end get ``grace_s`` to finish.
 
     Args:
         max_calls: so many calls of one connection run at a time. A peer that makes more and breaks them off would have
@@ -124,7 +124,7 @@ async def serve_grpc(
     """
     check_socket_path(path)
     if await asyncio.to_thread(_is_in_the_way, path):
-        raise PathUnusable(str(path), "cannot listen: there is something else than a socket")
+        raise PathUnusable(str(path), "cannot listen: something is there that is not a socket")
     server = grpc.aio.server(options=(*_SERVER_OPTIONS, ("grpc.max_concurrent_streams", max_calls)))
     server.add_generic_rpc_handlers(tuple(handlers))
     try:
@@ -151,7 +151,11 @@ async def _stop(server: grpc.aio.Server, path: Path, grace_s: float) -> None:
 
 
 def _hang_up(path: Path) -> None:
-    """Close what has been accepted at ``path``; grpcio keeps its connections to itself."""
+    """Close what has been accepted at ``path``; grpcio has no call for that.
+
+    Kept because grpcio 1.85 waits without end for a client that has stopped reading, whatever grace ``stop`` was given:
+    ``tests/contract/wire/test_frozen.py`` shows it with a client under SIGSTOP. A plugin would never end.
+    """
     descriptors = Path("/proc/self/fd")
     for name in os.listdir(descriptors):
         with contextlib.suppress(OSError):  # it is closed by now, or has lost its peer
@@ -162,7 +166,7 @@ def _hang_up(path: Path) -> None:
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await ``work``, also when cancelled meanwhile.
+    """Await ``work``, also when cancelled meanwhile. `plugbay.ops.tasks` has the same, on a floor above this one.
 
     A server whose start is cancelled is never stopped, and before Python 3.12 the end of one could swallow a
     cancellation, with which `asyncio.wait_for` does so.
@@ -180,7 +184,7 @@ def _is_in_the_way(path: Path) -> bool:
 
 
 def _why_not_bound(path: Path) -> str:
-    """What grpcio has met, which it tells nobody: by trying again."""
+    """The reason why grpcio could not bind, which it does not report: found by a second try."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.bind(os.fspath(path))

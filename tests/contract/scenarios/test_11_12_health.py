@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from plugbay.manager.health import HealthNotices
 from plugbay.model.devices import Device
 from plugbay.model.health import unhealthy
 from plugbay.model.ids import PodUid
-from tests.contract.scenarios.bench_node import RESOURCE, Json, Node, container_status, node, plugin, pod
+from plugbay.ops.changes import Inbox
+from tests.contract.rigs.scenario_nodes import RESOURCE, Json, Node, container_status, node, plugin, pod
 
 SICK = unhealthy("Hot")
 
@@ -84,12 +84,12 @@ async def test_s136_last_health_stays_when_the_plugin_is_gone(root: Path) -> Non
 
 async def test_s137_notices_of_many_pods_are_kept_and_block_nobody() -> None:
     """A kubelet keeps 100 and drops the rest; ours are a set of pods, one notice each. docs/differences.md."""
-    notices = HealthNotices()
+    notices = Inbox[PodUid]()
     uids = frozenset(PodUid(f"p{number}") for number in range(200))
     for uid in sorted(uids):
         notices.put([uid])
         notices.put([uid])
-    assert await anext(aiter(notices)) == uids
+    assert frozenset(await notices.take()) == uids
 
 
 async def test_s138_one_id_in_two_resources_tells_the_right_pod(root: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from plugbay.kernel.watch import watch_paths
 from plugbay.model.devices import Device
-from plugbay.node import runner
+from plugbay.node import run as runner
 from plugbay.testing.fake_plugin import fake_plugin
-from tests.contract.scenarios.bench_node import DEADLINE_S, RESOURCE, Node, container_status, node, plugin, pod
+from tests.contract.rigs.scenario_nodes import DEADLINE_S, RESOURCE, Node, container_status, node, plugin, pod
 
 
 @pytest.fixture

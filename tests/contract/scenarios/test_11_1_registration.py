@@ -11,17 +11,17 @@ from typing import Final
 
 import pytest
 
-from plugbay.errors import RpcFailed
+from plugbay.errors import RpcCode, RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.metrics import manager_metrics
-from plugbay.manager.snapshot import ResourceCount
+from plugbay.manager.serving.snapshot import ResourceCount
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.ops.metrics import exposition
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
 from plugbay.testing.fake_watched_plugin import fake_watched_plugin
 from plugbay.wire.registration import Registration, register
-from tests.contract.bench_manager import GOPHER, OTHER, Bench, bench, listed, never, pod
+from tests.contract.rigs.manager import GOPHER, OTHER, Bench, bench, listed, never, pod
 
 NAMES: Final = json.loads((Path(__file__).parents[2] / "golden/registration/resource-names.json").read_text())
 WRONG_VERSION: Final = 'requested API version "%s" is not supported by kubelet. Supported version is ["v1beta1"]'
@@ -30,7 +30,7 @@ WRONG_VERSION: Final = 'requested API version "%s" is not supported by kubelet. 
 async def refusal(attempt: Awaitable[None]) -> str:
     with pytest.raises(RpcFailed) as caught:
         await attempt
-    assert caught.value.code == "Unknown"
+    assert caught.value.code is RpcCode.UNKNOWN
     return caught.value.detail
 
 
@@ -110,7 +110,7 @@ async def turning_callers_away(socket: Path) -> AsyncIterator[Callable[[], Await
 
 async def test_s008_failing_options_refuse_the_registration(sockets: Path) -> None:
     async with bench(sockets) as b, fake_plugin(GOPHER, b.at("p.sock"), listed("a")) as plugin:
-        plugin.options_answer = RpcFailed("FailedPrecondition", "not ready")
+        plugin.options_answer = RpcFailed(RpcCode.FAILED_PRECONDITION, "not ready")
         assert await refusal(plugin.register(b.paths.registration_socket)) == (
             "failed to get device plugin options: rpc error: code = FailedPrecondition desc = not ready"
         )
@@ -181,7 +181,7 @@ async def test_s014_second_plugin_that_fails_to_register_leaves_the_first_active
         first = await b.plugin("a", "b", socket="first.sock")
         async with fake_plugin(GOPHER, b.at("second.sock"), listed("c")) as second:
             if answers:
-                second.options_answer = RpcFailed("Internal", "boom")
+                second.options_answer = RpcFailed(RpcCode.INTERNAL, "boom")
             else:
                 monkeypatch.setattr(second, "options", never)
             assert "failed to get device plugin options" in await refusal(second.register(b.paths.registration_socket))

@@ -13,9 +13,9 @@ from typing import Final
 import pytest
 
 from plugbay.errors import PathUnusable
-from plugbay.manager.snapshot import ResourceCount
+from plugbay.manager.serving.snapshot import ResourceCount
 from plugbay.testing.fake_plugin import fake_plugin
-from tests.contract.bench_manager import GOPHER, bench, listed
+from tests.contract.rigs.manager import GOPHER, bench, listed
 
 CHECKPOINTS: Final = Path(__file__).parents[2] / "golden/checkpoints"
 

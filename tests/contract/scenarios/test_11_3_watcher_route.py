@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.manager import watcher
+from plugbay.errors import RpcCode
+from plugbay.manager.endpoints import watcher
 from plugbay.model.devices import Device
 from plugbay.testing.fake_plugin import refusing
 from plugbay.testing.fake_watched_plugin import fake_watched_plugin
 from plugbay.wire.pluginregistration import PluginInfo, RegistrationStatus
-from tests.contract.bench_manager import GOPHER, REGISTERED, bench, never, pod, registered
+from tests.contract.rigs.manager import GOPHER, REGISTERED, bench, never, pod, registered
 
 TWO = (Device("d0"), Device("d1"))
 THREE = (*TWO, Device("d2"))
@@ -144,7 +145,7 @@ async def test_s034_a_failing_notification_undoes_the_registration(sockets: Path
     """Recording 35, plugin notify."""
     async with bench(sockets) as b, fake_watched_plugin(GOPHER, b.hidden, TWO) as plugin:
         accept = plugin.notify_answer
-        plugin.notify_answer = refusing("Unknown", "do not want")
+        plugin.notify_answer = refusing(RpcCode.UNKNOWN, "do not want")
         b.show()
         await b.clock.until_asleep(0.5)
         assert plugin.statuses == [REGISTERED]

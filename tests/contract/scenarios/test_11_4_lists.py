@@ -9,13 +9,13 @@ import pytest
 
 from plugbay.errors import AdmissionError
 from plugbay.kubelet.checkpoint import load
-from plugbay.manager.snapshot import ResourceCount
+from plugbay.manager.serving.snapshot import ResourceCount
 from plugbay.manager.state import Expired, Live
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.health import unhealthy
 from plugbay.testing.fake_plugin import FakePlugin
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-from tests.contract.bench_manager import GOPHER, OTHER, Bench, SleepersClock, bench, listed, pod, rejection
+from tests.contract.rigs.manager import GOPHER, OTHER, Bench, SleepersClock, bench, listed, pod, rejection
 
 ALL_OPTIONS = PluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
 GRACE_S = 300

@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 
+from plugbay.errors import RpcCode
 from plugbay.kubelet.checkpoint import load
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits
@@ -20,7 +21,8 @@ from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.plugin_server import device_plugin_handler
 from plugbay.wire.transport import serve_grpc
-from tests.contract.bench_manager import (
+from tests.contract.rigs import scenario_nodes
+from tests.contract.rigs.manager import (
     APP,
     GOPHER,
     OTHER,
@@ -33,8 +35,7 @@ from tests.contract.bench_manager import (
     pod,
     rejection,
 )
-from tests.contract.scenarios import bench_node
-from tests.contract.scenarios.bench_node import Node, node
+from tests.contract.rigs.scenario_nodes import Node, node
 
 TOO_FEW = "requested number of devices unavailable for example.com/gopher. Requested: {}, Available: {}"
 
@@ -98,16 +99,16 @@ async def test_s056_limit_of_zero_is_refused_where_nothing_is_healthy(sockets: P
 
 
 async def test_s057_failing_allocate_fails_the_pod_and_frees_its_devices(sockets: Path) -> None:
-    async with node(sockets / "node", "p", "q") as n, bench_node.plugin(n, "a") as plugin:
-        works, plugin.allocate_answer = plugin.allocate_answer, refusing("Internal", "boom")
-        await n.create(bench_node.pod("p"))
+    async with node(sockets / "node", "p", "q") as n, scenario_nodes.plugin(n, "a") as plugin:
+        works, plugin.allocate_answer = plugin.allocate_answer, refusing(RpcCode.INTERNAL, "boom")
+        await n.create(scenario_nodes.pod("p"))
         status = (await n.in_phase("p", "Failed"))["status"]
         assert status["reason"] == "UnexpectedAdmissionError"
         assert status["message"] == (
             "Pod was rejected: Allocate failed due to rpc error: code = Internal desc = boom, which is unexpected"
         )
         plugin.allocate_answer = works
-        await n.create(bench_node.pod("q"))
+        await n.create(scenario_nodes.pod("q"))
         await n.in_phase("q", "Running")
 
 
@@ -160,12 +161,12 @@ async def test_s060_plugin_that_dies_while_asked_refuses_the_pod(sockets: Path) 
 async def test_s061_hanging_allocate_holds_up_only_its_own_resource(sockets: Path) -> None:
     """On a kubelet no pod is admitted meanwhile, not even one without devices (#117435)."""
     async with node(sockets / "node", "stuck", "plain", "other") as n:
-        async with bench_node.plugin(n, "a") as gopher, bench_node.plugin(n, "x", socket="o", resource=OTHER):
+        async with scenario_nodes.plugin(n, "a") as gopher, scenario_nodes.plugin(n, "x", socket="o", resource=OTHER):
             gopher.allocate_answer = call = Gate(never)
-            await n.create(bench_node.pod("stuck"))
+            await n.create(scenario_nodes.pod("stuck"))
             await call.entered.wait()
-            await n.create(bench_node.pod("plain", limits={}))
-            await n.create(bench_node.pod("other", limits={OTHER: "1"}))
+            await n.create(scenario_nodes.pod("plain", limits={}))
+            await n.create(scenario_nodes.pod("other", limits={OTHER: "1"}))
             await n.in_phase("plain", "Running")
             await n.in_phase("other", "Running")
             await n.in_phase("stuck", "Pending")
@@ -214,7 +215,7 @@ async def test_s066_pod_that_is_refused_one_resource_keeps_none(sockets: Path) -
     async with bench(sockets) as b:
         gopher = await b.plugin("a")
         other = await b.plugin("x", resource=OTHER)
-        other.allocate_answer = refusing("Internal", "boom")
+        other.allocate_answer = refusing(RpcCode.INTERNAL, "boom")
         await rejection(b.manager, pod("p", container("app", gopher=1, other=1)))
         assert gopher.allocated == [("a",)]
         assert b.manager.assigned_pods() == frozenset()
@@ -235,9 +236,9 @@ async def test_s067_container_whose_limit_is_served_by_dra_is_left_alone(sockets
 async def test_s068_waiting_pods_are_served_in_order_of_creation(sockets: Path) -> None:
     async with node(sockets / "node", "b", "a") as n:
         for name in ("b", "a"):
-            await n.create(bench_node.pod(name))
+            await n.create(scenario_nodes.pod(name))
             await n.event(name, "FailedScheduling")
-        async with bench_node.plugin(n, "1", "2"):
+        async with scenario_nodes.plugin(n, "1", "2"):
             for name in ("b", "a"):
                 await n.in_phase(name, "Running")
             assert await n.devices() == {"1": "b", "2": "a"}
@@ -245,12 +246,12 @@ async def test_s068_waiting_pods_are_served_in_order_of_creation(sockets: Path) 
 
 async def test_s069_refused_pod_has_its_event_and_is_counted(sockets: Path) -> None:
     pages = UnixAddress(sockets / "pages.sock")
-    async with node(sockets / "node", "first", "p", metrics=pages) as n, bench_node.plugin(n, "a", "b"):
+    async with node(sockets / "node", "first", "p", metrics=pages) as n, scenario_nodes.plugin(n, "a", "b"):
         await holding_one(n)
         metrics = UnixHttpClient(pages.path, timeout_s=20)
         before = await asyncio.to_thread(metrics.request, "GET", "/metrics")
         assert b"kubelet_admission_rejections_total" not in before.body
-        await n.create(bench_node.pod("p", limits={bench_node.RESOURCE: "2"}, nodeName="n1"))
+        await n.create(scenario_nodes.pod("p", limits={scenario_nodes.RESOURCE: "2"}, nodeName="n1"))
         event = await n.event("p", "UnexpectedAdmissionError")
         assert event["type"] == "Warning"
         assert event["message"] == f"Allocate failed due to {TOO_FEW.format(2, 1)}, which is unexpected"
@@ -264,9 +265,9 @@ async def test_s069_refused_pod_has_its_event_and_is_counted(sockets: Path) -> N
 
 async def test_s070_devices_of_a_pod_refused_after_its_allocate_are_free(sockets: Path) -> None:
     """On a kubelet only after the next clean-up."""
-    async with node(sockets / "node", "first", "p") as n, bench_node.plugin(n, "a", "b") as plugin:
+    async with node(sockets / "node", "first", "p") as n, scenario_nodes.plugin(n, "a", "b") as plugin:
         await holding_one(n)
-        await n.create(bench_node.pod("p", limits={bench_node.RESOURCE: "1", "cpu": "10000"}, nodeName="n1"))
+        await n.create(scenario_nodes.pod("p", limits={scenario_nodes.RESOURCE: "1", "cpu": "10000"}, nodeName="n1"))
         failed = await n.in_phase("p", "Failed")
         assert failed["status"]["reason"] == "OutOfcpu"
         assert plugin.allocated == [("a",), ("b",)]
@@ -275,5 +276,5 @@ async def test_s070_devices_of_a_pod_refused_after_its_allocate_are_free(sockets
 
 async def holding_one(at: Node) -> None:
     """A pod that had to wait for the devices: pods that name their node do not."""
-    await at.create(bench_node.pod("first"))
+    await at.create(scenario_nodes.pod("first"))
     await at.in_phase("first", "Running")

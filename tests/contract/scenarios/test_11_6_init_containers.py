@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
-from tests.contract.bench_manager import GOPHER, Bench, bench, container, pod, rejection
+from tests.contract.rigs.manager import GOPHER, Bench, bench, container, pod, rejection
 
 
 def init(name: str, count: int) -> ContainerRequest:

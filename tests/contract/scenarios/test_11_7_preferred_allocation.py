@@ -8,14 +8,15 @@ from pathlib import Path
 
 from plugbay.allocation.choose import Plan, Preference, plan, settle
 from plugbay.allocation.table import DeviceTable
+from plugbay.errors import RpcCode
 from plugbay.kubelet.podresources import PodResourcesClient
-from plugbay.manager.podresources import serve_pod_resources
+from plugbay.manager.serving.podresources import serve_pod_resources
 from plugbay.model.devices import ListedDevice, PluginOptions
 from plugbay.model.ids import DeviceId
 from plugbay.model.requests import ContainerKind
 from plugbay.testing.fake_plugin import FakePlugin, refusing
 from plugbay.wire.plugin_server import PreferenceRequest
-from tests.contract.bench_manager import GOPHER, Bench, Gate, bench, container, pod, rejection
+from tests.contract.rigs.manager import GOPHER, Bench, Gate, bench, container, pod, rejection
 
 NODE_0 = 0b1
 
@@ -125,7 +126,7 @@ def test_s085_aligned_devices_that_fit_exactly_leave_nothing_to_ask() -> None:
 async def test_s086_failing_answer_refuses_the_pod(sockets: Path) -> None:
     async with bench(sockets) as b:
         plugin = await asked(b, "a")
-        plugin.prefer_answer = refusing("Unavailable", "thinking")
+        plugin.prefer_answer = refusing(RpcCode.UNAVAILABLE, "thinking")
         assert await rejection(b.manager, pod("p")) == (
             "device plugin GetPreferredAllocation rpc failed with err: rpc error: code = Unavailable desc = thinking"
         )

@@ -14,9 +14,9 @@ from plugbay.manager.config import ManagerConfig
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.requests import PodRequest
-from tests.contract.bench_manager import GOPHER, OTHER, Bench, SleepersClock, bench, container, never, pod
-from tests.contract.scenarios import bench_node
-from tests.contract.scenarios.bench_node import Json, Node, container_status, node
+from tests.contract.rigs import scenario_nodes
+from tests.contract.rigs.manager import GOPHER, OTHER, Bench, SleepersClock, bench, container, never, pod
+from tests.contract.rigs.scenario_nodes import Json, Node, container_status, node
 
 ASKS = PluginOptions(pre_start_required=True)
 
@@ -44,7 +44,7 @@ async def waits_with(at: Node, name: str, text: str) -> None:
 
 
 async def test_s088_pre_start_is_called_once_before_each_start(sockets: Path) -> None:
-    async with node(sockets / "node", "p") as n, bench_node.plugin(n, "a", "b", options=ASKS) as plugin:
+    async with node(sockets / "node", "p") as n, scenario_nodes.plugin(n, "a", "b", options=ASKS) as plugin:
         there_at_first: list[Path] = []
 
         async def look(_: object) -> None:
@@ -52,7 +52,7 @@ async def test_s088_pre_start_is_called_once_before_each_start(sockets: Path) ->
                 there_at_first.extend(instances(n))
 
         plugin.pre_start_answer = look
-        await n.create(bench_node.pod("p", limits={bench_node.RESOURCE: "2"}))
+        await n.create(scenario_nodes.pod("p", limits={scenario_nodes.RESOURCE: "2"}))
         await n.in_phase("p", "Running")
         assert (plugin.pre_started, there_at_first) == ([("a", "b")], [])
         await n.kill_container("p")
@@ -72,8 +72,8 @@ async def test_s089_pre_start_is_not_called_unasked_nor_for_nothing(sockets: Pat
 
 async def test_s090_container_waits_for_the_plugin_that_has_to_prepare_it(sockets: Path) -> None:
     clock = SleepersClock()
-    async with node(sockets / "node", "p", clock=clock) as n, bench_node.plugin(n, "a", options=ASKS) as plugin:
-        await n.create(bench_node.pod("p"))
+    async with node(sockets / "node", "p", clock=clock) as n, scenario_nodes.plugin(n, "a", options=ASKS) as plugin:
+        await n.create(scenario_nodes.pod("p"))
         await n.in_phase("p", "Running")
         plugin.end_streams()
         await plugin.until_unwatched()
@@ -90,8 +90,8 @@ async def test_s090_container_waits_for_the_plugin_that_has_to_prepare_it(socket
 async def test_s091_plugin_not_back_since_a_restart_is_waited_for_if_it_asks_for_starts(
     sockets: Path, options: PluginOptions
 ) -> None:
-    async with node(sockets / "node") as n, bench_node.plugin(n, "a", options=options):
-        await n.create(bench_node.pod("p"))
+    async with node(sockets / "node") as n, scenario_nodes.plugin(n, "a", options=options):
+        await n.create(scenario_nodes.pod("p"))
         await n.in_phase("p", "Running")
     async with node(sockets / "node", "p") as n:
         await n.kill_container("p")
@@ -148,8 +148,8 @@ async def test_s095_unknown_pod_gets_nothing(sockets: Path) -> None:
 async def test_s096_container_without_its_devices_gets_them_when_it_is_made(sockets: Path) -> None:
     """A kubelet starts it without them as long as the resource is unknown; ours waits for the plugin."""
     root = sockets / "node"
-    async with node(root) as n, bench_node.plugin(n, "a"):
-        await n.create(bench_node.pod("p"))
+    async with node(root) as n, scenario_nodes.plugin(n, "a"):
+        await n.create(scenario_nodes.pod("p"))
         await n.in_phase("p", "Running")
     for store in (*(root / "state").glob("devices.db*"), n.config.kubelet_paths.checkpoint):
         store.unlink()
@@ -159,8 +159,8 @@ async def test_s096_container_without_its_devices_gets_them_when_it_is_made(sock
         await n.kill_container("p")
         await waits_with(n, "p", f"cannot allocate unregistered device {GOPHER}")
         await clock.until_asleep(10)  # after the second attempt, which comes at once
-        async with bench_node.plugin(n, "a", "b", options=ASKS) as plugin:
-            await n.create(bench_node.pod("q"))
+        async with scenario_nodes.plugin(n, "a", "b", options=ASKS) as plugin:
+            await n.create(scenario_nodes.pod("q"))
             await n.in_phase("q", "Running")
             await clock.sleep_through(10)
             await n.restarted("p", 1)
@@ -183,9 +183,9 @@ async def test_s096_reallocation_touches_no_other_container(sockets: Path) -> No
 async def test_s097_annotation_under_a_key_of_the_kubelets_changes_nothing_of_the_pod(sockets: Path) -> None:
     """The process runtime has no container annotations; a runtime that has them puts the node's own on top."""
     key = "io.kubernetes.pod.name"
-    async with node(sockets / "node", "p") as n, bench_node.plugin(n, "a") as plugin:
+    async with node(sockets / "node", "p") as n, scenario_nodes.plugin(n, "a") as plugin:
         plugin.allocate_answer = giving(ContainerEdits(env={"X": "given"}, annotations={key: "evil"}))
-        await n.create(bench_node.pod("p", restart="Never", script="env"))
+        await n.create(scenario_nodes.pod("p", restart="Never", script="env"))
         shown = await n.in_phase("p", "Succeeded")
         assert shown["metadata"]["name"] == "p"
         assert key not in shown["metadata"].get("annotations", {})
@@ -195,9 +195,9 @@ async def test_s097_annotation_under_a_key_of_the_kubelets_changes_nothing_of_th
 
 
 async def test_s098_pods_own_variable_beats_the_devices(sockets: Path) -> None:
-    async with node(sockets / "node", "p") as n, bench_node.plugin(n, "a") as plugin:
+    async with node(sockets / "node", "p") as n, scenario_nodes.plugin(n, "a") as plugin:
         plugin.allocate_answer = giving(ContainerEdits(env={"BOTH": "device", "ONE": "device"}))
-        wanted: Any = bench_node.pod("p", restart="Never", script="echo $BOTH $ONE")
+        wanted: Any = scenario_nodes.pod("p", restart="Never", script="echo $BOTH $ONE")
         wanted["spec"]["containers"][0]["env"] = [{"name": "BOTH", "value": "pod"}]
         await n.create(wanted)
         await n.in_phase("p", "Succeeded")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.errors import AdmissionError, InsufficientDevices
+from plugbay.errors import AdmissionError, InsufficientDevices, RpcCode
 from plugbay.model.ids import PodUid
 from plugbay.testing.fake_plugin import refusing
-from tests.contract.bench_cores import Cores
-from tests.contract.bench_manager import APP, OTHER, bench, container, pod
-from tests.contract.scenarios.bench_topology import ALL, TWO_NODES, placed, settings
+from tests.contract.rigs.cores import Cores
+from tests.contract.rigs.manager import APP, OTHER, bench, container, pod
+from tests.contract.rigs.scenario_topology import ALL, TWO_NODES, placed, settings
 
 
 async def test_another_provider_joins_and_devices_follow_it(sockets: Path) -> None:
@@ -47,7 +47,7 @@ async def test_what_another_provider_refuses_gives_devices_back(sockets: Path, p
 async def test_what_devices_refuse_is_given_back_to_another_provider(sockets: Path) -> None:
     cores = Cores([0, 1])
     async with bench(sockets, hint_providers=[cores], topology=settings("best-effort"), numa=TWO_NODES) as b:
-        (await b.plugin(*placed(x=[0]), resource=OTHER)).allocate_answer = refusing("Internal", "boom")
+        (await b.plugin(*placed(x=[0]), resource=OTHER)).allocate_answer = refusing(RpcCode.INTERNAL, "boom")
         with pytest.raises(AdmissionError, match="boom"):
             await b.manager.admit(pod("p", container("x"), container("y", other=1)))
         assert cores.asked == ["x", "y"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.errors import AdmissionError, InsufficientDevices, TopologyMisaligned, UnusableTopology
+from plugbay.errors import AdmissionError, InsufficientDevices, RpcCode, TopologyMisaligned, UnusableTopology
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import run_manager
@@ -23,8 +23,8 @@ from plugbay.model.topology import NumaTopology, pretended_nodes
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fake_plugin import refusing
 from plugbay.wire.plugin_server import PreferenceRequest
-from tests.contract.bench_manager import GOPHER, OTHER, Bench, Gate, bench, container, never, pod, rejection
-from tests.contract.scenarios.bench_topology import ALL, MISALIGNED, STRICT, TWO_NODES, ids, placed, settings
+from tests.contract.rigs.manager import GOPHER, OTHER, Bench, Gate, bench, container, never, pod, rejection
+from tests.contract.rigs.scenario_topology import ALL, MISALIGNED, STRICT, TWO_NODES, ids, placed, settings
 
 
 @pytest.mark.parametrize("policy", ALL)
@@ -353,7 +353,7 @@ async def test_admissions_are_counted(sockets: Path) -> None:
         plugin = await b.plugin(*placed(a=[0], b=[1], c=[1]))
         await b.admit(pod("p", container("x", gopher=1), container("y", gopher=1)))
         await rejection(b.manager, pod("q", gopher=2))
-        plugin.allocate_answer = refusing("Internal", "boom")
+        plugin.allocate_answer = refusing(RpcCode.INTERNAL, "boom")
         await rejection(b.manager, pod("r", gopher=1))
         topology = b.manager.topology
         assert (topology.requests, topology.errors, topology.durations.count) == (3, 2, 3)

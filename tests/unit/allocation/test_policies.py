@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from plugbay import Device, DevicePlugin, plugin
 from plugbay.allocation import policies
+from plugbay.allocation.grouped import Packed
 from plugbay.allocation.links import MOST_COMBINATIONS, ByLinkScore
-from plugbay.allocation.packed import Packed
 from plugbay.allocation.preference import Key
 from plugbay.model.devices import PluginOptions
-from plugbay.sdk.plugin import options_of
+from plugbay.sdk.author.plugin import options_of
 
 Policy = Callable[[Sequence[Device], Sequence[Device], int], list[Device]]
 ALL_POLICIES: dict[str, Policy] = {

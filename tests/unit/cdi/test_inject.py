@@ -15,7 +15,7 @@ from plugbay.cdi.convert import Spelled, from_cdi, to_cdi
 from plugbay.cdi.host import find_node, host_node
 from plugbay.cdi.inject import inject
 from plugbay.cdi.nodes import HostNode
-from plugbay.cdi.spec import DeviceNode, Edits, Hook, IntelRdt, Mount, NetDevice
+from plugbay.cdi.spec import Edits, Hook, IntelRdt, NetDevice, SpecDeviceNode, SpecMount
 from plugbay.errors import CdiInjectionFailed, NotInCdi
 from plugbay.model import edits as model
 
@@ -43,7 +43,7 @@ def injected(edits: Edits, oci: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def node(**changes: Any) -> dict[str, Any]:
-    linux: dict[str, Any] = injected(Edits(device_nodes=(DeviceNode(**changes),)))["linux"]
+    linux: dict[str, Any] = injected(Edits(device_nodes=(SpecDeviceNode(**changes),)))["linux"]
     return linux
 
 
@@ -89,7 +89,7 @@ def test_a_node_that_the_host_has_not_is_refused(given: dict[str, str], problem:
 
 @pytest.mark.parametrize("path", ["/dev/\0", "/dev/\ud800"])
 def test_a_path_that_no_host_can_have_is_refused(path: str) -> None:
-    edits = Edits(device_nodes=(DeviceNode(path),))
+    edits = Edits(device_nodes=(SpecDeviceNode(path),))
     with pytest.raises(CdiInjectionFailed, match=r"failed to stat CDI host device .*: invalid argument"):
         inject(edits, {"ociVersion": "1.1.0"}, partial(host_node, root=Path("/")))
 
@@ -104,7 +104,7 @@ def test_permissions_none_are_none() -> None:
 
 
 def test_owners_default_to_those_of_the_process_unless_root() -> None:
-    edits = Edits(device_nodes=(DeviceNode("/dev/fuse"), DeviceNode("/dev/sda", uid=0)))
+    edits = Edits(device_nodes=(SpecDeviceNode("/dev/fuse"), SpecDeviceNode("/dev/sda", uid=0)))
     first, second = injected(edits, {"process": {"user": {"uid": 1000, "gid": 0}}})["linux"]["devices"]
     assert (first["uid"], "gid" in first) == (1000, False)
     assert second["uid"] == 0
@@ -117,14 +117,14 @@ def test_a_node_replaces_the_one_at_its_path_and_leaves_its_rule() -> None:
             "resources": {"devices": [{"allow": False}]},
         }
     }
-    linux = injected(Edits(device_nodes=(DeviceNode("/dev/fuse"),)), oci)["linux"]
+    linux = injected(Edits(device_nodes=(SpecDeviceNode("/dev/fuse"),)), oci)["linux"]
     assert [(each["path"], each.get("major")) for each in linux["devices"]] == [("/dev/z", None), ("/dev/fuse", 10)]
     assert len(linux["resources"]["devices"]) == 2
 
 
 def test_mounts_replace_and_are_sorted_by_depth_stably() -> None:
     oci = {"mounts": [{"destination": "/a/b/c", "source": "1"}, {"destination": "/z"}, {"destination": "/a"}]}
-    after = injected(Edits(mounts=(Mount("/h", "/a/b/c", ("rbind",)), Mount("/h", "/m//", type="none"))), oci)
+    after = injected(Edits(mounts=(SpecMount("/h", "/a/b/c", ("rbind",)), SpecMount("/h", "/m//", type="none"))), oci)
     assert after["mounts"] == [
         {"destination": "/z"},
         {"destination": "/a"},
@@ -141,14 +141,14 @@ def test_without_a_new_mount_nothing_is_sorted() -> None:
 @pytest.mark.parametrize(
     ("mount", "options"),
     [
-        (Mount("/h", "/c", ("bind", "ro")), ["bind", "ro", "idmap"]),
-        (Mount("/h", "/c", ("rbind",)), ["rbind", "ridmap"]),
-        (Mount("/h", "/c", ("rbind", "idmap")), ["rbind", "idmap"]),
-        (Mount("/h", "/c", (), "bind"), ["idmap"]),
-        (Mount("/h", "/c", ("ro",), "tmpfs"), ["ro"]),
+        (SpecMount("/h", "/c", ("bind", "ro")), ["bind", "ro", "idmap"]),
+        (SpecMount("/h", "/c", ("rbind",)), ["rbind", "ridmap"]),
+        (SpecMount("/h", "/c", ("rbind", "idmap")), ["rbind", "idmap"]),
+        (SpecMount("/h", "/c", (), "bind"), ["idmap"]),
+        (SpecMount("/h", "/c", ("ro",), "tmpfs"), ["ro"]),
     ],
 )
-def test_in_a_user_namespace_bind_mounts_are_id_mapped(mount: Mount, options: list[str]) -> None:
+def test_in_a_user_namespace_bind_mounts_are_id_mapped(mount: SpecMount, options: list[str]) -> None:
     oci = {"linux": {"namespaces": [{"type": "user"}]}}
     assert injected(Edits(mounts=(mount,)), oci)["mounts"][0]["options"] == options
 
@@ -221,7 +221,7 @@ def test_a_node_has_the_mode_and_the_owner_of_the_hosts_as_when_engines_get_it_o
     given = model.ContainerEdits(device_nodes=[model.DeviceNode(link, container_path="/dev/x")])
     made = to_cdi(given, find_node)
     assert made.device_nodes == (
-        DeviceNode("/dev/x", str(node), file_mode=0o620, uid=7, gid=8, permissions="rw"),  # no engine follows links
+        SpecDeviceNode("/dev/x", str(node), file_mode=0o620, uid=7, gid=8, permissions="rw"),  # no engine follows links
     )
     spelled = model.ContainerEdits(device_nodes=[model.DeviceNode(node, container_path="/dev/x")])
     assert from_cdi(made, names=("v/c=a",), find=find_node) == Spelled(spelled)
@@ -229,7 +229,7 @@ def test_a_node_has_the_mode_and_the_owner_of_the_hosts_as_when_engines_get_it_o
     with pytest.raises(CdiInjectionFailed, match="modes or owners"):
         from_cdi(made, names=("v/c=a",), find=find_node)
     node.unlink()
-    assert to_cdi(given, find_node).device_nodes == (DeviceNode("/dev/x", str(link), permissions="rw"),)
+    assert to_cdi(given, find_node).device_nodes == (SpecDeviceNode("/dev/x", str(link), permissions="rw"),)
 
 
 def test_groups_are_told_once_each_and_never_that_of_root() -> None:
@@ -251,8 +251,8 @@ def test_what_a_spec_cannot_hold_is_refused(given: model.ContainerEdits) -> None
         Edits(hooks=(Hook("poststop", "/x"),)),
         Edits(intel_rdt=IntelRdt()),
         Edits(net_devices=(NetDevice("a", "b"),)),
-        Edits(device_nodes=(DeviceNode("/a", type="c", major=1),)),
-        Edits(device_nodes=(DeviceNode("/a", file_mode=0),)),
+        Edits(device_nodes=(SpecDeviceNode("/a", type="c", major=1),)),
+        Edits(device_nodes=(SpecDeviceNode("/a", file_mode=0),)),
     ],
 )
 def test_what_an_engine_without_cdi_cannot_be_told_is_refused(edits: Edits) -> None:

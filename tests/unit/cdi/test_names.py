@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plugbay.cdi.names import (
-    Kind,
+    CdiKind,
     QualifiedName,
     annotation_key,
     check_device_name,
@@ -52,7 +52,7 @@ def test_a_bad_name_is_refused_with_the_part_that_is_wrong(name: str, problem: s
 
 
 def test_a_kind_is_divided_at_the_first_slash() -> None:
-    assert parse_kind("vendor.example/gopher") == Kind("vendor.example", "gopher")
+    assert parse_kind("vendor.example/gopher") == CdiKind("vendor.example", "gopher")
     for bad in ("vendor", "a/b/c", "/c", "v/"):
         with pytest.raises(InvalidCdiName):
             parse_kind(bad)
@@ -88,5 +88,5 @@ def test_a_bad_annotation_key_is_refused(plugin: str, device: str) -> None:
 
 
 def test_names_sort_by_kind() -> None:
-    kind = Kind("v", "c")
+    kind = CdiKind("v", "c")
     assert sorted([QualifiedName(kind, "b"), QualifiedName(kind, "a")])[0].name == "a"

@@ -12,7 +12,7 @@ import pytest
 from plugbay.cdi.directories import default_directories, replacing, save, scan, spec_name
 from plugbay.cdi.names import parse_qualified_name
 from plugbay.cdi.registry import Registry
-from plugbay.cdi.spec import Device, Edits, Spec
+from plugbay.cdi.spec import Edits, Spec, SpecDevice
 from plugbay.errors import PathUnusable, UnresolvableCdiDevices
 
 
@@ -109,7 +109,7 @@ def test_unknown_devices_are_all_named(tmp_path: Path) -> None:
 
 
 def test_a_saved_spec_is_found(tmp_path: Path) -> None:
-    spec = Spec("0.3.0", "v/c", devices=(Device("a", edits=Edits(env=("A=1",))),))
+    spec = Spec("0.3.0", "v/c", devices=(SpecDevice("a", edits=Edits(env=("A=1",))),))
     path = save(spec, tmp_path / "run" / "cdi", spec_name("v", "c", transient_id="pod/1"))
     assert path.name == "v-c_pod_1.json"
     assert path.stat().st_mode & 0o777 == 0o644

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plugbay.cdi.rules import HOOK_NAMES
-from plugbay.cdi.spec import Device, DeviceNode, Edits, Hook, IntelRdt, Mount, NetDevice, Spec
+from plugbay.cdi.spec import Edits, Hook, IntelRdt, NetDevice, Spec, SpecDevice, SpecDeviceNode, SpecMount
 from plugbay.cdi.text import Format, read_spec, write_spec
 from plugbay.cdi.versions import VERSIONS, minimum_version
 from plugbay.errors import InvalidCdiSpec
@@ -31,14 +31,14 @@ def test_every_field_is_read() -> None:
         "vendor.example/gopher.x",
         {"vendor.example/made-by": "hand"},
         (
-            Device(
+            SpecDevice(
                 "0",
                 {"x": "y"},
                 Edits(
-                    device_nodes=(DeviceNode("/dev/g", "/dev/fuse", "c", 10, 229, 0o644, "rw", 0, 8),),
+                    device_nodes=(SpecDeviceNode("/dev/g", "/dev/fuse", "c", 10, 229, 0o644, "rw", 0, 8),),
                     net_devices=(NetDevice("eth9", "g0"),),
                     hooks=(Hook("createContainer", "/bin/x", ("x", "1"), ("H=1",), 5),),
-                    mounts=(Mount("/a", "/b", ("ro", "rbind"), "none"),),
+                    mounts=(SpecMount("/a", "/b", ("ro", "rbind"), "none"),),
                     additional_gids=(0, 777),
                 ),
             ),
@@ -88,7 +88,7 @@ devices: [{{name: d, containerEdits: {{deviceNodes: [{{path: /d, fileMode: {writ
 def test_texts_that_engines_would_take_for_something_else_are_quoted(argument: str) -> None:
     """Go's YAML library knows ``y`` and ``n`` as booleans."""
     hooks = (Hook("prestart", "/h", args=(argument,)),)
-    spec = Spec("0.5.0", "a.example/b", devices=(Device("d", edits=Edits(hooks=hooks)),))
+    spec = Spec("0.5.0", "a.example/b", devices=(SpecDevice("d", edits=Edits(hooks=hooks)),))
     written = write_spec(spec, Format.YAML)
     assert f"'{argument}'" in written
     assert read_spec(written, source="f") == spec
@@ -129,8 +129,8 @@ def test_a_problem_tells_its_line() -> None:
     ("edits", "version"),
     [
         (Edits(env=("A=1",)), "0.3.0"),
-        (Edits(mounts=(Mount("/a", "/b", type="bind"),)), "0.4.0"),
-        (Edits(device_nodes=(DeviceNode("/a", "/b"),)), "0.5.0"),
+        (Edits(mounts=(SpecMount("/a", "/b", type="bind"),)), "0.4.0"),
+        (Edits(device_nodes=(SpecDeviceNode("/a", "/b"),)), "0.5.0"),
         (Edits(additional_gids=(0,)), "0.7.0"),
         (Edits(intel_rdt=IntelRdt("x")), "0.7.0"),
         (Edits(intel_rdt=IntelRdt(schemata=())), "1.1.0"),
@@ -139,22 +139,22 @@ def test_a_problem_tells_its_line() -> None:
     ],
 )
 def test_the_minimum_version_follows_the_content(edits: Edits, version: str) -> None:
-    device = Device("a", edits=Edits(env=("A=1",)))
-    assert minimum_version(Spec(kind="v/c", devices=(Device("b", edits=edits), device))) == version
+    device = SpecDevice("a", edits=Edits(env=("A=1",)))
+    assert minimum_version(Spec(kind="v/c", devices=(SpecDevice("b", edits=edits), device))) == version
     assert minimum_version(Spec(kind="v/c", devices=(device,), edits=edits)) == version
 
 
 def test_the_minimum_version_follows_the_names() -> None:
     edits = Edits(env=("A=1",))
-    assert minimum_version(Spec(kind="v/c", devices=(Device("1", edits=edits),))) == "0.5.0"
-    assert minimum_version(Spec(kind="v.example/c", devices=(Device("a", edits=edits),))) == "0.3.0"
-    assert minimum_version(Spec(kind="v/c.d", devices=(Device("a", edits=edits),))) == "0.6.0"
-    assert minimum_version(Spec(kind="v/c", devices=(Device("a", {"x": "y"}, edits),))) == "0.6.0"
+    assert minimum_version(Spec(kind="v/c", devices=(SpecDevice("1", edits=edits),))) == "0.5.0"
+    assert minimum_version(Spec(kind="v.example/c", devices=(SpecDevice("a", edits=edits),))) == "0.3.0"
+    assert minimum_version(Spec(kind="v/c.d", devices=(SpecDevice("a", edits=edits),))) == "0.6.0"
+    assert minimum_version(Spec(kind="v/c", devices=(SpecDevice("a", {"x": "y"}, edits),))) == "0.6.0"
 
 
 @pytest.mark.parametrize("form", Format)
 def test_settings_of_nothing_are_written_too(form: Format) -> None:
-    device = Device("d", edits=Edits(intel_rdt=IntelRdt()))
+    device = SpecDevice("d", edits=Edits(intel_rdt=IntelRdt()))
     spec = Spec("0.7.0", "a.example/b", devices=(device,))
     assert read_spec(write_spec(spec, form), source="f") == spec
 
@@ -171,7 +171,7 @@ ENV = st.lists(st.builds(lambda name, value: f"{name}={value}", NAME, TEXT), max
 GID = st.integers(0, 2**32 - 1)
 NODES = st.lists(
     st.builds(
-        DeviceNode,
+        SpecDeviceNode,
         TEXT,
         TEXT | st.just(""),
         st.sampled_from(["", "b", "c", "u", "p"]),
@@ -185,7 +185,7 @@ NODES = st.lists(
     max_size=2,
 ).map(tuple)
 MOUNTS = st.lists(
-    st.builds(Mount, TEXT, TEXT, st.lists(TEXT, max_size=2).map(tuple), TEXT | st.just("")), max_size=2
+    st.builds(SpecMount, TEXT, TEXT, st.lists(TEXT, max_size=2).map(tuple), TEXT | st.just("")), max_size=2
 ).map(tuple)
 HOOKS = st.lists(
     st.builds(
@@ -212,7 +212,7 @@ SPECS = st.builds(
     kind=st.just("vendor.example/class"),
     annotations=st.dictionaries(NAME.filter(lambda name: ":" not in name), TEXT, max_size=2),
     devices=st.lists(
-        st.builds(Device, NAME, edits=EDITS.filter(lambda edits: not edits.is_empty())),
+        st.builds(SpecDevice, NAME, edits=EDITS.filter(lambda edits: not edits.is_empty())),
         min_size=1,
         max_size=3,
         unique_by=lambda device: device.name,
@@ -238,5 +238,5 @@ def test_the_minimum_version_is_enough_and_the_one_before_is_not(spec: Spec) -> 
             read_spec(write_spec(Spec(older, *_rest(spec)), Format.JSON), source="s")
 
 
-def _rest(spec: Spec) -> tuple[str, dict[str, str], tuple[Device, ...], Edits]:
+def _rest(spec: Spec) -> tuple[str, dict[str, str], tuple[SpecDevice, ...], Edits]:
     return spec.kind, dict(spec.annotations), spec.devices, spec.edits

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.cli.command_parser import CommandParser
+from plugbay.cli.arguments.options import duration_s
+from plugbay.cli.arguments.parser import CommandParser
+from plugbay.cli.commands import COMMANDS, Command
 from plugbay.cli.main import make_parser, run
-from plugbay.kernel import files
+from plugbay.cli.printing.outcome import outcome
 
 HEAVY = ("grpc", "yaml", "msgspec", "asyncio", "http.client")
 
@@ -62,29 +66,51 @@ def test_help_imports_nothing_heavy(argv: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("closed", "code", "out", "err"),
+    ("argv", "imported"),
     [
-        (">&-", 1, "", "plugbay: error: no plugbay node answers at "),
-        ("2>&-", 1, "", ""),
-        ("<&- >&- 2>&-", 1, "", ""),
+        (["--help"], set()),
+        (["pod", "--help"], set()),
+        (["pod", "gte"], set()),
+        (["pod", "get", "--help"], {"plugbay.cli.pod.get"}),
+        (["new", "--help"], {"plugbay.cli.plugins.new"}),
     ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_closed_standard_streams_are_read_and_written_as_nothing(
-    tmp_path: Path, closed: str, code: int, out: str, err: str
-) -> None:
+def test_only_the_module_of_the_command_that_is_meant_is_imported(argv: list[str], imported: set[str]) -> None:
+    modules = sorted({entry.place.partition(":")[0] for entry in COMMANDS.values() if isinstance(entry, Command)})
+    code = (
+        "import sys\n"
+        "from plugbay.cli.main import run\n"
+        "try:\n"
+        "    run(sys.argv[1:])\n"
+        "except SystemExit:\n"
+        f"    print(*[name for name in {modules} if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True)
+    assert set(done.stdout.splitlines()[-1].split()) == imported
+
+
+@pytest.mark.parametrize(("closed", "said"), [("<&-", True), (">&-", True), ("2>&-", False)])
+def test_a_closed_standard_stream_is_refused(tmp_path: Path, closed: str, said: bool) -> None:
     command = [sys.executable, "-m", "plugbay", "--root", str(tmp_path), "pod", "get"]
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
     done = subprocess.run([*shell, *command], check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (code, out)
-    assert done.stderr.startswith(err)
-    assert len(done.stderr.splitlines()) == bool(err)
+    sentence = "plugbay: error: a standard stream is closed; redirect it to /dev/null instead\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", sentence if said else "")
 
 
-def test_output_to_a_closed_stream_is_lost_in_silence(tmp_path: Path) -> None:
-    (tmp_path / "p.py").write_text("from plugbay import plugin\n@plugin('example.com/p')\ndef p():\n    return []\n")
-    command = [sys.executable, "-m", "plugbay", "devices", str(tmp_path / "p.py"), "-o", "json"]
-    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+def test_a_template_that_is_nested_too_deep_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    template = "{range .a}" * 5000 + "{end}" * 5000
+    assert run(["--root", str(tmp_path), "pod", "get", "-o", f"jsonpath={template}"]) == 1
+    assert capsys.readouterr().err == "plugbay: error: the input is nested too deep\n"
+
+
+def test_a_time_that_the_system_cannot_wait_for_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    def wait(args: argparse.Namespace) -> int:
+        return len(select.poll().poll(args.timeout * 1000))
+
+    assert outcome(lambda: argparse.Namespace(run=wait, timeout=duration_s("999999999h"))) == 1
+    assert capsys.readouterr().err.startswith("plugbay: error: a number is too large: ")
 
 
 def test_file_that_cannot_be_used_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -436,6 +462,12 @@ def test_the_root_may_stand_in_the_environment(
     )
 
 
+def test_a_hint_names_the_root_that_was_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = tmp_path / "a b"
+    assert run(["--root", str(root), "node", "get"]) == 1
+    assert capsys.readouterr().err.endswith(f"; start one with: plugbay node up --root '{root}'\n")
+
+
 # --- manifests -----------------------------------------------------------------------------------------------------
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p%s}\nspec: {containers: [{name: c, command: [env]%s}]}\n"
@@ -446,10 +478,9 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p%s}\nspec: {containers: [{na
     [("pod", "run", "--dry-run", "-f"), ("serve", "--dry-run", "--config"), ("cni", "validate")],
     ids=" ".join,
 )
-def test_a_fifo_without_a_writer_is_not_waited_for(
-    argv: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_fifo_without_a_writer_is_refused_at_once(
+    argv: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(files, "_WRITER_S", 0.05)
     os.mkfifo(tmp_path / "fifo")
     assert run([*argv, str(tmp_path / "fifo")]) != 0
     assert capsys.readouterr().err.endswith("/fifo: cannot be read: it is a FIFO that no process writes to\n")

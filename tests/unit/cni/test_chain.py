@@ -7,10 +7,10 @@ import json
 import pytest
 
 from plugbay.cni.capabilities import WELL_KNOWN
-from plugbay.cni.chain import Attachment, Command, garbage_input, plugin_input, variables
+from plugbay.cni.chain import Attachment, CniCommand, garbage_input, plugin_input, variables
 from plugbay.cni.config import NetworkConfig, parse_list
-from plugbay.cni.documents import Json
 from plugbay.cni.result import Result
+from plugbay.documents import JsonValue
 from plugbay.errors import InvalidAttachment
 
 
@@ -41,8 +41,8 @@ def test_garbage_is_told_under_both_names() -> None:
 def test_all_variables_are_always_there() -> None:
     names = {f"CNI_{each}" for each in ("COMMAND", "CONTAINERID", "NETNS", "ARGS", "IFNAME", "PATH")}
     for attachment in (None, Attachment("c1", "")):
-        assert variables(Command.DEL, attachment, ["/a", "/b"]).keys() == names
-    assert variables(Command.GC, None, ["/a", "/b"])["CNI_PATH"] == "/a:/b"
+        assert variables(CniCommand.DEL, attachment, ["/a", "/b"]).keys() == names
+    assert variables(CniCommand.GC, None, ["/a", "/b"])["CNI_PATH"] == "/a:/b"
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "-a", "a b", "a\n", "é", ".."])
@@ -81,7 +81,7 @@ def test_longest_names_are_fine() -> None:
         ("io.kubernetes.cri.pod-annotations", {"a": "b"}),
     ],
 )
-def test_capability_reaches_who_declares_it_and_nobody_else(name: str, value: Json) -> None:
+def test_capability_reaches_who_declares_it_and_nobody_else(name: str, value: JsonValue) -> None:
     assert name in WELL_KNOWN
     plugins = [{"type": "first", "capabilities": {name: True}}, {"type": "second", "capabilities": {name: False}}]
     content = json.dumps({"cniVersion": "1.0.0", "name": "net", "plugins": plugins}).encode()

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.cni.documents import Json
 from plugbay.cni.result import Dns, Interface, Ip, Result, Route, container_addresses, parse
 from plugbay.cni.result_encoding import convert, encode
 from plugbay.cni.versions import SUPPORTED
+from plugbay.documents import JsonValue
 from plugbay.errors import InvalidNetworkResult
 
 FULL = Result(
@@ -28,9 +28,9 @@ FULL = Result(
     ),
     Dns(("10.0.0.53",), "example.com", ("a", "b"), ("ndots:5",)),
 )
-DNS: Json = {"nameservers": ["10.0.0.53"], "domain": "example.com", "search": ["a", "b"], "options": ["ndots:5"]}
-ROUTE6: Json = {"dst": "fd01::/64", "mtu": 1300, "advmss": 1200, "priority": 5, "table": 0, "scope": 254}
-ROUTE4: Json = {"dst": "0.0.0.0/0", "gw": "10.0.0.1"}
+DNS: JsonValue = {"nameservers": ["10.0.0.53"], "domain": "example.com", "search": ["a", "b"], "options": ["ndots:5"]}
+ROUTE6: JsonValue = {"dst": "fd01::/64", "mtu": 1300, "advmss": 1200, "priority": 5, "table": 0, "scope": 254}
+ROUTE4: JsonValue = {"dst": "0.0.0.0/0", "gw": "10.0.0.1"}
 
 
 def test_newest_version_tells_everything() -> None:
@@ -106,19 +106,19 @@ def test_everything_is_read_back(version: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, {}])
-def test_nothing_is_an_empty_result_of_the_configs_version(value: Json) -> None:
+def test_nothing_is_an_empty_result_of_the_configs_version(value: JsonValue) -> None:
     assert parse(value, version="0.4.0") == Result("0.4.0")
 
 
 def test_mapped_address_is_the_one_of_ipv4_as_for_go() -> None:
-    given: Json = {"ips": [{"address": "::ffff:10.0.0.2/120", "gateway": "::ffff:10.0.0.1"}]}
+    given: JsonValue = {"ips": [{"address": "::ffff:10.0.0.2/120", "gateway": "::ffff:10.0.0.1"}]}
     assert encode(parse(given, version="0.4.0"))["ips"] == [
         {"address": "10.0.0.2/24", "gateway": "10.0.0.1", "version": "4"}
     ]
 
 
 def test_members_are_matched_as_go_does() -> None:
-    given: Json = {"CNIVersion": "1.0.0", "IPS": [{"Address": "10.0.0.2/24", "INTERFACE": 0}]}
+    given: JsonValue = {"CNIVersion": "1.0.0", "IPS": [{"Address": "10.0.0.2/24", "INTERFACE": 0}]}
     assert parse(given, version="").ips == (Ip(ip_interface("10.0.0.2/24"), None, 0),)
 
 
@@ -143,7 +143,7 @@ def test_members_are_matched_as_go_does() -> None:
         ({"ip4": {"ip": "x/y"}, "cniVersion": "0.2.0"}, "ip: 'x/y'"),
     ],
 )
-def test_what_is_no_result_is_refused(value: Json, problem: str | None) -> None:
+def test_what_is_no_result_is_refused(value: JsonValue, problem: str | None) -> None:
     if problem is None:
         assert parse(value, version="1.0.0") == Result("1.0.0")
         return

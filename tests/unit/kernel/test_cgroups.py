@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,6 +139,69 @@ async def test_cgroup_goes_when_its_processes_have_left_it(proc: Path, tmp_path:
         asyncio.get_running_loop().call_later(0.1, held.unlink)
         await clear_cgroup("pod", proc_root=proc, within_s=30)
     assert not cgroup.exists()
+
+
+def none_left(path: Path) -> OSError:
+    return OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+
+
+@pytest.mark.parametrize("refused", ["mountinfo", "memory.events", "cgroup.procs", "stat"])
+def test_what_cannot_be_looked_at_does_not_count_as_empty(
+    proc: Path, tmp_path: Path, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "two words" / "pod").mkdir()
+    with running(proc, 1) as (process,):
+        (tmp_path / "two words" / "pod" / "cgroup.procs").write_text(f"{process.pid}\n")
+        read, path_open = os.open, Path.open
+
+        def open_path(path: Path, *args: Any, **kwargs: Any) -> Any:
+            if path.name == refused:
+                raise none_left(path)
+            return path_open(path, *args, **kwargs)
+
+        def open_file(path: Any, *args: Any, **kwargs: Any) -> int:
+            if Path(path).name == refused:
+                raise none_left(path)
+            return read(path, *args, **kwargs)
+
+        monkeypatch.setattr(Path, "open", open_path)
+        monkeypatch.setattr(os, "open", open_file)
+        with pytest.raises(OSError, match="Too many open files"):
+            oom_kills("/pod", proc_root=proc) if refused == "memory.events" else kill_processes("/pod", proc_root=proc)
+        assert process.poll() is None
+
+
+@pytest.mark.parametrize("work", [kill_processes, remove_cgroup])
+def test_a_cgroup_that_cannot_be_listed_does_not_count_as_gone(
+    proc: Path, tmp_path: Path, work: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "two words" / "pod" / "deep").mkdir(parents=True)
+    scandir = os.scandir
+
+    def list_directory(path: Any) -> Any:
+        if str(path).endswith("/pod"):
+            raise none_left(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", list_directory)
+    with pytest.raises(OSError, match="Too many open files"):
+        work("pod", proc_root=proc)
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENODEV, errno.ESRCH, errno.EOPNOTSUPP])
+def test_a_cgroup_that_goes_while_it_is_read_or_is_threaded_counts_as_empty(
+    proc: Path, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "two words" / "pod").mkdir()
+    read_text = Path.read_text
+
+    def read(path: Path, *args: Any, **kwargs: Any) -> str:
+        if path.name == "cgroup.procs":
+            raise OSError(number, os.strerror(number))
+        return read_text(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "read_text", read)
+    assert kill_processes("/pod", proc_root=proc) == frozenset()
 
 
 @contextmanager

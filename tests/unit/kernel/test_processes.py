@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from plugbay.kernel.processes import (
     signal_group,
     wait_end,
     watch_end,
+    with_variable,
 )
 
 PROC = Path("/proc")
@@ -155,3 +157,20 @@ async def test_a_session_is_killed_after_its_leader_has_ended() -> None:
 def test_no_proc_has_no_boot_id(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_boot_id(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "refused"), [(errno.EMFILE, True), (errno.ENOMEM, True), (errno.EACCES, False), (errno.ESRCH, False)]
+)
+def test_an_environment_that_cannot_be_read_is_anothers_or_unknown(
+    number: int, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bytes:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    if refused:
+        with pytest.raises(OSError, match=os.strerror(number)):
+            with_variable("A=B", since_ticks=0, proc_root=PROC)
+    else:
+        assert with_variable("A=B", since_ticks=0, proc_root=PROC) == []

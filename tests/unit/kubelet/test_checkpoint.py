@@ -81,7 +81,7 @@ def test_damaged_files_are_read_or_refused(content: bytes, position: int, patch:
 
 @pytest.mark.parametrize("content", [b"[" * 100_000, b'{"X":' * 100_000], ids=["lists", "objects"])
 def test_deep_nesting_is_refused(content: bytes) -> None:
-    with pytest.raises(CorruptCheckpoint, match="nested too deep"):
+    with pytest.raises(CorruptCheckpoint, match="corrupted: it is not JSON that can be used: it is nested too deep"):
         load(content, source="deep")
 
 
@@ -209,7 +209,7 @@ def test_null_leaves_a_text_as_it_is() -> None:
         ('{"Data":"x"}', "Data is a text, not an object"),
         ('{"Data":{}} {}', "it is not JSON at line 1, column 13"),
         ('{"Data":{},}', "not JSON"),
-        ('{"X":NaN}', "not JSON: NaN is not a valid number"),
+        ('{"X":NaN}', "it is not JSON: NaN is not a valid number"),
         ('{"X":-Infinity}', "not JSON: -Infinity is not a valid number"),
         ('{"X":01}', "not JSON"),
         ('{"X":"\n"}', "it is not JSON at line 1, column 7"),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugbay.errors import UsageError
-from plugbay.manager.gates import GATES, FeatureGates, Gate, Lock, Stage, changed_in_vain, parse_feature_gates
+from plugbay.manager.gates import GATES, FeatureGates, Gate, GateStage, Lock, changed_in_vain, parse_feature_gates
 
 FREE = sorted((gate for gate, spec in GATES.items() if spec.lock is Lock.NONE), key=lambda gate: gate.value)
 
@@ -42,7 +42,7 @@ def test_defaults_are_those_of_the_table() -> None:
             {
                 gate: False
                 for gate, spec in GATES.items()
-                if spec.stage is Stage.BETA and gate is not Gate.RESOURCE_HEALTH_STATUS
+                if spec.stage is GateStage.BETA and gate is not Gate.RESOURCE_HEALTH_STATUS
             },
             id="in-any-order",
         ),

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 from plugbay.allocation.table import DeviceTable
-from plugbay.manager.state import Assignment, Expired, Live, ManagerState, Resource, Stopped
+from plugbay.manager.state import Expired, HeldDevices, Live, ManagerState, Resource, Stopped
 from plugbay.model.devices import ListedDevice, PluginOptions
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 
@@ -21,8 +21,8 @@ def free(resource: Resource) -> set[DeviceId]:
     return set(resource.listed.ids_of(resource.healthy & ~resource.claimed))
 
 
-def assignment(pod: str, container: str, *devices: str) -> Assignment:
-    return Assignment(PodUid(pod), ContainerName(container), NAME, {-1: tuple(map(DeviceId, devices))}, b"")
+def assignment(pod: str, container: str, *devices: str) -> HeldDevices:
+    return HeldDevices(PodUid(pod), ContainerName(container), NAME, {-1: tuple(map(DeviceId, devices))}, b"")
 
 
 def test_claim_survives_a_device_that_leaves_the_list_and_returns() -> None:
@@ -77,5 +77,5 @@ def test_removed_pod_gives_back_what_its_containers_held() -> None:
 
 
 def test_device_on_two_nodes_counts_once() -> None:
-    on_two = Assignment(PodUid("p"), ContainerName("c"), NAME, {0: (DeviceId("a"),), 1: (DeviceId("a"),)}, b"")
+    on_two = HeldDevices(PodUid("p"), ContainerName("c"), NAME, {0: (DeviceId("a"),), 1: (DeviceId("a"),)}, b"")
     assert on_two.devices == {"a"}

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from plugbay import Device, Replicas
 from plugbay.errors import DuplicateDeviceName, InvalidDevice
-from plugbay.model.names import check_names, derive_name
+from plugbay.model.devices import check_names
+from plugbay.model.names import derive_name
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 

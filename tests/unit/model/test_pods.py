@@ -1,7 +1,7 @@
 import pytest
 
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
-from plugbay.model.pods import Container, FieldPath, Pod, PodSpec, field_text, pod_request, with_identity
+from plugbay.model.pods import Container, Pod, PodSpec, pod_request, with_identity
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind, ContainerRequest
 
@@ -47,21 +47,6 @@ def test_request_reads_limits_only_and_rounds_up() -> None:
     )
     request = pod_request(Pod(name="p", spec=PodSpec(containers=(container,))))
     assert request.containers[0].limits == {GOPHER: 2}
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ((), ""),
-        (("spec",), "spec"),
-        (("spec", "containers", 0, "ports"), "spec.containers[0].ports"),
-        (("limits", "example.com/gopher"), "limits[example.com/gopher]"),
-        (("items", 1), "items[1]"),
-    ],
-    ids=repr,
-)
-def test_field_text(path: FieldPath, text: str) -> None:
-    assert field_text(path) == text
 
 
 SPEC = PodSpec(containers=(a_container("c"),))

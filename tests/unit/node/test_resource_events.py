@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from plugbay.allocation.table import DeviceTable
-from plugbay.manager.resource_notices import PluginChange, ResourceNotices
+from plugbay.manager.endpoints.notices import PluginChange, ResourceNotices
 from plugbay.model.devices import ListedDevice
 from plugbay.model.ids import DeviceId, ResourceName
-from plugbay.node.events import ObjectRef
 from plugbay.node.resource_events import BURST, REST_S, TOO_MANY, follow_resources
+from plugbay.pods.events import ObjectRef
 from plugbay.testing.fake_node import GOPHER, FakeNode
 
 NODE = ObjectRef("Node", "", "n1", "u")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from plugbay.ops.tasks import uninterrupted
+from plugbay.ops.tasks import first, to_the_end, uninterrupted
 
 
 async def test_caller_gets_the_result_or_the_error() -> None:
@@ -80,3 +80,42 @@ async def test_caller_does_not_wait_for_work_that_was_cancelled_before_it_began(
     async with asyncio.timeout(30):
         with pytest.raises(asyncio.CancelledError):
             await callers[0]
+
+
+async def test_first_end_cancels_the_others_and_waits_for_them() -> None:
+    ended = []
+
+    async def long(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
+
+    assert await first(asyncio.sleep(0), long("a"), long("b"))
+    assert sorted(ended) == ["a", "b"]
+
+
+async def test_a_limit_cancels_all() -> None:
+    assert not await first(asyncio.Event().wait(), asyncio.Event().wait(), timeout_s=0)
+
+
+async def test_failure_of_the_first_is_the_callers() -> None:
+    async def fail() -> None:
+        raise OSError("no")
+
+    with pytest.raises(ExceptionGroup):
+        await first(fail(), asyncio.Event().wait())
+
+
+async def test_cancelled_wait_for_an_end_hurries_the_work_and_is_cancelled_after_it() -> None:
+    began, hurried = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        began.set()
+        await hurried.wait()
+
+    caller = asyncio.create_task(to_the_end(work(), cancelled=hurried.set))
+    await began.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller

@@ -17,7 +17,7 @@ import pytest
 
 from plugbay.errors import AllocationError, InvalidResourceName, PathUnusable, UsageError
 from plugbay.kernel import loop as loop_module
-from plugbay.kernel.loop import LoopDevices, Slice
+from plugbay.kernel.loop import FileSlice, LoopDevices
 from plugbay.kernel.sparse import can_hold
 from plugbay.model.assignments import Assignment, AssignmentKey
 from plugbay.model.ids import DeviceId, ResourceName
@@ -51,8 +51,8 @@ class Machine:
     def disks(self, *, size: int = SIZE) -> Disks:
         return Disks(self.directory, owner=RESOURCE, size=size, loops=LOOPS)
 
-    def whole(self, *, size: int = SIZE) -> Slice:
-        return Slice(self.disk, 0, size)
+    def whole(self, *, size: int = SIZE) -> FileSlice:
+        return FileSlice(self.disk, 0, size)
 
     def plugins(self, *, size: str = "1Mi", count: int = 1, partitions: int = 0) -> list[ScratchPlugin]:
         return scratch_plugins(
@@ -277,17 +277,17 @@ def test_disk_that_somebody_has_open_is_not_released_and_not_wiped(
 NO_HOLES = """
 import sys
 from pathlib import Path
-from plugbay.kernel.loop import LoopDevices, Slice
+from plugbay.kernel.loop import FileSlice, LoopDevices
 from plugbay.kernel.sparse import can_hold
 from plugbay.plugins.scratch.disks import Disks
 
 loops, file, size = LoopDevices(Path("/dev"), Path("/sys")), Path(sys.argv[1]) / "disks" / "disk0", 1 << 20
 disks = Disks(file.parent, owner="example.com/scratch", size=size, loops=loops)
 try:
-    disks.attach("disk0", Slice(file, 0, size))
+    disks.attach("disk0", FileSlice(file, 0, size))
     with open(disks.node("disk0"), "rb+", buffering=0) as node:
         node.write(b"secret".ljust(size, b"!"))
-    disks.release("disk0", file, Slice(file, 0, size))
+    disks.release("disk0", file, FileSlice(file, 0, size))
     print(file.read_bytes() == bytes(size), file.stat().st_size == size, loops.of(file))
 finally:
     for loop in loops.of(file):

@@ -5,12 +5,12 @@ import contextlib
 import os
 from pathlib import Path
 
-from plugbay.sdk.watching import Changes, watching
+from plugbay.sdk.watching import PathChanges, watching
 
 DEADLINE_S = 30
 
 
-async def next_of(changes: Changes) -> frozenset[Path]:
+async def next_of(changes: PathChanges) -> frozenset[Path]:
     return await asyncio.wait_for(anext(changes), DEADLINE_S)
 
 

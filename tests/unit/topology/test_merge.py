@@ -16,7 +16,7 @@ from plugbay.topology import merge as merging
 from plugbay.topology.hints import DONT_CARE, IMPOSSIBLE, Hint, Hints
 from plugbay.topology.masks import Fitness, Mask, closeness, mask_of, narrowness
 from plugbay.topology.merge import hint_lists, merge
-from plugbay.topology.policies import Kind, TopologyPolicy, Verdict
+from plugbay.topology.policies import PolicyKind, PolicyVerdict, TopologyPolicy
 from tests.unit.topology.literal_merge import literal_merge
 
 GOLDEN: Final = Path(__file__).parents[2] / "golden/numa-topology/merge-cases.json"
@@ -48,9 +48,11 @@ def test_kubelets_verdicts_are_ours() -> None:
     cases = json.loads(GOLDEN.read_text(encoding="utf-8"))
     assert len(cases) == 300
     for case in cases:
-        policy = TopologyPolicy(Kind(case["policy"]), default=mask_of(case["numa_nodes"]), fitness=golden_fitness(case))
+        policy = TopologyPolicy(
+            PolicyKind(case["policy"]), default=mask_of(case["numa_nodes"]), fitness=golden_fitness(case)
+        )
         resources = [golden_hints(hints) for provider in case["providers"] for hints in provider.values()]
-        assert policy.decide(resources) == Verdict(golden_hint(case["result"]), case["admit"]), case
+        assert policy.decide(resources) == PolicyVerdict(golden_hint(case["result"]), case["admit"]), case
 
 
 # --- against every combination --------------------------------------------------------------------------------------

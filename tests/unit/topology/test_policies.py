@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plugbay.topology.hints import Hint, Hints
-from plugbay.topology.policies import Kind, TopologyPolicy, Verdict
+from plugbay.topology.policies import PolicyKind, PolicyVerdict, TopologyPolicy
 
 NODE_0 = Hint(0b01, True)
 NODE_1 = Hint(0b10, True)
@@ -44,16 +44,16 @@ EITHER = (NODE_0, NODE_1, BOTH_AT_WORST)
 def test_verdicts_on_two_nodes(
     resources: list[Hints], best_effort: tuple[Hint, bool], restricted: tuple[Hint, bool], single: tuple[Hint, bool]
 ) -> None:
-    def verdict(kind: Kind) -> Verdict:
+    def verdict(kind: PolicyKind) -> PolicyVerdict:
         return TopologyPolicy(kind, default=0b11).decide(resources)
 
-    assert verdict(Kind.BEST_EFFORT) == Verdict(*best_effort)
-    assert verdict(Kind.RESTRICTED) == Verdict(*restricted)
-    assert verdict(Kind.SINGLE_NUMA_NODE) == Verdict(*single)
-    assert verdict(Kind.NONE) == Verdict(ANYWHERE, True)
+    assert verdict(PolicyKind.BEST_EFFORT) == PolicyVerdict(*best_effort)
+    assert verdict(PolicyKind.RESTRICTED) == PolicyVerdict(*restricted)
+    assert verdict(PolicyKind.SINGLE_NUMA_NODE) == PolicyVerdict(*single)
+    assert verdict(PolicyKind.NONE) == PolicyVerdict(ANYWHERE, True)
 
 
 def test_s115_one_node_satisfies_single_numa_node_and_nobody_has_to_care() -> None:
-    policy = TopologyPolicy(Kind.SINGLE_NUMA_NODE, default=0b1)
-    assert policy.decide([(NODE_0,), None]) == Verdict(ANYWHERE, True)
-    assert policy.decide([()]) == Verdict(NOWHERE, False)
+    policy = TopologyPolicy(PolicyKind.SINGLE_NUMA_NODE, default=0b1)
+    assert policy.decide([(NODE_0,), None]) == PolicyVerdict(ANYWHERE, True)
+    assert policy.decide([()]) == PolicyVerdict(NOWHERE, False)

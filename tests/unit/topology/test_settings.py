@@ -9,7 +9,7 @@ import pytest
 
 from plugbay.errors import UnusableTopology, UsageError
 from plugbay.model.topology import NumaTopology, pretended_nodes
-from plugbay.topology.policies import Kind, Scope, TopologyPolicy
+from plugbay.topology.policies import PolicyKind, TopologyPolicy, TopologyScope
 from plugbay.topology.settings import PolicyOptions, TopologySettings, make_policy, parse_options, split_options
 
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
@@ -23,7 +23,7 @@ def settings(
 
 def test_policy_of_two_nodes() -> None:
     policy = make_policy(settings("single-numa-node", "pod"), pretended_nodes(2))
-    assert (policy.kind, policy.scope, policy.default) == (Kind.SINGLE_NUMA_NODE, Scope.POD, 0b11)
+    assert (policy.kind, policy.scope, policy.default) == (PolicyKind.SINGLE_NUMA_NODE, TopologyScope.POD, 0b11)
 
 
 def test_without_a_policy_nothing_else_is_looked_at() -> None:

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plugbay.errors import RpcFailed
+from plugbay.errors import RpcCode, RpcFailed
 from plugbay.model.devices import Device, ListedDevice
 from plugbay.model.health import HEALTHY, unhealthy
 from plugbay.wire.convert import device_from_pb
@@ -124,7 +124,7 @@ def test_a_bad_message_is_refused_whole(broken: bytes) -> None:
     reader.read(encode_devices([Device("a"), Device("b")]))
     with pytest.raises(RpcFailed) as refusal:
         reader.read(broken)
-    assert refusal.value.code == "Internal"
+    assert refusal.value.code is RpcCode.INTERNAL
     assert reader.read(encode_devices([Device("a"), Device("b", health=HEALTHY)])) == ChangedDevices([])
 
 

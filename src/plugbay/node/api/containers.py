@@ -12,12 +12,12 @@ from plugbay.model.ids import ContainerName
 from plugbay.node.api.exec_session import PROTOCOL, output_frames, serve_session
 from plugbay.node.api.parameters import is_set, whole_number
 from plugbay.node.api.pods import pod_of
-from plugbay.node.pods import PodTable
-from plugbay.node.records import PodRecord, Running, State, Terminated, Waiting
-from plugbay.node.runtimes.exec_input import Console, ExecInput
-from plugbay.node.runtimes.port import UNTIMED, ContainerId, ContainerRuntime, KeepsLogTimes, LogTimes
 from plugbay.ops.clock import Clock
 from plugbay.ops.routing import HttpError, Request, StreamResponse, UpgradeResponse
+from plugbay.pods.record import PodRecord, Running, State, Terminated, Waiting
+from plugbay.pods.store.table import PodTable
+from plugbay.runtimes.exec_input import Console, ExecInput
+from plugbay.runtimes.port import UNTIMED, ContainerId, ContainerRuntime, KeepsLogTimes, LogTimes
 
 
 class ContainerRoutes:
@@ -40,7 +40,7 @@ class ContainerRoutes:
         return StreamResponse(_passed_on(self._runtime.timed_log(instance, times, follow=follow, tail=tail)))
 
     async def exec(self, request: Request) -> StreamResponse | UpgradeResponse:
-        """Output as it comes; with ``stdin=true``, input too, on an upgraded connection."""
+        """Stream the output as it comes; with ``stdin=true``, take input too, on an upgraded connection."""
         pod = pod_of(self._pods, request)
         name = _container(pod, request)
         state = pod.containers[name].state

@@ -1,56 +1,43 @@
-"""Devices and who holds them, as one object: pure but for the view it reads."""
+"""The devices of a node and the pods that hold them, as one object."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
-from plugbay.manager.operations import Operation
-from plugbay.manager.snapshot import DeviceSnapshot, ResourceCount, ResourceSnapshot
+from plugbay.documents import Json
+from plugbay.manager.manager import DeviceManager
+from plugbay.manager.serving.snapshot import DeviceSnapshot, ResourceSnapshot
 from plugbay.manager.state import EndpointState, Expired, Live, Restored, Stopped
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
-from plugbay.node.pods import PodTable
-from plugbay.node.status import Json, timestamp
+from plugbay.model.releases import Operation
+from plugbay.pods.status import timestamp
+from plugbay.pods.store.table import PodTable
 
 
-class DeviceView(Protocol):
-    """What onlookers ask of a device manager; see `plugbay.manager.manager.DeviceManager`."""
-
-    def resource_snapshots(self) -> Iterator[ResourceSnapshot]: ...
-
-    def resources(self) -> Mapping[ResourceName, ResourceCount]: ...
-
-    def devices_of(self, pod: PodUid) -> Mapping[ContainerName, Mapping[ResourceName, tuple[DeviceId, ...]]]: ...
-
-    def edits(self, pod: PodUid, container: ContainerName) -> ContainerEdits: ...
-
-    def release_operations(self) -> tuple[Operation, ...]: ...
-
-
-def devices_object(view: DeviceView, pods: PodTable) -> Json:
+def devices_object(manager: DeviceManager, pods: PodTable) -> Json:
     """All resources, sorted by name, every pod that holds devices, and the calls to be confirmed, oldest first.
 
     For `plugbay.ops.slices.json_pieces`: what is long is an iterator.
     """
     return {
-        "resources": (_resource(resource, pods) for resource in view.resource_snapshots()),
-        "pods": _holders(view, pods),
-        "releases": [_release(operation, pods) for operation in view.release_operations()],
+        "resources": (_resource(resource, pods) for resource in manager.resource_snapshots()),
+        "pods": _holders(manager, pods),
+        "releases": [_release(operation, pods) for operation in manager.release_operations()],
     }
 
 
-def _holders(view: DeviceView, pods: PodTable) -> Iterator[Json]:
+def _holders(manager: DeviceManager, pods: PodTable) -> Iterator[Json]:
     for record in tuple(pods):
-        if containers := view.devices_of(record.uid):
+        if containers := manager.devices_of(record.uid):
             pod = record.pod
             yield {
                 "namespace": pod.namespace,
                 "name": pod.name,
                 "uid": pod.uid,
                 "containers": [
-                    _container(name, devices, view.edits(pod.uid, name)) for name, devices in containers.items()
+                    _container(name, devices, manager.edits(pod.uid, name)) for name, devices in containers.items()
                 ],
             }
 
@@ -116,7 +103,7 @@ def _release(operation: Operation, pods: PodTable) -> Json:
 
 
 def _holder(uid: PodUid, container: ContainerName, pods: PodTable) -> Json:
-    """A pod that is no more, and whose devices are about to be freed, has no name."""
+    """The pod and container that hold a device; a pod that is gone has no name, and its devices will soon be free."""
     pod = pods[uid].pod if uid in pods else None
     return {
         "namespace": pod.namespace if pod else "",

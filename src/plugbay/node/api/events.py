@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from plugbay.model.selectors import parse_selector, selects
 from plugbay.node.api.field_selectors import EVENT_FIELDS, FieldSelector
+from plugbay.node.api.objects import list_object
 from plugbay.node.api.parameters import is_set
 from plugbay.node.api.watches import check_unversioned, watch_response
-from plugbay.node.events import Event, EventLog, event_object
-from plugbay.node.objects import list_object
 from plugbay.ops.routing import Request, Response, StreamResponse, json_response
+from plugbay.pods.events import Event, event_object
+from plugbay.pods.store.event_log import EventLog
 
 
 class EventRoutes:

@@ -1,4 +1,4 @@
-"""What frames carry when a command runs: its output and end, and what a client gives it; pure."""
+"""The frames of a command that runs: its output and end, and the input from a client. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated, Final
 import msgspec
 
 from plugbay.node.api.frames import Channel, Frame, FrameDecoder
-from plugbay.node.runtimes.exec_input import TerminalSize
-from plugbay.node.runtimes.port import ExecExit, ExecOutput
+from plugbay.runtimes.exec_input import TerminalSize
+from plugbay.runtimes.port import ExecExit, ExecOutput
 
 _MAX_PAYLOAD: Final = 1024 * 1024
 _Side = Annotated[int, msgspec.Meta(ge=0, le=2**16 - 1)]
@@ -25,7 +25,7 @@ _SIZE: Final = msgspec.json.Decoder(_Size)
 
 
 def encode(item: ExecOutput | ExecExit) -> bytes:
-    """What a command printed, or how it ended."""
+    """The frames for what a command printed, or for how it ended."""
     match item:
         case ExecOutput(stream, chunk):
             return Frame(Channel(stream.value), chunk).encode()
@@ -40,10 +40,10 @@ class InputDecoder:
         self._frames = FrameDecoder(max_payload=_MAX_PAYLOAD)
 
     def feed(self, chunk: bytes) -> Iterator[bytes | TerminalSize]:
-        """What is complete with ``chunk``; empty bytes are the end of the input.
+        """The input that is complete with ``chunk``; empty bytes are the end of the input.
 
         Raises:
-            ValueError: these are no frames of a client.
+            ValueError: the bytes are not frames of a client.
         """
         return map(_decode, self._frames.feed(chunk))
 

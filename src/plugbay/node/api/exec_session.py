@@ -10,10 +10,10 @@ from typing import Final
 from plugbay.errors import ExecFailed, InstanceNotFound, InstanceUnreadable
 from plugbay.node.api.exec_frames import InputDecoder, encode
 from plugbay.node.api.frames import Channel, Frame
-from plugbay.node.runtimes.exec_input import ExecInput, TerminalSize
-from plugbay.node.runtimes.port import ContainerId, ContainerRuntime, ExecExit
 from plugbay.ops.routing import UpgradedStream
-from plugbay.ops.tasks import race
+from plugbay.ops.tasks import first
+from plugbay.runtimes.exec_input import ExecInput, TerminalSize
+from plugbay.runtimes.port import ContainerId, ContainerRuntime, ExecExit
 
 PROTOCOL: Final = "plugbay-exec"
 _CANNOT_RUN_EXIT_CODE: Final = 126
@@ -24,7 +24,7 @@ _CHUNK_OVERHEAD_BYTES: Final = 64
 async def output_frames(
     runtime: ContainerRuntime, instance: ContainerId, argv: list[str], given: ExecInput | None = None
 ) -> AsyncGenerator[bytes, None]:
-    """What the command prints and how it ends; one that cannot run says so like a shell."""
+    """The output and the end of the command; for a command that cannot run they are like those of a shell."""
     try:
         async with aclosing(runtime.exec(instance, argv, given)) as items:
             async for item in items:
@@ -35,10 +35,10 @@ async def output_frames(
 
 
 async def serve_session(stream: UpgradedStream, frames: AsyncGenerator[bytes, None], given: ExecInput) -> None:
-    """Until the command has ended, or the client is gone, or says what no client may say."""
+    """Serve the session until the command has ended, the client is gone, or the client breaks the protocol."""
     backlog = _Backlog()
     try:
-        await race(
+        await first(
             _send(stream, frames), _receive(stream, backlog, given), _pass_on(backlog, given), stream.until_gone()
         )
     except* ConnectionError:

@@ -1,4 +1,4 @@
-"""Field selectors, as ``--field-selector`` and ``fieldSelector`` have them: pure.
+"""Field selectors, as ``--field-selector`` and ``fieldSelector`` have them. Pure.
 
 Source: apimachinery 1.36 ``pkg/fields/selector.go``, kubernetes 1.36 ``pkg/apis/core/v1/conversion.go``.
 """
@@ -49,10 +49,10 @@ class _Term:
 
 
 class FieldSelector:
-    """What fields of an object have to be like.
+    """The values that fields of an object must have, or must not have.
 
     Raises:
-        UsageError: it is not a selector, or of a field that is not ``supported``.
+        UsageError: the text is not a selector, or names a field that is not ``supported``.
     """
 
     def __init__(self, text: str, supported: frozenset[str]) -> None:

@@ -12,17 +12,17 @@ _HEAD: Final = struct.Struct(">BI")
 
 
 class Channel(IntEnum):
-    """What a frame carries."""
+    """The kind of content that a frame carries."""
 
     STDIN = 0
-    """From the client; an empty one is the end of the input."""
+    """Input from the client; an empty frame is its end."""
     STDOUT = 1
-    """With a terminal, all that the command prints."""
+    """Standard output; with a terminal, all that the command prints."""
     STDERR = 2
     EXIT = 3
-    """JSON with the exit code; the last one."""
+    """JSON with the exit code; this is the last frame."""
     RESIZE = 4
-    """From the client: JSON with the width and height of its terminal."""
+    """A message from the client: JSON with the width and height of its terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class FrameDecoder:
         return bool(self._pending)
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """The frames that are complete with ``chunk``; to be read to the end.
+        """Take in ``chunk`` and yield the frames that it completes; read the iterator to its end.
 
         Raises:
-            ValueError: these are no frames, or one is too large.
+            ValueError: the bytes are not frames, or a frame is too large.
         """
         self._pending += chunk
         while len(self._pending) >= _HEAD.size:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from plugbay.ops.routing import HttpError, Request
 
 Rule: TypeAlias = Callable[[str], str]
-"""What is wrong with a value; empty when nothing is."""
+"""Says the problem with a value; empty when there is none."""
 Parameters: TypeAlias = Mapping[str, Rule]
 
 _TRUE: Final = ("true", "True", "1", "")

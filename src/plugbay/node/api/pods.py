@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeGuard
 
+from plugbay.documents import Json
 from plugbay.errors import PodNotFound
+from plugbay.manifest import pod_from_v1
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import Pod
+from plugbay.node.api.objects import list_object, pod_object
 from plugbay.node.api.parameters import is_set, whole_number
 from plugbay.node.api.selection import PodSelection
 from plugbay.node.api.watches import watch_response
-from plugbay.node.broadcast import Subscription
-from plugbay.node.engine import PodEngine
-from plugbay.node.manifest import pod_from_v1
-from plugbay.node.objects import list_object, pod_object
-from plugbay.node.pods import PodTable
-from plugbay.node.records import PodRecord
-from plugbay.node.status import Json
 from plugbay.ops.routing import HttpError, Request, Response, StreamResponse, json_response
+from plugbay.pods.engine import PodEngine
+from plugbay.pods.record import PodRecord
+from plugbay.pods.store.table import PodTable
+from plugbay.pods.store.watch import Subscription
 
 _DELETE_OPTIONS: Final = ("apiVersion", "kind", "gracePeriodSeconds", "propagationPolicy", "orphanDependents")
 
@@ -64,10 +64,10 @@ class PodRoutes:
         return json_response(self._shown(await self._engine.delete(namespace, name, grace_s=grace_s)))
 
     async def _changes(self, request: Request, selection: PodSelection) -> Subscription[PodUid, PodRecord]:
-        """What a watch tells: the pods there are first, unless the client knows them by ``resourceVersion``.
+        """The changes that a watch tells: first all pods, unless the client knows them by ``resourceVersion``.
 
         Raises:
-            HttpError: 410, the client does not know the newest state; what happened since is not kept.
+            HttpError: 410, the client does not know the newest state, and the changes since are not kept.
         """
         known = whole_number(request, "resourceVersion")
         changes = self._pods.watch()
@@ -105,10 +105,10 @@ def _in_namespace(value: object, namespace: str) -> object:
 
 
 def _delete_options(request: Request) -> Mapping[str, int]:
-    """The body of a deletion, ``DeleteOptions``, of which only the grace period says something here.
+    """Read the body of a deletion, ``DeleteOptions``; only its grace period has an effect here.
 
     Raises:
-        HttpError: 400, it asks for what we do not do.
+        HttpError: 400, the body asks for something that the node does not do.
     """
     options = request.json() if request.body else {}
     if not isinstance(options, dict):

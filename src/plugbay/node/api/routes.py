@@ -1,7 +1,8 @@
-"""Which request is answered by what."""
+"""The routes of the control socket."""
 
 from __future__ import annotations
 
+from plugbay.documents import Json
 from plugbay.errors import (
     ContainerNotFound,
     ImmutablePod,
@@ -12,19 +13,17 @@ from plugbay.errors import (
     StoreUnusable,
     UsageError,
 )
+from plugbay.manager.manager import DeviceManager
 from plugbay.model.selectors import parse_selector, selects
 from plugbay.node.api import parameters
 from plugbay.node.api.containers import ContainerRoutes
-from plugbay.node.api.devices import DeviceView, devices_object
+from plugbay.node.api.devices import devices_object
 from plugbay.node.api.events import EventRoutes
 from plugbay.node.api.field_selectors import NODE_FIELDS, FieldSelector
+from plugbay.node.api.objects import NodeFacts, Resources, list_object, node_labels, node_object
 from plugbay.node.api.parameters import Parameters, check_parameters, is_set
 from plugbay.node.api.pods import PodRoutes, is_grace
 from plugbay.node.api.watches import check_unversioned, state_lines, stream
-from plugbay.node.engine import PodEngine
-from plugbay.node.objects import NodeFacts, Resources, list_object, node_labels, node_object
-from plugbay.node.parts import NodeParts
-from plugbay.node.status import Json
 from plugbay.ops.routing import (
     JSON,
     Answer,
@@ -37,17 +36,16 @@ from plugbay.ops.routing import (
     json_response,
 )
 from plugbay.ops.slices import joined, json_pieces
+from plugbay.pods.engine import PodEngine
+from plugbay.pods.node import Node
+from plugbay.pods.store.table import PodTable
 
 _PODS = "/api/v1/namespaces/{namespace}/pods"
 _POD = f"{_PODS}/{{name}}"
 
 
-def control_router(engine: PodEngine, parts: NodeParts, *, view: DeviceView, facts: NodeFacts) -> Router:
+def control_router(pods: PodRoutes, containers: ContainerRoutes, events: EventRoutes, node: NodeRoutes) -> Router:
     """All routes of the control socket."""
-    pods = PodRoutes(engine, parts.pods, runtime=parts.runtime.name)
-    containers = ContainerRoutes(parts.pods, parts.runtime, parts.clock)
-    events = EventRoutes(parts.events)
-    node = _NodeRoutes(engine, parts, view=view, facts=facts)
     router = Router()
     for method, template, handler, known in (
         ("GET", "/api/v1/pods", pods.list, parameters.LIST),
@@ -72,11 +70,16 @@ def control_router(engine: PodEngine, parts: NodeParts, *, view: DeviceView, fac
     return router
 
 
-class _NodeRoutes:
-    def __init__(self, engine: PodEngine, parts: NodeParts, *, view: DeviceView, facts: NodeFacts) -> None:
+class NodeRoutes:
+    """The routes of the node itself and of its devices."""
+
+    def __init__(
+        self, engine: PodEngine, node: Node, pods: PodTable, *, manager: DeviceManager, facts: NodeFacts
+    ) -> None:
         self._engine = engine
-        self._parts = parts
-        self._view = view
+        self._node = node
+        self._pods = pods
+        self._manager = manager
         self._facts = facts
 
     async def list(self, request: Request) -> Response | StreamResponse:
@@ -84,12 +87,12 @@ class _NodeRoutes:
         selector = parse_selector(request.query.get("labelSelector", ""))
 
         def selected() -> Json | None:
-            node = self._node()
+            node = self._object()
             return node if fields.holds(node) and selects(selector, node_labels(self._facts)) else None
 
         if is_set(request, "watch"):
             check_unversioned(request)
-            return stream(state_lines(self._parts.changes, selected), request)
+            return stream(state_lines(self._node.changes, selected), request)
         node = selected()
         return json_response(list_object("NodeList", [] if node is None else [node]))
 
@@ -97,34 +100,34 @@ class _NodeRoutes:
         name = request.params["name"]
         if name != self._facts.name:
             raise HttpError(404, "NotFound", f'nodes "{name}" not found')
-        return json_response(self._node())
+        return json_response(self._object())
 
     async def devices(self, request: Request) -> Response:
-        shown = await joined(json_pieces(devices_object(self._view, self._parts.pods)))
+        shown = await joined(json_pieces(devices_object(self._manager, self._pods)))
         return Response(body=shown.encode() + b"\n", content_type=JSON)
 
     async def cordon(self, request: Request) -> Response:
         await self._engine.cordon()
-        return json_response(self._node())
+        return json_response(self._object())
 
     async def drain(self, request: Request) -> Response:
         """The pods are on their way out when this is answered."""
         await self._engine.drain(grace_s=_grace_s(request))
-        return json_response(self._node())
+        return json_response(self._object())
 
     async def uncordon(self, request: Request) -> Response:
         await self._engine.uncordon()
-        return json_response(self._node())
+        return json_response(self._object())
 
-    def _node(self) -> Json:
-        counts = self._view.resources()
+    def _object(self) -> Json:
+        counts = self._manager.resources()
         capacity = {name: count.capacity for name, count in counts.items()}
         allocatable = {name: count.allocatable for name, count in counts.items()}
         return node_object(
             self._facts,
             Resources(capacity, allocatable),
-            cordoned_since=self._parts.cordon.since,
-            runtime=self._parts.runtime_health,
+            cordoned_since=self._node.cordoned_since,
+            runtime=self._node.runtime_health,
         )
 
 

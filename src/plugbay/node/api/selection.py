@@ -1,16 +1,16 @@
-"""Which pods a list or a watch is about, as its address says."""
+"""The pods that a list or a watch is about, as its address says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from plugbay.documents import Json
 from plugbay.model.ids import PodUid
 from plugbay.model.selectors import parse_selector, selects
 from plugbay.node.api.field_selectors import POD_FIELDS, FieldSelector
-from plugbay.node.broadcast import Change
-from plugbay.node.records import PodRecord
-from plugbay.node.status import Json
 from plugbay.ops.routing import Request
+from plugbay.pods.record import PodRecord
+from plugbay.pods.store.watch import Change
 
 
 class PodSelection:

@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import TypeVar
 
+from plugbay.documents import Json
 from plugbay.model.ids import PodUid
 from plugbay.node.api.parameters import whole_number
-from plugbay.node.broadcast import Change, Subscription
-from plugbay.node.status import Json
 from plugbay.ops.changes import Changes
 from plugbay.ops.routing import JSON, HttpError, Request, StreamResponse
+from plugbay.pods.store.watch import Change, Subscription
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", PodUid, str)

@@ -1,4 +1,5 @@
-"""Container runtimes behind one port: ``port.py`` says what the node asks, each package answers in its way.
+"""The runtime that a node was told to use, put together with its sandboxes: a module for each.
 
-May live here: starting, watching and ending containers. May not: pods, restart policy, admission, gRPC to plugins.
+Only `choice` knows them all, and imports the chosen one when it opens it: a node of plain processes need not hold in
+memory how to speak to engines.
 """

@@ -1,4 +1,4 @@
-"""What the directory plugin is told."""
+"""The settings of the directory plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of a directory are devices."""
+"""Find the files of a directory that are devices."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from plugbay.model.ids import parse_device_id
 
 
 def device_files(directory: Path) -> Iterator[str | InvalidDeviceId]:
-    """The names of the regular files in ``directory``, sorted; in place of one that is no device ID, what is wrong.
+    """The names of the regular files in ``directory``, sorted; an error in place of each name that is not a device ID.
 
-    Subdirectories, sockets and the like, names with a leading dot and dangling links are none; links to files are.
+    Subdirectories, sockets and the like, names with a leading dot and dangling links do not count; links to files do.
 
     Raises:
-        OSError: the directory is missing, none, or closed to us.
+        OSError: the directory is missing, is not a directory, or cannot be read.
     """
     with os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_file())

@@ -11,7 +11,7 @@ from plugbay.model.devices import Device
 from plugbay.model.edit_checks import is_env_name
 from plugbay.model.ids import parse_resource_name
 from plugbay.plugins.directory.discover import device_files
-from plugbay.sdk.plugin import DevicePlugin
+from plugbay.sdk.author.plugin import DevicePlugin
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 class DirectoryPlugin(DevicePlugin):
     """Every file in a directory is a device; its name is the ID.
 
-    The directory may be missing, and be removed and made again, at any time: then there are no devices.
+    The directory may be missing, or be removed and made again, at any time; without it there are no devices.
 
     Args:
         resource_name: the resource it serves.

@@ -1,4 +1,4 @@
-"""What the scratch plugin is told."""
+"""The settings of the scratch plugin."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from plugbay.model.ids import ResourceName, parse_resource_name
 from plugbay.model.quantity import Quantity
 
 BLOCK_BYTES: Final = 4096
-"""Disks and partitions begin and end at multiples of it: a hole in a file can do so, too."""
+"""Disks and partitions begin and end at multiples of it, as holes in a file can."""
 _MAX_BYTES: Final = 2**63 - BLOCK_BYTES
-"""So long a file may be; file systems take less."""
+"""The longest file; file systems take less."""
 MAX_DISKS: Final = 1000
 MAX_PARTITIONS: Final = 128
 PARTITION: Final = "-partition"
-"""Ends the name of the second resource."""
+"""The end of the second resource's name."""
 
 
 class ScratchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ class ScratchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for beside the config file.
         size: of each disk, such as ``10Gi``.
         count: how many disks.
-        partitions: of each disk, as a second resource whose name ends with ``-partition``; 0 for none.
+        partitions: the number of partitions of a disk, as a second resource named ``R-partition``; 0 for none.
     """
 
     resource: str
@@ -42,7 +42,7 @@ class ScratchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How many disks of which size.
+    """The number and sizes of disks and partitions.
 
     Attributes:
         size: bytes of a disk.
@@ -60,7 +60,7 @@ class Layout:
 
 
 def layout_of(resource: str, *, size: str, count: int, partitions: int) -> Layout:
-    """The settings, checked.
+    """The layout of these settings, checked.
 
     Raises:
         InvalidResourceName: no kubelet would accept one of the names.

@@ -1,8 +1,8 @@
-"""Disks as files in a directory, and what becomes of them. All of it blocks.
+"""Disks as files in a directory: attach, detach and wipe them. All of it blocks.
 
 Nothing is remembered but what the kernel and the directory show, so that a crash between any two steps is found:
 
-- a slice that is attached is somebody's, or was clean when it was attached;
+- a slice that is attached is in use, or was clean when it was attached;
 - a slice that is not attached may be dirty, and is looked at before it is attached.
 """
 
@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import AllocationError, PathUnusable
-from plugbay.kernel.loop import LoopDevice, LoopDevices, Slice
+from plugbay.kernel.loop import FileSlice, LoopDevice, LoopDevices
 from plugbay.kernel.sparse import can_hold, clear, is_zero
 
 logger = logging.getLogger(__name__)
 
 MARK: Final = "plugbay-scratch"
-"""A file that says whose directory it is: nobody else's files are ever wiped."""
+"""A file that marks the directory as the plugin's own: other files are never wiped."""
 _NODES: Final = "nodes"
 _OF_FILE_SYSTEMS: Final = "lost+found"
 _NODE_MODE: Final = stat.S_IFBLK | 0o666
-"""For any user of the container that gets it; on the host the directory is closed to others."""
+"""The mode of a device: for any user of its container. On the host the directory is closed to other users."""
 
 
 class Disks:
@@ -44,10 +44,10 @@ class Disks:
         self._loops = loops
 
     def check(self) -> None:
-        """Whether there can be such disks: this makes none.
+        """Check that there can be such disks, without making one.
 
         Raises:
-            PathUnusable: this process cannot make loop devices, the directory is somebody else's, or its file system
+            PathUnusable: this process cannot make loop devices, the directory has another owner, or its file system
                 has no files as large as a disk.
         """
         try:
@@ -69,7 +69,7 @@ class Disks:
         """The device node of a disk or partition, the same at all times; there while it is attached."""
         return self._directory / _NODES / device
 
-    def attach(self, device: str, part: Slice) -> bool:
+    def attach(self, device: str, part: FileSlice) -> bool:
         """Make ``part`` usable at the node of ``device``, empty unless it was attached already; returns if it was not.
 
         Raises:
@@ -87,21 +87,21 @@ class Disks:
         self.restore(device, part)
         return is_fresh
 
-    def restore(self, device: str, part: Slice) -> None:
-        """As `attach`, with what is in it: its user goes on, perhaps after a reboot."""
+    def restore(self, device: str, part: FileSlice) -> None:
+        """Attach a disk as `attach` does, with its content: its container goes on, perhaps after a reboot."""
         self._prepare(part)
         attached = [loop for loop in self._loops.of(part.file) if loop.name == device]
         self._put_node(self.node(device), attached[0] if attached else self._loops.attach(part, name=device))
 
-    def release(self, device: str, file: Path, part: Slice | None) -> None:
-        """Nobody uses ``device`` any more: detach it, and leave nothing in it. It does no harm to do so twice.
+    def release(self, device: str, file: Path, part: FileSlice | None) -> None:
+        """Detach ``device``, which is not in use any more, and leave nothing in it. A second call does no harm.
 
         Args:
             file: its disk.
-            part: as it would be attached today; None when there is no such device any more.
+            part: as it would be attached today; None if the device does not exist any more.
 
         Raises:
-            PathUnusable: somebody has it open still, or it could not be emptied.
+            PathUnusable: a process still has it open, or it could not be emptied.
         """
         loops = self._loops.of(file)
         ours = [loop for loop in loops if loop.name == device]
@@ -117,11 +117,11 @@ class Disks:
 
     def _detach(self, loop: LoopDevice) -> None:
         try:
-            self._loops.detach(loop)  # before it is wiped: what waits in caches is written then
+            self._loops.detach(loop)  # before it is wiped: this writes the data that waits in caches
         except OSError as error:
             raise PathUnusable(str(loop.node), f"cannot be detached: {error.strerror}") from error
 
-    def _wipe(self, part: Slice) -> None:
+    def _wipe(self, part: FileSlice) -> None:
         try:
             clear(part.file, part.offset, part.size)
             is_clean = is_zero(part.file, part.offset, part.size)
@@ -142,8 +142,8 @@ class Disks:
         fresh.chmod(0o666)  # whatever the umask
         fresh.replace(node)
 
-    def _prepare(self, part: Slice) -> None:
-        """Have the directory and the disk's file there."""
+    def _prepare(self, part: FileSlice) -> None:
+        """Make the directory and the disk's file, unless they are there."""
         self._check_directory()
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ class Disks:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             if os.fstat(descriptor).st_size != self._size and not self._loops.of(file):
-                os.ftruncate(descriptor, 0)  # of another size, from before: nobody uses it
+                os.ftruncate(descriptor, 0)  # of another size, from an earlier configuration: it is not in use
                 os.ftruncate(descriptor, self._size)
         finally:
             os.close(descriptor)

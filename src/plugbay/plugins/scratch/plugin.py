@@ -1,4 +1,4 @@
-"""The scratch plugins: whole disks, and their partitions, of which a disk is used one way at a time."""
+"""The scratch plugins: whole disks, and their partitions. A disk is used one way at a time."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import AllocationError, PathUnusable
-from plugbay.kernel.loop import LoopDevices, Slice
+from plugbay.kernel.loop import FileSlice, LoopDevices
 from plugbay.model.assignments import Assignment
 from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits, DeviceNode, merge_devices
 from plugbay.plugins.scratch.config import PARTITION, Layout
 from plugbay.plugins.scratch.disks import Disks
-from plugbay.sdk.modes import Modes
-from plugbay.sdk.plugin import DevicePlugin
-from plugbay.sdk.release.settings import ReleasePolicy
+from plugbay.sdk.author.modes import Modes
+from plugbay.sdk.author.plugin import DevicePlugin
+from plugbay.sdk.author.release_settings import ReleasePolicy
 
 _DISK: Final = "disk"
 _ID: Final = re.compile(r"(disk[0-9]+)(?:-p[0-9]+)?")
 
 
 class ScratchPlugin(DevicePlugin):
-    """Some slices of some disks.
+    """A plugin whose devices are slices of disks.
 
     A container finds its devices in ``/dev/TYPE/``, and their paths in the variable ``TYPE_DEVICES``.
 
@@ -33,7 +33,7 @@ class ScratchPlugin(DevicePlugin):
 
     release_policy = ReleasePolicy.STRICT
 
-    def __init__(self, resource: str, disks: Disks, slices: Mapping[str, Slice], modes: Modes | None) -> None:
+    def __init__(self, resource: str, disks: Disks, slices: Mapping[str, FileSlice], modes: Modes | None) -> None:
         self.resource_name = resource
         self.modes = modes
         self._disks = disks
@@ -62,7 +62,7 @@ class ScratchPlugin(DevicePlugin):
                 if self._disks.attach(device.id, self._slices[device.id]):
                     fresh.append(device.id)
         except (AllocationError, PathUnusable, OSError) as error:
-            for name in fresh:  # what is refused has taken nothing
+            for name in fresh:  # a refused device has taken nothing
                 self._release(name)
             raise AllocationError(f"scratch {device.id}: {error}") from error
         return merge_devices(device.edits for device in devices)
@@ -76,12 +76,12 @@ class ScratchPlugin(DevicePlugin):
             self._release(name)
 
     def _release(self, name: str) -> None:
-        if match := _ID.fullmatch(name):  # perhaps of before, when there were more of them
+        if match := _ID.fullmatch(name):  # perhaps from an earlier configuration, with more of them
             self._disks.release(name, self._disks.file(match[1]), self._slices.get(name))
 
 
 def scratch_plugins(layout: Layout, directory: Path, loops: LoopDevices) -> list[ScratchPlugin]:
-    """The plugin of whole disks, and that of their partitions if there are any.
+    """The plugin for whole disks, and the one for their partitions if there are any.
 
     Raises:
         PathUnusable: this process cannot make loop devices, or the directory is of no use; see `Disks.check`.
@@ -89,12 +89,12 @@ def scratch_plugins(layout: Layout, directory: Path, loops: LoopDevices) -> list
     disks = Disks(directory, owner=layout.resource, size=layout.size, loops=loops)
     disks.check()
     names = [f"{_DISK}{number}" for number in range(layout.count)]
-    whole = {name: Slice(disks.file(name), 0, layout.size) for name in names}
+    whole = {name: FileSlice(disks.file(name), 0, layout.size) for name in names}
     if not layout.partitions:
         return [ScratchPlugin(layout.resource, disks, whole, None)]
     size = layout.partition_size
     parts = {
-        f"{name}-p{number}": Slice(disks.file(name), number * size, size)
+        f"{name}-p{number}": FileSlice(disks.file(name), number * size, size)
         for name in names
         for number in range(layout.partitions)
     }

@@ -1,4 +1,4 @@
-"""Where CDI specs are, for everything that looks for files."""
+"""The directory of CDI specs."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from pathlib import Path
 from typing import Final
 
 CDI_DIRECTORY: Final = Path("/var/run/cdi")
-"""Where engines look for generated specs, unless they are told otherwise."""
+"""Engines look for generated specs here, unless they are told otherwise."""

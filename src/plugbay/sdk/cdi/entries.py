@@ -1,4 +1,4 @@
-"""What a spec holds of a device, and what Allocate answers with it. Pure.
+"""The entries of a device in a CDI spec, and the names in an answer to Allocate. Pure.
 
 In CDI the last device's value of a variable wins; a plugin joins the values of several devices. So a device with
 variables has a second entry without them: containers that get several devices get those, and the joined variables
@@ -12,17 +12,17 @@ from dataclasses import replace
 from typing import Final
 
 from plugbay.cdi.convert import Find, to_cdi
-from plugbay.cdi.names import Kind, annotation_key, check_device_name
+from plugbay.cdi.names import CdiKind, annotation_key, check_device_name
 from plugbay.cdi.rules import edits_problem
-from plugbay.cdi.spec import Device as Entry
 from plugbay.cdi.spec import Spec
+from plugbay.cdi.spec import SpecDevice as Entry
 from plugbay.cdi.versions import minimum_version
 from plugbay.errors import InvalidCdiName, InvalidDevice, NotInCdi
 from plugbay.model.devices import Device
 from plugbay.model.edits import NO_EDITS, ContainerEdits
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.names import derive_name
-from plugbay.sdk.cdi.answers import CdiAnswer
+from plugbay.sdk.author.cdi_answers import CdiAnswer
 
 WITHOUT_ENV: Final = ":without-env"
 """Ends the name of a device's second entry; not an ID that `entries_of` lets pass."""
@@ -31,7 +31,7 @@ _KEY_BYTES: Final = 54
 
 
 def entry_name(device: DeviceId) -> str:
-    """What a device is called in CDI: its ID if that will do, else a label made of it, always the same."""
+    """The name of a device in CDI: its ID if CDI allows it, else a label made of the ID, always the same."""
     try:
         check_device_name(device)
     except InvalidCdiName:
@@ -79,7 +79,7 @@ def sorted_out(
     return good, entries, problems
 
 
-def spec_of(kind: Kind, entries: Mapping[str, Sequence[Entry]]) -> Spec:
+def spec_of(kind: CdiKind, entries: Mapping[str, Sequence[Entry]]) -> Spec:
     """The spec of these devices, by name, in the oldest version that will do."""
     devices = tuple(entry for name in sorted(entries) for entry in entries[name])
     spec = Spec(kind=str(kind), devices=devices)
@@ -89,13 +89,13 @@ def spec_of(kind: Kind, entries: Mapping[str, Sequence[Entry]]) -> Spec:
 def answer(
     devices: Sequence[Device],
     *,
-    kind: Kind,
+    kind: CdiKind,
     resource: ResourceName,
     how: CdiAnswer,
     merged: ContainerEdits,
     given: ContainerEdits,
 ) -> ContainerEdits:
-    """What Allocate answers for ``devices``.
+    """The answer to Allocate for ``devices``.
 
     Args:
         merged: what the devices declare, merged as the plugin says.
@@ -124,7 +124,7 @@ def _names(devices: Sequence[Device], *, has_own_env: bool) -> list[str]:
 
 
 def _both(merged: ContainerEdits, given: ContainerEdits) -> ContainerEdits:
-    """What is ``given`` wins, as the author's word on these very devices."""
+    """Take the ``given`` value where both are there: it is the author's word on these very devices."""
     if given is NO_EDITS:
         return merged
     mounts, nodes = (*merged.mounts, *given.mounts), (*merged.device_nodes, *given.device_nodes)

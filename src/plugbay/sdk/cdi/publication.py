@@ -1,4 +1,4 @@
-"""Keeps the spec of one resource true: a device is in the file before it is offered, and as long as somebody has it.
+"""Keeps the spec of one resource true: a device is in the file before it is offered, and as long as a pod has it.
 
 A kubelet keeps what Allocate answered as long as the pod lives, and an engine looks names up at each start of a
 container. So devices that are gone from the list stay in the file while the kubelet says that they are assigned, after
@@ -16,19 +16,19 @@ from typing import Any, Final, NoReturn, TypeAlias
 from plugbay.cdi.directories import scan
 from plugbay.cdi.host import find_node
 from plugbay.cdi.names import parse_kind
-from plugbay.cdi.spec import Device as Entry
+from plugbay.cdi.spec import SpecDevice as Entry
 from plugbay.errors import CorruptCheckpoint, PathUnusable
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
 from plugbay.model.edits import NO_EDITS, ContainerEdits, merge_devices
 from plugbay.model.ids import DeviceId, ResourceName
-from plugbay.model.replicas import physical_id
+from plugbay.model.sharing import physical_id
+from plugbay.ops.tasks import to_the_end
 from plugbay.sdk.assigned import assigned_by_checkpoint
-from plugbay.sdk.calls import in_thread
-from plugbay.sdk.cdi.answers import CdiAnswer
+from plugbay.sdk.author.cdi_answers import CdiAnswer
 from plugbay.sdk.cdi.entries import WITHOUT_ENV, answer, entry_name, sorted_out, spec_of
-from plugbay.sdk.cdi.spec_file import SpecFile, left_files, remove_file, remove_unfinished
-from plugbay.sdk.waiting import to_the_end
+from plugbay.sdk.cdi.spec_file import PluginSpecFile, left_files, remove_file, remove_unfinished
+from plugbay.sdk.hooks.calls import in_thread
 from plugbay.sdk.watching import Watches
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ _Entries: TypeAlias = Mapping[str, Sequence[Entry]]
 """The entries of each device, by the name of the first."""
 
 ADMISSION_S: Final = 600.0
-"""So long after Allocate a device counts as assigned although no checkpoint has it: the pod may wait for others."""
+"""The time after Allocate for which a device counts as assigned without a checkpoint: its pod may wait for others."""
 
 
 class CdiPublication:
@@ -47,7 +47,7 @@ class CdiPublication:
         kind: ``vendor/class`` of its devices.
 
     Raises:
-        InvalidCdiName: the kind is none.
+        InvalidCdiName: the kind is not a CDI kind.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class CdiPublication:
         self._how = how
         self._join_env = join_env
         self._paths = paths
-        self._file = SpecFile(directory, self._kind, resource)
+        self._file = PluginSpecFile(directory, self._kind, resource)
         self._lock = asyncio.Lock()
         self._is_started = False
         self._found: _Entries = {}
@@ -76,7 +76,7 @@ class CdiPublication:
         self._told: frozenset[str] = frozenset()
 
     def answer(self, devices: Sequence[Device], given: ContainerEdits = NO_EDITS) -> ContainerEdits:
-        """What Allocate answers for ``devices``; ``given`` is what the author's ``allocate`` says.
+        """The answer to Allocate for ``devices``; ``given`` is what the author's ``allocate`` says.
 
         Raises:
             ConflictingEdits: the devices do not go together.
@@ -87,7 +87,7 @@ class CdiPublication:
         return answer(devices, kind=self._kind, resource=self._resource, how=self._how, merged=merged, given=given)
 
     async def prepare(self, devices: Sequence[Device]) -> list[Device]:
-        """Have the file hold ``devices`` besides those of before; returns those that CDI can express.
+        """Add ``devices`` to the file; returns the devices that CDI can express.
 
         Raises:
             PathUnusable: the file cannot be written.
@@ -105,14 +105,14 @@ class CdiPublication:
         return offered
 
     async def offered(self) -> None:
-        """The devices of the last `prepare` are the list now: take out what nobody has of what is in no list."""
+        """The devices of the last `prepare` are the list now: take out others that no pod has."""
         async with self._lock:
             self._kept = {**self._kept, **self._leaving}
             self._leaving = {}
             await self._tidy()
 
     async def run(self, watches: Watches) -> NoReturn:
-        """Write the file again when somebody removes or changes it, and tell of conflicts, until cancelled."""
+        """Write the file again when it is removed or changed, and tell of conflicts, until cancelled."""
         directory = self._file.path.parent
         with watches.watch([directory, self._file.path, self._paths.checkpoint]) as changes:
             while True:
@@ -125,7 +125,7 @@ class CdiPublication:
                     logger.error("%s: %s", self._resource, error)
 
     async def close(self) -> None:
-        """The resource is served no longer: only what is assigned stays."""
+        """Leave only assigned devices in the file, as the resource is served no longer."""
         async with self._lock:
             if not self._is_started:
                 return
@@ -153,7 +153,7 @@ class CdiPublication:
     # --- with the lock held -----------------------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        """Take over what an earlier run has left, and remove what nobody needs."""
+        """Take over what an earlier run has left, and remove what no pod needs."""
         before = await asyncio.to_thread(self._file.load)
         if before is not None and before.kind == str(self._kind):
             kept: dict[str, list[Entry]] = {}
@@ -177,7 +177,7 @@ class CdiPublication:
         self._refused = refused
 
     async def _assigned(self) -> Mapping[ResourceName, Collection[DeviceId]] | None:
-        """What pods hold; None when nobody can tell. PodResources is not asked: that can do harm (spec 4.9.2)."""
+        """The devices that pods hold; None if that is unknown. PodResources is not asked: it may harm (spec 4.9.2)."""
         try:
             return await asyncio.to_thread(assigned_by_checkpoint, self._paths)
         except FileNotFoundError:
@@ -187,7 +187,7 @@ class CdiPublication:
             return None
 
     async def _held(self, names: Collection[str]) -> Collection[str]:
-        """Those of ``names`` that somebody has, or may have."""
+        """The ``names`` of devices that a pod has, or may have."""
         assigned = await self._assigned()
         if assigned is None:
             return names
@@ -217,7 +217,7 @@ class CdiPublication:
             await self._warn_of_conflicts()
 
     async def _to_the_end(self, work: Callable[..., Any], *arguments: object) -> Any:
-        """Do blocking work; a plugin that ends waits until it is done, but for no turn."""
+        """Do blocking work; a plugin that ends waits until it is done, but does not wait for a turn."""
         self._file.turns.begin_anew()  # an earlier one may have been cancelled, and the plugin go on
         return await to_the_end(in_thread(work, *arguments), cancelled=self._file.turns.give_up)
 

@@ -1,6 +1,6 @@
-"""The spec file of one resource. Its name says whose it is, and a lock on it that its process lives.
+"""The spec file of one resource. Its name tells the resource, and a lock on it tells that its process lives.
 
-A file of ours that nobody holds is an earlier run's. Files of others are never touched. All of it blocks.
+A file of ours that no process holds is an earlier run's. Files of others are never touched. All of it blocks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.cdi.directories import UNFINISHED_END, read_file, replacing, spec_name, spec_paths
-from plugbay.cdi.names import Kind
+from plugbay.cdi.names import CdiKind
 from plugbay.cdi.spec import Spec
 from plugbay.cdi.text import Format, write_spec
 from plugbay.errors import InvalidCdiSpec, PathUnusable
@@ -23,10 +23,10 @@ from plugbay.sdk.cdi.spec_turns import SpecTurns
 
 _OURS: Final = re.compile(r".+_plugbay\.(?P<domain>[^_]+)_(?P<type>.+)\.json")
 _UNFINISHED: Final = "spec.plugbay."
-"""How the name of a file of ours begins until it is whole."""
+"""The start of the name of a file of ours until it is whole."""
 
 
-class SpecFile:
+class PluginSpecFile:
     """One process's file in ``directory``; it need not exist yet.
 
     Attributes:
@@ -34,7 +34,7 @@ class SpecFile:
         turns: for which `write` waits.
     """
 
-    def __init__(self, directory: Path, kind: Kind, resource: ResourceName) -> None:
+    def __init__(self, directory: Path, kind: CdiKind, resource: ResourceName) -> None:
         name = spec_name(kind.vendor, kind.device_class, transient_id=f"plugbay.{resource}")
         self.path = directory / f"{name}{Format.JSON.value}"
         self.turns = SpecTurns(directory)
@@ -43,17 +43,17 @@ class SpecFile:
         self._has_written = False
 
     def load(self) -> Spec | None:
-        """What an earlier run, or another process, has left there; None if it is of no use."""
+        """The spec that an earlier run, or another process, has left there; None if it is useless."""
         try:
             return read_file(self.path)
         except InvalidCdiSpec:
             return None
 
     def write(self, spec: Spec) -> bool:
-        """Have the file hold ``spec``; returns whether it was written, which it need not be.
+        """Make the file hold ``spec``; returns whether it had to be written.
 
-        Whoever reads sees the old file or the new one, whole. The first time it is taken over from whoever has it;
-        later a process that has taken it over keeps it, as it is the newer one.
+        A reader sees the old file or the new one, whole. The first time the file is taken over from the process that
+        has it; later a process that has taken it over keeps it, as it is the newer one.
 
         Raises:
             PathUnusable: it cannot be written; nothing was changed.
@@ -63,7 +63,7 @@ class SpecFile:
             return False
         try:
             self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            with self.turns.turn():  # nobody takes it over between the question and the answer
+            with self.turns.turn():  # no process takes it over between the question and the answer
                 if self._has_written and self.is_another_process():
                     return False
                 self._replace(text)
@@ -82,7 +82,7 @@ class SpecFile:
         return False
 
     def is_another_process(self) -> bool:
-        """Whether somebody else who lives has taken the file over, as in a rolling update."""
+        """Whether another process that lives has taken the file over, as in a rolling update."""
         return not self._is_ours() and _is_held(self.path)
 
     def remove(self) -> bool:
@@ -99,7 +99,7 @@ class SpecFile:
         return is_ours
 
     def close(self) -> None:
-        """Leave the file as it is, held by nobody; a later `write` takes it over again."""
+        """Leave the file as it is, and let go of it; a later `write` takes it over again."""
         self._let_go()
         self._has_written = False
 
@@ -108,7 +108,7 @@ class SpecFile:
         try:
             with replacing(self.path, beginning=_UNFINISHED) as file:
                 held = os.dup(file.fileno())
-                lock(held)  # before it has its name: nobody ever finds ours unheld
+                lock(held)  # before it has its name: no process ever finds ours unheld
                 file.write(text)
         except BaseException:
             if held >= 0:
@@ -163,7 +163,7 @@ def remove_unfinished(directory: Path, turns: SpecTurns) -> None:
     """
     try:
         if _unfinished(directory):
-            with turns.turn():  # nobody is writing
+            with turns.turn():  # no process is writing
                 for path in _unfinished(directory):
                     path.unlink(missing_ok=True)
     except FileNotFoundError:

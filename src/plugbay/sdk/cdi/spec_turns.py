@@ -1,4 +1,4 @@
-"""Who may change a directory of specs now: one process of ours at a time. All of it blocks."""
+"""Turns to change a directory of specs: one process of ours has it at a time. All of it blocks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from typing import Final
 from plugbay.kernel.write_locks import lock
 
 LOCK_NAME: Final = ".plugbay.lock"
-"""In the directory itself, which may be all that two pods of a plugin share. Nobody else may open it: every user may
-read the directory, and could lock that. It is never removed: two processes would lock two files of one name."""
+"""The lock lies in the directory itself, which may be all that two pods of a plugin share. No other user may open it:
+every user may read the directory, and could lock that. It is never removed: two processes would lock two files of one
+name."""
 PATIENCE_S: Final = 3.0
 _AGAIN_S: Final = 0.02
-"""How often to try: a turn takes a few milliseconds, and a wait in the kernel could not be given up."""
+"""The time between tries: a turn takes a few milliseconds, and a wait in the kernel could not be given up."""
 
 
 class SpecTurns:
-    """SpecTurns in ``directory``, which has to exist when one begins.
+    """Turns in ``directory``, which has to exist when a turn begins.
 
     Args:
         patience_s: so long to wait for a turn.
@@ -35,7 +36,7 @@ class SpecTurns:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for a turn, and have it until the block ends.
+        """Wait for a turn at the files, and keep it until the block ends.
 
         Raises:
             OSError: there is no such directory, or another process has the turn for too long.
@@ -49,7 +50,7 @@ class SpecTurns:
             os.close(descriptor)
 
     def give_up(self) -> None:
-        """From now on wait for nobody; from any thread."""
+        """Wait for no other process from now on; from any thread."""
         self._given_up.set()
 
     def begin_anew(self) -> None:

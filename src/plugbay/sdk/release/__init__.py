@@ -1,6 +1,12 @@
-"""Giving devices back: from the Allocate that begins a use to the hooks that end it, on kubelets that never tell.
+"""The end of a use of devices, on kubelets that never tell of it: noticed, proved, and told to the author's hooks.
 
-May live here: what is open and what a reading of the kubelet's checkpoint proves about it (`uses`, pure), the journal
-that survives the process, getting a reading, and the part that calls the author's hooks. May not: how a plugin is
-served and registered. Only plugins with something to give back import more than `settings`.
+The words: a *use* is devices in a pod's container from Allocate to their release; the *ledger* holds the uses of one
+resource; a *reading* is one look at a kubelet's checkpoint; a *proof* is what a reading shows about a use; its *end*
+calls the author's hooks.
+
+`uses` says what follows from a reading, purely. ``ledger`` keeps the uses, in memory and in a journal. ``evidence``
+reads checkpoints, pod lists and control groups. `giving` acts before an Allocate, `starts` before a container starts,
+`sweep` in between; all three have `ending` end a use. `release` is the face of the room: it builds the parts.
+
+May live here: decisions about ends of uses, and the evidence for them. May not: sockets and registration (`serving`).
 """

@@ -1,7 +1,7 @@
 """Calls an author's `post_stop` and `release`, each operation once however often it is asked for.
 
-A manager asks again when it got no answer in time, or was restarted. Who asks for an operation that is under way waits
-for it; one that was done is answered at once, as long as this process remembers it.
+A manager asks again when it got no answer in time, or was restarted. A call for an operation that is under way waits
+for it; a call for one that was done is answered at once, as long as this process remembers it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from plugbay.errors import CannotRelease, RpcFailed
+from plugbay.errors import CannotRelease, RpcCode, RpcFailed
 from plugbay.model.assignments import Assignment, AssignmentKey
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.releases import OperationId
-from plugbay.sdk.calls import call
+from plugbay.sdk.hooks.calls import call
 
 REMEMBERED: Final = 4096
 """Operations that were done; a manager keeps an operation for a day at most, and forgets it once it is answered."""
@@ -29,7 +29,7 @@ class ReleaseHooks:
         self._done: dict[OperationId, None] = {}
 
     async def run(self) -> None:
-        """Until cancelled, hooks that run then included."""
+        """Run until cancelled, and cancel hooks that run then."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 await asyncio.Event().wait()
@@ -37,11 +37,11 @@ class ReleaseHooks:
             self._tasks = None
 
     async def once(self, operation: OperationId, hook: Callable[[Assignment], Any], assignment: Assignment) -> None:
-        """Have ``hook`` called for ``operation``, unless it was; returns when it is done.
+        """Call ``hook`` for ``operation``, unless it was called before; returns when it is done.
 
         Raises:
             RpcFailed: it failed for good, or the plugin is about to end.
-            Exception: whatever else the hook raised; the next repeat calls it again.
+            Exception: the hook raised something else; the next repeat calls it again.
         """
         if operation and operation in self._done:
             return
@@ -54,7 +54,7 @@ class ReleaseHooks:
         self, operation: OperationId, hook: Callable[[Assignment], Any], assignment: Assignment
     ) -> asyncio.Future[None]:
         if self._tasks is None:
-            raise RpcFailed("Unavailable", "the plugin does not serve")
+            raise RpcFailed(RpcCode.UNAVAILABLE, "the plugin does not serve")
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         outcome.add_done_callback(_seen)
         if operation:
@@ -72,11 +72,11 @@ class ReleaseHooks:
         try:
             await call(hook, assignment)
         except CannotRelease as error:
-            outcome.set_exception(RpcFailed("FailedPrecondition", str(error)))
-        except Exception as error:  # an author's code may raise anything; who asked learns it
+            outcome.set_exception(RpcFailed(RpcCode.FAILED_PRECONDITION, str(error)))
+        except Exception as error:  # an author's code may raise anything; the caller learns it
             outcome.set_exception(error)
         except asyncio.CancelledError:
-            outcome.set_exception(RpcFailed("Unavailable", "the plugin ends"))
+            outcome.set_exception(RpcFailed(RpcCode.UNAVAILABLE, "the plugin ends"))
             raise
         else:
             self._remember(operation)
@@ -94,10 +94,10 @@ class ReleaseHooks:
 def assignment_of(
     operation: OperationId, resource: ResourceName, *, devices: Sequence[DeviceId], units: Sequence[DeviceId]
 ) -> Assignment:
-    """What a hook is told. Managers do not tell whose the devices were.
+    """The argument of a hook. Managers do not tell which pod had the devices.
 
     Args:
-        devices: those behind ``units``, which is how the manager names them.
+        devices: the plugin's devices behind ``units``, the names that the manager knows.
     """
     import uuid  # most plugins never get here, and it takes a quarter of a megabyte
 
@@ -110,6 +110,6 @@ def assignment_of(
 
 
 def _seen(outcome: asyncio.Future[None]) -> None:
-    """Whoever asked may be gone by now: that nobody reads an error is no error."""
+    """The caller may be gone by now: an error that is not read is not an error."""
     if not outcome.cancelled():
         outcome.exception()

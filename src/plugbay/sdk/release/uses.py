@@ -20,7 +20,7 @@ Source: spec 4.7, 4.8, 4.12, 7.1; ``HandlePodAdditions`` and ``filterOutInactive
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -35,18 +35,18 @@ GRACE_S: Final = 10.0
 ENOUGH_ABSENCES: Final = 2
 """Writers of a checkpoint can overtake each other (spec 7.1): one reading may be older than it looks."""
 NO_POD: Final = PodUid("")
-"""Nobody has told yet."""
+"""The pod is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class KubeletLife:
     """One life of a kubelet.
 
     Attributes:
         id: changes with every start.
         since: when it was first seen, in seconds since the machine started.
         heir_of: earlier lives whose checkpoint it is known to have begun with; only those that some use knows of.
-        store: names where it has its assignments from, if it says so; our own manager does.
+        store: names the store of its assignments, if it says so; our own manager does.
     """
 
     id: str
@@ -61,35 +61,35 @@ class Reading:
 
     Attributes:
         at: when, in seconds since the machine started.
-        listed: who holds the devices of one resource.
+        listed: the holders of the devices of one resource.
         gone: pods known to be gone because the kubelet has no directory for them any more.
         going_on: uses whose pods had containers even after that.
     """
 
     at: float
-    life: Life
+    life: KubeletLife
     listed: Mapping[DeviceId, frozenset[tuple[PodUid, ContainerName]]]
     gone: frozenset[PodUid] = frozenset()
     going_on: frozenset[AssignmentKey] = frozenset()
 
 
-class Phase(Enum):
-    """How far a use has come."""
+class UsePhase(Enum):
+    """The phase of a use."""
 
     ALLOCATING = "allocating"
-    """Nobody was told yet that the devices were allocated; if nobody ever is, nobody uses them."""
+    """No kubelet was told yet that the devices were allocated; if none ever is, no pod uses them."""
     OPEN = "open"
     RELEASING = "releasing"
-    """It is over, which is never taken back."""
+    """The use is over; that is final."""
 
 
-class Finding(Enum):
-    """What a reading says about a use."""
+class Proof(Enum):
+    """The verdict of a reading on a use."""
 
     LISTED = "listed"
     ABSENT = "absent"
     UNPROVEN = "unproven"
-    """It is not listed, which may have other reasons than its end."""
+    """The use is not listed, but that may have other reasons than its end."""
     CONTRADICTORY = "contradictory"
     """Some of its devices are listed, and just the wanted ones are not."""
 
@@ -101,15 +101,15 @@ class Use:
     Attributes:
         units: as the kubelet names them, each with the device behind it.
         since: when they were given, in seconds since the machine started; until then, when they were asked for.
-        life: of the kubelet they were given to.
+        life: the life of the kubelet they were given to.
         seen_in: the life in which a reading listed them last; empty if none ever has.
-        pod: whose they were in that reading.
+        pod: the pod that had them in that reading.
         started: those that a container has which was started and not post-stopped.
         stops: so many containers that had them were post-stopped.
         absences: so many readings in a row had them absent.
-        origin: who said that it is over.
-        is_overtaken: whether its units were given to others before its end was known, as the lazy do. It stays until
-            it is over as any other; their devices are not released before.
+        origin: tells how it is known that the use is over.
+        is_overtaken: whether its units were given to others before its end was known, as lazy plugins do. It stays
+            until it is over as any other; the devices are not released before.
     """
 
     key: AssignmentKey
@@ -117,7 +117,7 @@ class Use:
     units: Mapping[DeviceId, DeviceId]
     since: float
     life: str
-    phase: Phase = Phase.ALLOCATING
+    phase: UsePhase = UsePhase.ALLOCATING
     seen_in: str = ""
     pod: PodUid = NO_POD
     owners: tuple[Owner, ...] = ()
@@ -128,7 +128,7 @@ class Use:
     is_overtaken: bool = False
 
     def assignment(self, units: Collection[DeviceId] | None = None) -> Assignment:
-        """For the author; of some of the ``units`` only, if given."""
+        """The use as the author sees it; some of the ``units`` only, if given."""
         chosen = tuple(unit for unit in self.units if units is None or unit in units)
         return Assignment(
             key=self.key,
@@ -140,7 +140,7 @@ class Use:
         )
 
     def stop_of(self, units: Collection[DeviceId], origin: Origin) -> Assignment:
-        """For `post_stop`: a container that had ``units`` has ended. Each such end has a key of its own."""
+        """The argument of `post_stop` when a container that had ``units`` has ended; each such end has its own key."""
         key = AssignmentKey(f"{self.key}.{self.stops + 1}")
         return replace(self.assignment(units), key=key, origin=origin)
 
@@ -150,20 +150,20 @@ class Use:
         return same and not (self.pod or other.pod)
 
     def without(self, units: Collection[DeviceId]) -> Use | None:
-        """What is left of it when others have taken ``units``; None for nothing."""
+        """The rest of it when others have taken ``units``; None if there is none."""
         left = {unit: device for unit, device in self.units.items() if unit not in units}
         return replace(self, units=left, started=self.started.difference(units)) if left else None
 
 
-def find(use: Use, reading: Reading, wanted: Collection[DeviceId] | None = None) -> Finding:
-    """What ``reading`` says about ``use``, or about the ``wanted`` ones of its devices: over is only all of it."""
+def find(use: Use, reading: Reading, wanted: Collection[DeviceId] | None = None) -> Proof:
+    """The verdict of ``reading`` on ``use``, or on its ``wanted`` devices; the use is over only as a whole."""
     listed = _listed(use, reading)
     if listed and use.is_overtaken:
-        return Finding.LISTED
+        return Proof.LISTED
     if listed:
         asked = listed if wanted is None else use.units.keys() & set(wanted)
-        return Finding.LISTED if listed >= asked else Finding.CONTRADICTORY
-    return Finding.UNPROVEN if doubt(use, reading) else Finding.ABSENT
+        return Proof.LISTED if listed >= asked else Proof.CONTRADICTORY
+    return Proof.UNPROVEN if doubt(use, reading) else Proof.ABSENT
 
 
 def _listed(use: Use, reading: Reading) -> Set[DeviceId]:
@@ -201,8 +201,9 @@ def _doubt_since_restart(use: Use, reading: Reading) -> str:
 
 
 def doubt_beside(use: Use, reading: Reading, holder: PodUid) -> str:
-    """Why ``use``, which was overtaken, may go on elsewhere than in ``holder``, which has its units by now; empty if it
-    cannot: it is that pod's as well, as an init container's is, or over.
+    """Why ``use``, which was overtaken, may go on in another pod than ``holder``, which has its units by now.
+
+    Empty if it cannot: the use is over, or belongs to that pod too, as an init container's does.
     """
     if any(pod != holder for unit in use.units for pod, _ in reading.listed.get(unit, ())):
         return "the kubelet's checkpoint lists them in two pods"
@@ -215,34 +216,34 @@ def is_soon_told(use: Use, reading: Reading) -> bool:
 
 
 def lives_of(use: Use) -> frozenset[str]:
-    """The lives of kubelets that are known to have known it."""
+    """The lives of the kubelet that are known to have listed ``use``, or to have asked for it."""
     return frozenset({use.life, use.seen_in or use.life})
 
 
 def after(use: Use, reading: Reading) -> Use:
-    """``use`` with what ``reading`` says of it."""
+    """Return ``use`` with what ``reading`` says of it."""
     match find(use, reading):
-        case Finding.LISTED if use.is_overtaken:  # if its pod is unknown it may be another one that is listed
+        case Proof.LISTED if use.is_overtaken:  # if its pod is unknown it may be another one that is listed
             return replace(use, seen_in=reading.life.id if use.pod else use.seen_in, absences=0)
-        case Finding.LISTED | Finding.CONTRADICTORY:
+        case Proof.LISTED | Proof.CONTRADICTORY:
             holders = sorted(set().union(*(reading.listed.get(unit, ()) for unit in use.units)))
             pods = {pod for pod, _ in holders}
             pod = use.pod if use.pod in pods or not pods else min(pods)
             owners = _of_pod(use.owners, pod) or _owners(holders)
             return replace(use, seen_in=reading.life.id, pod=pod, owners=owners, absences=0)
-        case Finding.ABSENT if use.seen_in or reading.at - use.since >= GRACE_S:
+        case Proof.ABSENT if use.seen_in or reading.at - use.since >= GRACE_S:
             return replace(use, absences=use.absences + 1)
         case _:
             return use if not use.absences else replace(use, absences=0)
 
 
 def is_over(use: Use) -> bool:
-    """Whether enough readings said so."""
-    return use.phase is Phase.OPEN and use.absences >= ENOUGH_ABSENCES
+    """Whether enough readings have shown that the use is over."""
+    return use.phase is UsePhase.OPEN and use.absences >= ENOUGH_ABSENCES
 
 
 def _of_pod(owners: tuple[Owner, ...], pod: PodUid) -> tuple[Owner, ...]:
-    """``owners``, if they are known already and can be of ``pod``, whose UID PodResources did not tell; else none."""
+    """Return ``owners`` with the UID of ``pod``, which PodResources did not tell; none if they are of another pod."""
     if any(owner.uid not in ("", pod) for owner in owners):
         return ()
     return tuple(replace(owner, uid=pod) for owner in owners)
@@ -250,46 +251,3 @@ def _of_pod(owners: tuple[Owner, ...], pod: PodUid) -> tuple[Owner, ...]:
 
 def _owners(holders: Iterable[tuple[PodUid, ContainerName]]) -> tuple[Owner, ...]:
     return tuple(Owner(uid=pod, container=container) for pod, container in holders if pod)
-
-
-class Ledger:
-    """The uses that are not over and done with. A unit is part of one of them at most, beside any overtaken ones."""
-
-    def __init__(self, uses: Iterable[Use] = ()) -> None:
-        self._uses: dict[AssignmentKey, Use] = {}
-        self._by_unit: dict[DeviceId, AssignmentKey] = {}
-        for use in uses:
-            self.put(use)
-
-    def __iter__(self) -> Iterator[Use]:
-        return iter(tuple(self._uses.values()))
-
-    def __len__(self) -> int:
-        return len(self._uses)
-
-    def get(self, key: AssignmentKey) -> Use | None:
-        return self._uses.get(key)
-
-    def of_units(self, units: Iterable[DeviceId]) -> list[Use]:
-        """The uses that have one of ``units``, each once; none that was overtaken."""
-        keys = dict.fromkeys(self._by_unit[unit] for unit in units if unit in self._by_unit)
-        return [self._uses[key] for key in keys]
-
-    def put(self, use: Use) -> None:
-        """Add ``use``, or what has become of it.
-
-        Raises:
-            ValueError: one of its units is another use's.
-        """
-        if not use.is_overtaken and any(self._by_unit.get(unit, use.key) != use.key for unit in use.units):
-            raise ValueError(f"{use.assignment()} overlaps with another use")
-        self.remove(use.key)
-        self._uses[use.key] = use
-        if not use.is_overtaken:
-            self._by_unit.update(dict.fromkeys(use.units, use.key))
-
-    def remove(self, key: AssignmentKey) -> None:
-        """It does no harm to say so twice."""
-        if (gone := self._uses.pop(key, None)) is not None and not gone.is_overtaken:
-            for unit in gone.units:
-                del self._by_unit[unit]

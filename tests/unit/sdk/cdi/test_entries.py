@@ -13,7 +13,7 @@ from plugbay.errors import InvalidDevice
 from plugbay.model.devices import Device
 from plugbay.model.edits import NO_EDITS, ContainerEdits, DeviceNode, Mount, merge_devices
 from plugbay.model.ids import DeviceId, ResourceName
-from plugbay.sdk.cdi.answers import CdiAnswer
+from plugbay.sdk.author.cdi_answers import CdiAnswer
 from plugbay.sdk.cdi.entries import WITHOUT_ENV, answer, entries_of, entry_name, spec_of
 
 KIND = parse_kind("vendor.example/gopher")

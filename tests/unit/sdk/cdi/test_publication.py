@@ -11,15 +11,15 @@ from plugbay.cdi.names import parse_kind
 from plugbay.cdi.spec import Spec
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import ResourceName
-from plugbay.sdk.cdi.answers import CdiAnswer
+from plugbay.sdk.author.cdi_answers import CdiAnswer
 from plugbay.sdk.cdi.publication import CdiPublication
-from plugbay.sdk.cdi.spec_file import SpecFile
+from plugbay.sdk.cdi.spec_file import PluginSpecFile
 
 RESOURCE = ResourceName("example.com/gopher")
 DEADLINE_S = 20.0
 
 
-class Slow(SpecFile):
+class Slow(PluginSpecFile):
     """Writes once it may.
 
     Attributes:

@@ -13,23 +13,23 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.cdi.names import Kind
-from plugbay.cdi.spec import Device, Edits, Spec
+from plugbay.cdi.names import CdiKind
+from plugbay.cdi.spec import Edits, Spec, SpecDevice
 from plugbay.errors import PathUnusable
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.cdi import spec_file as module
-from plugbay.sdk.cdi.spec_file import SpecFile, left_files, remove_unfinished
+from plugbay.sdk.cdi.spec_file import PluginSpecFile, left_files, remove_unfinished
 from plugbay.sdk.cdi.spec_turns import LOCK_NAME, SpecTurns
 
 RESOURCE = ResourceName("example.com/gopher")
 
 
 def spec(name: str) -> Spec:
-    return Spec("0.3.0", "example.com/gopher", devices=(Device(name, edits=Edits(env=("A=1",))),))
+    return Spec("0.3.0", "example.com/gopher", devices=(SpecDevice(name, edits=Edits(env=("A=1",))),))
 
 
-def spec_file(directory: Path) -> SpecFile:
-    return SpecFile(directory, Kind("example.com", "gopher"), RESOURCE)
+def spec_file(directory: Path) -> PluginSpecFile:
+    return PluginSpecFile(directory, CdiKind("example.com", "gopher"), RESOURCE)
 
 
 def test_the_newer_process_keeps_what_it_took_over(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.release.uses import GRACE_S, SETTLE_S
 from tests.unit.sdk.release.machine_kubelet import Kubelet
-from tests.unit.sdk.release.machine_loop import VirtualLoop
 from tests.unit.sdk.release.machine_plugin import UNITS, Conduct, Disk, Fate, Process, is_kill, proc_root
 from tests.unit.sdk.release.machine_pods import Container, Pod, Truth
+from tests.unit.sdk.virtual_loop import VirtualLoop
 
 MEMORY = Path("/dev/shm")
 """Where waiting for the disk costs nothing."""
@@ -120,7 +120,7 @@ class Node:
     def look(self) -> None:
         """A background look is due."""
         if self._process is not None and self._process.serves:
-            self._process.custody.look_soon()
+            self._process.release.context.next_look.make_urgent()
 
     def stop_plugin(self) -> None:
         """The orderly way, and the next one starts."""
@@ -165,7 +165,7 @@ class Node:
         """Whether the plugin can see if the pod runs: it has written down whose the devices are."""
         if not self._sees_cgroups or self._process is None or not self._process.serves:
             return False
-        uses = [use for use in self._process.custody.book.uses() if not pod.units.isdisjoint(use.units)]
+        uses = [use for use in self._process.release.ledger.uses() if not pod.units.isdisjoint(use.units)]
         return all(use.pod == pod.uid for use in uses)
 
     def _cgroup(self, pod: Pod) -> Path:
@@ -237,7 +237,7 @@ class Node:
         self.loop.run_for(FINALLY_S)
         self.check()
         left = [
-            use for use in self.process.custody.book.uses() if not self.truth.unproven.issuperset(use.units.values())
+            use for use in self.process.release.ledger.uses() if not self.truth.unproven.issuperset(use.units.values())
         ]
         assert not left, left
         assert self.truth.dirty <= self.truth.unproven, self.truth.dirty

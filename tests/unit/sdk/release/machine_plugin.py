@@ -12,19 +12,20 @@ from pathlib import Path
 from typing import Any, Self
 
 from plugbay import Assignment, Device, DevicePlugin, ReleasePolicy
-from plugbay.errors import PlugbayError
+from plugbay.errors import PathUnusable, PlugbayError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
 from plugbay.model.podresources import PodResources
-from plugbay.model.replicas import physical_id
-from plugbay.sdk.release.custody import Custody
+from plugbay.model.sharing import physical_id
+from plugbay.sdk.author.release_settings import ReleaseSettings
+from plugbay.sdk.hooks.turns import Turns
+from plugbay.sdk.release.evidence.pod_lists import Shared
 from plugbay.sdk.release.hooks import ReleaseHooks
-from plugbay.sdk.release.journal import Journal
-from plugbay.sdk.release.quiet import Shared
-from plugbay.sdk.release.records import Content, Record
-from plugbay.sdk.release.settings import ReleaseSettings
+from plugbay.sdk.release.ledger.journal import Journal, Rewritten
+from plugbay.sdk.release.ledger.lines import Content, Record
+from plugbay.sdk.release.release import Release
 from plugbay.sdk.release.uses import Reading, Use
-from plugbay.sdk.watching import Changes
+from plugbay.sdk.watching import PathChanges
 from plugbay.wire.plugin_server import Caller
 from tests.unit.sdk.release.machine_kubelet import RESOURCE, Kubelet, Refused
 from tests.unit.sdk.release.machine_pods import Pod, Truth
@@ -113,12 +114,20 @@ class _Journal(Journal):
     def is_long(self) -> bool:
         return self.is_ours and self._size > LONG_BYTES
 
-    def rewrite(self, kept: Callable[[Content], Iterable[Record]]) -> None:
+    def prepare(self, kept: Callable[[Content], Iterable[Record]]) -> Rewritten:
         self.fate.effect("rewrite the journal")
-        self.disk.takes()
-        super().rewrite(kept)
+        try:
+            self.disk.takes()
+        except OSError as error:
+            raise PathUnusable(str(self.path), str(error)) from error
+        return super().prepare(kept)
+
+    def replace(self, rewritten: Rewritten) -> bool:
+        self.fate.effect("replace the journal")
+        is_replaced = super().replace(rewritten)
         self.disk.synced = self._size
         self.fate.effect("have rewritten the journal")
+        return is_replaced
 
     def sync(self) -> None:
         self.fate.effect("fsync")
@@ -135,14 +144,6 @@ class _Journal(Journal):
             raise
         self.disk.takes()
         super()._write(lines)
-
-
-class _Custody(Custody):
-    fate: Fate
-
-    async def read(self, uses: Collection[Use]) -> Reading:
-        self.fate.effect("read")
-        return await super().read(uses)
 
 
 class _Cleaner(DevicePlugin):
@@ -177,11 +178,11 @@ class _Watches:
     """Stands for `Watches`: who wrote the checkpoint says so."""
 
     def __init__(self) -> None:
-        self._readers: list[Changes] = []
+        self._readers: list[PathChanges] = []
 
     @contextmanager
-    def watch(self, paths: Iterable[Path]) -> Iterator[Changes]:
-        changes = Changes(frozenset(paths))
+    def watch(self, paths: Iterable[Path]) -> Iterator[PathChanges]:
+        changes = PathChanges(frozenset(paths))
         self._readers.append(changes)
         try:
             yield changes
@@ -219,12 +220,17 @@ class Process:
         shared.boot = boot
         shared.pod_lists._ask = self._pods  # type: ignore[method-assign]  # no socket to ask
         plugin = _Stopper(self) if truth.hears_stops else _Cleaner(self)
-        self.custody = _Custody(plugin, kubelet.paths, shared, self._hooks, self._resend)
-        self.custody.fate = fate
-        self.journal = _Journal(self.custody.book.path.parent, RESOURCE, boot)
+        self.release = Release(plugin, kubelet.paths, shared, self._hooks, starting=Turns(), resend=self._resend)
+        self._read = self.release.evidence.read
+        self.release.evidence.read = self._watched_read  # type: ignore[method-assign]  # an effect
+        self.journal = _Journal(self.release.ledger.path.parent, RESOURCE, boot)
         self.journal.fate, self.journal.disk = fate, disk
-        self.custody.book._journal = self.journal
+        self.release.ledger._journal = self.journal
         self._is_ending = False
+
+    async def _watched_read(self, uses: Collection[Use]) -> Reading:
+        self.fate.effect("read")
+        return await self._read(uses)
 
     # --- its life ---------------------------------------------------------------------------------------------------
 
@@ -243,19 +249,19 @@ class Process:
             await asyncio.wait(tasks)
             if not main.cancelled() and (error := main.exception()) is not None and not is_kill(error):
                 self.truth.wrong.append(f"the plugin ended by itself: {error!r}")
-            self.custody.close()
+            self.release.close()
 
     async def _run(self) -> None:
-        await self.custody.open(self._watches, asyncio.Event())  # type: ignore[arg-type]  # a stand-in
+        await self.release.open(self._watches, asyncio.Event())  # type: ignore[arg-type]  # a stand-in
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._hooks.run())
-            tasks.create_task(self.custody.run())
+            tasks.create_task(self.release.run())
             self.kubelet_is_up()
             await asyncio.Event().wait()
 
     @property
     def serves(self) -> bool:
-        return self.custody.book.is_open and not self.fate.is_dead and not self._is_ending
+        return self.release.ledger.is_open and not self.fate.is_dead and not self._is_ending
 
     def kubelet_is_up(self) -> None:
         """There is a socket to register at."""
@@ -284,7 +290,7 @@ class Process:
         if self.journal.disk.is_full:  # what this kubelet began with is known to this process only
             self.truth.unproven |= self.truth.dirty | self.truth.lost
         with suppress(Refused):
-            await self._serve(self.custody.stream_opened(caller))
+            await self._serve(self.release.stream_opened(caller))
 
     async def allocate(self, pod: Pod, units: Sequence[str], arrived: Callable[[], object]) -> None:
         await self._serve(self._allocate(pod, {DeviceId(unit): physical_id(unit) for unit in units}, arrived))
@@ -298,7 +304,7 @@ class Process:
 
     async def _allocate(self, pod: Pod, units: Mapping[DeviceId, DeviceId], arrived: Callable[[], object]) -> None:
         arrived()
-        async with self.custody.allocate(units):
+        async with self.release.giving(units):
             self.fate.effect("allocate")
             at = asyncio.get_running_loop().time()
             fresh = self.truth.given(pod, units, elsewhere=self._kubelet.units_of_others(pod), at=at)
@@ -314,9 +320,8 @@ class Process:
 
     async def _pre_start(self, units: Collection[DeviceId]) -> None:
         if self.truth.hears_stops:  # else nobody wants to be called
-            await self.custody.pre_start(units)
-            self.fate.effect("pre-start")
-            await self.custody.pre_started(units)
+            async with self.release.starting(units):
+                self.fate.effect("pre-start")
             self.fate.effect("answer PreStartContainer")
 
     async def _serve(self, call: Coroutine[Any, Any, None]) -> None:

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from plugbay.model.assignments import Assignment
 from plugbay.model.ids import DeviceId
-from plugbay.model.replicas import physical_id
+from plugbay.model.sharing import physical_id
 
 TO_DISK_S = 0.1
 """Within that time a record of a journal is on the disk, and no kubelet has started a container."""

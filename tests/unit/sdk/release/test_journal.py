@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import resource
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from plugbay.errors import PathUnusable
 from plugbay.model.assignments import Origin
 from plugbay.model.ids import DeviceId, ResourceName, parse_resource_name
-from plugbay.sdk.release.book import Book
-from plugbay.sdk.release.journal import Journal
-from plugbay.sdk.release.kept import Trouble
-from plugbay.sdk.release.records import Content, Record
-from plugbay.sdk.release.uses import Phase
+from plugbay.sdk.release.ledger.journal import Journal
+from plugbay.sdk.release.ledger.ledger import Ledger, Trouble
+from plugbay.sdk.release.uses import UsePhase
 
 GOPHER = ResourceName("example.com/gopher")
 DEADLINE_S = 20.0
+SYNC_S = 0.5
 
 
-def book(directory: Path, trouble: Trouble = Trouble.RAISED) -> Book:
-    return Book(Journal(directory, GOPHER, "boot"), GOPHER, trouble)
+def ledger(directory: Path, trouble: Trouble = Trouble.RAISED) -> Ledger:
+    return Ledger(Journal(directory, GOPHER, "boot"), GOPHER, trouble)
 
 
 @contextmanager
@@ -60,21 +62,21 @@ def units(*names: str) -> dict[DeviceId, DeviceId]:
 
 
 async def test_a_line_that_a_full_disk_has_torn_spoils_no_other(tmp_path: Path) -> None:
-    ours = book(tmp_path)
+    ours = ledger(tmp_path)
     ours.open()
     ours.begin(units("a"), "life")
     with full_after(ours.path.stat().st_size + 20), pytest.raises(PathUnusable):
         ours.begin(units("b"), "life")
     ours.begin(units("c"), "life")
     ours.close()
-    after = book(tmp_path)
+    after = ledger(tmp_path)
     after.open()
     assert {unit for use in after.uses() for unit in use.units} == {"a", "c"}
     after.close()
 
 
 async def test_a_line_torn_by_another_process_spoils_none_of_ours(tmp_path: Path) -> None:
-    ours = book(tmp_path)
+    ours = ledger(tmp_path)
     ours.open()
     ours.begin(units("a"), "life")
     with ours.path.open("ab") as journal:
@@ -82,23 +84,34 @@ async def test_a_line_torn_by_another_process_spoils_none_of_ours(tmp_path: Path
     ours.begin(units("b"), "life")
     assert {unit for use in ours.uses() for unit in use.units} == {"a", "b"}
     ours.close()
-    after = book(tmp_path)
+    after = ledger(tmp_path)
     after.open()
     assert {unit for use in after.uses() for unit in use.units} == {"a", "b"}
     after.close()
 
 
+async def test_torn_line_is_dropped_by_the_next_keeper(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("a", "b", "c"):
+        ours = ledger(tmp_path)
+        ours.open()
+        assert ours.answered(ours.begin(units(name), "life").key)
+        ours.close()
+        with ours.path.open("ab") as journal:
+            journal.write(b"torn")
+    assert "damaged" not in caplog.text
+
+
 async def test_what_another_process_releases_is_not_given(tmp_path: Path) -> None:
     """Three processes overlap: the first ends, and the third takes over before the second one has answered."""
-    second, third = book(tmp_path), book(tmp_path)
-    first = book(tmp_path)
+    second, third = ledger(tmp_path), ledger(tmp_path)
+    first = ledger(tmp_path)
     first.open()
     second.open()
     use = second.begin(units("a"), "life")
     first.close()
     third.open()
     [found] = third.uses()
-    assert (third.is_ours, found.phase) == (True, Phase.RELEASING)
+    assert (third.is_ours, found.phase) == (True, UsePhase.RELEASING)
     assert not second.answered(use.key)
     third.close_use(use.key)
     assert not second.answered(use.key)
@@ -107,46 +120,46 @@ async def test_what_another_process_releases_is_not_given(tmp_path: Path) -> Non
 
 
 async def test_answered_use_is_open_and_over_only_once(tmp_path: Path) -> None:
-    ours = book(tmp_path)
+    ours = ledger(tmp_path)
     ours.open()
     use = ours.begin(units("a"), "life")
     assert ours.answered(use.key)
     over = ours.end(use.key, Origin.SYNTHESISED)
     assert over is not None
-    assert over.phase is Phase.RELEASING
+    assert over.phase is UsePhase.RELEASING
     ours.close()
 
 
 async def test_who_is_lazy_goes_on_beside_a_journal_that_cannot_be_opened(tmp_path: Path) -> None:
-    keeper = book(tmp_path)
+    keeper = ledger(tmp_path)
     keeper.open()
     keeper.close()
     keeper.path.with_suffix(".writing").unlink()
     keeper.path.with_suffix(".writing").mkdir()
-    lazy = book(tmp_path, Trouble.LOGGED)
+    lazy = ledger(tmp_path, Trouble.LOGGED)
     with pytest.raises(PathUnusable):
         lazy.open()
     assert lazy.of_units(units("a")) == []
 
 
 async def test_reboot_with_a_full_disk_makes_nobody_take_later_uses_for_earlier_ones(tmp_path: Path) -> None:
-    ours = book(tmp_path)
+    ours = ledger(tmp_path)
     ours.open()
     ours.close()
-    lazy = Book(Journal(tmp_path, GOPHER, "boot 2"), GOPHER, Trouble.LOGGED)
+    lazy = Ledger(Journal(tmp_path, GOPHER, "boot 2"), GOPHER, Trouble.LOGGED)
     with full_after(0), pytest.raises(PathUnusable):
         lazy.open()
     use = lazy.begin(units("a"), "life")
     assert lazy.answered(use.key)
     lazy.close()
-    after = Book(Journal(tmp_path, GOPHER, "boot 2"), GOPHER, Trouble.LOGGED)
+    after = Ledger(Journal(tmp_path, GOPHER, "boot 2"), GOPHER, Trouble.LOGGED)
     after.open()
-    assert [(use.key, use.phase) for use in after.uses()] == [(use.key, Phase.OPEN)]
+    assert [(use.key, use.phase) for use in after.uses()] == [(use.key, UsePhase.OPEN)]
     after.close()
 
 
 async def test_journal_that_is_opened_until_it_can_be_leaves_no_files_open(tmp_path: Path) -> None:
-    ours = book(tmp_path)
+    ours = ledger(tmp_path)
     ours.path.mkdir()
     for _ in range(3):
         with pytest.raises(PathUnusable):
@@ -156,7 +169,7 @@ async def test_journal_that_is_opened_until_it_can_be_leaves_no_files_open(tmp_p
 
 
 async def test_who_cannot_rewrite_what_he_takes_over_knows_what_it_says(tmp_path: Path) -> None:
-    keeper, ours = book(tmp_path), book(tmp_path)
+    keeper, ours = ledger(tmp_path), ledger(tmp_path)
     keeper.open()
     ours.open()
     ours.begin(units("b"), "life")
@@ -164,42 +177,124 @@ async def test_who_cannot_rewrite_what_he_takes_over_knows_what_it_says(tmp_path
     assert keeper.answered(use.key)
     keeper.close()
     with full_after(64), pytest.raises(PathUnusable):  # the lock's file is shorter
-        ours.take_over(())
+        await ours.take_over()
     assert ours.is_ours
     assert [each.key for each in ours.of_units(units("a"))] == [use.key]
     ours.close()
 
 
-async def test_rewrite_that_outlives_its_task_ends_before_the_next_keeper_begins(tmp_path: Path) -> None:
-    """The sweep is cancelled in the middle of one; the thread goes on."""
-    journal = Journal(tmp_path, GOPHER, "boot")
-    ours, after = Book(journal, GOPHER, Trouble.RAISED), book(tmp_path)
+async def test_what_a_take_over_ends_is_written_though_the_journal_was_replaced_unheard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise PathUnusable(str(tmp_path), "disk is full")
+
+    keeper, ours, third = ledger(tmp_path), ledger(tmp_path), ledger(tmp_path)
+    keeper.open()
     ours.open()
-    has_begun, is_given = threading.Event(), threading.Event()
+    ours.begin(units("b"), "life")
+    use = long(keeper).begin(units("a"), "life")
+    await keeper.compact()
+    keeper.close()
+    monkeypatch.setattr(ours._journal, "prepare", refuse)
+    with pytest.raises(PathUnusable):
+        await ours.take_over()
+    third.open()
+    assert not third.answered(use.key)
+    third.close()
+    ours.close()
 
-    def nothing(content: Content) -> Iterable[Record]:
-        has_begun.set()
-        is_given.wait(0.3)  # in vain, as the next keeper waits for us
-        return []
 
-    def rewrite() -> None:
-        with journal.alone():
-            journal.rewrite(nothing)
-
-    rewriting = threading.Thread(target=rewrite)
-    rewriting.start()
-    assert await asyncio.to_thread(has_begun.wait, DEADLINE_S)
-    await asyncio.to_thread(ours.close)
+async def test_rewrite_that_outlives_its_task_changes_nothing(tmp_path: Path) -> None:
+    """The sweep is cancelled in the middle of one; the thread goes on until the disk has it."""
+    ours, after = ledger(tmp_path), ledger(tmp_path)
+    ours.open()
+    with slow_syncs() as syncing:
+        compacting = asyncio.create_task(long(ours).compact())
+        assert await asyncio.to_thread(syncing.wait, DEADLINE_S)
+        compacting.cancel()
+        await asyncio.wait([compacting])
+    ours.close()
     after.open()
     after.begin(units("a"), "life")
-    is_given.set()
-    await asyncio.to_thread(rewriting.join, DEADLINE_S)
     assert after.of_units(units("a"))
+    after.close()
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+async def test_rewrite_that_cannot_be_put_in_place_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    ours = ledger(tmp_path)
+    ours.open()
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(PathUnusable):
+        await long(ours).compact()
+    assert not list(tmp_path.glob(".*.tmp"))
+    ours.close()
+
+
+def test_removed_journal_is_made_anew_alone(tmp_path: Path) -> None:
+    """The event loop may write, and so make it, in the same moment: each would close what the other writes to."""
+    were_locked = []
+
+    class Watched(Journal):
+        def _open(self) -> None:
+            were_locked.append(self._thread.locked())
+            super()._open()
+
+    with Watched(tmp_path, GOPHER, "boot") as journal:
+        journal.prepare(lambda content: content.uses).discard()
+    assert were_locked == [True]
+
+
+async def test_nothing_waits_for_the_disk_while_a_long_journal_is_rewritten(tmp_path: Path) -> None:
+    ours, others = ledger(tmp_path), ledger(tmp_path)
+    ours.open()
+    others.open()
+    with slow_syncs() as syncing:
+        compacting = asyncio.create_task(long(ours).compact())
+        assert await asyncio.to_thread(syncing.wait, DEADLINE_S)
+        begun = time.monotonic()
+        mine = ours.begin(units("a"), "life")
+        theirs = others.begin(units("b"), "life")
+        assert time.monotonic() - begun < SYNC_S / 4
+        assert not compacting.done()
+        await compacting
+    assert {use.key for use in ours.of_units(units("a", "b"))} == {mine.key, theirs.key}
+    ours.close()
+    others.close()
+    after = ledger(tmp_path)
+    after.open()
+    assert {unit for use in after.uses() for unit in use.units} == {"a", "b"}
     after.close()
 
 
+def long(ours: Ledger) -> Ledger:
+    ours.close_use(ours.begin(units(*(f"much-{number}" for number in range(5000))), "life").key)
+    return ours
+
+
+@contextmanager
+def slow_syncs() -> Iterator[threading.Event]:
+    """Each fsync takes `SYNC_S`, as on a disk that is busy; the event is set when one begins."""
+    has_begun, fsync = threading.Event(), os.fsync
+
+    def slow(descriptor: int) -> None:
+        has_begun.set()
+        time.sleep(SYNC_S)
+        fsync(descriptor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", slow)
+        yield has_begun
+
+
 async def test_compacting_hides_no_record_of_another_process(tmp_path: Path) -> None:
-    ours, others = book(tmp_path), book(tmp_path)
+    ours, others = ledger(tmp_path), ledger(tmp_path)
     ours.open()
     others.open()
     ours.close_use(ours.begin(units(*(f"much-{number}" for number in range(5000))), "life").key)
@@ -221,7 +316,7 @@ def test_longest_resource_name_has_a_journal_of_its_own(tmp_path: Path) -> None:
     paths = [Journal(tmp_path, resource, "boot").path for resource in (LONGEST, other, GOPHER)]
     assert len(set(paths)) == 3
     assert paths[2].name == "example.com_gopher.journal"
-    ours = Book(Journal(tmp_path, LONGEST, "boot"), LONGEST, Trouble.RAISED)
+    ours = Ledger(Journal(tmp_path, LONGEST, "boot"), LONGEST, Trouble.RAISED)
     ours.open()
     assert ours.path.exists()
     ours.close()
@@ -229,7 +324,7 @@ def test_longest_resource_name_has_a_journal_of_its_own(tmp_path: Path) -> None:
 
 async def test_journal_that_cannot_be_opened_again_closes_no_file_of_others(tmp_path: Path) -> None:
     """Numbers of closed files are given anew: a connection to a kubelet may get the one of the journal."""
-    ours = book(tmp_path)
+    ours = ledger(tmp_path)
     ours.open()
     ours.begin(units("a"), "life")
     ours.path.unlink()
@@ -248,21 +343,21 @@ async def test_journal_that_cannot_be_opened_again_closes_no_file_of_others(tmp_
 
 
 async def test_journal_that_cannot_be_opened_again_is_given_up_whole(tmp_path: Path) -> None:
-    ours = book(tmp_path)
+    ours = ledger(tmp_path)
     ours.open()
     ours.begin(units("a"), "life")
     ours.path.unlink()
     with no_new_files(), pytest.raises(PathUnusable):
         ours.begin(units("b"), "life")
     ours.close()
-    after = book(tmp_path)
+    after = ledger(tmp_path)
     after.open()
     assert after.is_ours
     after.close()
 
 
 async def test_journal_made_on_a_full_disk_says_of_which_boot_it_is_once_there_is_room(tmp_path: Path) -> None:
-    ours = book(tmp_path)
+    ours = ledger(tmp_path)
     ours.open()
     ours.path.unlink()
     with full_after(0), pytest.raises(PathUnusable):
@@ -275,13 +370,13 @@ async def test_journal_made_on_a_full_disk_says_of_which_boot_it_is_once_there_i
 
 
 async def test_unfinished_files_of_killed_keepers_are_removed_and_no_others(tmp_path: Path) -> None:
-    made = book(tmp_path)
+    made = ledger(tmp_path)
     made.open()
     unfinished = tmp_path / f".{made.path.name}.0123456789ab.tmp"
     others = [tmp_path / f".{name}.0123456789ab.tmp" for name in (f"{made.path.name}.b.journal", "other.journal")]
     for each in (unfinished, *others):
         each.touch()
-    second = book(tmp_path)
+    second = ledger(tmp_path)
     second.open()  # beside the keeper, which may be writing
     assert unfinished.exists()
     second.close()

@@ -86,7 +86,7 @@ def test_life_of_a_kubelet_is_written_down_once_there_is_room() -> None:
         node.stop_plugin()
         node.end_pod(pod)
         node.loop.run_for(SETTLE_S + GRACE_S + 60)
-        assert not node.process.custody.book.uses()
+        assert not node.process.release.ledger.uses()
         assert not node.truth.dirty
 
 
@@ -106,5 +106,5 @@ def test_life_of_a_kubelet_that_was_met_on_a_full_disk_survives_the_plugin() -> 
         node.loop.run_for(5)
         node.stop_plugin()
         node.loop.run_for(SETTLE_S + GRACE_S + 60)
-        assert not node.process.custody.book.uses()
+        assert not node.process.release.ledger.uses()
         assert not node.truth.dirty

@@ -25,7 +25,7 @@ def test_user_that_ended_before_the_first_look_after_a_lost_journal(node: Node) 
     """What a checkpoint lists at the start of a plugin its kubelet knows; not being listed later is the end."""
     pod = node.admit(Container("x", Kind.APP, 1))
     node.loop.run_for(1)
-    journal = node.process.custody.book.path
+    journal = node.process.release.ledger.path
     node.stop_plugin()
     journal.unlink()
     node.loop.run_for(0.0005)  # it has started, and was not asked for its list yet
@@ -34,7 +34,7 @@ def test_user_that_ended_before_the_first_look_after_a_lost_journal(node: Node) 
     node.kubelet.spawn(node.kubelet.list_arrives(OTHER))
     node.loop.run_for(100)
     node.check()
-    assert not node.process.custody.book.uses()
+    assert not node.process.release.ledger.uses()
     assert not node.truth.dirty
 
 
@@ -47,7 +47,7 @@ def test_checkpoint_that_survives_a_restart_tells_nothing_of_those_lost_before(n
         node.kubelet.is_ready = True
         node.loop.run_for(100)
     assert pod.runs
-    assert node.process.custody.book.uses()
+    assert node.process.release.ledger.uses()
     node.finish()
 
 
@@ -92,14 +92,14 @@ def test_device_that_the_lazy_gave_twice_is_released_once_when_both_users_are_go
         node.loop.run_for(100)
         assert first.runs
         assert node.truth.dirty
-        [left] = node.process.custody.book.uses()
+        [left] = node.process.release.ledger.uses()
         assert left.is_overtaken
         assert "release" not in node.process.fate.seen
         node.end_pod(first)
         node.loop.run_for(60)
         assert node.process.fate.seen.count("release") == 1
         node.finish()
-        assert not node.process.custody.book.uses()
+        assert not node.process.release.ledger.uses()
 
 
 def test_uses_that_checkpoints_never_tell_of_do_not_pile_up() -> None:
@@ -112,9 +112,9 @@ def test_uses_that_checkpoints_never_tell_of_do_not_pile_up() -> None:
             node.loop.run_for(3)
             node.end_pod(pod)
             node.kubelet.spoiled.clear()
-        assert len(node.process.custody.book.uses()) == 2
+        assert len(node.process.release.ledger.uses()) == 2
         node.finish()
-        assert not node.process.custody.book.uses()
+        assert not node.process.release.ledger.uses()
 
 
 def test_container_that_starts_while_another_share_is_given_is_post_stopped() -> None:
@@ -145,7 +145,7 @@ def test_container_with_a_device_that_the_next_user_was_refused_is_post_stopped(
         node.conduct.refuses = True
         node.admit(Container("x", Kind.APP, 4))
         node.loop.run_for(5)
-        [use] = node.process.custody.book.uses()
+        [use] = node.process.release.ledger.uses()
         assert use.is_overtaken
         for stops in (0, 1):
             node.create_container(pod)
@@ -252,7 +252,7 @@ def test_init_container_is_post_stopped_though_no_checkpoint_came_when_the_pod_w
     pod = node.admit(Container("init", Kind.INIT, 1), Container("x", Kind.APP, 1))
     node.loop.run_for(30)
     node.kubelet.spoiled.clear()
-    assert [use.is_overtaken for use in node.process.custody.book.uses()].count(True) == 1
+    assert [use.is_overtaken for use in node.process.release.ledger.uses()].count(True) == 1
     start_next(node, pod)
     assert "post-stop" not in node.process.fate.seen
     start_next(node, pod)

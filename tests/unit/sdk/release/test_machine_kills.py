@@ -88,7 +88,7 @@ def start_after_a_kill(node: Node) -> Fate:
 
 def start_without_a_journal(node: Node) -> Fate:
     _used(node)
-    journal = node.process.custody.book.path
+    journal = node.process.release.ledger.path
     node.stop_plugin()
     journal.unlink()
     return node.next_fate
@@ -118,7 +118,7 @@ STORIES = [
     (init_container_sidecar_and_starts, {"pre-start", "post-stop", "answer PreStartContainer", "list pods"}),
     (background_look, {"list pods", "read", "send the list again", "release", "have released", "fsync"}),
     (release_that_fails_twice, {"release", "have released"}),
-    (journal_that_becomes_long, {"rewrite the journal", "have rewritten the journal"}),
+    (journal_that_becomes_long, {"rewrite the journal", "replace the journal", "have rewritten the journal"}),
     (start_after_a_kill, {"open the journal", "rewrite the journal", "release", "append"}),
     (start_without_a_journal, {"open the journal", "rewrite the journal", "append", "release"}),
     (start_after_a_reboot, {"open the journal", "rewrite the journal", "release", "append"}),

@@ -89,12 +89,12 @@ def test_overtaken_writer_of_a_checkpoint_ends_nothing() -> None:
         node.loop.run_for(0.04)
         node.look()
         node.loop.run_for(1.1)
-        (use,) = node.process.custody.book.uses()
+        (use,) = node.process.release.ledger.uses()
         assert use.seen_in
         node.paces.extend([0.0, 0.2])  # so that the late one comes before what the list brings about
         node.look()
         node.loop.run_for(0.2)
-        (use,) = node.process.custody.book.uses()
+        (use,) = node.process.release.ledger.uses()
         assert use.absences == 1
         node.finish()
 
@@ -122,7 +122,7 @@ def test_kubelet_that_stores_an_allocate_late() -> None:
         node.loop.run_for(0.6)
         node.look()
         node.loop.run_for(3)
-        assert node.process.custody.readings["ok"] > 0
+        assert node.process.release.evidence.outcomes["ok"] > 0
         node.finish()
 
 
@@ -179,7 +179,7 @@ def test_owner_of_a_container_that_starts_while_others_are_stored_is_found_soon(
         node.loop.run_for(0.001)
         node.create_container(pod)
         node.loop.run_for(8)
-        names = {owner.pod for use in node.process.custody.book.uses() for owner in use.owners}
+        names = {owner.pod for use in node.process.release.ledger.uses() for owner in use.owners}
         assert pod.uid in names
         node.finish()
 
@@ -208,7 +208,7 @@ def test_kubelet_that_has_lost_its_checkpoint() -> None:
         node.restart_kubelet(is_lost=True)
         node.kubelet.is_ready = True
         node.loop.run_for(100)
-        assert node.process.custody.book.uses()
+        assert node.process.release.ledger.uses()
         node.finish()
 
 
@@ -222,9 +222,9 @@ def test_kubelet_that_does_not_know_its_pods_yet() -> None:
         for _ in range(5):
             node.look()
             node.loop.run_for(20)
-        [use] = node.process.custody.book.uses()
-        assert node.process.custody.book.life is not None
-        assert use.seen_in == node.process.custody.book.life.id != use.life
+        [use] = node.process.release.ledger.uses()
+        assert node.process.release.ledger.life is not None
+        assert use.seen_in == node.process.release.ledger.life.id != use.life
         assert "release" not in node.process.fate.seen
         node.finish()
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from plugbay.model.assignments import AssignmentKey, Owner
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.podresources import ContainerDevices, ContainerResources, PodResources
-from plugbay.sdk.release.owners import with_owners
+from plugbay.sdk.release.evidence.owners import with_owners
 from plugbay.sdk.release.uses import Use
 
 GOPHER, OTHER = ResourceName("example.com/gopher"), ResourceName("example.com/other")

@@ -14,9 +14,9 @@ from plugbay.kubelet.checkpoint import encode
 from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
-from plugbay.sdk.release import readings
-from plugbay.sdk.release.readings import Readings
-from plugbay.sdk.release.uses import Life
+from plugbay.sdk.release.evidence import readings
+from plugbay.sdk.release.evidence.readings import Readings
+from plugbay.sdk.release.uses import KubeletLife
 from plugbay.sdk.watching import watching
 
 GOPHER = ResourceName("example.com/gopher")
@@ -189,7 +189,7 @@ async def test_new_kubelet_has_read_the_file_of_the_one_before(
         os.utime(paths.checkpoint, ns=(written_ns, written_ns))
     async with watching() as watches:
         reads = Readings(paths, GOPHER, watches, resend=lambda: 0)
-        reads.life = Life("2", 0.0, frozenset({"1"}))
+        reads.life = KubeletLife("2", 0.0, frozenset({"1"}))
         life = await reads.meet(known_to=known_to)
         assert life.heir_of == heir_of
 

@@ -15,12 +15,11 @@ from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.assignments import AssignmentKey
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
-from plugbay.sdk.release.book import Book
-from plugbay.sdk.release.journal import Journal
-from plugbay.sdk.release.kept import Trouble
-from plugbay.sdk.release.readings import Readings
-from plugbay.sdk.release.stopping import StoppingPods
-from plugbay.sdk.release.uses import Life, Reading, Use
+from plugbay.sdk.release.evidence.readings import Readings
+from plugbay.sdk.release.evidence.stopping import StoppingPods
+from plugbay.sdk.release.ledger.journal import Journal
+from plugbay.sdk.release.ledger.ledger import Ledger, Trouble
+from plugbay.sdk.release.uses import KubeletLife, Reading, Use
 from plugbay.sdk.watching import Watches, watching
 
 GOPHER = ResourceName("example.com/gopher")
@@ -29,7 +28,7 @@ DEADLINE_S = 30.0
 
 
 class Node:
-    """A kubelet's files, a book of uses, and pods' control groups.
+    """A kubelet's files, a ledger of uses, and pods' control groups.
 
     Attributes:
         ignored: a use of which no checkpoint is asked.
@@ -39,7 +38,7 @@ class Node:
         self.paths = KubeletPaths(base / "kubelet")
         self.paths.device_plugins.mkdir(parents=True)
         self.paths.registration_socket.touch()
-        self.book = Book(Journal(base, GOPHER, "boot"), GOPHER, Trouble.RAISED)
+        self.ledger = Ledger(Journal(base, GOPHER, "boot"), GOPHER, Trouble.RAISED)
         self.readings = Readings(self.paths, GOPHER, watches, resend=lambda: 0)
         self.stopping = StoppingPods(base / "proc")
         self.ignored: AssignmentKey | None = None
@@ -55,7 +54,7 @@ class Node:
         return made
 
     def give(self, *units: DeviceId) -> Use:
-        return self.book.begin({unit: unit for unit in units or (A,)}, "")
+        return self.ledger.begin({unit: unit for unit in units or (A,)}, "")
 
     def writes(self, **holders: DeviceId | Sequence[DeviceId]) -> None:
         """As a kubelet does it: these pods have these devices."""
@@ -75,14 +74,14 @@ class Node:
 async def node(tmp_path: Path) -> AsyncIterator[Node]:
     async with watching() as watches:
         made = Node(tmp_path, watches)
-        made.book.open()
-        learning = made.stopping.learn(made.book, made.readings, watches, matters=lambda use: use.key != made.ignored)
+        made.ledger.open()
+        learning = made.stopping.learn(made.ledger, made.readings, watches, matters=lambda use: use.key != made.ignored)
         task = asyncio.create_task(learning)
         yield made
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        made.book.close()
+        made.ledger.close()
 
 
 async def test_pod_with_a_container_goes_on(node: Node) -> None:
@@ -121,20 +120,20 @@ async def test_part_that_others_were_given_is_still_of_its_pod(node: Node) -> No
     node.runs("p")
     node.writes(p=[A, B])
     await until(lambda: node.goes_on(both))
-    node.book.overtake(both.key, [A])
-    assert {(*use.units,): node.goes_on(use) for use in node.book.uses()} == {(A,): True, (B,): True}
+    node.ledger.overtake(both.key, [A])
+    assert {(*use.units,): node.goes_on(use) for use in node.ledger.uses()} == {(A,): True, (B,): True}
 
 
 async def test_use_that_another_process_has_just_given_counts(node: Node, tmp_path: Path) -> None:
     """Nobody has told this one of it but the journal."""
-    other = Book(Journal(tmp_path, GOPHER, "boot"), GOPHER, Trouble.RAISED)
+    other = Ledger(Journal(tmp_path, GOPHER, "boot"), GOPHER, Trouble.RAISED)
     with closing(other):
         other.open()
         use = other.begin({A: A}, "")
         other.answered(use.key)
         node.runs("p")
         node.writes(p=A)
-        await until(lambda: any(map(node.goes_on, node.book.uses())))
+        await until(lambda: any(map(node.goes_on, node.ledger.uses())))
 
 
 async def test_checkpoint_is_read_only_if_that_matters(node: Node) -> None:
@@ -150,7 +149,7 @@ async def test_reading_is_told_only_of_what_it_does_not_list(node: Node) -> None
     """Else each would look at the control groups of all pods."""
     listed, absent = (replace(use, pod=PodUid("p"), seen_in="1") for use in (node.give(), node.give(B)))
     node.runs("p")
-    reading = Reading(0.0, Life("", 0.0), {A: frozenset({(PodUid("p"), ContainerName("app"))})})
+    reading = Reading(0.0, KubeletLife("", 0.0), {A: frozenset({(PodUid("p"), ContainerName("app"))})})
     assert (await node.stopping.seen([listed, absent], reading)).going_on == {absent.key}
 
 

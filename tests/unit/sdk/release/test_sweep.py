@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,19 +17,21 @@ from plugbay import Assignment, Device, DevicePlugin, Origin
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.podresources import PodResources
-from plugbay.sdk.release.custody import Custody
+from plugbay.sdk.author.plugin import resource_of
+from plugbay.sdk.author.release_settings import ReleasePolicy, ReleaseSettings
+from plugbay.sdk.hooks.turns import Turns
+from plugbay.sdk.release.evidence.pod_lists import Shared
 from plugbay.sdk.release.hooks import ReleaseHooks
-from plugbay.sdk.release.quiet import Shared
-from plugbay.sdk.release.settings import ReleasePolicy, ReleaseSettings
-from plugbay.sdk.release.sweep import Sweep, jittered
-from plugbay.sdk.release.uses import Life, Reading, Use
+from plugbay.sdk.release.release import Release
+from plugbay.sdk.release.sweep import jittered
+from plugbay.sdk.release.uses import KubeletLife, Reading, Use
 from plugbay.wire.plugin_server import Caller
-from tests.unit.sdk.release.machine_loop import VirtualLoop
 from tests.unit.sdk.release.test_journal import full_after
+from tests.unit.sdk.virtual_loop import VirtualLoop
 
 UNIT = DeviceId("a")
 HOLDER = frozenset({(PodUid("p"), ContainerName("app"))})
-LIFE = Life("1", 0.0)
+LIFE = KubeletLife("1", 0.0)
 FOUND_S = {30.0: 35.0, 1.0: 2.0}
 """By the interval, how late the end of a pod may be found."""
 SOONEST = 0.8
@@ -73,14 +76,10 @@ class Cleaner(DevicePlugin):
         self._node.released[assignment.resource] = asyncio.get_running_loop().time()
 
 
-class Watched(Custody):
-    node: Node
-
-    async def read(self, uses: Collection[Use]) -> Reading:
-        await asyncio.sleep(0.01)
-        listed = {} if self.resource in self.node.noticed else {UNIT: HOLDER}
-        self.last = "", asyncio.get_running_loop().time()
-        return Reading(self.last[1], LIFE, listed)
+async def read(node: Node, resource: ResourceName, uses: Collection[Use]) -> Reading:
+    await asyncio.sleep(0.01)
+    listed = {} if resource in node.noticed else {UNIT: HOLDER}
+    return Reading(asyncio.get_running_loop().time(), LIFE, listed)
 
 
 class Stuck(Cleaner):
@@ -93,33 +92,27 @@ class Stuck(Cleaner):
 
 
 @asynccontextmanager
-async def plugins(node: Node, count: int, kind: type[Cleaner] = Cleaner) -> AsyncIterator[Sequence[Custody]]:
+async def plugins(node: Node, count: int, kind: type[Cleaner] = Cleaner) -> AsyncIterator[Sequence[Release]]:
     """So many, each with a device in use since some moment of the last interval."""
-    custodies = []
+    releases = []
     async with AsyncExitStack() as stack:
         for number in range(count):
             hooks = ReleaseHooks()
-            custody = Watched(kind(f"example.com/p{number}", node), node.paths, node.shared, hooks, lambda: 1)
-            custody.node = node
-            custody.book.open()
-            stack.callback(custody.close)
-            running = [asyncio.ensure_future(hooks.run()), asyncio.ensure_future(Sweep(custody).run())]
+            plugin = kind(f"example.com/p{number}", node)
+            release = Release(plugin, node.paths, node.shared, hooks, starting=Turns(), resend=lambda: 1)
+            release.evidence.read = partial(read, node, resource_of(plugin))  # type: ignore[method-assign]  # no kubelet
+            release.ledger.open()
+            stack.callback(release.close)
+            running = [asyncio.ensure_future(hooks.run()), asyncio.ensure_future(release.sweep.run())]
             stack.push_async_callback(asyncio.wait, running)
             for task in running:
                 stack.callback(task.cancel)
-            custodies.append(custody)
-        for custody in custodies:
+            releases.append(release)
+        for release in releases:
             await asyncio.sleep(random.uniform(0, node.shared.settings.interval_s / count))
-            async with custody.allocate({UNIT: UNIT}):
+            async with release.giving({UNIT: UNIT}):
                 pass
-        yield custodies
-
-
-@pytest.fixture
-def loop() -> Iterator[VirtualLoop]:
-    made = VirtualLoop()
-    yield made
-    made.end()
+        yield releases
 
 
 @pytest.mark.parametrize("interval_s", FOUND_S)
@@ -151,11 +144,11 @@ def test_end_is_found_in_time_whoever_asks_for_the_pods_meanwhile(
         await node.shared.pod_lists.pods(asked_since=loop.time())
 
     async def played() -> None:
-        async with plugins(node, count) as custodies:
+        async with plugins(node, count) as releases:
             begun, ends = loop.time(), {}
-            for custody, life in zip(custodies, lives, strict=False):
-                ends[custody.resource] = begun + life * interval_s
-                loop.call_at(ends[custody.resource], node.ended.add, custody.resource)
+            for release, life in zip(releases, lives, strict=False):
+                ends[release.context.resource] = begun + life * interval_s
+                loop.call_at(ends[release.context.resource], node.ended.add, release.context.resource)
             tasks = []
             for start in starts:
                 loop.call_at(begun + start * interval_s, lambda: tasks.append(asyncio.ensure_future(asks())))
@@ -163,7 +156,7 @@ def test_end_is_found_in_time_whoever_asks_for_the_pods_meanwhile(
             assert {found: at - ends[found] > FOUND_S[interval_s] for found, at in node.released.items()} == (
                 dict.fromkeys(ends, False)
             )
-            assert not any(custody.book.uses() for custody in custodies)
+            assert not any(release.ledger.uses() for release in releases)
 
     try:
         loop.run_until_complete(played())
@@ -192,11 +185,11 @@ def test_full_disk_leaves_the_kubelet_alone(loop: VirtualLoop, tmp_path: Path) -
     node, other = Node(tmp_path, 30.0), DeviceId("b")
 
     async def played() -> None:
-        async with plugins(node, 1, Stuck) as [custody]:
-            async with custody.allocate({other: other}):
+        async with plugins(node, 1, Stuck) as [release]:
+            async with release.giving({other: other}):
                 pass
-            [use] = custody.book.of_units([other])
-            custody.book.end(use.key, Origin.SYNTHESISED)
+            [use] = release.ledger.of_units([other])
+            release.ledger.end(use.key, Origin.SYNTHESISED)
             with full_after(0):
                 await asyncio.sleep(300)
             assert len(node.asked_at) <= 60

@@ -8,100 +8,103 @@ import pytest
 
 from plugbay.model.assignments import AssignmentKey, Origin, Owner
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
-from plugbay.sdk.release.uses import GRACE_S, SETTLE_S, Finding, Ledger, Life, Phase, Reading, Use, after, find, is_over
+from plugbay.sdk.release.ledger.index import UseIndex
+from plugbay.sdk.release.uses import GRACE_S, SETTLE_S, KubeletLife, Proof, Reading, Use, UsePhase, after, find, is_over
 
 A, B = DeviceId("a"), DeviceId("b")
 NOW = 1000.0
-LIFE = Life("1", 0.0)
-NEXT = Life("2", NOW - SETTLE_S)
+LIFE = KubeletLife("1", 0.0)
+NEXT = KubeletLife("2", NOW - SETTLE_S)
 USE = Use(
     key=AssignmentKey("k"),
     resource=ResourceName("example.com/gopher"),
     units={A: A, B: B},
     since=NOW - GRACE_S,
     life="1",
-    phase=Phase.OPEN,
+    phase=UsePhase.OPEN,
 )
 SEEN = replace(USE, seen_in="1", pod=PodUid("p"))
 HOLDER = (PodUid("p"), ContainerName("app"))
 
 
-def reading(*listed: DeviceId, life: Life = LIFE, gone: str = "", at: float = NOW) -> Reading:
+def reading(*listed: DeviceId, life: KubeletLife = LIFE, gone: str = "", at: float = NOW) -> Reading:
     return Reading(at, life, {each: frozenset({HOLDER}) for each in listed}, frozenset({PodUid(gone)} - {""}))
 
 
 @pytest.mark.parametrize(
     ("use", "said", "wanted", "finding"),
     [
-        pytest.param(USE, reading(A, B), None, Finding.LISTED, id="all of it"),
-        pytest.param(USE, reading(A), None, Finding.LISTED, id="one is enough"),
-        pytest.param(USE, reading(A), [A], Finding.LISTED, id="the wanted one"),
-        pytest.param(USE, reading(A), [B], Finding.CONTRADICTORY, id="but not the wanted one"),
-        pytest.param(USE, reading(), [A], Finding.ABSENT, id="none, in the same life"),
+        pytest.param(USE, reading(A, B), None, Proof.LISTED, id="all of it"),
+        pytest.param(USE, reading(A), None, Proof.LISTED, id="one is enough"),
+        pytest.param(USE, reading(A), [A], Proof.LISTED, id="the wanted one"),
+        pytest.param(USE, reading(A), [B], Proof.CONTRADICTORY, id="but not the wanted one"),
+        pytest.param(USE, reading(), [A], Proof.ABSENT, id="none, in the same life"),
         pytest.param(
             SEEN,
             replace(reading(), going_on=frozenset({SEEN.key})),
             [A],
-            Finding.UNPROVEN,
+            Proof.UNPROVEN,
             id="none, but its containers run",
         ),
         pytest.param(
             SEEN,
             replace(reading(gone="p"), going_on=frozenset({SEEN.key})),
             [A],
-            Finding.UNPROVEN,
+            Proof.UNPROVEN,
             id="no directory of its pod, but its containers run",
         ),
         pytest.param(
             SEEN,
             replace(reading(A, B), going_on=frozenset({SEEN.key})),
             [A],
-            Finding.LISTED,
+            Proof.LISTED,
             id="listed, and its containers run",
         ),
-        pytest.param(SEEN, reading(life=NEXT), None, Finding.UNPROVEN, id="none, after a restart"),
+        pytest.param(SEEN, reading(life=NEXT), None, Proof.UNPROVEN, id="none, after a restart"),
         pytest.param(
             replace(SEEN, seen_in="2"),
             reading(life=NEXT),
             None,
-            Finding.ABSENT,
+            Proof.ABSENT,
             id="none, and listed after the restart",
         ),
         pytest.param(
             SEEN,
             reading(life=replace(NEXT, heir_of=frozenset({"1"}))),
             None,
-            Finding.ABSENT,
+            Proof.ABSENT,
             id="none, and the file survived",
         ),
         pytest.param(
             SEEN,
             reading(life=replace(NEXT, heir_of=frozenset({"1b"}))),
             None,
-            Finding.UNPROVEN,
+            Proof.UNPROVEN,
             id="none, and the file survived only a later restart",
         ),
         pytest.param(
             replace(SEEN, seen_in="1b"),
             reading(life=replace(NEXT, heir_of=frozenset({"1b"}))),
             None,
-            Finding.ABSENT,
+            Proof.ABSENT,
             id="none, and listed since the file survives",
         ),
         pytest.param(
             replace(SEEN, seen_in="2"),
             reading(life=replace(NEXT, since=NOW - SETTLE_S + 1)),
             None,
-            Finding.UNPROVEN,
+            Proof.UNPROVEN,
             id="none, right after a restart",
         ),
         pytest.param(
-            SEEN, reading(life=Life("2", NOW), gone="p"), None, Finding.ABSENT, id="none, and the pod is gone"
+            SEEN, reading(life=KubeletLife("2", NOW), gone="p"), None, Proof.ABSENT, id="none, and the pod is gone"
         ),
-        pytest.param(SEEN, reading(life=Life("2", NOW), gone="q"), None, Finding.UNPROVEN, id="another pod is gone"),
+        pytest.param(
+            SEEN, reading(life=KubeletLife("2", NOW), gone="q"), None, Proof.UNPROVEN, id="another pod is gone"
+        ),
     ],
 )
-def test_finding(use: Use, said: Reading, wanted: list[DeviceId] | None, finding: Finding) -> None:
+def test_finding(use: Use, said: Reading, wanted: list[DeviceId] | None, finding: Proof) -> None:
     assert find(use, said, wanted) is finding
 
 
@@ -113,21 +116,21 @@ OTHERS = (PodUid("q"), ContainerName("app"))
 @pytest.mark.parametrize(
     ("use", "holder", "life", "finding"),
     [
-        pytest.param(TAKEN, OTHERS, LIFE, Finding.ABSENT, id="only-others-have-it"),
-        pytest.param(TAKEN, OTHERS, NEXT, Finding.UNPROVEN, id="only-others-after-a-restart"),
-        pytest.param(TAKEN, HOLDER, NEXT, Finding.LISTED, id="its-own-pod-has-it"),
-        pytest.param(NAMELESS, OTHERS, NEXT, Finding.LISTED, id="which-pod-is-unknown"),
-        pytest.param(NAMELESS, None, LIFE, Finding.ABSENT, id="nobody-has-it"),
+        pytest.param(TAKEN, OTHERS, LIFE, Proof.ABSENT, id="only-others-have-it"),
+        pytest.param(TAKEN, OTHERS, NEXT, Proof.UNPROVEN, id="only-others-after-a-restart"),
+        pytest.param(TAKEN, HOLDER, NEXT, Proof.LISTED, id="its-own-pod-has-it"),
+        pytest.param(NAMELESS, OTHERS, NEXT, Proof.LISTED, id="which-pod-is-unknown"),
+        pytest.param(NAMELESS, None, LIFE, Proof.ABSENT, id="nobody-has-it"),
     ],
 )
 def test_overtaken_use_is_told_from_those_that_came_after_it(
-    use: Use, holder: tuple[PodUid, ContainerName] | None, life: Life, finding: Finding
+    use: Use, holder: tuple[PodUid, ContainerName] | None, life: KubeletLife, finding: Proof
 ) -> None:
     said = Reading(NOW, life, {} if holder is None else {A: frozenset({holder})})
     assert find(use, said, [A]) is finding
     learned = after(use, said)
     assert (learned.pod, learned.owners) == (use.pod, use.owners)
-    if finding is Finding.LISTED:
+    if finding is Proof.LISTED:
         assert learned.seen_in == (life.id if use.pod else use.seen_in)
 
 
@@ -159,7 +162,7 @@ def test_stops_have_keys_of_their_own() -> None:
 
 
 def test_ledger_knows_one_use_for_each_unit() -> None:
-    ledger = Ledger([USE])
+    ledger = UseIndex([USE])
     assert ledger.of_units([B, DeviceId("c"), A]) == [USE]
     with pytest.raises(ValueError, match="overlaps"):
         ledger.put(replace(USE, key=AssignmentKey("other"), units={A: A}))

@@ -1,0 +1,1 @@
+"""The commands of ``plugbay cdi``: specs of the Container Device Interface."""

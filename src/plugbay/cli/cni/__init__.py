@@ -1,0 +1,1 @@
+"""The commands of ``plugbay cni``: networks of containers."""

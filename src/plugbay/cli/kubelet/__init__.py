@@ -1,0 +1,1 @@
+"""Commands that look at any kubelet, stock or our own: ``checkpoint`` and ``podresources``."""

@@ -1,0 +1,1 @@
+"""The commands of ``plugbay node``, and ``plugbay events``, each in a module of its own."""

@@ -1,0 +1,1 @@
+"""The commands of ``plugbay pod``, each in a module of its own."""

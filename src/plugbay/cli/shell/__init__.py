@@ -1,0 +1,1 @@
+"""Commands about the command line: ``completion``, ``help`` and ``version``."""

@@ -1,0 +1,97 @@
+"""The targets that come with plugbay: a table of them, each with options, settings and help in a module of its own.
+
+A new one is a line of the table and a module with what `ReadyMade` has. The module is imported when the target is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast
+
+from plugbay.cli.arguments.parser import CommandParser
+
+if TYPE_CHECKING:
+    from plugbay.sdk.author.plugin import DevicePlugin
+    from plugbay.sdk.process.config import ConfigEntry
+
+_MODULES: Final = {
+    "directory": "plugbay.cli.targets.directory",
+    "scratch": "plugbay.cli.targets.scratch",
+}
+READY_MADE: Final = tuple(_MODULES)
+
+
+class ReadyMade(Protocol):
+    """The interface of a target's module.
+
+    Attributes:
+        SUMMARY: what its devices are, as half a sentence.
+        EXAMPLE: its name and options, for a command line.
+    """
+
+    SUMMARY: str
+    EXAMPLE: str
+
+    def add_options(self, parser: argparse._ActionsContainer) -> None:
+        """Add its options, which no other argument of ``serve``, ``devices`` or ``cdi generate`` may be called."""
+
+    def from_options(self, args: argparse.Namespace) -> Sequence[DevicePlugin]:
+        """The plugins of such options.
+
+        Raises:
+            UsageError, InvalidResourceName, PathUnusable: they cannot be served.
+        """
+
+    def from_settings(self, entry: ConfigEntry, directory: Path) -> Sequence[DevicePlugin]:
+        """The plugins of an entry of a config file; relative paths start at ``directory``.
+
+        Raises:
+            PluginLoadError: a setting is missing, of another type, or not among them.
+            As `from_options`.
+        """
+
+
+def ready_made(target: str) -> ReadyMade:
+    """The module of one of `READY_MADE`."""
+    return cast("ReadyMade", import_module(_MODULES[target]))
+
+
+class ReadyMadeParser(CommandParser):
+    """Parses what follows the name of a target, such as ``plugbay serve directory``."""
+
+    def parse_known_args(  # type: ignore[override]  # as in `CommandParser`
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        given = list(args or ())
+        for at in self.heads(given):  # first, as one that is mistyped is missing as well
+            if given[at].startswith("--") and given[at].partition("=")[0] not in self._option_string_actions:
+                self.error(self._unknown(given[at]))
+        return super().parse_known_args(given, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        command = self.prog.partition(" ")[2]
+        if message.startswith(_REQUIRED):
+            message = f"`{command}` needs {message.removeprefix(_REQUIRED)}"
+        elif message.startswith("unexpected argument"):
+            message = f"{message}; `{command}` is one target, and several go into a config file"
+        super().error(message)
+
+
+_REQUIRED: Final = "the following arguments are required: "
+
+
+def of_another_target(option: str, *, command: str) -> str:
+    """Which targets take ``option``, as a sentence; empty if none does."""
+    name = option.partition("=")[0]
+    owners = [target for target in READY_MADE if name in _options(target)]
+    takers = " and ".join(f"`{command} {owner}`" for owner in owners)
+    return f"only {takers} take{'s' if len(owners) == 1 else ''} {name}" if owners else ""
+
+
+def _options(target: str) -> frozenset[str]:
+    parser = argparse.ArgumentParser(add_help=False)
+    ready_made(target).add_options(parser)
+    return frozenset(parser._option_string_actions)

@@ -1,0 +1,1 @@
+"""Plugins that come and go: how they register, their versions, their lists of devices, and news about them."""

@@ -1,0 +1,293 @@
+"""The fields of the v1 Pod API and what this node does with each.
+
+Names are those of Kubernetes 1.36 ``core/v1/types.go``. A field missing here is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from plugbay.manifest.shapes import (
+    Amount,
+    Anything,
+    Field,
+    Flag,
+    ListOf,
+    MapOf,
+    Shape,
+    Support,
+    Table,
+    Text,
+    Whole,
+)
+from plugbay.model.images import PullPolicy
+from plugbay.model.pods import HostPathType, RestartPolicy
+from plugbay.model.resolution import DnsPolicy
+from plugbay.model.security import Seccomp
+from plugbay.model.termination import MessagePolicy
+
+_TEXT: Final = Text()
+_TEXTS: Final = MapOf(_TEXT)
+_LIST: Final = ListOf(Anything())
+_MAPPING: Final = MapOf(Anything())
+_EMPTY: Final[tuple[object, ...]] = ([], {}, "", False)
+
+
+def _used(**fields: Shape) -> dict[str, Field]:
+    return {name: Field(Support.USED, shape) for name, shape in fields.items()}
+
+
+def _unused(**fields: Shape) -> dict[str, Field]:
+    return {name: Field(Support.UNUSED, shape) for name, shape in fields.items()}
+
+
+def _unused_but_for(**harmless: tuple[Shape, tuple[object, ...]]) -> dict[str, Field]:
+    """A field that is unused with the values given, which happen anyway; another value would change the meaning."""
+    return {name: Field(Support.UNUSED, shape, values) for name, (shape, values) in harmless.items()}
+
+
+def _ignored(*names: str) -> dict[str, Field]:
+    return {name: Field(Support.IGNORED) for name in names}
+
+
+def _unsupported(*names: str) -> dict[str, Field]:
+    return {name: Field(Support.UNSUPPORTED, harmless=_EMPTY) for name in names}
+
+
+def _unsupported_but(**harmless: object) -> dict[str, Field]:
+    """A field that is unsupported, except with the one value given, which happens here anyway."""
+    return {name: Field(Support.UNSUPPORTED, harmless=(value,)) for name, value in harmless.items()}
+
+
+_METADATA: Final = Table(
+    _used(name=_TEXT, generateName=_TEXT, namespace=_TEXT, uid=_TEXT, labels=_TEXTS, annotations=_TEXTS)
+    | _ignored(
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+    )
+    | _unsupported("finalizers")
+)
+
+# A runtime that confines nothing refuses containers that ask for fewer rights than a plain process has.
+_ANY_SECURITY: Final[Mapping[str, Field]] = (
+    _used(
+        runAsGroup=Whole(),
+        runAsNonRoot=Flag(),
+        runAsUser=Whole(),
+        seccompProfile=Table(
+            _used(type=Text(tuple(each.value for each in Seccomp))) | _unsupported("localhostProfile")
+        ),
+    )
+    | _unsupported("seLinuxOptions", "windowsOptions")
+) | _unsupported_but(appArmorProfile={"type": "Unconfined"})
+_CONTAINER_SECURITY: Final = Table(
+    {**_ANY_SECURITY}
+    | _used(
+        allowPrivilegeEscalation=Flag(),
+        capabilities=Table(_used(add=ListOf(_TEXT), drop=ListOf(_TEXT))),
+        privileged=Flag(),
+        readOnlyRootFilesystem=Flag(),
+    )
+    | _unsupported_but(procMount="Default")
+)
+_POD_SECURITY: Final = Table(
+    {**_ANY_SECURITY}
+    | _used(
+        fsGroup=Whole(),
+        supplementalGroups=ListOf(Whole()),
+        sysctls=ListOf(Table(_used(name=_TEXT, value=_TEXT))),
+    )
+    | _unsupported("seLinuxChangePolicy")
+    | _unsupported_but(fsGroupChangePolicy="Always", supplementalGroupsPolicy="Merge")
+)
+
+_FIELD_REF: Final = Table(_used(fieldPath=_TEXT) | _unsupported_but(apiVersion="v1"))
+_VALUE_FROM: Final = Table(
+    _used(fieldRef=_FIELD_REF) | _unsupported("configMapKeyRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef")
+)
+_ENV_VAR: Final = Table(_used(name=_TEXT, value=_TEXT, valueFrom=_VALUE_FROM))
+
+_HOOK: Final = Table(
+    _used(exec=Table(_used(command=ListOf(_TEXT))), sleep=Table(_used(seconds=Whole())))
+    | _unsupported("httpGet", "tcpSocket")
+)
+_LIFECYCLE: Final = Table(_used(postStart=_HOOK, preStop=_HOOK) | _unsupported("stopSignal"))
+
+_RESOURCES: Final = Table(_used(limits=MapOf(Amount()), requests=MapOf(Amount())) | _unsupported("claims"))
+
+_VOLUME_MOUNT: Final = Table(
+    _used(name=_TEXT, mountPath=_TEXT, readOnly=Flag(), subPath=_TEXT)
+    | _unsupported("subPathExpr")
+    | _unsupported_but(mountPropagation="None", recursiveReadOnly="Disabled")
+)
+
+_PORT: Final = Table(
+    _used(name=_TEXT, containerPort=Whole(), hostPort=Whole(), hostIP=_TEXT, protocol=Text(("TCP", "UDP", "SCTP")))
+)
+
+_CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
+    _used(
+        name=_TEXT,
+        image=_TEXT,
+        imagePullPolicy=Text(tuple(policy.value for policy in PullPolicy)),
+        command=ListOf(_TEXT),
+        args=ListOf(_TEXT),
+        workingDir=_TEXT,
+        env=ListOf(_ENV_VAR),
+        resources=_RESOURCES,
+        volumeMounts=ListOf(_VOLUME_MOUNT),
+        lifecycle=_LIFECYCLE,
+        securityContext=_CONTAINER_SECURITY,
+        ports=ListOf(_PORT),
+        # Read where there is a file for it; plain processes have none.
+        terminationMessagePath=_TEXT,
+        terminationMessagePolicy=Text(tuple(policy.value for policy in MessagePolicy)),
+    )
+    | _unused(resizePolicy=_LIST)
+    | _unsupported(
+        "envFrom",
+        "livenessProbe",
+        "readinessProbe",
+        "restartPolicy",
+        "restartPolicyRules",
+        "startupProbe",
+        "stdin",
+        "stdinOnce",
+        "tty",
+        "volumeDevices",
+    )
+)
+_CONTAINER: Final = Table(_CONTAINER_FIELDS)
+_INIT_CONTAINER: Final = Table(
+    {**_CONTAINER_FIELDS, "restartPolicy": Field(Support.USED, Text((RestartPolicy.ALWAYS.value,)))}
+)
+
+_HOST_PATH: Final = Table(_used(path=_TEXT, type=Text(tuple(kind.value for kind in HostPathType))))
+_EMPTY_DIR: Final = Table(_unused(sizeLimit=Amount()) | _unsupported("medium"))
+_OTHER_VOLUME_SOURCES: Final = (
+    "awsElasticBlockStore",
+    "azureDisk",
+    "azureFile",
+    "cephfs",
+    "cinder",
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "ephemeral",
+    "fc",
+    "flexVolume",
+    "flocker",
+    "gcePersistentDisk",
+    "gitRepo",
+    "glusterfs",
+    "image",
+    "iscsi",
+    "nfs",
+    "persistentVolumeClaim",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "projected",
+    "quobyte",
+    "rbd",
+    "scaleIO",
+    "secret",
+    "storageos",
+    "vsphereVolume",
+)
+_VOLUME: Final = Table(
+    _used(name=_TEXT, hostPath=_HOST_PATH, emptyDir=_EMPTY_DIR)
+    | {name: Field(Support.UNSUPPORTED) for name in _OTHER_VOLUME_SOURCES}
+)
+
+_DNS_CONFIG: Final = Table(
+    _used(nameservers=ListOf(_TEXT), searches=ListOf(_TEXT), options=ListOf(Table(_used(name=_TEXT, value=_TEXT))))
+)
+
+# One node: a preference changes nothing, a requirement might.
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED: Final = ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution")
+_AFFINITY_KIND: Final = Table({_PREFERRED: Field(Support.UNUSED, _LIST)} | _unsupported(*_REQUIRED))
+_AFFINITY: Final = Table(_used(nodeAffinity=_AFFINITY_KIND, podAffinity=_AFFINITY_KIND, podAntiAffinity=_AFFINITY_KIND))
+_SPREAD: Final = Table(
+    _unused(
+        labelSelector=Anything(),
+        matchLabelKeys=_LIST,
+        maxSkew=Whole(),
+        minDomains=Whole(),
+        nodeAffinityPolicy=_TEXT,
+        nodeTaintsPolicy=_TEXT,
+        topologyKey=_TEXT,
+    )
+    | _unused_but_for(whenUnsatisfiable=(_TEXT, ("ScheduleAnyway",)))
+)
+
+_SPEC: Final = Table(
+    _used(
+        initContainers=ListOf(_INIT_CONTAINER),
+        containers=ListOf(_CONTAINER),
+        volumes=ListOf(_VOLUME),
+        restartPolicy=Text(tuple(policy.value for policy in RestartPolicy)),
+        terminationGracePeriodSeconds=Whole(),
+        activeDeadlineSeconds=Whole(),
+        nodeName=_TEXT,
+        securityContext=_POD_SECURITY,
+        hostNetwork=Flag(),
+        hostname=_TEXT,
+        runtimeClassName=_TEXT,
+        # Without dnsConfig the policy picks between resolvers of a cluster we do not have and the host's.
+        dnsPolicy=Text(tuple(policy.value for policy in DnsPolicy)),
+        dnsConfig=_DNS_CONFIG,
+        hostAliases=ListOf(Table(_used(ip=_TEXT, hostnames=ListOf(_TEXT)))),
+    )
+    # Placement: there is one node without taints, one scheduler, and no pod makes room for another.
+    | _unused(
+        affinity=_AFFINITY,
+        preemptionPolicy=Text(("PreemptLowerPriority", "Never")),
+        tolerations=_LIST,
+        topologySpreadConstraints=ListOf(_SPREAD),
+    )
+    | _unused_but_for(
+        nodeSelector=(_TEXTS, ({}, {"kubernetes.io/os": "linux"})),
+        priority=(Whole(), (0,)),
+        priorityClassName=(_TEXT, ("",)),
+        schedulerName=(_TEXT, ("", "default-scheduler")),
+    )
+    # Accounts, secrets and services: there are none.
+    | _unused(enableServiceLinks=Flag())
+    | _unused_but_for(
+        automountServiceAccountToken=(Flag(), (False,)),
+        imagePullSecrets=(_LIST, ([],)),
+        serviceAccount=(_TEXT, ("", "default")),
+        serviceAccountName=(_TEXT, ("", "default")),
+    )
+    # Sharing with the host and with each other: runtimes that isolate do as they can or refuse; plain processes share
+    # everything anyway.
+    | _unused(
+        hostIPC=Flag(),
+        hostPID=Flag(),
+        shareProcessNamespace=Flag(),
+    )
+    | _unsupported(
+        "ephemeralContainers",
+        "hostnameOverride",
+        "overhead",
+        "readinessGates",
+        "resourceClaims",
+        "resources",
+        "schedulingGates",
+        "schedulingGroup",
+        "setHostnameAsFQDN",
+        "subdomain",
+        "workloadRef",
+    )
+    | _unsupported_but(hostUsers=True, os={"name": "linux"})
+)
+
+POD: Final = Table(_used(apiVersion=_TEXT, kind=_TEXT, metadata=_METADATA, spec=_SPEC) | _ignored("status"))

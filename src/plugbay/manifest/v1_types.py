@@ -1,0 +1,118 @@
+"""The fields of a v1 Pod that we use, as types; `schema` has the rules for each."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from plugbay.manifest.ports import V1Port
+from plugbay.manifest.security import V1Security
+from plugbay.manifest.surroundings import V1DnsConfig, V1HostAlias
+from plugbay.model.quantity import Quantity
+
+
+class V1Metadata(TypedDict, total=False):
+    name: str
+    generateName: str
+    namespace: str
+    uid: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+
+
+class V1FieldRef(TypedDict, total=False):
+    fieldPath: str
+
+
+class V1ValueFrom(TypedDict, total=False):
+    fieldRef: V1FieldRef
+
+
+class V1EnvVar(TypedDict, total=False):
+    name: str
+    value: str
+    valueFrom: V1ValueFrom
+
+
+class V1Exec(TypedDict, total=False):
+    command: list[str]
+
+
+class V1Sleep(TypedDict, total=False):
+    seconds: int
+
+
+class V1Hook(TypedDict, total=False):
+    exec: V1Exec
+    sleep: V1Sleep
+
+
+class V1Lifecycle(TypedDict, total=False):
+    postStart: V1Hook
+    preStop: V1Hook
+
+
+class V1Resources(TypedDict, total=False):
+    limits: dict[str, Quantity]
+    requests: dict[str, Quantity]
+
+
+class V1VolumeMount(TypedDict, total=False):
+    name: str
+    mountPath: str
+    readOnly: bool
+    subPath: str
+
+
+class V1Container(TypedDict, total=False):
+    name: str
+    image: str
+    imagePullPolicy: str
+    command: list[str]
+    args: list[str]
+    workingDir: str
+    env: list[V1EnvVar]
+    resources: V1Resources
+    volumeMounts: list[V1VolumeMount]
+    lifecycle: V1Lifecycle
+    restartPolicy: str
+    ports: list[V1Port]
+    securityContext: V1Security
+    terminationMessagePath: str
+    terminationMessagePolicy: str
+
+
+class V1HostPath(TypedDict, total=False):
+    path: str
+    type: str
+
+
+class V1Volume(TypedDict, total=False):
+    name: str
+    hostPath: V1HostPath
+    emptyDir: dict[str, object]
+
+
+class V1Spec(TypedDict, total=False):
+    initContainers: list[V1Container]
+    containers: list[V1Container]
+    volumes: list[V1Volume]
+    restartPolicy: str
+    terminationGracePeriodSeconds: int
+    activeDeadlineSeconds: int
+    nodeName: str
+    hostNetwork: bool
+    hostname: str
+    runtimeClassName: str
+    securityContext: V1Security
+    dnsPolicy: str
+    dnsConfig: V1DnsConfig
+    hostAliases: list[V1HostAlias]
+
+
+class V1Pod(TypedDict, total=False):
+    """The used fields of a Pod, as the walk along `schema.POD` returns them: quantities are parsed."""
+
+    apiVersion: str
+    kind: str
+    metadata: V1Metadata
+    spec: V1Spec

@@ -1,0 +1,122 @@
+"""Pods, the node, lists and errors as v1 objects made of plain JSON values: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from plugbay.documents import Json
+from plugbay.manifest import pod_to_v1
+from plugbay.model.ids import ResourceName
+from plugbay.pods.node import Machine, RuntimeHealth
+from plugbay.pods.record import PodRecord
+from plugbay.pods.status import HOST_IP, pod_status, timestamp
+
+
+def pod_object(record: PodRecord, *, runtime: str) -> Json:
+    """The v1 Pod; ``runtime`` is the scheme of container IDs."""
+    pod = pod_to_v1(record.pod)
+    metadata = pod["metadata"]
+    assert isinstance(metadata, dict)
+    metadata["creationTimestamp"] = timestamp(record.created_at)
+    metadata["resourceVersion"] = str(record.version)
+    if record.deletion is not None:
+        metadata["deletionTimestamp"] = timestamp(record.deletion.deadline)
+        metadata["deletionGracePeriodSeconds"] = record.deletion.grace_s
+    return pod | {"status": pod_status(record, runtime=runtime)}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """The facts about a node that do not change while it runs.
+
+    Attributes:
+        version: plugbay's.
+        runtime_version: the version of the engine that runs the containers; empty where plugbay itself runs them.
+    """
+
+    name: str
+    uid: str
+    machine: Machine
+    runtime: str
+    version: str
+    runtime_version: str
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The plugins' resources of the node, as the manager counts them."""
+
+    capacity: Mapping[ResourceName, int]
+    allocatable: Mapping[ResourceName, int]
+
+
+def node_object(
+    facts: NodeFacts, resources: Resources, *, cordoned_since: datetime | None, runtime: RuntimeHealth
+) -> Json:
+    """The v1 Node. A resource whose plugin has gone for good stays, with 0 (device manager spec 10)."""
+    own = _own_amounts(facts.machine.capacity)
+    since = timestamp(facts.started_at)
+    ready = {
+        "type": "Ready",
+        "status": "False" if runtime.problem else "True",
+        "reason": "KubeletNotReady" if runtime.problem else "KubeletReady",
+        "message": f"container runtime is down: {runtime.problem}"
+        if runtime.problem
+        else "plugbay node is posting ready status",
+        "lastHeartbeatTime": since,
+        "lastTransitionTime": timestamp(runtime.since) if runtime.since else since,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": facts.name,
+            "uid": facts.uid,
+            "creationTimestamp": since,
+            "labels": node_labels(facts),
+        },
+        "spec": _cordoned(cordoned_since) if cordoned_since else {},
+        "status": {
+            "capacity": own | {name: str(count) for name, count in sorted(resources.capacity.items())},
+            "allocatable": own | {name: str(count) for name, count in sorted(resources.allocatable.items())},
+            "conditions": [ready],
+            "addresses": [{"type": "InternalIP", "address": HOST_IP}, {"type": "Hostname", "address": facts.name}],
+            "nodeInfo": {
+                "architecture": facts.machine.architecture,
+                "containerRuntimeVersion": f"{facts.runtime}://{facts.runtime_version or facts.version}",
+                "kernelVersion": facts.machine.kernel,
+                "kubeletVersion": f"plugbay-{facts.version}",
+                "operatingSystem": "linux",
+                "osImage": facts.machine.os_image,
+            },
+        },
+    }
+
+
+def node_labels(facts: NodeFacts) -> dict[str, str]:
+    return {
+        "kubernetes.io/arch": facts.machine.architecture,
+        "kubernetes.io/hostname": facts.name,
+        "kubernetes.io/os": "linux",
+    }
+
+
+def _cordoned(since: datetime) -> Json:
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": timestamp(since)}
+    return {"unschedulable": True, "taints": [taint]}
+
+
+def _own_amounts(capacity: Mapping[str, int]) -> dict[str, object]:
+    return {
+        "cpu": str(capacity["cpu"] // 1000),
+        "ephemeral-storage": f"{capacity['ephemeral-storage'] // 1024}Ki",
+        "memory": f"{capacity['memory'] // 1024}Ki",
+        "pods": str(capacity["pods"]),
+    }
+
+
+def list_object(kind: str, items: Iterable[Json], *, version: int = 0) -> Json:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"resourceVersion": str(version)}, "items": list(items)}

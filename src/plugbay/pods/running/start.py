@@ -1,0 +1,159 @@
+"""Starts the containers of one pod."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import AdmissionError, ContainerStartError, VolumeUnusable
+from plugbay.model.downward import with_field_values
+from plugbay.model.edits import NO_EDITS, ContainerEdits, Mount
+from plugbay.model.limits import cgroup_limits
+from plugbay.model.pods import Container
+from plugbay.model.security import effective_security
+from plugbay.pods.devices import DeviceSource
+from plugbay.pods.events import EventType
+from plugbay.pods.record import CANNOT_RUN, ContainerRecord, Running, Startup, Terminated
+from plugbay.pods.running.account import PodAccount
+from plugbay.pods.running.hooks import run_hook
+from plugbay.pods.running.host import PodHost
+from plugbay.pods.running.stop import PodStopper
+from plugbay.pods.status import HOST_IP
+from plugbay.runtimes.mounts import REASON as MISSING_HOST_PATH
+from plugbay.runtimes.mounts import settle_missing_mounts
+from plugbay.runtimes.port import ContainerSpec, Notice
+
+logger = logging.getLogger(__name__)
+
+START_FAILED_EXIT_CODE: Final = 128
+_OF_IMAGES: Final = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"}
+)
+"""Reasons that an event of their own explains."""
+
+
+class ContainerStarter:
+    """Starts instances of one pod's containers, and runs their post-start hooks.
+
+    Args:
+        volumes: the host paths of the pod's volumes, by name.
+        prepare_sandbox: returns when the pod has a sandbox that is in order, and its addresses are recorded.
+    """
+
+    def __init__(
+        self,
+        pod: PodAccount,
+        host: PodHost,
+        devices: DeviceSource,
+        stopper: PodStopper,
+        *,
+        volumes: Mapping[str, Path],
+        prepare_sandbox: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._pod = pod
+        self._host = host
+        self._devices = devices
+        self._stopper = stopper
+        self._volumes = volumes
+        self._prepare_sandbox = prepare_sandbox
+
+    async def start(self, container: Container) -> None:
+        """Make one attempt; the container's record tells the outcome."""
+        await self._prepare_sandbox()  # the pod's may have died with the container: then addresses are new
+        try:
+            await self._host.runtime.prepare(self._spec(container, NO_EDITS, mounts=()), partial(self._tell, container))
+            edits = await self._devices.prepare_container(self._pod.uid, container.name)
+        except ContainerStartError as error:
+            self._fail(container, error.reason, str(error), event=error.reason if error.reason in _OF_IMAGES else "")
+            return
+        except AdmissionError as error:
+            self._fail(container, "CreateContainerConfigError", str(error))
+            return
+        await self._host.as_one_step(partial(self._start_instance, container, edits))
+
+    async def post_start(self, container: Container, running: Running) -> None:
+        """Run the hook; a container whose hook fails is stopped, and the restart policy decides what follows."""
+        hook = container.post_start
+        assert hook is not None, "only a container with a hook waits for it"
+        problem = await run_hook(hook, running.id, runtime=self._host.runtime, clock=self._pod.clock)
+        if not problem:
+            self._put(container, replace(self._record(container), state=replace(running, startup=Startup.DONE)))
+            return
+        logger.warning(
+            "the post-start hook of container %s of pod %s failed, so the container is stopped: %s",
+            container.name,
+            self._pod.uid,
+            problem,
+        )
+        self._pod.warning("FailedPostStartHook", "PostStartHook failed", container=container.name)
+        grace_s = self._pod.record.pod.spec.termination_grace_period_s
+        await self._stopper.stop_one(container.name, running, grace_s=grace_s, message="FailedPostStartHook")
+
+    def _record(self, container: Container) -> ContainerRecord:
+        return self._pod.record.containers[container.name]
+
+    def _put(self, container: Container, record: ContainerRecord) -> None:
+        self._pod.put_container(container.name, record)
+
+    def _spec(self, container: Container, edits: ContainerEdits, *, mounts: tuple[Mount, ...]) -> ContainerSpec:
+        record = self._pod.record
+        resolved = with_field_values(container, record.pod, host_ip=HOST_IP, pod_ips=record.ips)
+        security = effective_security(pod=record.pod.spec.security, container=resolved.security)
+        return ContainerSpec(
+            record.pod,
+            replace(resolved, security=security),
+            attempt=self._record(container).attempt + 1,
+            limits=cgroup_limits(resolved.requests, resolved.limits),
+            mounts=mounts,
+            edits=edits,
+        )
+
+    async def _start_instance(self, container: Container, edits: ContainerEdits) -> None:
+        """Mount, start and record as one step: a mount or a process without a record would stay for ever."""
+        pod = self._pod.record.pod
+        try:
+            mounts = await asyncio.to_thread(self._host.volumes.mounts, pod, container, self._volumes)
+        except VolumeUnusable as error:
+            self._fail(container, "CreateContainerConfigError", str(error))
+            return
+        spec = self._spec(container, edits, mounts=mounts)
+        for notice in self._host.runtime.shortcomings(spec):
+            self._tell(container, notice)
+        try:
+            for made in await asyncio.to_thread(settle_missing_mounts, spec, self._host.on_missing_mount):
+                self._pod.warning(MISSING_HOST_PATH, made, container=container.name)
+            state = await self._host.runtime.start(spec)
+        except ContainerStartError as error:
+            self._start_failed(container, error, attempt=spec.attempt)
+            return
+        startup = Startup.POST_START if container.post_start else Startup.DONE
+        running = Running(state.id, state.started_at, startup, state.image_id)
+        self._put(container, self._record(container).running(running, attempt=spec.attempt))
+        self._pod.normal("Created", "Container created", container=container.name)
+        self._pod.normal("Started", "Container started", container=container.name)
+
+    def _start_failed(self, container: Container, error: ContainerStartError, *, attempt: int) -> None:
+        if error.reason not in CANNOT_RUN:
+            self._fail(container, error.reason, str(error))
+            return
+        self._devices.container_not_started(self._pod.uid, container.name)
+        # The container was made and could not run: that counts as a run, and the restart policy decides.
+        now = self._pod.clock.now()
+        end = Terminated(None, START_FAILED_EXIT_CODE, error.reason, now, message=str(error))
+        self._put(container, self._record(container).terminated(end, attempt=attempt))
+        self._pod.normal("Created", "Container created", container=container.name)
+        self._pod.warning("Failed", f"Error: {error}", container=container.name)
+
+    def _fail(self, container: Container, reason: str, message: str, *, event: str = "") -> None:
+        """Record why the container waits; ``event`` is the text of the event, the message if empty."""
+        self._devices.container_not_started(self._pod.uid, container.name)
+        self._put(container, self._record(container).waiting(reason, message))
+        self._pod.warning("Failed", f"Error: {event or message}", container=container.name)
+
+    def _tell(self, container: Container, notice: Notice) -> None:
+        self._pod.tell(EventType(notice.kind.value), notice.reason, notice.message, container=container.name)

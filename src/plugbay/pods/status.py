@@ -1,0 +1,296 @@
+"""The status a kubelet writes for a pod, derived from its record: pure.
+
+Source: kubelet 1.36 ``kubelet_pods.go`` (``getPhase``), ``status/generate.go`` (conditions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Final
+
+from plugbay.documents import Json
+from plugbay.model.health import HealthState
+from plugbay.model.ids import ContainerName, DeviceId, ResourceName
+from plugbay.model.qos import qos_class
+from plugbay.model.requests import ContainerKind
+from plugbay.pods.lifecycle import PodStage
+from plugbay.pods.record import (
+    CANNOT_RUN,
+    ContainerRecord,
+    PodRecord,
+    Running,
+    Startup,
+    State,
+    Terminated,
+    Waiting,
+    is_over,
+    waiting_reason,
+)
+
+HOST_IP: Final = "127.0.0.1"
+
+
+class PodPhase(Enum):
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+def pod_status(record: PodRecord, *, runtime: str) -> Json:
+    """v1's PodStatus; ``runtime`` is the scheme of container IDs."""
+    record = _as_shown(record)
+    current = phase(record)
+    status: Json = {"phase": current.value, "conditions": _conditions(record, current)}
+    if record.rejection is not None and current is PodPhase.FAILED:
+        status["reason"] = record.rejection.reason
+        status["message"] = f"Pod was rejected: {record.rejection.message}"
+    elif record.failure is not None and current is PodPhase.FAILED:
+        status |= {"reason": record.failure.reason, "message": record.failure.message}
+    if record.started_at is not None:
+        status |= {"hostIP": HOST_IP, "hostIPs": [{"ip": HOST_IP}], "startTime": timestamp(record.started_at)}
+        ips = record.ips or ((HOST_IP,) if record.pod.spec.host_network else ())
+        if ips:
+            status |= {"podIP": ips[0], "podIPs": [{"ip": ip} for ip in ips]}
+    if record.stage not in (PodStage.UNSCHEDULED, PodStage.BOUND) and _was_taken_up(record):
+        images = {container.name: container.image for container in record.pod.spec.all_containers}
+        inits: list[Json] = []
+        apps: list[Json] = []
+        for name, container in record.containers.items():
+            shown = inits if container.kind is not ContainerKind.APP else apps
+            shown.append(_container_status(name, container, image=images[name], runtime=runtime))
+            if container.kind is ContainerKind.APP and name in record.health:
+                shown[-1]["allocatedResourcesStatus"] = _resources_status(record.health[name])
+        status |= {"initContainerStatuses": inits} if inits else {}
+        status["containerStatuses"] = apps
+    status["qosClass"] = qos_class(record.pod).value
+    return status
+
+
+def phase(record: PodRecord) -> PodPhase:
+    """The phase of a pod. A pod that ends by itself gets a final phase only once it holds nothing any more.
+
+    A deleted pod gets its final phase when it has stopped: a container that was just being restarted may run until
+    then.
+    """
+    record = _as_shown(record)
+    match record.stage:
+        case PodStage.UNSCHEDULED | PodStage.BOUND:
+            return PodPhase.PENDING
+        case PodStage.ENDED:
+            return _verdict(record)
+        case PodStage.TERMINATING | PodStage.GONE if record.has_stopped:
+            has_verdict = _was_taken_up(record) or record.rejection or record.failure
+            return _verdict(record) if has_verdict else PodPhase.PENDING
+        case _:
+            return PodPhase.PENDING if is_starting(record) or _could_not_run(record) else PodPhase.RUNNING
+
+
+def _as_shown(record: PodRecord) -> PodRecord:
+    """``record`` with the containers whose post-start hook runs as still being made, as a kubelet shows them."""
+    if record.stage is PodStage.TERMINATING:
+        return record  # no hook is waited for any more
+    for name, state in record.running().items():
+        if state.startup is Startup.POST_START:
+            record = record.with_container(name, record.containers[name].waiting(waiting_reason(record.pod)))
+    return record
+
+
+def is_starting(record: PodRecord) -> bool:
+    """Whether some app container, or an init container before it, never came to run."""
+    return not is_initialized(record) or any(
+        isinstance(container.state, Waiting) and container.last is None for container in _apps(record)
+    )
+
+
+def _could_not_run(record: PodRecord) -> bool:
+    """Whether the pod is over and no app container ever ran.
+
+    By its containers it has failed; but a kubelet keeps the phase of before until nothing of the pod can run any more.
+
+    Source: kubelet 1.36 ``status_manager.go``, ``mergePodStatus``.
+    """
+    ends = [end for each in _apps(record) for end in (each.state, each.last) if end is not None]
+    return is_over(record) and all(isinstance(end, Terminated) and end.reason in CANNOT_RUN for end in ends)
+
+
+def is_initialized(record: PodRecord) -> bool:
+    """Whether app containers may start, or have started."""
+    return not _incomplete(record) or any(not isinstance(each.state, Waiting) or each.last for each in _apps(record))
+
+
+def _verdict(record: PodRecord) -> PodPhase:
+    """The phase of an ended pod. A rejected one may have run before the node was restarted, and have succeeded."""
+    if record.failure is not None:
+        return PodPhase.FAILED
+    ends = [each.state for each in record.containers.values() if each.kind is not ContainerKind.SIDECAR]
+    well = all(isinstance(end, Terminated) and end.exit_code == 0 for end in ends)
+    return PodPhase.SUCCEEDED if well else PodPhase.FAILED
+
+
+def _was_taken_up(record: PodRecord) -> bool:
+    """Whether containers were ever to run: a pod rejected at its first admission has no container statuses."""
+    if record.rejection is None and record.stage is PodStage.ACTIVE:
+        return True
+    return any(each.attempt >= 0 for each in record.containers.values())
+
+
+def _apps(record: PodRecord) -> list[ContainerRecord]:
+    return [each for each in record.containers.values() if each.kind is ContainerKind.APP]
+
+
+def _incomplete(record: PodRecord) -> list[ContainerName]:
+    return [name for name, each in record.containers.items() if not _is_complete(each)]
+
+
+def _is_complete(container: ContainerRecord) -> bool:
+    match container.kind, container.state:
+        case ContainerKind.APP, _:
+            return True
+        case ContainerKind.INIT, Terminated(exit_code=0):
+            return True
+        case ContainerKind.SIDECAR, Running():
+            return True
+        case ContainerKind.SIDECAR, _:
+            return container.attempt >= 0
+        case _:
+            return False
+
+
+# --- conditions ----------------------------------------------------------------------------------------------------
+
+
+def _conditions(record: PodRecord, current: PodPhase) -> list[Json]:
+    if record.bound_at is None:
+        return [
+            _condition(
+                "PodScheduled",
+                record.created_at,
+                reason="Unschedulable" if record.unschedulable else "",
+                message=record.unschedulable,
+            )
+        ]
+    scheduled = _condition("PodScheduled", record.bound_at, holds=True)
+    if not _was_taken_up(record):
+        return [scheduled]
+    return [_ready_to_start(record), _initialized(record, current), *_ready(record, current), scheduled]
+
+
+def _ready_to_start(record: PodRecord) -> Json:
+    """Whether its sandbox is there, network and all; an ended pod has given it up."""
+    kind = "PodReadyToStartContainers"
+    if record.sandbox_since is None:
+        return _condition(kind, record.started_at or record.created_at)
+    if record.stage in (PodStage.ACTIVE, PodStage.TERMINATING):
+        return _condition(kind, record.sandbox_since, holds=True)
+    ends = [each.state.finished_at for each in record.containers.values() if isinstance(each.state, Terminated)]
+    return _condition(kind, max([record.sandbox_since, *ends]))
+
+
+def _initialized(record: PodRecord, current: PodPhase) -> Json:
+    since = record.started_at or record.created_at
+    incomplete = _incomplete(record)
+    if current is PodPhase.SUCCEEDED:
+        return _condition("Initialized", since, holds=True, reason="PodCompleted")
+    if incomplete and not is_initialized(record):
+        message = f"containers with incomplete status: [{' '.join(incomplete)}]"
+        return _condition("Initialized", since, reason="ContainersNotInitialized", message=message)
+    ends = [
+        each.state.finished_at
+        for each in record.containers.values()
+        if each.kind is ContainerKind.INIT and isinstance(each.state, Terminated)
+    ]
+    return _condition("Initialized", max([since, *ends]), holds=True)
+
+
+def _ready(record: PodRecord, current: PodPhase) -> list[Json]:
+    kinds = ("Ready", "ContainersReady")
+    needed = {name: each for name, each in record.containers.items() if each.kind is not ContainerKind.INIT}
+    if record.runtime_problem and current not in (PodPhase.SUCCEEDED, PodPhase.FAILED):
+        problem = f"container runtime is down: {record.runtime_problem}"
+        since = record.started_at or record.created_at
+        down = [_condition(kind, since, reason="ContainerRuntimeDown", message=problem) for kind in kinds]
+        return [condition | {"status": "Unknown"} for condition in down]
+    unready = [name for name, each in needed.items() if not isinstance(each.state, Running)]
+    since = max([record.started_at or record.created_at, *_moments(each.state for each in needed.values())])
+    if not unready and is_initialized(record):
+        return [_condition(kind, since, holds=True) for kind in kinds]
+    if current in (PodPhase.SUCCEEDED, PodPhase.FAILED):
+        reason = "PodCompleted" if current is PodPhase.SUCCEEDED else "PodFailed"
+        return [_condition(kind, since, reason=reason) for kind in kinds]
+    message = f"containers with unready status: [{' '.join(unready)}]"
+    return [_condition(kind, since, reason="ContainersNotReady", message=message) for kind in kinds]
+
+
+def _moments(states: Iterable[State]) -> list[datetime]:
+    moments = []
+    for state in states:
+        match state:
+            case Running(started_at=moment) | Terminated(finished_at=moment):
+                moments.append(moment)
+    return moments
+
+
+def _condition(kind: str, since: datetime, *, holds: bool = False, reason: str = "", message: str = "") -> Json:
+    condition: Json = {"type": kind, "status": str(holds), "lastTransitionTime": timestamp(since)}
+    return condition | {key: text for key, text in (("reason", reason), ("message", message)) if text}
+
+
+# --- containers ----------------------------------------------------------------------------------------------------
+
+
+def _container_status(name: ContainerName, container: ContainerRecord, *, image: str, runtime: str) -> Json:
+    state = container.state
+    runs = isinstance(state, Running)
+    done = container.kind is ContainerKind.INIT and isinstance(state, Terminated) and state.exit_code == 0
+    shown = container.last if isinstance(state, Waiting) else state
+    status: Json = {
+        "name": name,
+        "image": image,
+        "imageID": shown.image_id if shown else "",
+        "ready": done or (runs and container.kind is not ContainerKind.INIT),
+        "started": runs,
+        "restartCount": container.restart_count,
+        "state": _state(state, runtime),
+        "lastState": _state(container.last, runtime) if container.last else {},
+    }
+    if shown is not None and shown.id is not None:
+        status["containerID"] = f"{runtime}://{shown.id}"
+    return status
+
+
+def _resources_status(health: Mapping[ResourceName, Mapping[DeviceId, HealthState]]) -> list[Json]:
+    return [
+        {
+            "name": resource,
+            "resources": [{"resourceID": device_id, "health": state.value} for device_id, state in devices.items()],
+        }
+        for resource, devices in health.items()
+    ]
+
+
+def _state(state: State, runtime: str) -> Json:
+    match state:
+        case Waiting(reason, message):
+            return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
+        case Running(started_at=started_at):
+            return {"running": {"startedAt": timestamp(started_at)}}
+        case Terminated():
+            ended: Json = {
+                "exitCode": state.exit_code,
+                "reason": state.reason,
+                "startedAt": timestamp(state.started_at or state.finished_at),
+                "finishedAt": timestamp(state.finished_at),
+            }
+            if state.message:
+                ended["message"] = state.message
+            if state.id is not None:
+                ended["containerID"] = f"{runtime}://{state.id}"
+            return {"terminated": ended}
+
+
+def timestamp(moment: datetime) -> str:
+    """Write a moment as v1 does: whole seconds in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

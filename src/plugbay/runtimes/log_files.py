@@ -1,0 +1,254 @@
+"""Logs in several files, of which the newest is written: how large they get, and reading them as one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from plugbay.kernel.inotify import Inotify, Mask
+
+_CHUNK_BYTES: Final = 64 * 1024
+_ROTATED: Final = re.compile(r"\d+(?:-\d+)?", re.ASCII)
+"""The end of the name of an older log file: a number, or a time as a kubelet writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    """The limits for the logs of one container: ``max_bytes`` for each of ``max_files`` files."""
+
+    max_bytes: int = 10 * 2**20
+    max_files: int = 5
+
+
+DEFAULT_LOGS: Final = LogLimits()
+"""A kubelet's."""
+
+
+class LogFiles:
+    """The open files of a log, oldest first, read as one; the last one may grow."""
+
+    def __init__(self, descriptors: Sequence[int]) -> None:
+        self._descriptors = list(descriptors)
+        self._starts = [0]
+        for each in self._descriptors[:-1]:
+            self._starts.append(self._starts[-1] + os.fstat(each).st_size)
+
+    @property
+    def newest(self) -> int:
+        return self._descriptors[-1]
+
+    def size(self) -> int:
+        return self._starts[-1] + os.fstat(self.newest).st_size
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Read up to ``size`` bytes from one file; empty at the end. Waits for the disk."""
+        index = max(number for number, start in enumerate(self._starts) if start <= offset)
+        return os.pread(self._descriptors[index], size, offset - self._starts[index])
+
+    def read_whole(self, size: int, offset: int) -> bytes:
+        """``size`` bytes that are there, from however many files."""
+        pieces = []
+        while size > 0 and (piece := self.read(size, offset)):
+            pieces.append(piece)
+            size -= len(piece)
+            offset += len(piece)
+        return b"".join(pieces)
+
+    def go_on(self, newer: LogFiles, *, offset: int) -> None:
+        """Read ``newer`` from ``offset`` on, and let the files before it go."""
+        self.close()
+        self._descriptors, self._starts = newer._descriptors, [offset]
+
+    def close(self) -> None:
+        for each in self._descriptors:
+            os.close(each)
+        self._descriptors = []
+
+
+async def open_logs(path: Path) -> LogFiles:
+    """``path`` and the older files beside it, for the caller to close.
+
+    Raises:
+        FileNotFoundError: the log does not exist.
+    """
+    log = await _opened(partial(_open_all, path))
+    assert log is not None
+    return log
+
+
+async def _opened(work: Callable[[], LogFiles | None]) -> LogFiles | None:
+    """The files that ``work`` opens in a thread; when this is cancelled, they are closed, also if opened later."""
+    opening = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_opened)
+        raise
+
+
+def _close_opened(opening: asyncio.Future[LogFiles | None]) -> None:
+    if not opening.cancelled() and opening.exception() is None and (log := opening.result()) is not None:
+        log.close()
+
+
+def _open_all(path: Path) -> LogFiles:
+    """The newest first: then a file that is rotated meanwhile is among the others, and known by its identity."""
+    try:
+        newest = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        if not (moved := rotated(path)):
+            raise
+        newest = os.open(moved[-1], os.O_RDONLY)  # an engine has yet to begin another one
+    older: list[int] = []
+    try:
+        for each in rotated(path):
+            with suppress(FileNotFoundError):  # too old since it was listed
+                older.append(os.open(each, os.O_RDONLY))
+                if _is_same(older[-1], newest):
+                    os.close(older.pop())
+                    break
+        return LogFiles([*older, newest])
+    except BaseException:
+        for descriptor in (*older, newest):
+            os.close(descriptor)
+        raise
+
+
+def _open_next(path: Path, newest: int) -> LogFiles | None:
+    """The file that follows ``newest``; None as long as that is the one that is written."""
+    while (following := _next_file(path, newest)) is not None:
+        with suppress(FileNotFoundError):
+            descriptor = os.open(following, os.O_RDONLY)
+            if following == _next_file(path, newest) and _is_at(following, descriptor):
+                return LogFiles([descriptor])
+            os.close(descriptor)  # it was rotated in this moment
+    return None
+
+
+def _next_file(path: Path, newest: int) -> Path | None:
+    if not path.exists() or _is_at(path, newest):
+        return None  # while there is none, it is being rotated
+    files = [*rotated(path), path]
+    for each, following in pairwise(files):
+        if _is_at(each, newest):
+            return following
+    return files[0]  # the newest that we knew is gone by now
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _is_same(one: int, other: int) -> bool:
+    return os.path.samestat(os.fstat(one), os.fstat(other))
+
+
+def rotated(path: Path) -> list[Path]:
+    """The older files of a log, oldest first. Waits for the disk."""
+    prefix = f"{path.name}."
+    with os.scandir(path.parent) as entries:
+        names = [each.name for each in entries if each.name.startswith(prefix)]
+    found = [name for name in names if _ROTATED.fullmatch(name.removeprefix(prefix))]
+    return [path.with_name(name) for name in sorted(found, key=lambda name: (len(name), name))]
+
+
+async def read_log(path: Path, *, tail: int | None) -> AsyncGenerator[bytes, None]:
+    """The last ``tail`` lines (None: all) up to where the log ends now, in chunks."""
+    log = await open_logs(path)
+    try:
+        end = log.size()
+        offset = await asyncio.to_thread(tail_offset, log, end=end, lines=tail)
+        while offset < end and (chunk := await asyncio.to_thread(log.read, min(end - offset, _CHUNK_BYTES), offset)):
+            offset += len(chunk)
+            yield chunk
+    finally:
+        log.close()
+
+
+async def follow_log(path: Path, *, tail: int | None, ended: Awaitable[object]) -> AsyncGenerator[bytes, None]:
+    """Read a log as `read_log` does, and go on with new lines until ``ended`` is over and everything was read.
+
+    A log that is rotated is followed from file to file.
+    """
+    log = await open_logs(path)
+    try:
+        async with Inotify() as growth:
+            growth.add(path.parent, Mask.MODIFY | Mask.CREATE | Mask.MOVED_TO)
+            waiting = asyncio.ensure_future(ended)
+            # When the container has ended, `growth` is closed, and from then on there is nothing to receive.
+            waiting.add_done_callback(lambda _: growth.close())
+            try:
+                offset = await asyncio.to_thread(tail_offset, log, end=log.size(), lines=tail)
+                while True:
+                    was_over = waiting.done()
+                    newer = await _opened(partial(_open_next, path, log.newest))
+                    try:
+                        while chunk := await asyncio.to_thread(log.read, _CHUNK_BYTES, offset):
+                            offset += len(chunk)
+                            yield chunk
+                        if newer is not None:
+                            log.go_on(newer, offset=offset)
+                            newer = None
+                        elif was_over:
+                            waiting.result()
+                            return
+                        else:
+                            await growth.receive()
+                    finally:
+                        if newer is not None:
+                            newer.close()
+            finally:
+                waiting.cancel()
+    finally:
+        log.close()
+
+
+def tail_offset(log: LogFiles, *, end: int, lines: int | None) -> int:
+    """The offset of the last ``lines`` lines of the first ``end`` bytes; the last line need not be complete."""
+    if lines is None:
+        return 0
+    if lines <= 0:
+        return end
+    start = end
+    missing = lines + 1  # the newline before the first wanted line
+    while start > 0:
+        size = min(_CHUNK_BYTES, start)
+        start -= size
+        block = log.read_whole(size, start)
+        if start + size == end and not block.endswith(b"\n"):
+            missing -= 1
+        if block.count(b"\n") < missing:
+            missing -= block.count(b"\n")
+            continue
+        at = len(block)
+        for _ in range(missing):
+            at = block.rindex(b"\n", 0, at)
+        return start + at + 1
+    return 0
+
+
+def log_end(path: Path, *, lines: int | None = None, max_bytes: int | None = None) -> bytes:
+    """The last ``lines`` lines, but no more than ``max_bytes``; empty without a log. Waits for the disk."""
+    try:
+        log = _open_all(path)
+    except FileNotFoundError:
+        return b""
+    try:
+        end = log.size()
+        start = tail_offset(log, end=end, lines=lines)
+        if max_bytes is not None:
+            start = max(start, end - max_bytes)
+        return log.read_whole(end - start, start)
+    finally:
+        log.close()

@@ -1,0 +1,169 @@
+"""Commands run beside a container: its environment and directory, a session of their own, output as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import ExecFailed
+from plugbay.kernel.processes import kill_session, wait_end
+from plugbay.runtimes.exec_input import Console, ExecInput
+from plugbay.runtimes.port import ContainerId, ExecExit, ExecOutput, ExecStream
+from plugbay.runtimes.supervised.consoles import Pipe, Streams, fed, open_streams
+from plugbay.runtimes.supervised.exec_client import ExecConnection, StartFailure, invite
+from plugbay.runtimes.supervised.instance import failure_text
+
+_HIGH_WATER_BYTES: Final = 256 * 1024
+"""The most bytes that wait for the consumer; beyond that the command has to wait."""
+_KILLED: Final = 128 + signal.SIGKILL
+_NOT_TAKEN: Final = "its wrapper takes no commands: it has just ended, or plugbay was replaced since it was started"
+
+
+@dataclass(frozen=True, slots=True)
+class ExecCommand:
+    """``directory`` is the instance's; ``given`` is what it reads while it runs, None an empty standard input."""
+
+    container: ContainerId
+    directory: Path
+    argv: tuple[str, ...]
+    working_dir: str
+    given: ExecInput | None = None
+
+
+async def run_command(command: ExecCommand, *, proc_root: Path) -> AsyncGenerator[ExecOutput | ExecExit, None]:
+    """Run a command while the container runs; the last item is the exit, 128 + n for signal n.
+
+    It ends when the command has ended and its output is closed. Then, when the consumer leaves or is killed, and when
+    the container ends, whatever is left of the command's session is killed.
+
+    Raises:
+        ExecFailed: it cannot be run.
+    """
+    streams, connection = _start(command)
+    output = _Output(streams.outputs)
+    guest = ExecConnection(on_end=output.command_ended, on_gone=output.abandon)
+    try:
+        async with AsyncExitStack() as stack:
+            stack.callback(streams.close_ours)
+            await asyncio.get_running_loop().create_unix_connection(lambda: guest, sock=connection)
+            await output.connect(stack)
+            await stack.enter_async_context(fed(streams.input, command.given))
+            while items := await output.receive():
+                for item in items:
+                    yield item
+    finally:
+        await guest.leave()
+        await _end_orphans(guest, proc_root)
+    if guest.failure is not None:
+        raise _refusal(command, guest.failure)
+    if guest.leader is None:
+        raise ExecFailed(command.container, _NOT_TAKEN)
+    yield ExecExit(_KILLED if guest.exit_code is None else guest.exit_code)
+
+
+def _start(command: ExecCommand) -> tuple[Streams, socket.socket]:
+    console = command.given.console if command.given is not None else None
+    try:
+        streams = open_streams(console)
+        try:
+            connection = invite(command.directory, command.argv, console or Console.PIPES, streams.theirs)
+        except BaseException:
+            streams.close_ours()
+            raise
+        finally:
+            streams.close_theirs()
+    except (BrokenPipeError, ConnectionRefusedError, ConnectionResetError) as error:
+        raise ExecFailed(command.container, _NOT_TAKEN) from error
+    except FileNotFoundError as error:
+        raise ExecFailed(command.container, "an older plugbay started it, and runs no command beside it") from error
+    except BlockingIOError as error:
+        raise ExecFailed(command.container, "too many commands wait for being run beside it") from error
+    except OSError as error:
+        raise ExecFailed(command.container, f"cannot ask for it: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ExecFailed(command.container, str(error)) from error
+    return streams, connection
+
+
+def _refusal(command: ExecCommand, failure: StartFailure) -> ExecFailed:
+    error = OSError(failure.errno, os.strerror(failure.errno))
+    return ExecFailed(command.container, failure_text(failure.step, error, command.argv[0], command.working_dir))
+
+
+async def _end_orphans(guest: ExecConnection, proc_root: Path) -> None:
+    """Kill a command whose wrapper did not tell its end: the wrapper itself may have been killed."""
+    if guest.leader is None or guest.exit_code is not None:
+        return
+    for process in await asyncio.to_thread(kill_session, guest.leader, proc_root=proc_root):
+        await wait_end(process, proc_root=proc_root)
+
+
+class _Output:
+    """The output of the command that was not taken yet, and whether more can come."""
+
+    def __init__(self, pipes: Mapping[ExecStream, Pipe]) -> None:
+        self._pipes = pipes
+        self._waiting: deque[ExecOutput] = deque()
+        self._waiting_bytes = 0
+        self._transports: list[asyncio.ReadTransport] = []
+        self._open_ends = len(pipes) + 1
+        """The streams, and the command itself."""
+        self._changed = asyncio.Event()
+
+    async def connect(self, stack: AsyncExitStack) -> None:
+        loop = asyncio.get_running_loop()
+        for stream, pipe in self._pipes.items():
+            transport, _ = await loop.connect_read_pipe(lambda stream=stream: _Pipe(self, stream), pipe)  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            stack.callback(transport.close)
+            self._transports.append(transport)
+
+    def add(self, item: ExecOutput) -> None:
+        self._waiting.append(item)
+        self._waiting_bytes += len(item.chunk)
+        if self._waiting_bytes > _HIGH_WATER_BYTES:
+            for transport in self._transports:
+                transport.pause_reading()
+        self._changed.set()
+
+    def end_closed(self) -> None:
+        self._open_ends -= 1
+        self._changed.set()
+
+    command_ended = end_closed
+
+    def abandon(self) -> None:
+        """Expect nothing more."""
+        self._open_ends = 0
+        self._changed.set()
+
+    async def receive(self) -> list[ExecOutput]:
+        """Wait for output; returns nothing when no more can come."""
+        while not self._waiting and self._open_ends > 0:
+            self._changed.clear()
+            await self._changed.wait()
+        items = list(self._waiting)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        for transport in self._transports:
+            transport.resume_reading()
+        return items
+
+
+class _Pipe(asyncio.Protocol):
+    def __init__(self, output: _Output, stream: ExecStream) -> None:
+        self._output = output
+        self._stream = stream
+
+    def data_received(self, data: bytes) -> None:
+        self._output.add(ExecOutput(self._stream, data))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._output.end_closed()

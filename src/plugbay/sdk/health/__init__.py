@@ -1,0 +1,1 @@
+"""Health checks of an author: their rounds, and the verdict for each device."""

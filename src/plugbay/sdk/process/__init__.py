@@ -1,0 +1,1 @@
+"""A process of one or many plugins: targets, configuration, which plugins run, pages and metrics, and its end."""

@@ -1,0 +1,155 @@
+"""What the control socket takes and refuses: nothing that a client asks for is ignored in silence."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugbay.ops.http_client import ClientResponse, UnixHttpClient
+from tests.contract.rigs.node_run import DEADLINE_S, PODS, Node, running_node
+
+NODES = "/api/v1/nodes"
+EVENTS = "/api/v1/events"
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "c", "image": "i", "command": ["sleep", "1000"]}]},
+}
+WAITING: dict[str, Any] = {
+    **POD,
+    "metadata": {"name": "w"},
+    "spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"example.com/none": "1"}}}]},
+}
+
+
+@pytest.fixture
+def root(sockets: Path) -> Path:
+    return sockets
+
+
+async def ask(node: Node, method: str, path: str, body: object = None, /, **query: str) -> ClientResponse:
+    sent = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
+    client = UnixHttpClient(node.config.control_socket, timeout_s=DEADLINE_S)
+    return await asyncio.to_thread(client.request, method, path, query=query, body=sent)
+
+
+def names(response: ClientResponse) -> list[str]:
+    assert response.status == 200, response.body
+    return [item["metadata"]["name"] for item in json.loads(response.body)["items"]]
+
+
+def message(response: ClientResponse) -> str:
+    assert response.status == 400, response.body
+    return str(json.loads(response.body)["message"])
+
+
+async def test_parameters_are_honoured_or_refused(root: Path) -> None:
+    async with running_node(root) as node:
+        for method, path, query in (
+            ("POST", PODS, {"dryRun": "All"}),
+            ("POST", PODS, {"fieldValidation": "Ignore"}),
+            ("PUT", f"{PODS}/p", {"dryRun": "All"}),
+            ("PUT", f"{PODS}/p", {"force": "true"}),
+        ):
+            assert next(iter(query)) in message(await ask(node, method, path, POD, **query))
+        assert names(await ask(node, "GET", PODS)) == [], "a refused request made a pod"
+        created = await ask(
+            node, "POST", PODS, WAITING, fieldManager="kubectl", fieldValidation="Strict", pretty="true"
+        )
+        assert created.status == 201
+        for method, path, query in (
+            ("DELETE", f"{PODS}/w", {"dryRun": "All"}),
+            ("DELETE", f"{PODS}/w", {"propagationPolicy": "Never"}),
+            ("DELETE", f"{PODS}/w", {"gracePeriodSeconds": "-1"}),
+            ("GET", PODS, {"continue": "abc"}),
+            ("GET", PODS, {"labelselector": "a=b"}),
+            ("GET", PODS, {"sendInitialEvents": "true"}),
+            ("GET", PODS, {"watch": "maybe"}),
+            ("GET", PODS, {"resourceVersionMatch": "Exact"}),
+            ("GET", f"{PODS}/w", {"watch": "true"}),
+            ("GET", f"{PODS}/w/log", {"sinceTime": "2026-01-01T00:00:00Z"}),
+            ("GET", f"{PODS}/w/log", {"sinceSeconds": "-5"}),
+            ("POST", f"{PODS}/w/exec", {"command": "ls"}),
+            ("GET", NODES, {"watch": "maybe"}),
+            ("GET", f"{NODES}/n1", {"exact": "true"}),
+            ("GET", EVENTS, {"about": "w"}),
+            ("GET", "/plugbay/v1/devices", {"resource": "a/b"}),
+            ("POST", "/plugbay/v1/cordon", {"for": "1h"}),
+            ("POST", "/plugbay/v1/uncordon", {"for": "1h"}),
+            ("POST", "/plugbay/v1/drain", {"grace": "1"}),
+            ("GET", "/healthz", {"exclude": "a"}),
+        ):
+            assert next(iter(query)) in message(await ask(node, method, path, **query))
+        refused: object
+        for refused in ({"dryRun": ["All"]}, {"preconditions": {"uid": "u"}}, {"gracePeriodSeconds": "1"}, []):
+            assert message(await ask(node, "DELETE", f"{PODS}/w", refused))
+        assert names(await ask(node, "GET", PODS, limit="500", resourceVersion="0", timeoutSeconds="5")) == ["w"]
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        assert (await ask(node, "DELETE", f"{PODS}/w", {**options, "gracePeriodSeconds": 0})).status == 200
+
+
+async def test_fields_select_pods_nodes_and_events(root: Path) -> None:
+    async with running_node(root) as node:
+        for pod in (POD, WAITING):
+            assert (await ask(node, "POST", PODS, pod)).status == 201
+        await node.pod_in("p", "Running")
+        await node.event("FailedScheduling", "w")
+        for selector, found in (
+            ("metadata.name=p", ["p"]),
+            ("metadata.name!=p,metadata.namespace=default", ["w"]),
+            ("status.phase=Running", ["p"]),
+            ("status.phase!=Running", ["w"]),
+            ("spec.nodeName=n1", ["p"]),
+            ("spec.nodeName=", ["w"]),
+        ):
+            assert names(await ask(node, "GET", PODS, fieldSelector=selector)) == found
+        assert names(await ask(node, "GET", NODES, fieldSelector="metadata.name=n2")) == []
+        assert names(await ask(node, "GET", NODES, labelSelector="kubernetes.io/os=linux")) == ["n1"]
+        selector = "involvedObject.name=w,involvedObject.kind=Pod"
+        events = json.loads((await ask(node, "GET", EVENTS, fieldSelector=selector)).body)["items"]
+        assert {event["reason"] for event in events} == {"FailedScheduling"}
+        assert names(await ask(node, "GET", EVENTS, labelSelector="a=b")) == []
+        for path in (PODS, NODES, EVENTS):
+            assert "spec.foo" in message(await ask(node, "GET", path, fieldSelector="spec.foo=1"))
+        await node.gone("w", gracePeriodSeconds="0")
+        await node.gone("p", gracePeriodSeconds="0")
+
+
+async def test_a_watch_goes_on_where_a_list_ended(root: Path) -> None:
+    async with running_node(root) as node:
+        assert (await ask(node, "POST", PODS, WAITING)).status == 201
+        await node.event("FailedScheduling", "w")
+        version = json.loads((await ask(node, "GET", PODS)).body)["metadata"]["resourceVersion"]
+        watch = {"watch": "true", "timeoutSeconds": "1"}
+        assert (await ask(node, "GET", PODS, **watch, resourceVersion=version)).body == b""
+        assert b'"ADDED"' in (await ask(node, "GET", PODS, **watch, resourceVersion="0")).body
+        for path in (PODS, NODES, EVENTS):
+            gone = await ask(node, "GET", path, **watch, resourceVersion=f"9{version}")
+            assert (gone.status, json.loads(gone.body)["reason"]) == (410, "Expired")
+        assert b'"n1"' in (await ask(node, "GET", NODES, **watch)).body
+        await node.gone("w", gracePeriodSeconds="0")
+
+
+async def test_bodies_that_no_client_sends_are_refused(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with running_node(root) as node:
+        for body in (
+            b"[" * 100_000,
+            b'{"metadata": ' * 5_000,
+            json.dumps(POD).encode("utf-16"),
+            json.dumps(POD).encode("utf-16-le"),
+            b'{"metadata": NaN}',
+            b"1" * 5_000,
+            b"\xff",
+        ):
+            assert (await ask(node, "POST", PODS, body)).status == 400
+        nested: object = "x"
+        for _ in range(900):
+            nested = {"a": nested}
+        assert (await ask(node, "POST", PODS, {**POD, "spec": nested})).status in (400, 422)
+        assert (await ask(node, "POST", "/plugbay/v1/drain", nested)).status in (200, 400)
+    assert not [record for record in caplog.records if record.exc_info]

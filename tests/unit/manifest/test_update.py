@@ -1,0 +1,47 @@
+from dataclasses import replace
+
+import pytest
+
+from plugbay.errors import ImmutablePod
+from plugbay.manifest.update import updated
+from plugbay.model.ids import PodUid
+from plugbay.model.pods import EmptyDir, EnvVar, Pod, RestartPolicy, Volume
+from plugbay.testing.pod_values import container, pod
+
+THERE = replace(pod(node_name="n1"), uid=PodUid("u"), labels={"a": "1"})
+
+
+def test_an_equal_pod_changes_nothing() -> None:
+    assert updated(THERE, replace(pod(), labels={"a": "1"})) == THERE
+
+
+def test_labels_and_annotations_are_replaced() -> None:
+    after = updated(THERE, replace(pod(), labels={"b": "2"}, annotations={"note": "x"}))
+    assert (after.labels, after.annotations) == ({"b": "2"}, {"note": "x"})
+    assert (after.uid, after.spec) == ("u", THERE.spec)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fields"),
+    [
+        (pod(container("c", gophers=1)), ["spec.containers[0].resources"]),
+        (pod(container("c", env=(EnvVar("A", "1"),))), ["spec.containers[0].env"]),
+        (pod(container("c"), container("d")), ["spec.containers"]),
+        (pod(container("d")), ["spec.containers[0].name"]),
+        (pod(node_name="n2"), ["spec.nodeName"]),
+        (
+            pod(policy=RestartPolicy.NEVER, volumes=(Volume("v", EmptyDir()),)),
+            ["spec.restartPolicy", "spec.volumes"],
+        ),
+        (replace(pod(), unused={("spec", "hostIPC"): True}), ["spec.hostIPC"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_everything_else_is_refused_by_name(wanted: Pod, fields: list[str]) -> None:
+    with pytest.raises(ImmutablePod) as caught:
+        updated(THERE, wanted)
+    assert sorted(caught.value.fields) == fields
+    assert str(caught.value) == (
+        f'Pod "p" is invalid: {", ".join(caught.value.fields)}: Forbidden: pod updates may not change fields other '
+        "than metadata.labels and metadata.annotations; delete the pod first"
+    )

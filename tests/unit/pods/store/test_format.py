@@ -1,0 +1,104 @@
+"""Pods and events on disk: a later plugbay finds the pods that an earlier one ran."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from plugbay.manifest import pod_from_v1
+from plugbay.model.ids import ContainerName
+from plugbay.model.requests import ContainerKind
+from plugbay.pods.events import Event, EventType, ObjectRef
+from plugbay.pods.lifecycle import PodStage
+from plugbay.pods.record import (
+    ContainerRecord,
+    Deletion,
+    Failure,
+    PodRecord,
+    Rejection,
+    Running,
+    Startup,
+    Terminated,
+    Waiting,
+)
+from plugbay.pods.store.database import open_pod_store
+from plugbay.runtimes.port import ContainerId
+from tests.unit.database_dumps import assert_same, restore
+
+GOLDEN: Final = Path(__file__).parents[3] / "golden/pods/store"
+EARLY: Final = datetime(2026, 1, 2, 3, 4, 5, 678, UTC)
+LATE: Final = datetime(2026, 1, 2, 3, 5, 0, tzinfo=UTC)
+END: Final = Terminated(ContainerId("c1"), 137, "Error", LATE, EARLY, "out of soil", "sha256:1")
+POD: Final = pod_from_v1(
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "burrow", "namespace": "lab", "uid": "6f1c2d3e"},
+        "spec": {
+            "initContainers": [{"name": "prepare", "image": "a"}],
+            "containers": [
+                {"name": "digger", "image": "b", "resources": {"limits": {"example.com/gopher": "1"}}},
+                {"name": "idle", "image": "c"},
+            ],
+        },
+    }
+)
+RECORD: Final = PodRecord(
+    POD,
+    EARLY,
+    {
+        ContainerName("prepare"): ContainerRecord(ContainerKind.INIT, END, replace(END, exit_code=0), 3),
+        ContainerName("digger"): ContainerRecord(
+            ContainerKind.APP, Running(ContainerId("c2"), LATE, Startup.POST_START, "sha256:2"), END, 1
+        ),
+        ContainerName("idle"): ContainerRecord(ContainerKind.APP, Waiting("CrashLoopBackOff", "wait 10 s")),
+    },
+    stage=PodStage.ENDED,
+    bound_at=EARLY,
+    started_at=LATE,
+    deletion=Deletion(LATE, 30),
+    rejection=Rejection("UnexpectedAdmissionError", "no gopher"),
+    failure=Failure("DeviceFailed", "g1 is unhealthy"),
+    sandbox_since=LATE,
+    has_stopped=True,
+)
+NOT_KEPT: Final = {"unschedulable", "health", "ips", "runtime_problem", "version"}
+EVENT: Final = Event(
+    "burrow.17", ObjectRef("Pod", "lab", "burrow", "6f1c2d3e", "spec.containers{digger}"), EventType.WARNING,
+    "Failed", "no soil", "kubelet", 3, EARLY, LATE, 9,
+)  # fmt: skip
+
+
+async def load(path: Path) -> tuple[PodRecord, Event, datetime | None]:
+    async with open_pod_store(path) as store:
+        content = store.load()
+    (pod,), (event,) = content.pods, content.events
+    return pod, event, content.cordoned_since
+
+
+async def test_pods_and_events_are_written_as_ever(tmp_path: Path) -> None:
+    path = tmp_path / "pods.db"
+    async with open_pod_store(path) as store:
+        store.save_pod(RECORD)
+        store.save_event(EVENT)
+        store.save_cordon(LATE)
+    assert_same(path, GOLDEN / "pods.sql")
+
+
+async def test_pods_and_events_of_an_earlier_plugbay_are_read(tmp_path: Path) -> None:
+    restore(GOLDEN / "pods.sql", tmp_path / "pods.db")
+    assert await load(tmp_path / "pods.db") == (RECORD, EVENT, LATE)
+
+
+async def test_a_store_from_before_cordons_is_read(tmp_path: Path) -> None:
+    restore(GOLDEN / "pods-1.sql", tmp_path / "pods.db")
+    pod, event, cordoned_since = await load(tmp_path / "pods.db")
+    assert (pod.uid, pod.stage, cordoned_since) == (RECORD.uid, PodStage.ENDED, None)
+    assert (event.serial, event.message) == (0, "no soil")
+
+
+def test_the_golden_record_says_something_of_each_field() -> None:
+    defaults = {field.name: field.default for field in fields(PodRecord) if field.name not in NOT_KEPT}
+    assert not [name for name, default in defaults.items() if getattr(RECORD, name) == default]

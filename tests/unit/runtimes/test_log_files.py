@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from plugbay.runtimes.log_files import LogFiles, read_log, tail_offset
+
+LOG = st.lists(st.sampled_from([b"", b"a", b"line", b"x" * 50_000]), max_size=8).map(b"\n".join)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(log=LOG, ended=st.booleans(), lines=st.integers(0, 10))
+def test_tail_is_the_last_lines(tmp_path: Path, *, log: bytes, ended: bool, lines: int) -> None:
+    content = log + b"\n" * ended
+    last = content.splitlines(keepends=True)[-lines:] if lines else []
+    assert _tail(tmp_path / "log", content, lines=lines) == b"".join(last)
+
+
+@pytest.mark.parametrize("lines", [None, 100])
+def test_all_of_it(tmp_path: Path, lines: int | None) -> None:
+    assert _tail(tmp_path / "log", b"a\nb\n", lines=lines) == b"a\nb\n"
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_a_reader_that_goes_while_its_log_is_opened_leaves_nothing_open(tmp_path: Path, steps: int) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"a\n")
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))  # what comes later finds it done
+    await asyncio.to_thread(os.getpid)
+    before = set(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        async with aclosing(read_log(log, tail=None)) as chunks:
+            reading = asyncio.ensure_future(anext(chunks))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await reading
+    for _ in range(2):  # the second one begins when all is told of what was opened
+        await asyncio.to_thread(os.getpid)
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def _tail(path: Path, content: bytes, *, lines: int | None) -> bytes:
+    path.write_bytes(content)
+    log = LogFiles([os.open(path, os.O_RDONLY)])
+    try:
+        return content[tail_offset(log, end=len(content), lines=lines) :]
+    finally:
+        log.close()
