@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final
@@ -97,6 +97,12 @@ class Disk:
         with self._landing:
             self._stale = content
 
+    @contextmanager
+    def holding_still(self) -> Iterator[None]:
+        """Let nothing land while the block runs; what is to be written meanwhile lands right after it."""
+        with self._landing:
+            yield
+
     def _write(self, path: Path, content: bytes) -> None:
         match self.fault:
             case Fault.LATE:
@@ -167,6 +173,10 @@ class StockKubelet:
     def heal(self) -> None:
         self.spoil(Fault.NONE)
         self._disk.delay(None)
+
+    def with_disk_still(self) -> AbstractContextManager[None]:
+        """Keep the checkpoint as it is while the block runs, which must not stop this kubelet: it writes as it ends."""
+        return self._disk.holding_still()
 
     def on_disk(self, resource: ResourceName) -> set[str]:
         """The devices that somebody holds by the checkpoint that is there."""

@@ -161,12 +161,27 @@ class StockWorld:
         """
         await self.plugin.stop()
         await self._until_missed()
-        if loses_journal and self.witness.dirty <= {unit for name in DEVICES for unit in self.kubelet.on_disk(name)}:
-            for journal in self._journals():
-                journal.unlink()
-            self.witness.started.clear()
-            self.may_doubt = True
-        await self.start_plugin()
+        if loses_journal:
+            await self._start_plugin_without_journal()
+        else:
+            await self.start_plugin()
+
+    async def _start_plugin_without_journal(self) -> None:
+        """Lose the journal, if the checkpoint makes up for it, and start the plugin, which takes that over.
+
+        The checkpoint does not change in between. The kubelet might write just then that a pod has ended whose devices
+        only the journal knew of; then nothing on the machine would tell of them.
+        """
+        with self.kubelet.with_disk_still():
+            if self.witness.dirty <= {unit for name in DEVICES for unit in self.kubelet.on_disk(name)}:
+                for journal in self._journals():
+                    journal.unlink()
+                self.witness.started.clear()
+                self.may_doubt = True
+            await self.start_plugin()
+            while self.plugin.has_ended:  # perhaps before it has taken all over
+                await self.bury_plugin()
+                await self.start_plugin()
 
     def _journals(self) -> list[Path]:
         return list((self.kubelet.paths.device_plugins / DIRECTORY_NAME).glob("*.journal"))
