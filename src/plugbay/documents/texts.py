@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final
 
 import yaml
@@ -38,6 +39,13 @@ _PLAIN_SCALARS: Final = (
     ("null", r"(?:~|null|Null|NULL|)", ["~", "n", "N", ""]),
     ("merge", r"<<", "<"),
 )
+
+
+class RepeatedKeys(Enum):
+    """The meaning of a key that stands twice in one mapping."""
+
+    REFUSED = auto()
+    LAST_COUNTS = auto()
 
 
 class _TooManyValues(Exception):
@@ -93,15 +101,15 @@ class Document:
     lines: Mapping[FieldPath, int]
 
 
-def read_documents(text: str, *, source: str) -> Iterator[Document]:
+def read_documents(text: str, *, source: str, repeated_keys: RepeatedKeys = RepeatedKeys.REFUSED) -> Iterator[Document]:
     """The documents of ``text``, empty ones left out. Anchors, aliases and merge keys (``<<``) are written out.
 
     Raises:
-        InvalidDocument: broken YAML, a duplicate key, a tag, aliases without end, or more values than anybody writes.
+        InvalidDocument: broken YAML, a duplicate key unless these are allowed, a tag, aliases without end, or more values than anybody writes.
     """
     try:
         for node in yaml.compose_all(_without_json_tabs(text), _Loader):
-            tree = _Tree(source)
+            tree = _Tree(source, repeated_keys)
             value = tree.read(node, ())
             if value is not None:
                 yield Document(value, tree.lines)
@@ -122,9 +130,10 @@ def to_yaml(value: object) -> str:
 class _Tree:
     """Builds the value of one document from its nodes and notes the lines."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, repeated_keys: RepeatedKeys) -> None:
         self.lines: dict[FieldPath, int] = {}
         self._source = source
+        self._repeated_keys = repeated_keys
         self._values = 0
         self._open: set[int] = set()
 
@@ -163,7 +172,7 @@ class _Tree:
             if key_node.tag == f"{_TAG}merge":
                 continue
             key = self._key(key_node, path)
-            if key in own:
+            if key in own and self._repeated_keys is RepeatedKeys.REFUSED:
                 raise self._error(key_node, (*path, key), "duplicate key")
             self.lines[(*path, key)] = key_node.start_mark.line + 1
             own[key] = self.read(value_node, (*path, key))

@@ -44,6 +44,7 @@
     │   ├── CorruptCheckpoint
     │   ├── CheckpointNotOurs
     │   ├── InvalidDocument
+    │   ├── InvalidNvidiaConfig
     │   ├── InvalidCdiName
     │   ├── InvalidCdiSpec
     │   ├── UnresolvableCdiDevices
@@ -164,6 +165,7 @@ from plugbay.errors.operator import (
     InvalidCdiSpec,
     InvalidDocument,
     InvalidNetworkConfig,
+    InvalidNvidiaConfig,
     KubeletIsLive,
     LockHeld,
     NamespaceUnusable,
@@ -260,6 +262,7 @@ __all__ = [
     "InvalidManifest",
     "InvalidNetworkConfig",
     "InvalidNetworkResult",
+    "InvalidNvidiaConfig",
     "InvalidPlugin",
     "InvalidQuantity",
     "InvalidResourceName",

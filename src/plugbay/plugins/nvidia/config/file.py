@@ -1,0 +1,177 @@
+"""Read a configuration file of version v1, YAML or JSON. Pure.
+
+Source: k8s-device-plugin 0.20 ``api/config/v1/config.go``; spec 1.3 to 1.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from plugbay.documents.texts import Document, RepeatedKeys, read_documents
+from plugbay.errors import InvalidDocument, InvalidNvidiaConfig
+from plugbay.plugins.nvidia.config.arguments import Layer
+from plugbay.plugins.nvidia.config.choices import Dialect
+from plugbay.plugins.nvidia.config.fields import Node, Page
+from plugbay.plugins.nvidia.config.flags import DEVICE_LIST_STRATEGY, PLUGIN_FLAGS, ConfigFlag, FlagKind, FlagValue
+from plugbay.plugins.nvidia.config.places import CONVERTING, DECODING, PARSING, Given
+from plugbay.plugins.nvidia.config.resource_names import (
+    NO_PATTERNS,
+    ResourcePattern,
+    ResourcePatterns,
+    parse_gpu_resource,
+)
+from plugbay.plugins.nvidia.config.sharing import NO_SHARING, SharingSettings, read_sharing
+
+VERSION: Final = "v1"
+_FIELDS: Final = ("version", "flags", "resources", "sharing", "imex")
+_OF_FLAGS: Final = tuple(flag for flag in PLUGIN_FLAGS if flag.field)
+_KINDS: Final = {"list": "array", "str": "string", "bool": "bool", "int": "number", "float": "number"}
+_RESOURCES: Final = "Customizing the 'resources' field is not yet supported in the config. Ignoring..."
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """The content of a file.
+
+    Attributes:
+        layer: the settings that can also be given as flags.
+        patterns: the file's own, without those that a node always has.
+        warnings: sentences for the log.
+    """
+
+    layer: Layer = field(default_factory=dict)
+    patterns: ResourcePatterns = NO_PATTERNS
+    sharing: SharingSettings = NO_SHARING
+    warnings: tuple[str, ...] = ()
+
+
+def parse_file(text: str, *, source: str, dialect: Dialect = Dialect.EXTENDED) -> ConfigFile:
+    """Read a configuration file; an empty one is an empty configuration.
+
+    Args:
+        source: the name of the file, for errors.
+
+    Raises:
+        InvalidNvidiaConfig: the first thing that is wrong, with its place and what is allowed there.
+    """
+    document = _document(text, source, dialect)
+    if document is None:
+        return ConfigFile()
+    page = Page(source, document.lines, dialect)
+    if not isinstance(document.value, dict):
+        kind = _KINDS[type(document.value).__name__]
+        raise page.error((), f"json: cannot unmarshal {kind} into Go value of type v1.Config", "a mapping")
+    root = Node(document.value, (), page).section(_FIELDS)
+    layer = _read_layer(root.get("flags"), root.get("imex"))
+    patterns = _read_patterns(root.get("resources"))
+    sharing = read_sharing(root.get("sharing"))
+    version = root.get("version")
+    if version is not None and version.text() not in ("", VERSION):
+        raise page.place(version.path).error(f"unknown version: {version.text()}", step=PARSING, allowed=VERSION)
+    return ConfigFile(layer, patterns, sharing, tuple(page.warnings))
+
+
+def _document(text: str, source: str, dialect: Dialect) -> Document | None:
+    repeated = RepeatedKeys.REFUSED if dialect is Dialect.EXTENDED else RepeatedKeys.LAST_COUNTS
+    try:
+        documents = read_documents(text, source=source, repeated_keys=repeated)
+        if dialect is Dialect.REFERENCE:
+            return next(documents, None)
+        found = list(documents)
+    except InvalidDocument as error:
+        step = DECODING if error.problem == "duplicate key" else CONVERTING
+        raise InvalidNvidiaConfig(error.problem, error.field, error.line, error.source, step=step) from error
+    if len(found) > 1:
+        raise InvalidNvidiaConfig("holds more than one document", source=source, step=PARSING)
+    return found[0] if found else None
+
+
+def _read_layer(flags: Node | None, imex: Node | None) -> Layer:
+    layer: dict[str, Given[FlagValue]] = {}
+    for name, node in (("flags", flags), ("imex", imex)):
+        if node is not None:
+            _read_section(node, (name,), layer)
+    return layer
+
+
+def _read_section(node: Node, path: tuple[str, ...], layer: dict[str, Given[FlagValue]]) -> None:
+    depth = len(path)
+    below = [flag for flag in _OF_FLAGS if flag.field[:depth] == path]
+    names = tuple(dict.fromkeys(flag.field[depth] for flag in below))
+    section = node.section(names)
+    by_name = {flag.field[depth]: flag for flag in below if len(flag.field) == depth + 1}
+    for name in names:
+        found = section.get(name)
+        if found is None:
+            continue
+        if name in by_name:
+            layer[by_name[name].key] = Given(_read_flag(by_name[name], found), found.page.place(found.path))
+        else:
+            _read_section(found, (*path, name), layer)
+
+
+def _read_flag(flag: ConfigFlag, node: Node) -> FlagValue:
+    match flag.kind:
+        case FlagKind.BOOLEAN:
+            return node.boolean()
+        case FlagKind.INTEGERS:
+            return tuple(item.integer() for item in node.items())
+        case FlagKind.SPAN:
+            return node.span()
+        case FlagKind.TEXTS:
+            return _strategies(node)
+        case FlagKind.TEXT:
+            return node.text()
+
+
+def _strategies(node: Node) -> tuple[str, ...]:
+    """A text is a list of one, and is not split at commas."""
+    if isinstance(node.value, str):
+        return (node.value,)
+    if isinstance(node.value, list) and all(isinstance(item, str) for item in node.value):
+        return tuple(node.value)
+    allowed = f"one of {', '.join(DEVICE_LIST_STRATEGY.allowed)}, or a list of them"
+    raise node.error(f"invalid deviceListStrategy: {_as_go(node.value)}", allowed)
+
+
+def _as_go(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case list():
+            return f"[{' '.join(map(_as_go, value))}]"
+        case dict():
+            return f"map[{' '.join(f'{key}:{_as_go(each)}' for key, each in sorted(value.items()))}]"
+        case None:
+            return "<nil>"
+        case _:
+            return str(value)
+
+
+def _read_patterns(node: Node | None) -> ResourcePatterns:
+    if node is None:
+        return NO_PATTERNS
+    section = node.section(("gpus", "mig"))
+    patterns = ResourcePatterns(*(tuple(_listed(section.get(name))) for name in ("gpus", "mig")))
+    if patterns == NO_PATTERNS:
+        return patterns
+    if node.page.dialect is Dialect.REFERENCE:
+        node.page.warn(node.path, _RESOURCES)
+        return NO_PATTERNS
+    node.page.warn(node.path, "it does what it says here; NVIDIA's plugin 0.20 would ignore it")
+    return patterns
+
+
+def _listed(node: Node | None) -> list[ResourcePattern]:
+    return [_read_pattern(item) for item in node.items()] if node is not None else []
+
+
+def _read_pattern(node: Node) -> ResourcePattern:
+    section = node.section(("pattern", "name"))
+    pattern, name = section.get("pattern"), section.get("name")
+    if pattern is None:
+        raise section.error("resources must have a 'pattern' field set", "pattern", "a text in which * stands for any")
+    if name is None:
+        raise section.error("resources must have a 'name' field set", "name", "a resource name such as gpu-large")
+    return ResourcePattern(pattern.text(), name.parsed(parse_gpu_resource))

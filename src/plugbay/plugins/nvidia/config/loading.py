@@ -1,0 +1,62 @@
+"""Read configuration files from their directory. Blocks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import InvalidNvidiaConfig, PathUnusable
+from plugbay.plugins.nvidia.config.arguments import Layer
+from plugbay.plugins.nvidia.config.configuration import Configuration
+from plugbay.plugins.nvidia.config.file import ConfigFile, parse_file
+from plugbay.plugins.nvidia.config.named import config_names
+from plugbay.plugins.nvidia.config.places import OPENING
+from plugbay.plugins.nvidia.config.validation import dialect_of, validate
+
+MAX_BYTES: Final = 1 << 20
+"""The longest file; a ConfigMap holds no more."""
+
+
+def load_configuration(file: Path | None, arguments: Layer, environment: Layer, *, has_nvml: bool) -> Configuration:
+    """The configuration of a file, a command line and an environment.
+
+    Args:
+        file: None without one.
+        has_nvml: whether the driver's library can be loaded.
+
+    Raises:
+        InvalidNvidiaConfig: the file cannot be read, or something in one of the three is of no use.
+    """
+    dialect = dialect_of(arguments, environment)
+    content = ConfigFile() if file is None else parse_file(_read(file), source=str(file), dialect=dialect)
+    return validate(content, arguments, environment, has_nvml=has_nvml)
+
+
+def list_configs(directory: Path) -> tuple[str, ...]:
+    """The names of the configuration files in ``directory``, sorted; links to files count.
+
+    Raises:
+        PathUnusable: the directory cannot be listed.
+    """
+    try:
+        with os.scandir(directory) as entries:
+            return config_names([entry.name for entry in entries if not entry.is_dir()])
+    except OSError as error:
+        raise PathUnusable(str(directory), f"cannot be listed: {error.strerror}") from error
+
+
+def _read(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(MAX_BYTES + 1)
+    except OSError as error:
+        problem = f"open {file}: {(error.strerror or '').lower()}"
+        raise InvalidNvidiaConfig(problem, source=str(file), step=OPENING) from error
+    if len(content) > MAX_BYTES:
+        raise InvalidNvidiaConfig(f"holds more than {MAX_BYTES} bytes", source=str(file), step=OPENING)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidNvidiaConfig("is not UTF-8 text", line=line, source=str(file), step=OPENING) from error

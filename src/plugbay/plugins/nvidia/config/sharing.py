@@ -1,0 +1,172 @@
+"""Sharing of devices between containers, as the configuration says it. Pure.
+
+Source: k8s-device-plugin 0.20 ``api/config/v1/{sharing,replicas}.go``; spec 1.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from plugbay.model.ids import ResourceName
+from plugbay.model.sharing import MAX_REPLICAS
+from plugbay.plugins.nvidia.config.choices import Dialect, SharingStrategy
+from plugbay.plugins.nvidia.config.fields import Node, Page, Section
+from plugbay.plugins.nvidia.config.resource_names import parse_gpu_resource, shared_name
+from plugbay.plugins.nvidia.config.selections import ALL_DEVICES, DeviceSelection, read_selection
+
+_SHARED_FIELDS: Final = ("renameByDefault", "failRequestsGreaterThanOne", "resources")
+_RESOURCE_FIELDS: Final = ("name", "replicas", "rename", "devices")
+_MIN_REPLICAS: Final = 2
+_REPLICAS: Final = f"integers from {_MIN_REPLICAS} to {MAX_REPLICAS}"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedResource:
+    """A resource whose devices are replicated.
+
+    Attributes:
+        name: of the devices; a resource that the node does not have is skipped.
+        replicas: of each device, from 2 on.
+        rename: the resource of the replicas; None for ``name``.
+        devices: those that are replicated; the others stay as they are.
+    """
+
+    name: ResourceName
+    replicas: int
+    rename: ResourceName | None = None
+    devices: DeviceSelection = ALL_DEVICES
+
+    @property
+    def registered_name(self) -> ResourceName:
+        return self.rename or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class SharedResources:
+    """The resources that are shared in one way.
+
+    Attributes:
+        fails_requests_over_one: whether Allocate refuses a container more than one replica; None when it is not said.
+        resources: at least one.
+    """
+
+    resources: tuple[SharedResource, ...]
+    rename_by_default: bool = False
+    fails_requests_over_one: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharingSettings:
+    """How devices are shared.
+
+    Attributes:
+        time_slicing, mps: None when the configuration does not name them; with both, MPS is used.
+    """
+
+    time_slicing: SharedResources | None = None
+    mps: SharedResources | None = None
+
+    @property
+    def strategy(self) -> SharingStrategy:
+        if self.mps is not None:
+            return SharingStrategy.MPS
+        return SharingStrategy.NONE if self.time_slicing is None else SharingStrategy.TIME_SLICING
+
+    @property
+    def active(self) -> SharedResources | None:
+        """The resources that are shared, in the way that is used."""
+        return self.mps or self.time_slicing
+
+    @property
+    def fails_requests_over_one(self) -> bool:
+        """Whether Allocate refuses a container more than one replica."""
+        return self.active is not None and bool(self.active.fails_requests_over_one)
+
+
+NO_SHARING: Final = SharingSettings()
+
+
+def read_sharing(node: Node | None) -> SharingSettings:
+    """Read the field ``sharing``.
+
+    Raises:
+        InvalidNvidiaConfig: at the first field that is wrong.
+    """
+    if node is None:
+        return NO_SHARING
+    section = node.section(("timeSlicing", "mps"))
+    time_slicing, mps = _read_shared(section, "timeSlicing"), _read_shared(section, "mps")
+    if mps is not None and mps.fails_requests_over_one is None:
+        mps = replace(mps, fails_requests_over_one=True)
+    return SharingSettings(time_slicing, mps)
+
+
+def _read_shared(section: Section, name: str) -> SharedResources | None:
+    if not section.has(name):
+        return None
+    node = section.get(name)
+    if node is None:  # null is an empty mapping
+        raise section.error("no resources specified", name)
+    shared = node.section(_SHARED_FIELDS)
+    listed = shared.get("resources")
+    items = listed.items() if listed is not None else []
+    if not items:
+        raise shared.error("no resources specified", "resources", "a list of at least one resource")
+    resources = tuple(_read_resource(item) for item in items)
+    renames, fails = shared.get("renameByDefault"), shared.get("failRequestsGreaterThanOne")
+    read = SharedResources(
+        resources, renames is not None and renames.boolean(), None if fails is None else fails.boolean()
+    )
+    return _customised(read, node.page, (*node.path, "resources"))
+
+
+def _read_resource(node: Node) -> SharedResource:
+    section = node.section(_RESOURCE_FIELDS)
+    name, replicas, rename = section.get("name"), section.get("replicas"), section.get("rename")
+    if name is None:
+        raise section.error("no resource name specified", "name", "a resource name such as nvidia.com/gpu")
+    parsed = name.parsed(parse_gpu_resource)
+    if replicas is None:
+        raise section.error("no replicas specified", "replicas", _REPLICAS)
+    count = replicas.integer()
+    if count < _MIN_REPLICAS:
+        raise replicas.error(f"number of replicas must be >= {_MIN_REPLICAS}", _REPLICAS)
+    if count > MAX_REPLICAS:
+        raise replicas.error(f"{count} replicas are more than a kubelet can be told of", _REPLICAS)
+    selection = read_selection(section.get("devices"))
+    return SharedResource(parsed, count, rename.parsed(parse_gpu_resource) if rename is not None else None, selection)
+
+
+def _customised(shared: SharedResources, page: Page, path: tuple[str | int, ...]) -> SharedResources:
+    """Settle ``rename`` and ``devices``, which NVIDIA's plugin reads and then ignores."""
+    resources = []
+    for index, each in enumerate(shared.resources):
+        default = shared_name(each.name) if shared.rename_by_default else None
+        if each.rename not in (None, default):
+            _warn_of(page, (*path, index, "rename"))
+        if each.devices != ALL_DEVICES:
+            _warn_of(page, (*path, index, "devices"))
+        if page.dialect is Dialect.REFERENCE:
+            resources.append(replace(each, rename=default, devices=ALL_DEVICES))
+        else:
+            resources.append(replace(each, rename=each.rename or default))
+    if page.dialect is Dialect.REFERENCE:
+        resources = _united(resources)
+    return replace(shared, resources=tuple(resources))
+
+
+def _united(resources: list[SharedResource]) -> list[SharedResource]:
+    """One entry of each name: two that replicate the same devices come to the replicas of the larger."""
+    by_name: dict[ResourceName, SharedResource] = {}
+    for each in resources:
+        before = by_name.get(each.name, each)
+        by_name[each.name] = max(before, each, key=lambda entry: entry.replicas)
+    return list(by_name.values())
+
+
+def _warn_of(page: Page, path: tuple[str | int, ...]) -> None:
+    if page.dialect is Dialect.REFERENCE:
+        page.warn(path, "customizing it is not supported in the reference dialect; it is ignored")
+    else:
+        page.warn(path, "it does what it says here; NVIDIA's plugin 0.20 would ignore it")
