@@ -105,7 +105,8 @@ def read_documents(text: str, *, source: str, repeated_keys: RepeatedKeys = Repe
     """The documents of ``text``, empty ones left out. Anchors, aliases and merge keys (``<<``) are written out.
 
     Raises:
-        InvalidDocument: broken YAML, a duplicate key unless these are allowed, a tag, aliases without end, or more values than anybody writes.
+        InvalidDocument: broken YAML, a duplicate key unless these are allowed, a tag, aliases without end, or more values
+            than anybody writes.
     """
     try:
         for node in yaml.compose_all(_without_json_tabs(text), _Loader):

@@ -45,6 +45,7 @@
     │   ├── CheckpointNotOurs
     │   ├── InvalidDocument
     │   ├── InvalidNvidiaConfig
+    │   ├── GpusUnusable
     │   ├── InvalidCdiName
     │   ├── InvalidCdiSpec
     │   ├── UnresolvableCdiDevices
@@ -160,6 +161,7 @@ from plugbay.errors.operator import (
     ContainerEngineUnusable,
     CorruptCheckpoint,
     EngineUnusable,
+    GpusUnusable,
     InstanceUnreadable,
     InvalidCdiName,
     InvalidCdiSpec,
@@ -243,6 +245,7 @@ __all__ = [
     "EngineUnusable",
     "ExecFailed",
     "ExpiredResource",
+    "GpusUnusable",
     "HardwareInUse",
     "HookFailed",
     "ImmutablePod",

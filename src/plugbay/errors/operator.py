@@ -184,6 +184,28 @@ class InvalidNvidiaConfig(OperatorError):
         return f"{self.step}: {self.problem}" if self.step else self.problem
 
 
+class GpusUnusable(OperatorError):
+    """The driver, its GPUs or their MIG devices are not as the configuration wants them.
+
+    Attributes:
+        problem: in the words of NVIDIA's own plugin, where that refuses the same.
+        step: the words that NVIDIA's plugin puts in front of the problem.
+    """
+
+    def __init__(self, problem: str, step: str = "") -> None:
+        super().__init__(problem, step)
+        self.problem = problem
+        self.step = step
+
+    def __str__(self) -> str:
+        return self.problem
+
+    @property
+    def reference_text(self) -> str:
+        """The whole sentence that NVIDIA's plugin logs."""
+        return f"{self.step}: {self.problem}" if self.step else self.problem
+
+
 class InvalidCdiName(OperatorError):
     def __init__(self, what: str, text: str, problem: str) -> None:
         super().__init__(what, text, problem)

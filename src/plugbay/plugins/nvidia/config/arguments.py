@@ -12,7 +12,7 @@ from typing import Final
 
 from plugbay.errors import UsageError, quote
 from plugbay.plugins.nvidia.config.flags import PLUGIN_FLAGS, ConfigFlag, FlagKind, FlagValue
-from plugbay.plugins.nvidia.config.places import COMMAND_LINE, ENVIRONMENT, Given, Place
+from plugbay.plugins.nvidia.config.places import COMMAND_LINE, ENVIRONMENT, ConfigPlace, Given
 
 Layer = Mapping[str, Given[FlagValue]]
 """The settings of one origin, by `ConfigFlag.key`."""
@@ -49,7 +49,7 @@ def parse_arguments(arguments: Sequence[str], flags: Sequence[ConfigFlag] = PLUG
         if used.setdefault(flag.key, name) != name:
             raise UsageError(f"Cannot use two forms of the same flag: {used[flag.key]} {name}")
         layer[flag.key] = _with(
-            layer.get(flag.key), _parse_argument(flag, name, value), Place(COMMAND_LINE, f"--{name}")
+            layer.get(flag.key), _parse_argument(flag, name, value), ConfigPlace(COMMAND_LINE, f"--{name}")
         )
     return layer
 
@@ -67,7 +67,9 @@ def parse_environment(environment: Mapping[str, str], flags: Sequence[ConfigFlag
         variable = next((name for name in flag.variables if name in environment), None)
         if variable is None or (flag.kind is FlagKind.INTEGERS and not environment[variable]):
             continue
-        layer[flag.key] = Given(_parse_variable(flag, variable, environment[variable]), Place(ENVIRONMENT, variable))
+        layer[flag.key] = Given(
+            _parse_variable(flag, variable, environment[variable]), ConfigPlace(ENVIRONMENT, variable)
+        )
     return layer
 
 
@@ -97,7 +99,7 @@ def split_texts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-def _with(before: Given[FlagValue] | None, value: FlagValue, place: Place) -> Given[FlagValue]:
+def _with(before: Given[FlagValue] | None, value: FlagValue, place: ConfigPlace) -> Given[FlagValue]:
     """A repeated list grows; any other value is replaced."""
     if before is not None and isinstance(value, tuple) and isinstance(before.value, tuple):
         return Given((*before.value, *value), place)

@@ -34,7 +34,7 @@ class DriverRoots:
 
 @dataclass(frozen=True, slots=True)
 class CdiSettings:
-    """What CDI specs and answers with CDI names depend on.
+    """The settings of CDI specs, and of answers with CDI names.
 
     Attributes:
         annotation_prefix: of the key of annotations, such as ``cdi.k8s.io/``.

@@ -14,7 +14,7 @@ from plugbay.errors import InvalidNvidiaConfig
 from plugbay.model.field_path import FieldPath, field_text
 from plugbay.plugins.nvidia.config.choices import Dialect
 from plugbay.plugins.nvidia.config.durations import Span, parse_span
-from plugbay.plugins.nvidia.config.places import DECODING, Place
+from plugbay.plugins.nvidia.config.places import DECODING, ConfigPlace
 
 T = TypeVar("T")
 
@@ -36,10 +36,10 @@ class Page:
     dialect: Dialect
     warnings: list[str] = field(default_factory=list)
 
-    def place(self, path: FieldPath) -> Place:
+    def place(self, path: FieldPath) -> ConfigPlace:
         """The place of a field; the line of one that is missing is that of what should hold it."""
         known = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in self.lines), ())
-        return Place(self.source, field_text(path), self.lines.get(known))
+        return ConfigPlace(self.source, field_text(path), self.lines.get(known))
 
     def error(self, path: FieldPath, problem: str, allowed: str = "") -> InvalidNvidiaConfig:
         return self.place(path).error(problem, step=DECODING, allowed=allowed)
@@ -51,7 +51,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class FieldValue:
     """A value of the file that is not null, and its place."""
 
     value: object
@@ -80,7 +80,7 @@ class Node:
                 section.unknown(name, known)
         return section
 
-    def items(self) -> list[Node]:
+    def items(self) -> list[FieldValue]:
         """The value as a list, with null items left in.
 
         Raises:
@@ -88,7 +88,7 @@ class Node:
         """
         if not isinstance(self.value, list):
             raise self.wants("a list")
-        return [Node(item, (*self.path, index), self.page) for index, item in enumerate(self.value)]
+        return [FieldValue(item, (*self.path, index), self.page) for index, item in enumerate(self.value)]
 
     def text(self) -> str:
         if not isinstance(self.value, str):
@@ -142,10 +142,10 @@ class Section:
     path: FieldPath
     page: Page
 
-    def get(self, name: str) -> Node | None:
+    def get(self, name: str) -> FieldValue | None:
         """The field of that name; None when it is missing or null."""
         value = member(self.value, name)  # type: ignore[arg-type]  # read from a document, so JSON
-        return None if value is None else Node(value, self._path_of(name), self.page)
+        return None if value is None else FieldValue(value, self._path_of(name), self.page)
 
     def has(self, name: str) -> bool:
         """Whether the field is there, be it null."""

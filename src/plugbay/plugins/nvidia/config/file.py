@@ -12,7 +12,7 @@ from plugbay.documents.texts import Document, RepeatedKeys, read_documents
 from plugbay.errors import InvalidDocument, InvalidNvidiaConfig
 from plugbay.plugins.nvidia.config.arguments import Layer
 from plugbay.plugins.nvidia.config.choices import Dialect
-from plugbay.plugins.nvidia.config.fields import Node, Page
+from plugbay.plugins.nvidia.config.fields import FieldValue, Page
 from plugbay.plugins.nvidia.config.flags import DEVICE_LIST_STRATEGY, PLUGIN_FLAGS, ConfigFlag, FlagKind, FlagValue
 from plugbay.plugins.nvidia.config.places import CONVERTING, DECODING, PARSING, Given
 from plugbay.plugins.nvidia.config.resource_names import (
@@ -31,7 +31,7 @@ _RESOURCES: Final = "Customizing the 'resources' field is not yet supported in t
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigFile:
+class ConfigContent:
     """The content of a file.
 
     Attributes:
@@ -46,7 +46,7 @@ class ConfigFile:
     warnings: tuple[str, ...] = ()
 
 
-def parse_file(text: str, *, source: str, dialect: Dialect = Dialect.EXTENDED) -> ConfigFile:
+def parse_file(text: str, *, source: str, dialect: Dialect = Dialect.EXTENDED) -> ConfigContent:
     """Read a configuration file; an empty one is an empty configuration.
 
     Args:
@@ -57,19 +57,19 @@ def parse_file(text: str, *, source: str, dialect: Dialect = Dialect.EXTENDED) -
     """
     document = _document(text, source, dialect)
     if document is None:
-        return ConfigFile()
+        return ConfigContent()
     page = Page(source, document.lines, dialect)
     if not isinstance(document.value, dict):
         kind = _KINDS[type(document.value).__name__]
         raise page.error((), f"json: cannot unmarshal {kind} into Go value of type v1.Config", "a mapping")
-    root = Node(document.value, (), page).section(_FIELDS)
+    root = FieldValue(document.value, (), page).section(_FIELDS)
     layer = _read_layer(root.get("flags"), root.get("imex"))
     patterns = _read_patterns(root.get("resources"))
     sharing = read_sharing(root.get("sharing"))
     version = root.get("version")
     if version is not None and version.text() not in ("", VERSION):
         raise page.place(version.path).error(f"unknown version: {version.text()}", step=PARSING, allowed=VERSION)
-    return ConfigFile(layer, patterns, sharing, tuple(page.warnings))
+    return ConfigContent(layer, patterns, sharing, tuple(page.warnings))
 
 
 def _document(text: str, source: str, dialect: Dialect) -> Document | None:
@@ -87,7 +87,7 @@ def _document(text: str, source: str, dialect: Dialect) -> Document | None:
     return found[0] if found else None
 
 
-def _read_layer(flags: Node | None, imex: Node | None) -> Layer:
+def _read_layer(flags: FieldValue | None, imex: FieldValue | None) -> Layer:
     layer: dict[str, Given[FlagValue]] = {}
     for name, node in (("flags", flags), ("imex", imex)):
         if node is not None:
@@ -95,7 +95,7 @@ def _read_layer(flags: Node | None, imex: Node | None) -> Layer:
     return layer
 
 
-def _read_section(node: Node, path: tuple[str, ...], layer: dict[str, Given[FlagValue]]) -> None:
+def _read_section(node: FieldValue, path: tuple[str, ...], layer: dict[str, Given[FlagValue]]) -> None:
     depth = len(path)
     below = [flag for flag in _OF_FLAGS if flag.field[:depth] == path]
     names = tuple(dict.fromkeys(flag.field[depth] for flag in below))
@@ -111,7 +111,7 @@ def _read_section(node: Node, path: tuple[str, ...], layer: dict[str, Given[Flag
             _read_section(found, (*path, name), layer)
 
 
-def _read_flag(flag: ConfigFlag, node: Node) -> FlagValue:
+def _read_flag(flag: ConfigFlag, node: FieldValue) -> FlagValue:
     match flag.kind:
         case FlagKind.BOOLEAN:
             return node.boolean()
@@ -125,7 +125,7 @@ def _read_flag(flag: ConfigFlag, node: Node) -> FlagValue:
             return node.text()
 
 
-def _strategies(node: Node) -> tuple[str, ...]:
+def _strategies(node: FieldValue) -> tuple[str, ...]:
     """A text is a list of one, and is not split at commas."""
     if isinstance(node.value, str):
         return (node.value,)
@@ -149,7 +149,7 @@ def _as_go(value: object) -> str:
             return str(value)
 
 
-def _read_patterns(node: Node | None) -> ResourcePatterns:
+def _read_patterns(node: FieldValue | None) -> ResourcePatterns:
     if node is None:
         return NO_PATTERNS
     section = node.section(("gpus", "mig"))
@@ -163,11 +163,11 @@ def _read_patterns(node: Node | None) -> ResourcePatterns:
     return patterns
 
 
-def _listed(node: Node | None) -> list[ResourcePattern]:
+def _listed(node: FieldValue | None) -> list[ResourcePattern]:
     return [_read_pattern(item) for item in node.items()] if node is not None else []
 
 
-def _read_pattern(node: Node) -> ResourcePattern:
+def _read_pattern(node: FieldValue) -> ResourcePattern:
     section = node.section(("pattern", "name"))
     pattern, name = section.get("pattern"), section.get("name")
     if pattern is None:

@@ -23,7 +23,7 @@ VALIDATING: Final = "error starting plugins: unable to validate flags"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConfigPlace:
     """The origin of a value.
 
     Attributes:
@@ -46,4 +46,4 @@ class Given(Generic[T]):
     """A value and its place."""
 
     value: T
-    place: Place
+    place: ConfigPlace

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
-from plugbay.plugins.nvidia.config.fields import Node
+from plugbay.plugins.nvidia.config.fields import FieldValue
 
 ALL: Final = "all"
 _ALLOWED: Final = (
@@ -120,7 +120,7 @@ def printed_selection(selection: DeviceSelection) -> str | int | list[str]:
             return [reference.text for reference in references]
 
 
-def read_selection(node: Node | None) -> DeviceSelection:
+def read_selection(node: FieldValue | None) -> DeviceSelection:
     """Read the field ``devices``; without it, all devices.
 
     Raises:
@@ -134,7 +134,7 @@ def read_selection(node: Node | None) -> DeviceSelection:
         raise node.error(str(error), _ALLOWED) from None
 
 
-def _read(node: Node) -> DeviceSelection:
+def _read(node: FieldValue) -> DeviceSelection:
     match node.value:
         case str() as text:
             if text != ALL:
@@ -148,7 +148,7 @@ def _read(node: Node) -> DeviceSelection:
             return FirstDevices(node.integer())
 
 
-def _reference(node: Node) -> DeviceReference:
+def _reference(node: FieldValue) -> DeviceReference:
     value = node.value
     try:
         if isinstance(value, str):

@@ -11,7 +11,7 @@ from typing import Final
 from plugbay.model.ids import ResourceName
 from plugbay.model.sharing import MAX_REPLICAS
 from plugbay.plugins.nvidia.config.choices import Dialect, SharingStrategy
-from plugbay.plugins.nvidia.config.fields import Node, Page, Section
+from plugbay.plugins.nvidia.config.fields import FieldValue, Page, Section
 from plugbay.plugins.nvidia.config.resource_names import parse_gpu_resource, shared_name
 from plugbay.plugins.nvidia.config.selections import ALL_DEVICES, DeviceSelection, read_selection
 
@@ -87,7 +87,7 @@ class SharingSettings:
 NO_SHARING: Final = SharingSettings()
 
 
-def read_sharing(node: Node | None) -> SharingSettings:
+def read_sharing(node: FieldValue | None) -> SharingSettings:
     """Read the field ``sharing``.
 
     Raises:
@@ -121,7 +121,7 @@ def _read_shared(section: Section, name: str) -> SharedResources | None:
     return _customised(read, node.page, (*node.path, "resources"))
 
 
-def _read_resource(node: Node) -> SharedResource:
+def _read_resource(node: FieldValue) -> SharedResource:
     section = node.section(_RESOURCE_FIELDS)
     name, replicas, rename = section.get("name"), section.get("replicas"), section.get("rename")
     if name is None:

@@ -29,9 +29,9 @@ from plugbay.plugins.nvidia.config.configuration import (
     FeatureDiscoverySettings,
     ImexSettings,
 )
-from plugbay.plugins.nvidia.config.file import ConfigFile
+from plugbay.plugins.nvidia.config.file import ConfigContent
 from plugbay.plugins.nvidia.config.flags import PLUGIN_FLAGS, ConfigFlag, FlagValue
-from plugbay.plugins.nvidia.config.places import DEFAULTS, VALIDATING, Given, Place
+from plugbay.plugins.nvidia.config.places import DEFAULTS, VALIDATING, ConfigPlace, Given
 
 Chosen = TypeVar("Chosen", bound=Enum)
 
@@ -45,7 +45,9 @@ def settle(*layers: Layer) -> dict[str, Given[FlagValue]]:
         layers: from the one that counts first: command line, environment, file.
     """
     settled = {
-        each.key: Given(each.default, Place(DEFAULTS, each.key)) for each in PLUGIN_FLAGS if each.default is not None
+        each.key: Given(each.default, ConfigPlace(DEFAULTS, each.key))
+        for each in PLUGIN_FLAGS
+        if each.default is not None
     }
     for layer in reversed(layers):
         settled.update(layer)
@@ -67,7 +69,7 @@ def config_file_of(*layers: Layer) -> str:
 
 
 def validate(
-    content: ConfigFile, arguments: Layer | None = None, environment: Layer | None = None, *, has_nvml: bool
+    content: ConfigContent, arguments: Layer | None = None, environment: Layer | None = None, *, has_nvml: bool
 ) -> Configuration:
     """The configuration of a file, a command line and an environment.
 
@@ -138,7 +140,7 @@ class _Settings:
         return choose(given.value, choices, given.place, problem)
 
 
-def choose(word: str, choices: type[Chosen], place: Place, problem: str) -> Chosen:
+def choose(word: str, choices: type[Chosen], place: ConfigPlace, problem: str) -> Chosen:
     """The choice of that word.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Final
 from plugbay.errors import InvalidNvidiaConfig, PathUnusable
 from plugbay.plugins.nvidia.config.arguments import Layer
 from plugbay.plugins.nvidia.config.configuration import Configuration
-from plugbay.plugins.nvidia.config.file import ConfigFile, parse_file
+from plugbay.plugins.nvidia.config.file import ConfigContent, parse_file
 from plugbay.plugins.nvidia.config.named import config_names
 from plugbay.plugins.nvidia.config.places import OPENING
 from plugbay.plugins.nvidia.config.validation import dialect_of, validate
@@ -29,7 +29,7 @@ def load_configuration(file: Path | None, arguments: Layer, environment: Layer, 
         InvalidNvidiaConfig: the file cannot be read, or something in one of the three is of no use.
     """
     dialect = dialect_of(arguments, environment)
-    content = ConfigFile() if file is None else parse_file(_read(file), source=str(file), dialect=dialect)
+    content = ConfigContent() if file is None else parse_file(_read(file), source=str(file), dialect=dialect)
     return validate(content, arguments, environment, has_nvml=has_nvml)
 
 
