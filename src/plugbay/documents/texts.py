@@ -105,7 +105,7 @@ def read_documents(text: str, *, source: str, repeated_keys: RepeatedKeys = Repe
     """The documents of ``text``, empty ones left out. Anchors, aliases and merge keys (``<<``) are written out.
 
     Raises:
-        InvalidDocument: broken YAML, a duplicate key unless these are allowed, a tag, aliases without end, or more values
+        InvalidDocument: broken YAML, a duplicate key unless allowed, a tag, aliases without end, or more values
             than anybody writes.
     """
     try:

@@ -129,10 +129,12 @@ def _strategies(node: FieldValue) -> tuple[str, ...]:
     """A text is a list of one, and is not split at commas."""
     if isinstance(node.value, str):
         return (node.value,)
-    if isinstance(node.value, list) and all(isinstance(item, str) for item in node.value):
-        return tuple(node.value)
+    items = node.items() if isinstance(node.value, list) else [node]
+    wrong = next((item for item in items if not isinstance(item.value, str)), None)
+    if wrong is None:
+        return tuple(item.text() for item in items)
     allowed = f"one of {', '.join(DEVICE_LIST_STRATEGY.allowed)}, or a list of them"
-    raise node.error(f"invalid deviceListStrategy: {_as_go(node.value)}", allowed)
+    raise wrong.error(f"invalid deviceListStrategy: {_as_go(node.value)}", allowed)
 
 
 def _as_go(value: object) -> str:

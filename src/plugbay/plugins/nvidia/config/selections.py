@@ -153,7 +153,7 @@ def _reference(node: FieldValue) -> DeviceReference:
     try:
         if isinstance(value, str):
             return DeviceReference.parse(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value == value // 1:
             return DeviceReference.parse(str(node.integer()))
         raise ValueError(f"unsupported type for device in devices list: {str(value)[:40]}")
     except ValueError as error:

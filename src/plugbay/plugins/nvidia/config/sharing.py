@@ -107,7 +107,7 @@ def _read_shared(section: Section, name: str) -> SharedResources | None:
         return None
     node = section.get(name)
     if node is None:  # null is an empty mapping
-        raise section.error("no resources specified", name)
+        raise section.error("no resources specified", name, "a mapping with a list of resources")
     shared = node.section(_SHARED_FIELDS)
     listed = shared.get("resources")
     items = listed.items() if listed is not None else []

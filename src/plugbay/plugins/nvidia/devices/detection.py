@@ -89,7 +89,7 @@ def platform_of(signs: PlatformSigns, gpu_names: Iterable[str] = ()) -> Platform
     return Platform.VFIO if signs.vfio_functions else Platform.NULL
 
 
-def discovery_of(strategy: DiscoveryStrategy, signs: PlatformSigns, survey: Survey | None) -> SourceChoice:
+def source_of(strategy: DiscoveryStrategy, signs: PlatformSigns, survey: Survey | None) -> SourceChoice:
     """Where the plugin looks for devices.
 
     Args:

@@ -1,0 +1,454 @@
+"""The scenarios of configuration, by their numbers in the specification of NVIDIA's plugin (section 10)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from plugbay.errors import GpusUnusable, InvalidNvidiaConfig, UsageError
+from plugbay.plugins.nvidia.config.choices import (
+    DeviceIdStrategy,
+    DeviceListStrategy,
+    Dialect,
+    DiscoveryStrategy,
+    MigStrategy,
+    SharedAllocationPolicy,
+    SharingStrategy,
+)
+from plugbay.plugins.nvidia.config.configuration import Configuration
+from plugbay.plugins.nvidia.config.durations import ENDLESS, Span
+from plugbay.plugins.nvidia.config.printing import as_json, printed
+from plugbay.plugins.nvidia.config.resource_names import GPU, ResourcePattern, ResourcePatterns
+from plugbay.plugins.nvidia.config.selections import (
+    ALL_DEVICES,
+    DeviceReference,
+    FirstDevices,
+    ListedDevices,
+    ReferenceKind,
+    printed_selection,
+)
+from plugbay.plugins.nvidia.config.sharing import SharedResources
+from plugbay.plugins.nvidia.platform.imex import find_channels
+from tests.unit.plugins.nvidia.golden_machines import configured
+
+GPU_UUID: Final = "GPU-00000000-1111-2222-3333-444444444444"
+MIG_UUID: Final = "MIG-00000000-1111-2222-3333-444444444444"
+LEGACY_UUID: Final = f"MIG-{GPU_UUID}/3/0"
+SHARED: Final = "sharing:\n  timeSlicing:\n    resources:\n    - name: gpu\n      replicas: 2\n"
+MPS: Final = SHARED.replace("timeSlicing", "mps")
+ROOT: Final = ("--mps-root=/run/nvidia/mps",)
+
+
+def refusal(config: str, *arguments: str, dialect: Dialect = Dialect.REFERENCE) -> InvalidNvidiaConfig:
+    with pytest.raises(InvalidNvidiaConfig) as raised:
+        configured(arguments, config=config, dialect=dialect)
+    return raised.value
+
+
+def time_sliced(configuration: Configuration) -> SharedResources:
+    assert configuration.sharing.time_slicing is not None
+    return configuration.sharing.time_slicing
+
+
+def selection(value: object) -> Any:
+    config = SHARED + f"      devices: {json.dumps(value)}\n"
+    return time_sliced(configured(config=config, dialect=Dialect.EXTENDED)).resources[0].devices
+
+
+def test_01_defaults() -> None:
+    configuration = configured()
+    assert configuration.mig_strategy is MigStrategy.NONE
+    assert configuration.fail_on_init_error
+    assert configuration.list_strategies == (DeviceListStrategy.ENVVAR,)
+    assert configuration.id_strategy is DeviceIdStrategy.UUID
+    assert configuration.allocation_policy is SharedAllocationPolicy.DISTRIBUTED
+    assert configuration.discovery_strategy is DiscoveryStrategy.AUTO
+    assert configuration.roots.host == configuration.roots.host_dev == "/"
+    assert configuration.roots.container == "/driver-root"
+    assert configuration.kubelet_socket == "/var/lib/kubelet/device-plugins/kubelet.sock"
+    assert configuration.cdi.annotation_prefix == "cdi.k8s.io/"
+    assert configuration.cdi.hook_path == "/usr/bin/nvidia-ctk"
+
+
+def test_02_environment_counts_before_the_file() -> None:
+    configuration = configured(environment={"MIG_STRATEGY": "single"}, config="flags: {migStrategy: mixed}")
+    assert configuration.mig_strategy is MigStrategy.SINGLE
+
+
+def test_03_command_line_counts_before_the_environment() -> None:
+    environment = {"MIG_STRATEGY": "single"}
+    configuration = configured(["--mig-strategy=none"], environment, "flags: {migStrategy: mixed}")
+    assert configuration.mig_strategy is MigStrategy.NONE
+
+
+def test_04_list_on_the_command_line_replaces_that_of_the_environment() -> None:
+    configuration = configured(["--device-list-strategy=volume-mounts"], {"DEVICE_LIST_STRATEGY": "envvar"})
+    assert configuration.list_strategies == (DeviceListStrategy.VOLUME_MOUNTS,)
+
+
+def test_05_empty_boolean_variable_is_false() -> None:
+    assert not configured(environment={"FAIL_ON_INIT_ERROR": ""}).fail_on_init_error
+
+
+def test_06_empty_text_variable_is_an_empty_text() -> None:
+    with pytest.raises(InvalidNvidiaConfig) as raised:
+        configured(environment={"MIG_STRATEGY": ""})
+    assert raised.value.problem == "unknown MIG strategy: "
+    assert str(raised.value) == "environment: MIG_STRATEGY: unknown MIG strategy:  (allowed: none, single, mixed)"
+
+
+def test_07_boolean_variable_of_another_kind_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match='could not parse "maybe" as bool value'):
+        configured(environment={"FAIL_ON_INIT_ERROR": "maybe"})
+
+
+def test_08_other_version() -> None:
+    assert refusal("version: v2").problem == "unknown version: v2"
+
+
+@pytest.mark.parametrize(
+    "config", ["", "\n# nothing\n", "null", "foo: bar", "version: v1\nversion: v1\n", "VERSION: v1\nFlags: {}\n"]
+)
+def test_09_tolerated_files(config: str) -> None:
+    assert configured(config=config).mig_strategy is MigStrategy.NONE
+
+
+def test_09_fields_count_without_regard_to_case() -> None:
+    for dialect in Dialect:
+        configuration = configured(config="flags: {MIGSTRATEGY: single}", dialect=dialect)
+        assert configuration.mig_strategy is MigStrategy.SINGLE
+
+
+def test_09_extended_dialect_refuses_what_is_probably_a_mistake() -> None:
+    error = refusal("version: v1\nflags:\n  migStrateg: single\n", dialect=Dialect.EXTENDED)
+    assert (error.line, error.field, error.problem) == (3, "flags.migStrateg", "unknown field")
+    assert "migStrategy" in error.allowed
+    assert refusal("version: v1\nversion: v1\n", dialect=Dialect.EXTENDED).line == 2
+    assert "more than one document" in refusal("{}\n---\n{}\n", dialect=Dialect.EXTENDED).problem
+    assert configured(config="{}\n---\nversion: v2\n") == configured()
+
+
+def test_10_file_is_a_list() -> None:
+    assert refusal("- a\n").problem == "json: cannot unmarshal array into Go value of type v1.Config"
+
+
+@pytest.mark.parametrize(
+    ("value", "strategies"), [("envvar", ["envvar"]), ("[envvar, cdi-annotations]", ["envvar", "cdi-annotations"])]
+)
+def test_11_list_strategies_of_a_file(value: str, strategies: list[str]) -> None:
+    configuration = configured(config=f"flags: {{plugin: {{deviceListStrategy: {value}}}}}")
+    assert [strategy.value for strategy in configuration.list_strategies] == strategies
+
+
+def test_11_text_of_a_file_is_not_split() -> None:
+    error = refusal('flags: {plugin: {deviceListStrategy: "envvar,volume-mounts"}}')
+    assert error.problem == "invalid --device-list-strategy option: invalid strategy: envvar,volume-mounts"
+    assert (error.line, error.field) == (1, "flags.plugin.deviceListStrategy")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [("3", "3"), ("true", "true"), ("[3, a]", "[3 a]"), ("{a: b}", "map[a:b]")]
+)
+def test_12_list_strategies_of_another_kind(value: str, shown: str) -> None:
+    error = refusal(f"flags: {{plugin: {{deviceListStrategy: {value}}}}}")
+    assert error.problem == f"invalid deviceListStrategy: {shown}"
+
+
+@pytest.mark.parametrize(
+    ("value", "span", "text"),
+    [
+        ("0", Span(0), "0s"),
+        ('"0s"', Span(0), "0s"),
+        ("5", Span(5), "5ns"),
+        ('"5s"', Span(5_000_000_000), "5s"),
+        ('"1m30s"', Span(90_000_000_000), "1m30s"),
+        ('"infinite"', ENDLESS, "infinite"),
+    ],
+)
+def test_13_14_sleep_intervals_read_and_printed(value: str, span: Span, text: str) -> None:
+    configuration = configured(config=f"flags: {{gfd: {{sleepInterval: {value}}}}}")
+    assert configuration.feature_discovery.sleep_interval == span
+    flags: Any = as_json(configuration, ResourcePatterns())["flags"]
+    assert flags["gfd"]["sleepInterval"] == text
+
+
+@pytest.mark.parametrize("value", ["true", "[5]", '"5"', '"five"', '"5s "', "1e30", '""'])
+def test_13_sleep_intervals_that_are_none(value: str) -> None:
+    assert refusal(f"flags: {{gfd: {{sleepInterval: {value}}}}}").problem.startswith("invalid duration")
+
+
+@pytest.mark.parametrize("value", ["2", "2.0"])
+def test_15_replicas(value: str) -> None:
+    shared = time_sliced(configured(config=SHARED.replace("replicas: 2", f"replicas: {value}")))
+    assert shared.resources[0].replicas == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("2.5", "wants an integer, found the number 2.5"),
+        ('"2"', "wants an integer, found the text '2'"),
+        ("1", "number of replicas must be >= 2"),
+        ("0", "number of replicas must be >= 2"),
+        ("-1", "number of replicas must be >= 2"),
+        ("", "no replicas specified"),
+    ],
+)
+def test_15_replicas_that_are_refused(value: str, problem: str) -> None:
+    error = refusal(SHARED.replace("replicas: 2", f"replicas: {value}"))
+    assert error.problem == problem
+    assert (error.line, error.field) == (5, "sharing.timeSlicing.resources[0].replicas")
+
+
+@pytest.mark.parametrize("index", [0, "0"])
+def test_16_number_and_text_are_the_same_reference(index: object) -> None:
+    assert selection([index]) == ListedDevices((DeviceReference("0", ReferenceKind.GPU_INDEX),))
+
+
+@pytest.mark.parametrize(
+    ("value", "kinds"),
+    [
+        (["0:0"], [ReferenceKind.MIG_INDEX]),
+        ([GPU_UUID], [ReferenceKind.GPU_UUID]),
+        ([MIG_UUID], [ReferenceKind.MIG_UUID]),
+        ([LEGACY_UUID], [ReferenceKind.MIG_UUID]),
+        ([0, "1:2", GPU_UUID], [ReferenceKind.GPU_INDEX, ReferenceKind.MIG_INDEX, ReferenceKind.GPU_UUID]),
+    ],
+)
+def test_16_18_references_are_of_exactly_one_kind(value: list[object], kinds: list[ReferenceKind]) -> None:
+    selected = selection(value)
+    assert [reference.kind for reference in selected.references] == kinds
+
+
+def test_16_devices_all_and_a_count() -> None:
+    assert selection("all") == ALL_DEVICES
+    assert selection(2) == FirstDevices(2)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "not-all",
+        -2,
+        0,
+        [-1],
+        ["-1"],
+        ["GPU-UUID"],
+        ["MIG-UUID"],
+        [f"MIG-{GPU_UUID}"],
+        [True],
+        True,
+        {},
+        [],
+        [0.5],
+        [None],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dialect", Dialect)
+def test_17_devices_that_are_refused(value: object, dialect: Dialect) -> None:
+    error = refusal(SHARED + f"      devices: {json.dumps(value)}\n", dialect=dialect)
+    assert error.line == 6
+    assert error.field.startswith("sharing.timeSlicing.resources[0].devices")
+    assert "GPU indices" in error.allowed
+
+
+def test_19_devices_printed() -> None:
+    references = tuple(map(DeviceReference.parse, ("0", "0:1", GPU_UUID)))
+    assert printed_selection(ALL_DEVICES) == "all"
+    assert printed_selection(FirstDevices(2)) == 2
+    assert printed_selection(ListedDevices(references)) == ["0", "0:1", GPU_UUID]
+    with pytest.raises(ValueError, match="selects no device"):
+        ListedDevices(())
+
+
+def test_20_shared_resource_without_devices_has_all() -> None:
+    assert time_sliced(configured(config=SHARED)).resources[0].devices == ALL_DEVICES
+
+
+@pytest.mark.parametrize("name", ["valid", "nvidia.com/valid"])
+def test_21_resource_names(name: str) -> None:
+    shared = time_sliced(configured(config=SHARED.replace("name: gpu", f"name: {name}")))
+    assert shared.resources[0].name == "nvidia.com/valid"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("$invalid$", "incorrect format for resource name 'nvidia.com/$invalid$': [a lowercase RFC 1123 subdomain"),
+        ("a" * 60, "fully-qualified resource name must be 63 characters or less: nvidia.com/aaa"),
+        ("example.com/gpu", "incorrect format for resource name 'nvidia.com/example.com/gpu': ["),
+        ("''", "incorrect format for resource name 'nvidia.com/': ["),
+    ],
+)
+def test_21_resource_names_that_are_refused(name: str, problem: str) -> None:
+    error = refusal(SHARED.replace("name: gpu", f"name: {name}"))
+    assert error.problem.startswith(problem)
+    assert error.line == 4
+
+
+def test_22_rename_without_rename_by_default() -> None:
+    configuration = configured(config=SHARED + "      rename: foo\n")
+    assert time_sliced(configuration).resources[0].registered_name == GPU
+    assert "config.yaml:6: sharing.timeSlicing.resources[0].rename" in configuration.warnings[0]
+    extended = configured(config=SHARED + "      rename: foo\n", dialect=Dialect.EXTENDED)
+    assert time_sliced(extended).resources[0].registered_name == "nvidia.com/foo"
+    assert "NVIDIA's plugin 0.20 would ignore it" in extended.warnings[0]
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_23_rename_by_default(dialect: Dialect) -> None:
+    config = SHARED.replace("timeSlicing:", "timeSlicing:\n    renameByDefault: true")
+    configuration = configured(config=config, dialect=dialect)
+    assert time_sliced(configuration).resources[0].registered_name == "nvidia.com/gpu.shared"
+    assert not configuration.warnings
+
+
+@pytest.mark.parametrize(("value", "fails"), [(None, True), ("true", True), ("false", False)])
+def test_24_mps_fails_requests_over_one_unless_told(value: str | None, fails: bool) -> None:
+    config = MPS if value is None else MPS.replace("mps:", f"mps:\n    failRequestsGreaterThanOne: {value}")
+    assert configured(ROOT, config=config).sharing.fails_requests_over_one is fails
+
+
+def test_25_time_slicing_does_not_fail_requests_over_one_unless_told() -> None:
+    assert not configured(config=SHARED).sharing.fails_requests_over_one
+    config = SHARED.replace("timeSlicing:", "timeSlicing:\n    failRequestsGreaterThanOne: true")
+    assert configured(config=config).sharing.fails_requests_over_one
+
+
+@pytest.mark.parametrize("way", ["timeSlicing", "mps"])
+@pytest.mark.parametrize("value", ["{}", "null", "{resources: []}", "{resources: null}"])
+def test_26_no_resources(way: str, value: str) -> None:
+    assert refusal(f"sharing: {{{way}: {value}}}", *ROOT).problem == "no resources specified"
+
+
+def test_27_two_shared_resources() -> None:
+    shared = time_sliced(configured(config=SHARED + "    - name: mig-1g.5gb\n      replicas: 3\n"))
+    assert [(each.name, each.replicas, each.devices) for each in shared.resources] == [
+        ("nvidia.com/gpu", 2, ALL_DEVICES),
+        ("nvidia.com/mig-1g.5gb", 3, ALL_DEVICES),
+    ]
+    assert not shared.rename_by_default
+    assert shared.fails_requests_over_one is None
+
+
+def test_28_mps_counts_before_time_slicing() -> None:
+    configuration = configured(ROOT, config=SHARED + MPS.partition("\n")[2])
+    assert configuration.sharing.strategy is SharingStrategy.MPS
+    assert configuration.sharing.active is configuration.sharing.mps
+
+
+def test_29_mps_with_mixed_and_without_root() -> None:
+    mixed = refusal(MPS, "--mig-strategy=mixed", *ROOT)
+    assert mixed.problem == "using --mig-strategy=mixed is not supported with MPS"
+    assert refusal(MPS).problem == "using MPS requires --mps-root to be specified"
+
+
+@pytest.mark.parametrize("value", ["{}", "{channelIDs: null}", "{channelIDs: []}", "{channelIDs: [0]}", "null"])
+def test_30_imex_channels(value: str) -> None:
+    assert configured(config=f"imex: {value}").imex.channel_ids in ((), (0,))
+
+
+@pytest.mark.parametrize(("value", "found"), [("[1]", "[1]"), ("[2]", "[2]"), ("[0, 0]", "[0 0]")])
+def test_30_imex_channels_that_are_refused(value: str, found: str) -> None:
+    error = refusal(f"imex:\n  channelIDs: {value}\n")
+    expected = f"invalid IMEX channel IDs: invalid IMEX config: channelIDs must be [] or [0]; found {found}"
+    assert (error.problem, error.line, error.field) == (expected, 2, "imex.channelIDs")
+
+
+def test_31_missing_imex_channel(tmp_path: Path) -> None:
+    required = configured(config="imex: {channelIDs: [0], required: true}").imex
+    with pytest.raises(GpusUnusable, match="requested IMEX channel channel0 does not exist"):
+        find_channels(required, [tmp_path])
+    channels, [warning] = find_channels(configured(["--imex-channel-ids=0"]).imex, [tmp_path])
+    assert channels == ()
+    assert warning.startswith("Ignoring requested IMEX channel channel0")
+
+
+def test_31_imex_channel_that_exists(tmp_path: Path) -> None:
+    node = tmp_path / "dev/nvidia-caps-imex-channels/channel0"
+    node.parent.mkdir(parents=True)
+    node.symlink_to("/dev/null")  # a character device that is everywhere
+    channels, warnings = find_channels(configured(["--imex-channel-ids=0"]).imex, [tmp_path / "elsewhere", tmp_path])
+    assert [channel.path for channel in channels] == ["/dev/nvidia-caps-imex-channels/channel0"]
+    assert warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("number", "pattern", "matching", "other"),
+    [
+        (32, "1g.24gb", ["1g.24gb"], ["2g.48gb", "1g.24gb-me", "1g.24gb+me.all", "x1g.24gb", "1g.24gb+gfx", "1gx24gb"]),
+        (33, "*", ["1g.24gb", "", "NVIDIA A100-SXM4-40GB"], []),
+        (33, "1g.*", ["1g.24gb", "1g."], ["2g.48gb"]),
+        (33, "*gb", ["1g.24gb"], ["1g.24gb-me"]),
+        (34, "1g.24gb-me", ["1g.24gb-me"], ["1g.24gb"]),
+        (34, "1g.24gb+me.all", ["1g.24gb+me.all"], ["1g.24gb", "1g.24gb+me"]),
+        (34, "2g.48gb+gfx", ["2g.48gb+gfx"], ["2g.48gb", "2gg.48gb"]),
+        (34, "2g.48gb", ["2g.48gb"], ["2g.48gb+gfx"]),
+    ],
+)
+def test_32_33_34_patterns(number: int, pattern: str, matching: list[str], other: list[str]) -> None:
+    made = ResourcePattern(pattern, GPU)
+    assert all(made.matches(name) for name in matching)
+    assert not any(made.matches(name) for name in other)
+
+
+def test_printed_configuration_is_that_of_the_reference() -> None:
+    patterns = ResourcePatterns((ResourcePattern("*", GPU),))
+    config = SHARED.replace("timeSlicing:", "timeSlicing:\n    failRequestsGreaterThanOne: false")
+    text = printed(configured(["--nvidia-driver-root=/run/nvidia/driver"], config=config), patterns)
+    assert list(json.loads(text)) == ["version", "flags", "resources", "sharing", "imex"]
+    assert json.loads(text) == {
+        "version": "v1",
+        "flags": {
+            "migStrategy": "none",
+            "failOnInitError": True,
+            "mpsRoot": "",
+            "nvidiaDriverRoot": "/run/nvidia/driver",
+            "nvidiaDevRoot": "/run/nvidia/driver",
+            "gdrcopyEnabled": False,
+            "gdsEnabled": False,
+            "mofedEnabled": False,
+            "useNodeFeatureAPI": None,
+            "deviceDiscoveryStrategy": "auto",
+            "plugin": {
+                "passDeviceSpecs": False,
+                "deviceListStrategy": ["envvar"],
+                "deviceIDStrategy": "uuid",
+                "cdiAnnotationPrefix": "cdi.k8s.io/",
+                "nvidiaCTKPath": "/usr/bin/nvidia-ctk",
+                "containerDriverRoot": "/driver-root",
+                "sharedDevicesAllocationPolicy": "distributed",
+            },
+        },
+        "resources": {"gpus": [{"pattern": "*", "name": "nvidia.com/gpu"}]},
+        "sharing": {
+            "timeSlicing": {
+                "failRequestsGreaterThanOne": False,
+                "resources": [{"name": "nvidia.com/gpu", "devices": "all", "replicas": 2}],
+            }
+        },
+        "imex": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "has_nvml", "problem"),
+    [
+        (["--device-list-strategy=foo", "--device-id-strategy=foo"], True, "invalid --device-list-strategy option"),
+        (["--device-list-strategy=cdi-cri", "--device-id-strategy=foo"], False, "CDI --device-list-strategy options"),
+        (["--device-id-strategy=foo", "--shared-devices-allocation-policy=x"], True, "invalid --device-id-strategy"),
+        (["--shared-devices-allocation-policy=x", "--mig-strategy=mixed"], True, "invalid --shared-devices-allocation"),
+        (["--mig-strategy=mixed", "--device-discovery-strategy=vfio"], True, "using --mig-strategy=mixed"),
+        (["--device-discovery-strategy=vfio", "--mps-root=x", "--mig-strategy=y"], True, "invalid --device-discovery"),
+        (["--mig-strategy=y", "--mps-root=x", "--imex-channel-ids=1"], True, "unknown MIG strategy: y"),
+        (["--mps-root=x", "--imex-channel-ids=1"], True, "invalid IMEX channel IDs"),
+    ],
+)
+def test_first_setting_that_fails_is_that_of_the_reference(arguments: list[str], has_nvml: bool, problem: str) -> None:
+    with pytest.raises(InvalidNvidiaConfig) as raised:
+        configured(arguments, config=MPS, has_nvml=has_nvml)
+    assert raised.value.problem.startswith(problem)
