@@ -28,7 +28,8 @@ def constraints(requirements: list[str]) -> list[str]:
 
 def main() -> int:
     project = tomllib.loads(PROJECT.read_text())["project"]
-    print("\n".join(constraints([*project["dependencies"], *project["optional-dependencies"]["node"]])))
+    extras = project["optional-dependencies"]
+    print("\n".join(constraints([*project["dependencies"], *extras["node"], *extras["nvidia"]])))
     return 0
 
 

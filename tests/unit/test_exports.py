@@ -16,8 +16,17 @@ import plugbay.errors
 import plugbay.manager
 import plugbay.node
 import plugbay.testing
+import plugbay.testing.fakenvml
 
-DOORS = (plugbay, plugbay.allocation.policies, plugbay.errors, plugbay.manager, plugbay.node, plugbay.testing)
+DOORS = (
+    plugbay,
+    plugbay.allocation.policies,
+    plugbay.errors,
+    plugbay.manager,
+    plugbay.node,
+    plugbay.testing,
+    plugbay.testing.fakenvml,
+)
 LAZY = (plugbay, plugbay.manager, plugbay.node)
 NAMES = [(door, name) for door in DOORS for name in door.__all__]
 HEAVY = ("asyncio", "grpc", "google.protobuf", "yaml", "h11", "msgspec")

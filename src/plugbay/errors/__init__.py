@@ -58,7 +58,9 @@
     │   ├── NetworkPluginMissing
     │   ├── NamespaceUnusable
     │   ├── NetworkBusy
-    │   └── NodeUnreachable
+    │   ├── NodeUnreachable
+    │   ├── DriverUnusable
+    │   └── CompilerUnusable
     ├── PodError                    the pod's author
     │   ├── InvalidManifest
     │   ├── InvalidQuantity
@@ -98,7 +100,8 @@
         ├── RegistrationRefused
         ├── RequestRefused
         ├── InvalidNetworkResult
-        └── NetworkPluginFailed
+        ├── NetworkPluginFailed
+        └── DriverCallFailed
 
 May live here: exceptions, their sentences, and how these write names and places.
 May not: anything that decides, reads or waits.
@@ -158,8 +161,10 @@ from plugbay.errors.author import (
 from plugbay.errors.operator import (
     CdiInjectionFailed,
     CheckpointNotOurs,
+    CompilerUnusable,
     ContainerEngineUnusable,
     CorruptCheckpoint,
+    DriverUnusable,
     EngineUnusable,
     GpusUnusable,
     InstanceUnreadable,
@@ -187,6 +192,7 @@ from plugbay.errors.operator import (
 )
 from plugbay.errors.peer import (
     CheckpointUnread,
+    DriverCallFailed,
     InvalidNetworkResult,
     NetworkPluginFailed,
     PeerError,
@@ -227,6 +233,7 @@ __all__ = [
     "CheckpointNotOurs",
     "CheckpointNotWritten",
     "CheckpointUnread",
+    "CompilerUnusable",
     "ConflictingEdits",
     "ContainerEngineUnusable",
     "ContainerNotFound",
@@ -237,6 +244,8 @@ __all__ = [
     "DevicesStillUsed",
     "DiscoveryEnded",
     "DiscoveryFailed",
+    "DriverCallFailed",
+    "DriverUnusable",
     "DuplicateDevice",
     "DuplicateDeviceName",
     "DuplicateResource",

@@ -356,3 +356,37 @@ class NetworkBusy(OperatorError):
 
     def __str__(self) -> str:
         return f"another process is at work on the networks of container {quote(self.container)}"
+
+
+class DriverUnusable(OperatorError):
+    """The NVIDIA driver cannot be asked anything.
+
+    Attributes:
+        reason: one word, such as ``LibraryMissing``, ``DriverNotLoaded`` or ``DriverHung``.
+        problem: a sentence, with what to do.
+        code: NVML's return code; 0 when it gave none.
+    """
+
+    def __init__(self, reason: str, problem: str, code: int) -> None:
+        super().__init__(reason, problem, code)
+        self.reason = reason
+        self.problem = problem
+        self.code = code
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+class CompilerUnusable(OperatorError):
+    """The fake NVML library cannot be compiled here.
+
+    Attributes:
+        problem: a missing compiler, or the words of one that failed.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"no C compiler works here ({self.problem}); on Debian, install gcc and libc6-dev"

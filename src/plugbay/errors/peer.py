@@ -111,3 +111,22 @@ class NetworkPluginFailed(PeerError):
         verb = {"DEL": "delete"}.get(self.command, self.command.lower())
         cause = f"{self.message}; {self.details}" if self.details else self.message
         return f"plugin type={quote(self.plugin)} failed ({verb}): {cause}"
+
+
+class DriverCallFailed(PeerError):
+    """The NVIDIA driver answered a question with an error.
+
+    Attributes:
+        question: such as ``probe``.
+        problem: the driver's text, such as ``GPU is lost``.
+        code: NVML's return code.
+    """
+
+    def __init__(self, question: str, problem: str, code: int) -> None:
+        super().__init__(question, problem, code)
+        self.question = question
+        self.problem = problem
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"the NVIDIA driver failed when asked for {self.question}: {self.problem} (NVML code {self.code})"

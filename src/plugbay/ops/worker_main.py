@@ -2,7 +2,7 @@
 
 Started by its path, ``python -I -S worker_main.py LIFELINE``, so that it costs what Python costs and no more: no
 `site`, no package of ours unless the function needs it. Requests and answers are pickles, each behind its length in
-four bytes. What the function prints goes to standard error. ``LIFELINE`` is the number of a descriptor, see `_hold`.
+four bytes. What the function prints goes to standard error. ``LIFELINE`` is the number of a descriptor, see `hold`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _SIGKILL = 9
 
 
 def main() -> None:
-    _hold(int(sys.argv[1]))
-    _die_first()
-    requests, answers = _take_over_pipes()
-    load = _receive(requests)
+    hold(int(sys.argv[1]))
+    die_first()
+    requests, answers = take_over_pipes()
+    load = receive(requests)
     if load is None:
         return
-    _send(answers, _attempt(_load, load))
-    while (arguments := _receive(requests)) is not None:
-        _send(answers, _attempt(_function, arguments))
+    send(answers, _attempt(_load, load))
+    while (arguments := receive(requests)) is not None:
+        send(answers, _attempt(_function, arguments))
 
 
 def _attempt(act: Callable[..., object], arguments: tuple[Any, ...]) -> tuple[str, object]:
@@ -96,8 +96,8 @@ def _load_file(name: str, file: str, *, known_as: str) -> None:
     loader.exec_module(module)
 
 
-def _take_over_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes, away from where the function may read and print."""
+def take_over_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """The pipes of requests and answers, away from where the function may read and print."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -106,7 +106,7 @@ def _take_over_pipes() -> tuple[BinaryIO, BinaryIO]:
     return requests, answers
 
 
-def _receive(requests: BinaryIO) -> Any:
+def receive(requests: BinaryIO) -> Any:
     """The next request; None when there will be none."""
     head = requests.read(LENGTH.size)
     if len(head) < LENGTH.size:
@@ -114,7 +114,8 @@ def _receive(requests: BinaryIO) -> Any:
     return pickle.loads(requests.read(*LENGTH.unpack(head)))
 
 
-def _send(answers: BinaryIO, answer: tuple[str, object]) -> None:
+def send(answers: BinaryIO, answer: tuple[object, ...]) -> None:
+    """Write one answer, which is a text when it cannot be pickled."""
     try:
         encoded = pickle.dumps(answer)
     except Exception as error:
@@ -123,7 +124,7 @@ def _send(answers: BinaryIO, answer: tuple[str, object]) -> None:
     answers.flush()
 
 
-def _die_first() -> None:
+def die_first() -> None:
     """Let the kernel kill this worker first when memory runs out: a check that leaks must not end the plugin."""
     try:
         with open("/proc/self/oom_score_adj", "wb") as score:
@@ -132,7 +133,7 @@ def _die_first() -> None:
         pass
 
 
-def _hold(lifeline: int) -> None:
+def hold(lifeline: int) -> None:
     """Make the kernel kill us when our parent ends: a worker that hangs would not see its pipe close.
 
     ``lifeline`` is the reading end of a pipe to which no process writes. `prctl` would do as well, were it not for

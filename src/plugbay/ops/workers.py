@@ -6,11 +6,8 @@ The process is `worker_main`, lean and started anew rather than forked: ours has
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import pickle
-import resource
-import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,13 +16,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from plugbay.errors import CannotIsolate
+from plugbay.ops.worker_process import WorkerProcess
 
-_PROGRAM: Final = str(Path(__file__).with_name("worker_main.py"))
+_PROGRAM: Final = Path(__file__).with_name("worker_main.py")
 _LENGTH_BYTES: Final = 4
 START_S: Final = 30.0
 """Vendor libraries take their time to load."""
-DIE_S: Final = 2.0
-"""A process in an uninterruptible system call does not die of SIGKILL before the call ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +64,7 @@ class Worker:
     def __init__(self, function: Callable[..., Any]) -> None:
         _pickled_task(function)  # to fail here, if it fails
         self._function = function
-        self._process: asyncio.subprocess.Process | None = None
-        self._lifeline: int | None = None  # the process dies when its other end of this pipe sees ours closed
+        self._process: WorkerProcess | None = None
         self._is_ready = False
 
     async def __aenter__(self) -> Self:
@@ -88,11 +83,7 @@ class Worker:
     @property
     def rss_bytes(self) -> int:
         """The memory that the process has to itself or shares; 0 when there is none."""
-        try:
-            pages = Path(f"/proc/{self.pid}/statm").read_bytes().split()[1]
-        except (OSError, IndexError):  # it has just ended
-            return 0
-        return int(pages) * resource.getpagesize()
+        return self._process.rss_bytes if self._process is not None and self._is_ready else 0
 
     async def recycle(self) -> None:
         """End the process; the next call starts a new one."""
@@ -116,7 +107,7 @@ class Worker:
         except CannotIsolate as error:  # for what it has got since
             return Raised(str(error))
         try:
-            self._process = await self._spawn()
+            self._process = await WorkerProcess.start(_PROGRAM)
         except OSError as error:  # too many processes or files, or no memory: so at this moment
             return Raised(f"no process can be started for it: {error}")
         loaded = await self._exchange(task, START_S)
@@ -126,40 +117,21 @@ class Worker:
         await self._kill()
         return loaded
 
-    async def _spawn(self) -> asyncio.subprocess.Process:
-        theirs, ours = os.pipe()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", _PROGRAM, str(theirs)),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                pass_fds=(theirs,),
-                start_new_session=True,  # Ctrl-C is for us
-            )
-        except BaseException:
-            os.close(ours)
-            raise
-        finally:
-            os.close(theirs)
-        self._lifeline = ours
-        return process
-
     async def _exchange(self, request: bytes, timeout_s: float) -> Answer:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        process = self._process
+        assert process is not None
         is_answered = False
         try:
             async with asyncio.timeout(timeout_s):
-                self._process.stdin.write(len(request).to_bytes(_LENGTH_BYTES, "big") + request)
-                await self._process.stdin.drain()
-                size = int.from_bytes(await self._process.stdout.readexactly(_LENGTH_BYTES), "big")
-                outcome, value = pickle.loads(await self._process.stdout.readexactly(size))
+                process.requests.write(len(request).to_bytes(_LENGTH_BYTES, "big") + request)
+                await process.requests.drain()
+                size = int.from_bytes(await process.answers.readexactly(_LENGTH_BYTES), "big")
+                outcome, value = pickle.loads(await process.answers.readexactly(size))
             is_answered = True
         except TimeoutError:
             return TimedOut()
         except (ConnectionError, asyncio.IncompleteReadError):
-            return Died(await self._how_it_ended())
+            return Died(await process.how_it_ended())
         except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError, TypeError) as error:
             return Raised(f"its answer cannot be read: {error}")
         finally:
@@ -168,38 +140,13 @@ class Worker:
                 await self._kill()
         return Returned(value) if outcome == "returned" else Raised(str(value))
 
-    async def _how_it_ended(self) -> str:
-        assert self._process is not None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(DIE_S):
-                await self._process.wait()
-        code = self._process.returncode
-        if code is None:
-            return "closed its pipe"
-        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-
     async def _kill(self) -> bool:
         """End the process and what it started; returns whether it has ended."""
         self._is_ready = False
-        process = self._process
-        if process is None:
-            return True
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        self._cut_lifeline()
-        try:
-            async with asyncio.timeout(DIE_S):
-                await process.wait()
-        except TimeoutError:
+        if self._process is not None and not await self._process.kill():
             return False
         self._process = None
         return True
-
-    def _cut_lifeline(self) -> None:
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-            self._lifeline = None
 
 
 def _pickled_task(function: Callable[..., Any]) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from plugbay.errors import CannotIsolate
-from plugbay.ops import workers
+from plugbay.ops import worker_process
 from plugbay.ops.workers import Died, Raised, Returned, TimedOut, Worker
 from plugbay.sdk.process.targets import load_plugins
 
@@ -92,7 +92,7 @@ def oom_score():
 @pytest.fixture(autouse=True)
 def _patient_with_the_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine it may take a while until somebody sees how a process has ended."""
-    monkeypatch.setattr(workers, "DIE_S", float(LONG_S))
+    monkeypatch.setattr(worker_process, "DIE_S", float(LONG_S))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,268 @@
+"""The plugin's side of the worker: questions with deadlines, the driver's events, and the worker's restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from plugbay.errors import DriverCallFailed, DriverUnusable
+from plugbay.ops.backoff import Backoff, Delays
+from plugbay.ops.tasks import background
+from plugbay.plugins.nvidia.nvml.connection import NvmlConnection
+from plugbay.plugins.nvidia.nvml.library import find_library
+from plugbay.plugins.nvidia.nvml.reading import read_links, read_metrics, read_survey
+from plugbay.plugins.nvidia.nvml.troubles import crashed, hung, unusable
+from plugbay.plugins.nvidia.nvml.values import DriverEvent, GpuEvent, GpuMetrics, Probe, Watching, WatchLost
+from plugbay.plugins.nvidia.survey import LinkMatrix, Survey
+
+logger = logging.getLogger(__name__)
+
+_PROGRAM: Final = Path(__file__).with_name("program.py")
+_OURS: Final = Path(__file__).parents[4]
+"""The directory that plugbay is in."""
+_RESTARTS: Final = Delays(0.1, 30.0, jitter=0.5)
+_WATCHES: Final = Delays(0.1, 30.0, jitter=0.5)
+_STEADY_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class NvmlSettings:
+    """Where the driver is, and how long it may take.
+
+    Attributes:
+        driver_root: below which its library is looked for; ``/`` leaves that to the dynamic linker.
+        sys_root: where sysfs is.
+        environ: the worker's whole environment; None for ours.
+        survey_s, links_s, probe_s, metrics_s, watch_s: the seconds that a question may take. The first one includes
+            the driver's start: seconds, when no other program keeps the driver loaded.
+        restarts: the delays between the starts of workers that hang or crash.
+    """
+
+    driver_root: Path = Path("/")
+    sys_root: Path = Path("/sys")
+    environ: Mapping[str, str] | None = None
+    survey_s: float = 30.0
+    links_s: float = 30.0
+    probe_s: float = 10.0
+    metrics_s: float = 10.0
+    watch_s: float = 30.0
+    restarts: Delays = field(default=_RESTARTS)
+
+
+class Nvml:
+    """The driver, asked through a worker process; open in ``async with``.
+
+    The worker starts at once. One that hangs or crashes is killed and started anew, after a delay that grows from time
+    to time; questions fail meanwhile. Questions are asked one at a time.
+
+    Every question raises `DriverUnusable` when the driver is absent, closed to us, or does not answer in time, and
+    `DriverCallFailed` when it answers with an error.
+    """
+
+    def __init__(self, settings: NvmlSettings | None = None) -> None:
+        self._settings = settings or NvmlSettings()
+        self._stack = AsyncExitStack()
+        self._connection: NvmlConnection | None = None
+        self._moved = asyncio.Condition()
+        self._trouble: DriverUnusable | None = None
+        self._library = ""
+        self._turn = asyncio.Lock()
+        self._is_wanted = asyncio.Event()  # set while a worker should run
+        self._is_wanted.set()
+        self._events: asyncio.Queue[DriverEvent] = asyncio.Queue()
+        self._is_read = False  # whether `events` has a reader
+        self._watch_due = asyncio.Event()
+        self._watch_problem: str | None = None  # why events ceased to come, until that is told
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(background(self._keep_worker(), name="nvml worker"))
+        await self._stack.enter_async_context(background(self._keep_watch(), name="nvml watch"))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def pid(self) -> int | None:
+        """The worker; None between two of them."""
+        return self._connection.process.pid if self._connection is not None else None
+
+    @property
+    def rss_bytes(self) -> int:
+        """The worker's resident memory; 0 without one."""
+        return self._connection.process.rss_bytes if self._connection is not None else 0
+
+    async def survey(self) -> Survey:
+        """The driver and its GPUs."""
+        return read_survey(await self._ask("survey", timeout_s=self._settings.survey_s))
+
+    async def links(self) -> LinkMatrix:
+        """How the GPUs reach each other. It takes many calls of the driver: ask once for each survey."""
+        return read_links(await self._ask("links", timeout_s=self._settings.links_s))
+
+    async def probe(self, uuid: str) -> Probe:
+        """Ask one GPU or MIG device whether it works."""
+        return Probe(**await self._ask("probe", uuid, timeout_s=self._settings.probe_s))
+
+    async def metrics(self) -> tuple[GpuMetrics, ...]:
+        """Measurements of all GPUs that can be read."""
+        return read_metrics(await self._ask("metrics", timeout_s=self._settings.metrics_s))
+
+    async def events(self) -> AsyncGenerator[DriverEvent, None]:
+        """The driver's events as they happen, for one reader. A `Watching` comes first, and after each gap."""
+        self._is_read = True
+        self.watch_anew()
+        try:
+            while True:
+                yield await self._events.get()
+        finally:
+            self._is_read = False
+
+    def watch_anew(self) -> None:
+        """Watch the GPUs that there are now; for GPUs that came or were lost since."""
+        self._watch_due.set()
+
+    async def _ask(self, question: str, *arguments: object, timeout_s: float) -> Any:
+        async with self._turn:
+            self._is_wanted.set()
+            connection = await self._connected(timeout_s)
+            try:
+                async with asyncio.timeout(timeout_s):
+                    outcome = await connection.ask(question, arguments)
+            except TimeoutError:
+                trouble = hung(question, timeout_s)
+                await self._give_up(connection, trouble)
+                raise trouble from None
+            except ConnectionError:
+                how = await connection.process.how_it_ended()
+                raise crashed(how, question) from None
+        kind, *rest = outcome
+        if kind == "returned":
+            return rest[0]
+        code, problem = rest
+        if kind == "failed":
+            raise DriverCallFailed(question, problem, code)
+        await self._start_afresh(connection)
+        raise unusable(code, problem, library=self._library, root=str(self._settings.driver_root))
+
+    async def _connected(self, timeout_s: float) -> NvmlConnection:
+        try:
+            async with asyncio.timeout(timeout_s), self._moved:
+                await self._moved.wait_for(lambda: self._connection is not None)
+        except TimeoutError:
+            trouble = self._trouble
+            raise DriverUnusable(*trouble.args) if trouble else hung("its start", timeout_s) from None
+        assert self._connection is not None
+        return self._connection
+
+    async def _give_up(self, connection: NvmlConnection, trouble: DriverUnusable) -> None:
+        """Kill a worker that hangs, with a delay before the next one."""
+        self._trouble = trouble
+        await self._forget(connection)
+        connection.end(trouble)
+
+    async def _start_afresh(self, connection: NvmlConnection) -> None:
+        """End a worker whose driver is unusable: the next question gets one that looks for the library anew."""
+        self._is_wanted.clear()
+        self._lose_watch("the NVIDIA driver cannot be used any more")
+        await self._forget(connection)
+        connection.end(None)
+
+    async def _forget(self, connection: NvmlConnection) -> None:
+        async with self._moved:
+            if self._connection is connection:
+                self._connection = None
+            self._moved.notify_all()
+
+    async def _keep_worker(self) -> None:
+        backoff = Backoff(self._settings.restarts, steady_s=_STEADY_S)
+        clock = asyncio.get_running_loop().time
+        while True:
+            await self._is_wanted.wait()
+            started = clock()
+            trouble = await self._run_worker()
+            if trouble is None:  # it was to end
+                backoff.reset()
+                continue
+            self._trouble = trouble
+            delay_s = backoff.next_delay_s(ran_s=clock() - started)
+            logger.warning("%s in %.1f s; until then the health of GPUs is not watched", trouble, delay_s)
+            await asyncio.sleep(delay_s)
+
+    async def _run_worker(self) -> DriverUnusable | None:
+        """Run one worker to its end; returns why it ended, or None if it was to."""
+        try:
+            arguments = await asyncio.to_thread(self._arguments)
+            connection = await NvmlConnection.open(_PROGRAM, *arguments, environ=self._settings.environ)
+        except OSError as error:
+            return crashed(f"cannot be started ({error})", None)
+        try:
+            async with self._moved:
+                self._connection = connection
+                self._moved.notify_all()
+            trouble = await connection.run(self._take_event)
+            if trouble is not None:
+                self._lose_watch(str(trouble))
+            return trouble
+        finally:
+            self._connection = None
+            while not await connection.process.kill():  # no second one beside a process that hangs in the kernel
+                logger.warning("process %d hangs in the NVIDIA driver and cannot be killed", connection.process.pid)
+
+    def _arguments(self) -> tuple[str, ...]:
+        self._library = find_library(self._settings.driver_root)
+        bindings = importlib.util.find_spec("pynvml")
+        places = [_OURS]
+        if bindings is not None and bindings.origin is not None:
+            places.append(Path(bindings.origin).parent)
+        return self._library, str(self._settings.sys_root), *map(str, dict.fromkeys(places))
+
+    def _take_event(self, frame: tuple[Any, ...]) -> DriverUnusable | None:
+        kind, *rest = frame
+        if kind == "event":
+            self._put(GpuEvent(*rest))
+            return None
+        code, problem = rest
+        self._lose_watch(f"the NVIDIA driver reports no events: {problem}")
+        return None if code else crashed("waits for events in a call that does not return", None)
+
+    def _put(self, event: DriverEvent) -> None:
+        if self._is_read:
+            self._events.put_nowait(event)
+
+    def _lose_watch(self, problem: str) -> None:
+        """Tell that no events come, and watch again after a while."""
+        self._watch_problem = problem
+        self._watch_due.set()
+
+    async def _keep_watch(self) -> None:
+        backoff = Backoff(_WATCHES, steady_s=_STEADY_S)
+        clock = asyncio.get_running_loop().time
+        since, is_told = clock(), False
+        while True:
+            await self._watch_due.wait()
+            self._watch_due.clear()
+            if self._watch_problem is not None:
+                if not is_told:
+                    self._put(WatchLost(self._watch_problem))
+                self._watch_problem, is_told = None, True
+                await asyncio.sleep(backoff.next_delay_s(ran_s=clock() - since))
+            if not self._is_read:
+                continue
+            try:
+                unwatched = await self._ask("watch", timeout_s=self._settings.watch_s)
+            except (DriverUnusable, DriverCallFailed) as error:
+                since = clock()
+                self._lose_watch(str(error))
+            else:
+                since, is_told = clock(), False
+                self._put(Watching(unwatched))

@@ -1,0 +1,99 @@
+"""One worker process: the frames of its pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from plugbay.errors import DriverUnusable
+from plugbay.ops.worker_process import WorkerProcess
+from plugbay.plugins.nvidia.nvml.troubles import crashed
+
+_LENGTH_BYTES: Final = 4
+_MOST_BYTES: Final = 1 << 24
+"""More than any answer has: a driver that crashes may overwrite what the worker sends."""
+
+
+class NvmlConnection:
+    """Asks the worker, and reads its answers and events while `run` runs."""
+
+    def __init__(self, process: WorkerProcess) -> None:
+        self.process = process
+        self._number = 0
+        self._asked: dict[int, asyncio.Future[tuple[Any, ...]]] = {}
+        self._question: str | None = None
+        self._end: asyncio.Future[DriverUnusable | None] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def open(cls, program: Path, *arguments: str, environ: Mapping[str, str] | None) -> Self:
+        return cls(await WorkerProcess.start(program, *arguments, environ=environ))
+
+    async def ask(self, question: str, arguments: Sequence[object]) -> tuple[Any, ...]:
+        """The outcome of a question.
+
+        Raises:
+            ConnectionError: the worker ended meanwhile.
+        """
+        if self._end.done():
+            raise ConnectionResetError
+        self._number += 1
+        number, self._question = self._number, question
+        answer: asyncio.Future[tuple[Any, ...]] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
+        request = pickle.dumps((number, question, tuple(arguments)))
+        try:
+            self.process.requests.write(len(request).to_bytes(_LENGTH_BYTES, "big") + request)
+            await self.process.requests.drain()
+            return await answer
+        finally:
+            self._asked.pop(number, None)
+
+    def end(self, trouble: DriverUnusable | None) -> None:
+        """Let `run` return ``trouble``."""
+        if not self._end.done():
+            self._end.set_result(trouble)
+
+    async def run(self, take_event: Callable[[tuple[Any, ...]], DriverUnusable | None]) -> DriverUnusable | None:
+        """Read until the worker ends, or `end` is called; returns why.
+
+        Args:
+            take_event: given each event; the trouble that it returns ends the worker.
+        """
+        reading = asyncio.ensure_future(self._read(take_event))
+        try:
+            await asyncio.wait({reading, self._end}, return_when=asyncio.FIRST_COMPLETED)
+            if self._end.done():
+                return self._end.result()
+            trouble = reading.result()
+            return trouble or crashed(await self.process.how_it_ended(), self._question if self._asked else None)
+        finally:
+            reading.cancel()
+            await asyncio.wait({reading})
+            self.end(None)
+            for answer in self._asked.values():
+                if not answer.done():
+                    answer.set_exception(ConnectionResetError())
+
+    async def _read(self, take_event: Callable[[tuple[Any, ...]], DriverUnusable | None]) -> DriverUnusable | None:
+        while True:
+            try:
+                size = int.from_bytes(await self.process.answers.readexactly(_LENGTH_BYTES), "big")
+                if size > _MOST_BYTES:
+                    return crashed("sent an answer that cannot be read", self._question)
+                frame = pickle.loads(await self.process.answers.readexactly(size))
+            except (asyncio.IncompleteReadError, ConnectionError):
+                return None
+            except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError, TypeError):
+                return crashed("sent an answer that cannot be read", self._question)
+            if frame[0] != "answer":
+                trouble = take_event(frame)
+                if trouble is not None:
+                    return trouble
+                continue
+            _, number, outcome = frame
+            answer = self._asked.get(number)  # None if its caller was cancelled
+            if answer is not None and not answer.done():
+                answer.set_result(outcome)

@@ -1,0 +1,115 @@
+"""The program of the worker process: it loads the driver's library, answers questions and pushes events.
+
+Started by its path, ``python -I -S program.py LIFELINE LIBRARY SYS_ROOT PATH...``: the library to open, where sysfs is,
+and the search path on which plugbay and nvidia-ml-py are. Requests are pickled as ``(number, question, arguments)``;
+answers are ``("answer", number, outcome)`` with an outcome of
+
+- ``("returned", value)``;
+- ``("failed", code, problem)``: the driver answered with NVML's return code;
+- ``("unusable", code, problem)``: the library or the driver cannot be used at all;
+
+and between them come events, see `watch`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from plugbay.plugins.nvidia.nvml.watch import Watch
+
+LIBRARY_NOT_FOUND: Final = 12
+UNINITIALIZED: Final = 1
+NO_BINDINGS: Final = -1
+"""In place of NVML's code: nvidia-ml-py is not installed."""
+
+
+class Driver:
+    """The library, loaded and started when the first question comes."""
+
+    def __init__(self, library: str, sys_root: str, push: Any) -> None:
+        self._library = library
+        self._sys_root = sys_root
+        self._push = push
+        self._question: Any = None
+        self._is_started = False
+        self._watch: Watch | None = None
+
+    def answer(self, question: str, arguments: tuple[Any, ...]) -> tuple[object, ...]:
+        try:
+            import pynvml
+        except ImportError as error:
+            return "unusable", NO_BINDINGS, str(error)
+        try:
+            self._start(pynvml)
+        except pynvml.NVMLError as error:
+            return "unusable", error.value, str(error)
+        except OSError as error:  # the dynamic linker's
+            return "unusable", LIBRARY_NOT_FOUND, str(error)
+        try:
+            return "returned", self._ask(question, arguments)
+        except pynvml.NVMLError as error:
+            if error.value != UNINITIALIZED:
+                return "failed", error.value, str(error)
+        self._is_started = False  # the driver was loaded anew; perhaps it takes us again
+        try:
+            pynvml.nvmlShutdown()
+        except pynvml.NVMLError:
+            pass
+        try:
+            self._start(pynvml)
+            return "returned", self._ask(question, arguments)
+        except pynvml.NVMLError as error:
+            return "unusable", error.value, str(error)
+
+    def _start(self, pynvml: Any) -> None:
+        if self._is_started:
+            return
+        if pynvml.nvmlLib is None:
+            pynvml.nvmlLib = pynvml.CDLL(self._library)
+        pynvml.nvmlInit()
+        self._is_started = True
+
+    def _ask(self, question: str, arguments: tuple[Any, ...]) -> object:
+        from plugbay.plugins.nvidia.nvml.questions import DriverQuestions
+
+        if question == "watch":
+            return self._watch_anew()
+        if self._watch is not None and self._watch.is_stuck():
+            self._watch.stop()
+            self._push(("unwatched", 0, "the driver does not return from waiting for events"))
+        return getattr(DriverQuestions(self._sys_root), question)(*arguments)
+
+    def _watch_anew(self) -> dict[str, str]:
+        from plugbay.plugins.nvidia.nvml.watch import Watch
+
+        if self._watch is not None:
+            self._watch.stop()
+        self._watch = Watch(self._push)
+        return self._watch.unwatched
+
+
+def main() -> None:
+    lifeline, library, sys_root, *search_path = sys.argv[1:]
+    sys.path += search_path
+    from plugbay.ops.worker_main import die_first, hold, receive, send, take_over_pipes
+
+    hold(int(lifeline))
+    die_first()
+    requests, answers = take_over_pipes()
+    turns = threading.Lock()
+
+    def push(frame: tuple[object, ...]) -> None:
+        with turns:
+            send(answers, frame)
+
+    driver = Driver(library, sys_root, push)
+    while (request := receive(requests)) is not None:
+        number, question, arguments = request
+        push(("answer", number, driver.answer(question, arguments)))
+
+
+if __name__ == "__main__":
+    main()

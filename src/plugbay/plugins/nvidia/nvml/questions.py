@@ -1,0 +1,304 @@
+"""Questions to the driver, answered with dicts, lists, texts and numbers. In the worker process only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pynvml as nvml
+
+GPU_INSTANCE_PROFILES: Final = 18
+COMPUTE_INSTANCE_PROFILES: Final = 9
+NVLINKS: Final = 36
+"""NVML numbers the NVLinks of a GPU from 0; 18 is the most that a GPU has, and upstream asks for twice that."""
+_NOT_THERE: Final = (nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_INVALID_ARGUMENT, nvml.NVML_ERROR_NOT_FOUND)
+_SWITCH: Final = 2
+"""NVML's type of an NVSwitch at the other end of an NVLink."""
+
+Described = dict[str, Any]
+
+
+class DriverQuestions:
+    """The questions, with what they need of the machine beside the driver.
+
+    Args:
+        sys_root: where sysfs is.
+    """
+
+    def __init__(self, sys_root: str) -> None:
+        self._sys_root = sys_root
+
+    def survey(self) -> Described:
+        """The driver and all GPUs; see `plugbay.plugins.nvidia.survey`."""
+        gpus, unreadable = [], []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            found: Described = {"index": index, "uuid": "", "pci_bus_id": ""}
+            try:
+                gpus.append(self._gpu(index, found))
+            except nvml.NVMLError as error:
+                unreadable.append(
+                    {**found, "code": error.value, "problem": f"the driver does not describe GPU {index}: {error}"}
+                )
+        return {
+            "driver_version": _text(nvml.nvmlSystemGetDriverVersion()),
+            "cuda_version": nvml.nvmlSystemGetCudaDriverVersion(),
+            "gpus": gpus,
+            "unreadable": unreadable,
+        }
+
+    def _gpu(self, index: int, found: Described) -> Described:
+        """One GPU. ``found`` gets the UUID and the bus ID, for the case that what follows fails."""
+        device = nvml.nvmlDeviceGetHandleByIndex(index)
+        found["uuid"] = uuid = _text(nvml.nvmlDeviceGetUUID(device))
+        found["pci_bus_id"] = bus_id = _text(nvml.nvmlDeviceGetPciInfo(device).busId)
+        memory = _unless_absent(nvml.nvmlDeviceGetMemoryInfo, device)
+        return {
+            "index": index,
+            "uuid": uuid,
+            "pci_bus_id": bus_id,
+            "minor": nvml.nvmlDeviceGetMinorNumber(device),
+            "name": _text(nvml.nvmlDeviceGetName(device)),
+            "memory_bytes": 0 if memory is None else memory.total,
+            "compute_capability": nvml.nvmlDeviceGetCudaComputeCapability(device),
+            "numa_node": self._numa_node(bus_id),
+            "brand": _unless_absent(nvml.nvmlDeviceGetBrand, device),
+            "virtualization": _unless_absent(nvml.nvmlDeviceGetVirtualizationMode, device),
+            "addressing": _unless_absent(_addressing, device),
+            "fabric": _unless_absent(_fabric, device),
+            **_mig(device),
+        }
+
+    def _numa_node(self, bus_id: str) -> int | None:
+        domain, _, rest = bus_id.lower().partition(":")
+        path = os.path.join(self._sys_root, "bus/pci/devices", f"{int(domain, 16):04x}:{rest}", "numa_node")
+        try:
+            with open(path, "rb") as file:
+                node = int(file.read())
+        except (OSError, ValueError):
+            return None
+        return node if node >= 0 else None
+
+    def links(self) -> Described:
+        """Topology levels and NVLinks between the GPUs that can be read, each from its own point of view."""
+        gpus = []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            try:
+                device = nvml.nvmlDeviceGetHandleByIndex(index)
+                bus_id = _text(nvml.nvmlDeviceGetPciInfo(device).busId)
+                gpus.append((device, _text(nvml.nvmlDeviceGetUUID(device)), bus_id))
+            except nvml.NVMLError:  # the survey tells of it
+                continue
+        nvlinks, switch_links = [], []
+        for device, _, _ in gpus:
+            remotes = list(_nvlinks(device))
+            nvlinks.append([remotes.count(bus_id) for _, _, bus_id in gpus])
+            switch_links.append(remotes.count(None))
+        return {
+            "uuids": [uuid for _, uuid, _ in gpus],
+            "levels": [[_level(one, other) for other, _, _ in gpus] for one, _, _ in gpus],
+            "nvlinks": nvlinks,
+            "switch_links": switch_links,
+        }
+
+    def probe(self, uuid: str) -> Described:
+        """Whether a GPU or a MIG device answers, and what the driver says of its health."""
+        device = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        gpu = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(device) if uuid.startswith("MIG-") else device
+        nvml.nvmlDeviceGetName(gpu)
+        nvml.nvmlDeviceGetMemoryInfo(device)
+        rows = _unless_absent(nvml.nvmlDeviceGetRemappedRows, gpu)
+        return {
+            "temperature_c": _unless_absent(_temperature, gpu),
+            "ecc_uncorrected": _unless_absent(_ecc_errors, gpu, 1),
+            "retired_pages_pending": bool(_unless_absent(nvml.nvmlDeviceGetRetiredPagesPendingStatus, gpu) or 0),
+            "row_remap_pending": bool(rows and rows[2]),
+            "row_remap_failed": bool(rows and rows[3]),
+        }
+
+    def metrics(self) -> list[Described]:
+        """Measurements of every GPU that can be read; a GPU that fails in the middle is left out."""
+        measured = []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            try:
+                measured.append(_measure(nvml.nvmlDeviceGetHandleByIndex(index)))
+            except nvml.NVMLError:
+                continue
+        return measured
+
+
+def _measure(device: Any) -> Described:
+    memory = nvml.nvmlDeviceGetMemoryInfo(device)
+    encoder = _unless_absent(nvml.nvmlDeviceGetEncoderUtilization, device)
+    decoder = _unless_absent(nvml.nvmlDeviceGetDecoderUtilization, device)
+    rates = _unless_absent(nvml.nvmlDeviceGetUtilizationRates, device)
+    return {
+        "uuid": _text(nvml.nvmlDeviceGetUUID(device)),
+        "memory_bytes": memory.total,
+        "memory_used_bytes": memory.used,
+        "utilization_percent": rates and rates.gpu,
+        "memory_utilization_percent": rates and rates.memory,
+        "encoder_percent": encoder and encoder[0],
+        "decoder_percent": decoder and decoder[0],
+        "temperature_c": _unless_absent(_temperature, device),
+        "power_mw": _unless_absent(nvml.nvmlDeviceGetPowerUsage, device),
+        "power_limit_mw": _unless_absent(nvml.nvmlDeviceGetEnforcedPowerLimit, device),
+        "energy_mj": _unless_absent(nvml.nvmlDeviceGetTotalEnergyConsumption, device),
+        "sm_clock_mhz": _unless_absent(nvml.nvmlDeviceGetClockInfo, device, nvml.NVML_CLOCK_SM),
+        "memory_clock_mhz": _unless_absent(nvml.nvmlDeviceGetClockInfo, device, nvml.NVML_CLOCK_MEM),
+        "ecc_corrected": _unless_absent(_ecc_errors, device, 0),
+        "ecc_uncorrected": _unless_absent(_ecc_errors, device, 1),
+        "processes": _processes(device),
+        "mig_memory_used_bytes": {
+            _text(nvml.nvmlDeviceGetUUID(each)): nvml.nvmlDeviceGetMemoryInfo(each).used
+            for _, each in _mig_handles(device)
+        },
+    }
+
+
+def _processes(device: Any) -> list[tuple[int, int | None, int | None]]:
+    """The processes that compute: their PID, memory in bytes, and GPU instance."""
+    processes = []
+    for process in _unless_absent(nvml.nvmlDeviceGetComputeRunningProcesses, device) or ():
+        instance = getattr(process, "gpuInstanceId", None)
+        processes.append((process.pid, process.usedGpuMemory, None if instance == 0xFFFFFFFF else instance))
+    return processes
+
+
+def _temperature(device: Any) -> int:
+    celsius: int = nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU)
+    return celsius
+
+
+def _ecc_errors(device: Any, kind: int) -> int:
+    """Errors since the driver was loaded: corrected (0) or not (1)."""
+    count: int = nvml.nvmlDeviceGetTotalEccErrors(device, kind, 0)
+    return count
+
+
+def _addressing(device: Any) -> int:
+    """How the GPU addresses the host's memory, which older bindings cannot ask."""
+    if not hasattr(nvml, "nvmlDeviceGetAddressingMode"):
+        raise nvml.NVMLError(nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+    mode: int = nvml.nvmlDeviceGetAddressingMode(device)
+    return mode
+
+
+def _fabric(device: Any) -> Described:
+    fabric = nvml.c_nvmlGpuFabricInfo_t()
+    nvml.nvmlDeviceGetGpuFabricInfo(device, nvml.byref(fabric))
+    digits = bytes(fabric.clusterUuid).hex()
+    parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
+    return {
+        "cluster_uuid": "-".join(parts),
+        "clique": fabric.cliqueId,
+        "state": fabric.state,
+        "status": fabric.status,
+    }
+
+
+def _mig(device: Any) -> Described:
+    """The MIG mode of a GPU, with its MIG devices and the profiles that it supports."""
+    mode = _unless_absent(nvml.nvmlDeviceGetMigMode, device)
+    if mode is None:
+        return {"mig": None, "mig_devices": [], "mig_profiles": []}
+    profiles = list(_gpu_instance_profiles(device))
+    indices = {profile.id: index for index, profile in profiles}
+    return {
+        "mig": (bool(mode[0]), bool(mode[1])),
+        "mig_devices": [_mig_device(slot, each, device, indices) for slot, each in _mig_handles(device)],
+        "mig_profiles": [(index, profile.memorySizeMB) for index, profile in profiles],
+    }
+
+
+def _mig_handles(device: Any) -> Iterator[tuple[int, Any]]:
+    mode = _unless_absent(nvml.nvmlDeviceGetMigMode, device)
+    if mode is None or not mode[0]:
+        return
+    for slot in range(nvml.nvmlDeviceGetMaxMigDeviceCount(device)):
+        handle = _unless_absent(nvml.nvmlDeviceGetMigDeviceHandleByIndex, device, slot)
+        if handle is not None:
+            yield slot, handle
+
+
+def _mig_device(slot: int, handle: Any, gpu: Any, gpu_instance_indices: dict[int, int]) -> Described:
+    attributes = nvml.nvmlDeviceGetAttributes_v2(handle)
+    gpu_instance_id = nvml.nvmlDeviceGetGpuInstanceId(handle)
+    compute_instance_id = nvml.nvmlDeviceGetComputeInstanceId(handle)
+    gpu_instance = nvml.nvmlDeviceGetGpuInstanceById(gpu, gpu_instance_id)
+    compute_instance = nvml.nvmlGpuInstanceGetComputeInstanceById(gpu_instance, compute_instance_id)
+    compute_profile = nvml.nvmlComputeInstanceGetInfo_v2(compute_instance).profileId
+    return {
+        "slot": slot,
+        "uuid": _text(nvml.nvmlDeviceGetUUID(handle)),
+        "gpu_instance": gpu_instance_id,
+        "compute_instance": compute_instance_id,
+        "gpu_instance_profile": gpu_instance_indices.get(nvml.nvmlGpuInstanceGetInfo(gpu_instance).profileId),
+        "compute_instance_profile": _compute_instance_index(gpu_instance, compute_profile),
+        "memory_mib": attributes.memorySizeMB,
+        "multiprocessors": attributes.multiprocessorCount,
+        "gpu_slices": attributes.gpuInstanceSliceCount,
+        "compute_slices": attributes.computeInstanceSliceCount,
+        "copy_engines": attributes.sharedCopyEngineCount,
+        "decoders": attributes.sharedDecoderCount,
+        "encoders": attributes.sharedEncoderCount,
+        "jpeg_engines": attributes.sharedJpegCount,
+        "ofa_engines": attributes.sharedOfaCount,
+    }
+
+
+def _gpu_instance_profiles(device: Any) -> Iterator[tuple[int, Any]]:
+    for index in range(GPU_INSTANCE_PROFILES):
+        profile = _unless_absent(nvml.nvmlDeviceGetGpuInstanceProfileInfo, device, index, 1)
+        if profile is not None:
+            yield index, profile
+
+
+def _compute_instance_index(gpu_instance: Any, profile_id: int) -> int | None:
+    for index in range(COMPUTE_INSTANCE_PROFILES):
+        profile = _unless_absent(nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo, gpu_instance, index, 0, 1)
+        if profile is not None and profile.id == profile_id:
+            return index
+    return None
+
+
+def _level(one: Any, other: Any) -> int | None:
+    if one is other:
+        return None
+    level: int | None = _unless_failing(nvml.nvmlDeviceGetTopologyCommonAncestor, one, other)
+    return level
+
+
+def _nvlinks(device: Any) -> Iterator[str | None]:
+    """The bus ID at the other end of each active NVLink; None for an NVSwitch."""
+    for link in range(NVLINKS):
+        if not _unless_failing(nvml.nvmlDeviceGetNvLinkState, device, link):
+            continue
+        kind = _unless_failing(nvml.nvmlDeviceGetNvLinkRemoteDeviceType, device, link)
+        remote = _unless_failing(nvml.nvmlDeviceGetNvLinkRemotePciInfo, device, link)
+        if kind == _SWITCH:
+            yield None
+        elif remote is not None:
+            yield _text(remote.busId)
+
+
+def _unless_absent(ask: Callable[..., Any], *arguments: Any) -> Any:
+    """The answer; None when the GPU or the driver has no such thing."""
+    try:
+        return ask(*arguments)
+    except nvml.NVMLError as error:
+        if error.value in _NOT_THERE or error.value == nvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+            return None
+        raise
+
+
+def _unless_failing(ask: Callable[..., Any], *arguments: Any) -> Any:
+    """The answer; None for any error: one link must not hide the others."""
+    try:
+        return ask(*arguments)
+    except nvml.NVMLError:
+        return None
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -1,0 +1,96 @@
+"""Waiting for the driver's events, in a thread that pushes each as it happens. In the worker process only."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from ctypes import c_void_p, cast
+from typing import Any, Final
+
+import pynvml as nvml
+
+WAIT_MS: Final = 10_000
+"""A wait ends after this time without an event: a thread that is no longer wanted ends then."""
+TYPES: Final = 8 | 2 | 1
+"""XIDs, and double-bit and single-bit ECC errors."""
+_NO_INSTANCE: Final = 0xFFFFFFFF
+
+
+class Watch:
+    """One event set, with all GPUs that can be watched, and the thread that waits for it.
+
+    Args:
+        push: called in the thread with each event: ``("event", uuid, type, number, gpu_instance, compute_instance)``
+            with None for no instance, and ``("unwatched", code, problem)`` when no more will come.
+
+    Raises:
+        NVMLError: the driver makes no event set.
+
+    Attributes:
+        unwatched: what the driver answered for each GPU that it does not watch, by UUID or by index.
+        returned_at: when the last wait returned, on the monotonic clock.
+    """
+
+    def __init__(self, push: Callable[[tuple[object, ...]], None]) -> None:
+        self._push = push
+        self._uuids: dict[int | None, str] = {}
+        self._is_wanted = True
+        self._set = nvml.nvmlEventSetCreate()
+        self.unwatched: dict[str, str] = {}
+        for index in range(nvml.nvmlDeviceGetCount()):
+            self._register(index)
+        self.returned_at = time.monotonic()
+        threading.Thread(target=self._wait, name="nvml events", daemon=True).start()
+
+    def stop(self) -> None:
+        """Push no more events. The thread ends when its wait does."""
+        self._is_wanted = False
+
+    def is_stuck(self) -> bool:
+        """Whether a wait has taken far longer than it was asked to."""
+        return self._is_wanted and time.monotonic() - self.returned_at > 3 * WAIT_MS / 1000
+
+    def _register(self, index: int) -> None:
+        uuid = str(index)
+        try:
+            device = nvml.nvmlDeviceGetHandleByIndex(index)
+            uuid = nvml.nvmlDeviceGetUUID(device)
+            nvml.nvmlDeviceRegisterEvents(device, TYPES & nvml.nvmlDeviceGetSupportedEventTypes(device), self._set)
+        except nvml.NVMLError as error:
+            self.unwatched[uuid] = str(error)
+        else:
+            # Kept here: a GPU that is lost does not tell its UUID any more.
+            self._uuids[_address(device)] = uuid
+
+    def _wait(self) -> None:
+        ended: tuple[object, ...] | None = None
+        while self._is_wanted and ended is None:
+            try:
+                event = nvml.nvmlEventSetWait_v2(self._set, WAIT_MS)
+            except nvml.NVMLError as error:
+                if error.value != nvml.NVML_ERROR_TIMEOUT:
+                    ended = ("unwatched", error.value, str(error))
+            else:
+                self._tell(event)
+            self.returned_at = time.monotonic()
+        if ended is not None and self._is_wanted:
+            self._is_wanted = False
+            self._push(ended)
+        try:
+            nvml.nvmlEventSetFree(self._set)
+        except nvml.NVMLError:  # it went with its driver
+            pass
+
+    def _tell(self, event: Any) -> None:
+        uuid = self._uuids.get(_address(event.device))
+        if uuid is None or not self._is_wanted:
+            return
+        instances = (event.gpuInstanceId, event.computeInstanceId)
+        self._push(
+            ("event", uuid, event.eventType, event.eventData, *(None if i == _NO_INSTANCE else i for i in instances))
+        )
+
+
+def _address(device: Any) -> int | None:
+    return cast(device, c_void_p).value
