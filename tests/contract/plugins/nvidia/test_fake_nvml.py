@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import sys
@@ -35,6 +36,23 @@ from plugbay.testing.fakenvml import (
 )
 from tests.contract.rigs.nvidia import ask_nvml, environ_of
 
+FUNCTIONS = """
+    nvmlInit nvmlInit_v2 nvmlInitWithFlags nvmlShutdown nvmlErrorString nvmlSystemGetDriverVersion
+    nvmlSystemGetCudaDriverVersion nvmlSystemGetCudaDriverVersion_v2 nvmlSystemGetNVMLVersion nvmlSystemGetProcessName
+    nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2 nvmlDeviceGetHandleByUUID nvmlDeviceGetHandleByPciBusId_v2
+    nvmlDeviceGetName nvmlDeviceGetUUID nvmlDeviceGetIndex nvmlDeviceGetMinorNumber nvmlDeviceGetPciInfo_v3
+    nvmlDeviceGetMemoryInfo nvmlDeviceGetMemoryInfo_v2 nvmlDeviceGetCudaComputeCapability nvmlDeviceGetMigMode
+    nvmlDeviceGetMaxMigDeviceCount nvmlDeviceGetMigDeviceHandleByIndex nvmlDeviceIsMigDeviceHandle
+    nvmlDeviceGetDeviceHandleFromMigDeviceHandle nvmlDeviceGetAttributes_v2 nvmlDeviceGetGpuInstanceId
+    nvmlDeviceGetComputeInstanceId nvmlDeviceGetGpuInstanceById nvmlGpuInstanceGetInfo
+    nvmlGpuInstanceGetComputeInstanceById nvmlComputeInstanceGetInfo_v2 nvmlDeviceGetGpuInstanceProfileInfo
+    nvmlDeviceGetGpuInstanceProfileInfoV nvmlGpuInstanceGetComputeInstanceProfileInfo
+    nvmlGpuInstanceGetComputeInstanceProfileInfoV nvmlDeviceGetTopologyCommonAncestor nvmlDeviceGetNvLinkState
+    nvmlDeviceGetNvLinkRemotePciInfo_v2 nvmlEventSetCreate nvmlEventSetFree nvmlEventSetWait_v2
+    nvmlDeviceGetSupportedEventTypes nvmlDeviceRegisterEvents nvmlDeviceGetGpuFabricInfo nvmlDeviceGetGpuFabricInfoV
+    nvmlDeviceGetAddressingMode nvmlDeviceGetUtilizationRates nvmlDeviceGetTemperature nvmlDeviceGetPowerUsage
+    nvmlDeviceGetComputeRunningProcesses_v3 nvmlDeviceGetMPSComputeRunningProcesses_v3
+""".split()
 DESCRIBE = """
 def gpu(index):
     device = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -98,6 +116,12 @@ for index in range(18):
     assert (first.id, first.memorySizeMB) == (second.id, second.memorySizeMB)
     answer["profiles"].append([index, first.id, first.sliceCount, first.memorySizeMB, str(second.name)])
 """
+
+
+def test_all_functions_that_clients_look_up_are_exported(nvml_library: Path) -> None:
+    """By nvidia-device-plugin 0.20, gpu-feature-discovery 0.20 and nvidia-ml-py."""
+    loaded = ctypes.CDLL(str(nvml_library))
+    assert [name for name in FUNCTIONS if not hasattr(loaded, name)] == []
 
 
 @pytest.mark.parametrize("make", READY.values(), ids=READY)

@@ -226,6 +226,40 @@ async def test_a_driver_that_hangs_costs_a_worker_and_a_deadline(nvml_library: P
         assert isinstance(await next_event(events), GpuEvent)
 
 
+async def test_a_driver_that_does_not_return_from_its_wait_is_found_hung(nvml_library: Path) -> None:
+    """Nobody asks anything meanwhile."""
+    async with (
+        fake_nvml(t4(), nvml_library, restarts=SOON, wait_s=0.1, check_s=0.2) as (driver, nvml),
+        aclosing(nvml.events()) as events,
+    ):
+        await next_event(events)
+        before = nvml.pid
+        await driver.misbehave(FakeFault("nvmlEventSetWait", hang=True))
+        lost = await next_event(events)
+        assert isinstance(lost, WatchLost)
+        assert "waits for events in a call that does not return" in lost.problem
+        await driver.misbehave()
+        assert isinstance(await next_event(events), Watching)
+        assert nvml.pid != before
+
+
+async def test_a_wait_that_fails_is_repeated_with_delays(nvml_library: Path) -> None:
+    async with fake_nvml(t4(), nvml_library) as (driver, nvml), aclosing(nvml.events()) as events:
+        await next_event(events)
+        await driver.misbehave(FakeFault("nvmlEventSetWait", result=999))
+        assert await next_event(events) == WatchLost("the NVIDIA driver reports no events: Unknown Error")
+        started = time.monotonic()
+        attempts = 0
+        while time.monotonic() - started < 1.0:
+            attempts += isinstance(await next_event(events), Watching)
+        assert attempts <= 20
+        assert nvml.pid is not None  # the same worker goes on
+        await driver.misbehave()
+        while not isinstance(await next_event(events), Watching):
+            pass
+        await driver.xid(0, 79)
+
+
 async def test_a_start_that_hangs_is_given_up(nvml_library: Path) -> None:
     async with fake_nvml(t4(), nvml_library, restarts=SOON, survey_s=1.0) as (driver, nvml):
         await driver.misbehave(FakeFault("nvmlInit", hang=True))

@@ -6,7 +6,7 @@ import asyncio
 import importlib.util
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -42,6 +42,9 @@ class NvmlSettings:
         environ: the worker's whole environment; None for ours.
         survey_s, links_s, probe_s, metrics_s, watch_s: the seconds that a question may take. The first one includes
             the driver's start: seconds, when no other program keeps the driver loaded.
+        wait_s: how long the worker waits for events in one call of the driver. After three times that without a return
+            the driver counts as hung.
+        check_s: how often a worker that nobody asks anything is asked whether it still waits for events.
         restarts: the delays between the starts of workers that hang or crash.
     """
 
@@ -53,6 +56,8 @@ class NvmlSettings:
     probe_s: float = 10.0
     metrics_s: float = 10.0
     watch_s: float = 30.0
+    wait_s: float = 10.0
+    check_s: float = 60.0
     restarts: Delays = field(default=_RESTARTS)
 
 
@@ -249,8 +254,8 @@ class Nvml:
         clock = asyncio.get_running_loop().time
         since, is_told = clock(), False
         while True:
-            await self._watch_due.wait()
-            self._watch_due.clear()
+            if not await self._is_watch_due():
+                continue
             if self._watch_problem is not None:
                 if not is_told:
                     self._put(WatchLost(self._watch_problem))
@@ -259,10 +264,24 @@ class Nvml:
             if not self._is_read:
                 continue
             try:
-                unwatched = await self._ask("watch", timeout_s=self._settings.watch_s)
+                wait_ms = int(self._settings.wait_s * 1000)
+                unwatched = await self._ask("watch", wait_ms, timeout_s=self._settings.watch_s)
             except (DriverUnusable, DriverCallFailed) as error:
                 since = clock()
                 self._lose_watch(str(error))
             else:
                 since, is_told = clock(), False
                 self._put(Watching(unwatched))
+
+    async def _is_watch_due(self) -> bool:
+        """Wait until the GPUs have to be watched anew; False after a check that found nothing to do."""
+        try:
+            async with asyncio.timeout(self._settings.check_s):
+                await self._watch_due.wait()
+        except TimeoutError:
+            with suppress(DriverUnusable, DriverCallFailed):  # the worker's end is told elsewhere
+                if self._is_read:
+                    await self._ask("events", timeout_s=self._settings.probe_s)
+            return False
+        self._watch_due.clear()
+        return True

@@ -76,18 +76,20 @@ class Driver:
         from plugbay.plugins.nvidia.nvml.questions import DriverQuestions
 
         if question == "watch":
-            return self._watch_anew()
+            return self._watch_anew(*arguments)
         if self._watch is not None and self._watch.is_stuck():
             self._watch.stop()
             self._push(("unwatched", 0, "the driver does not return from waiting for events"))
+        if question == "events":
+            return None
         return getattr(DriverQuestions(self._sys_root), question)(*arguments)
 
-    def _watch_anew(self) -> dict[str, str]:
+    def _watch_anew(self, wait_ms: int) -> dict[str, str]:
         from plugbay.plugins.nvidia.nvml.watch import Watch
 
         if self._watch is not None:
             self._watch.stop()
-        self._watch = Watch(self._push)
+        self._watch = Watch(wait_ms, self._push)
         return self._watch.unwatched
 
 

@@ -52,12 +52,13 @@ class DriverQuestions:
         device = nvml.nvmlDeviceGetHandleByIndex(index)
         found["uuid"] = uuid = _text(nvml.nvmlDeviceGetUUID(device))
         found["pci_bus_id"] = bus_id = _text(nvml.nvmlDeviceGetPciInfo(device).busId)
+        minor = _unless_absent(nvml.nvmlDeviceGetMinorNumber, device)
         memory = _unless_absent(nvml.nvmlDeviceGetMemoryInfo, device)
         return {
             "index": index,
             "uuid": uuid,
             "pci_bus_id": bus_id,
-            "minor": nvml.nvmlDeviceGetMinorNumber(device),
+            "minor": -1 if minor is None else minor,
             "name": _text(nvml.nvmlDeviceGetName(device)),
             "memory_bytes": 0 if memory is None else memory.total,
             "compute_capability": nvml.nvmlDeviceGetCudaComputeCapability(device),
@@ -206,7 +207,11 @@ def _mig(device: Any) -> Described:
     indices = {profile.id: index for index, profile in profiles}
     return {
         "mig": (bool(mode[0]), bool(mode[1])),
-        "mig_devices": [_mig_device(slot, each, device, indices) for slot, each in _mig_handles(device)],
+        "mig_devices": [
+            found
+            for slot, each in _mig_handles(device)
+            if (found := _unless_absent(_mig_device, slot, each, device, indices)) is not None
+        ],  # without those that are taken down at this moment
         "mig_profiles": [(index, profile.memorySizeMB) for index, profile in profiles],
     }
 

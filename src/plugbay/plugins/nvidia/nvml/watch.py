@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import pynvml as nvml
 
-WAIT_MS: Final = 10_000
-"""A wait ends after this time without an event: a thread that is no longer wanted ends then."""
 TYPES: Final = 8 | 2 | 1
 """XIDs, and double-bit and single-bit ECC errors."""
 _NO_INSTANCE: Final = 0xFFFFFFFF
@@ -21,6 +19,7 @@ class Watch:
     """One event set, with all GPUs that can be watched, and the thread that waits for it.
 
     Args:
+        wait_ms: a wait ends after this time without an event; a thread that is no longer wanted ends then.
         push: called in the thread with each event: ``("event", uuid, type, number, gpu_instance, compute_instance)``
             with None for no instance, and ``("unwatched", code, problem)`` when no more will come.
 
@@ -32,7 +31,8 @@ class Watch:
         returned_at: when the last wait returned, on the monotonic clock.
     """
 
-    def __init__(self, push: Callable[[tuple[object, ...]], None]) -> None:
+    def __init__(self, wait_ms: int, push: Callable[[tuple[object, ...]], None]) -> None:
+        self._wait_ms = wait_ms
         self._push = push
         self._uuids: dict[int | None, str] = {}
         self._is_wanted = True
@@ -49,7 +49,7 @@ class Watch:
 
     def is_stuck(self) -> bool:
         """Whether a wait has taken far longer than it was asked to."""
-        return self._is_wanted and time.monotonic() - self.returned_at > 3 * WAIT_MS / 1000
+        return self._is_wanted and time.monotonic() - self.returned_at > 3 * self._wait_ms / 1000
 
     def _register(self, index: int) -> None:
         uuid = str(index)
@@ -67,7 +67,7 @@ class Watch:
         ended: tuple[object, ...] | None = None
         while self._is_wanted and ended is None:
             try:
-                event = nvml.nvmlEventSetWait_v2(self._set, WAIT_MS)
+                event = nvml.nvmlEventSetWait_v2(self._set, self._wait_ms)
             except nvml.NVMLError as error:
                 if error.value != nvml.NVML_ERROR_TIMEOUT:
                     ended = ("unwatched", error.value, str(error))

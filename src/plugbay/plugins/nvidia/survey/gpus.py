@@ -84,7 +84,7 @@ class Gpu:
 
     Attributes:
         index: NVML's; drivers number GPUs anew when one is gone.
-        minor: of ``/dev/nvidia<minor>``; it may differ from the index.
+        minor: of ``/dev/nvidia<minor>``; it may differ from the index. -1 when the driver gives none, as in WSL.
         pci_bus_id: in lower case with a domain of four digits, as sysfs has it: ``0000:3b:00.0``.
         memory_bytes: in total; 0 when the driver does not say.
         numa_node: None when sysfs knows none.

@@ -96,10 +96,11 @@ static int parse_members(const char **at, json *parent, char closing, int depth)
             if (**at != '"' || !(key = parse_text(at)))
                 return 0;
             skip_space(at);
-            if (*(*at)++ != ':') {
+            if (**at != ':') {
                 free(key);
                 return 0;
             }
+            ++*at;
         }
         json *value = parse_value(at, depth + 1);
         if (!value) {
@@ -112,8 +113,9 @@ static int parse_members(const char **at, json *parent, char closing, int depth)
         skip_space(at);
         if (**at == closing)
             return ++*at, 1;
-        if (*(*at)++ != ',')
+        if (**at != ',')
             return 0;
+        ++*at;
     }
 }
 
@@ -168,8 +170,10 @@ static json *parse_value(const char **at, int depth) {
 
 json *json_parse(const char *text) {
     json *value = parse_value(&text, 0);
+    if (!value)
+        return NULL;
     skip_space(&text);
-    if (value && *text) {
+    if (*text) {
         json_free(value);
         return NULL;
     }
