@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plugbay.allocation.partition.choice import MOST_DEVICES, best_group
 from plugbay.allocation.partition.exchange import good_partition
 from plugbay.allocation.partition.prices import Shape, candidates
-from plugbay.allocation.partition.sums import group_of, group_sums, groups_of, places_of
+from plugbay.allocation.partition.sums import Groups, all_groups, group_of, groups_of, places_of
 
 PADDING = -1
 Group = tuple[int, ...]
@@ -83,11 +83,13 @@ def test_no_group_of_a_partition_at_least_as_good_is_ruled_out(
     if not 1 < size < count:
         return
     known = good_partition(scores, (), size)
-    allowed = candidates(Shape(count, size), group_sums(scores), 0, known)
+    shape = Shape(count, size)
+    full, rest = all_groups(scores, (size, shape.rest))
+    allowed = candidates(full, rest if shape.rest else Groups((), ()), shape, known)
     for partition in partitions([*range(count), *[PADDING] * (-count % size)], size):
         if sum(worth(scores, group) for group in partition) >= known.total:
             bits = {group_of([place for place in group if place != PADDING], count) for group in partition}
-            assert bits <= {*allowed.full, *allowed.rest}
+            assert bits <= {*allowed.full.bits, *allowed.rest.bits}
 
 
 @given(questions())
@@ -105,9 +107,8 @@ def test_a_good_partition_is_one(question: tuple[list[list[int]], list[int], int
 
 def test_sums_and_groups_agree_on_their_bits() -> None:
     scores = [[0, 1, 2, 4], [1, 0, 8, 16], [2, 8, 0, 32], [4, 16, 32, 0]]
-    sums = group_sums(scores)
     assert [places_of(group, 4) for group in groups_of(4, 3)] == [(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)]
-    assert [sums[group] for group in groups_of(4, 3)] == [11, 21, 38, 56]
+    assert [list(groups.sums) for groups in all_groups(scores, (3, 1, 4))] == [[11, 21, 38, 56], [0] * 4, [63]]
     assert group_of((0, 3), 4) == 0b1001
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from plugbay.allocation.partition.exchange import good_partition
-from plugbay.allocation.partition.prices import Shape, candidates
+from plugbay.allocation.partition.prices import Shape, candidates, price_tables
 from plugbay.allocation.partition.search import first_best, twins_before
-from plugbay.allocation.partition.sums import Scores, group_of, group_sums, groups_of, places_of
+from plugbay.allocation.partition.sums import Scores, all_groups, group_of, places_of
 
 MOST_DEVICES: Final = 16
 """Up to so many devices the answer is exact; the time and memory of an exact one double with every further device."""
@@ -44,33 +44,49 @@ def best_group(scores: Scores, required: Sequence[int], size: int) -> tuple[int,
     if count > MOST_DEVICES:
         return _good_group(scores, required, size)
     fine = [[0 if at == place else score * _FINE for at, score in enumerate(row)] for place, row in enumerate(scores)]
-    sums = group_sums(fine)
     wanted = group_of(required, count)
-    shape = Shape(count, size)
-    if count <= 2 * size:
-        partition = _best_halves(sums, wanted, shape)
-    else:
-        known = good_partition(fine, required, size)
-        allowed = candidates(shape, sums, wanted, known)
-        partition = first_best(shape, sums, twins_before(fine, wanted), allowed, known.total)
+    partition = _best_halves(fine, wanted, size) if count <= 2 * size else _best_partition(fine, required, size)
     eligible = [group for group in partition if group & wanted == wanted and group.bit_count() == size]
-    return places_of(max(eligible, key=sums.__getitem__), count)
+    return places_of(max(eligible, key=partition.__getitem__), count)
 
 
-def _best_halves(sums: Sequence[int], required: int, shape: Shape) -> tuple[int, ...]:
-    """The best partition into two groups, the one with place 0 first."""
-    everything = (1 << shape.count) - 1
-    first = 1 << (shape.count - 1)
-    groups: Sequence[int] = groups_of(shape.count, shape.size)
-    if shape.rest:
-        groups = [group for group in groups if group & required == required]
+def _best_partition(scores: Scores, required: Sequence[int], size: int) -> dict[int, int]:
+    """The groups of the best partition and their sums, in order."""
+    shape = Shape(len(scores), size)
+    wanted = group_of(required, shape.count)
+    full, rest = all_groups(scores, (shape.size, shape.rest))
+    if wanted:
+        full = full.only([group & wanted in (0, wanted) for group in full.bits])
+        rest = rest.only([not group & wanted for group in rest.bits])
+    if not shape.rest:
+        rest = rest.only([])
+    known = good_partition(scores, required, size)
+    return first_best(shape, twins_before(scores, wanted), candidates(full, rest, shape, known), known.total)
+
+
+def _best_halves(scores: Scores, required: int, size: int) -> dict[int, int]:
+    """As `_best_partition`, where it has two groups: the smaller one says it all."""
+    count = len(scores)
+    everything, first = (1 << count) - 1, 1 << (count - 1)
+    rest = count - size
+    groups = all_groups(scores, (rest,))[0]
+    if rest < size:
+        groups = groups.only([not group & required for group in groups.bits])
     else:
-        groups = [group for group in groups if group & first and group & required in (0, required)]
-    worths = [sums[group] + sums[everything ^ group] for group in groups]
+        groups = groups.only([bool(group & first) and group & required in (0, required) for group in groups.bits])
+    low, high = price_tables(list(map(sum, scores)))
+    # Both groups have all scores, less those of the smaller one's devices, of which those inside count twice.
+    worths = [
+        2 * each - low[group & 255] - high[group >> 8] for group, each in zip(groups.bits, groups.sums, strict=True)
+    ]
     most = max(worths)
-    equal = (group for group, worth in zip(groups, worths, strict=True) if worth == most)
-    begin = max(group if group & first else everything ^ group for group in equal)
-    return begin, everything ^ begin
+    equal = [index for index, worth in enumerate(worths) if worth == most]
+    # The partition that comes first is the one whose group with place 0 does, be it the smaller one.
+    index = max(equal, key=lambda at: max(groups.bits[at], everything ^ groups.bits[at]))
+    smaller = groups.bits[index]
+    total = sum(map(sum, scores)) // 2 + most
+    halves = {smaller: groups.sums[index], everything ^ smaller: total - groups.sums[index]}
+    return dict(sorted(halves.items(), reverse=True))
 
 
 def _good_group(scores: Scores, required: Sequence[int], size: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from plugbay.allocation.partition.exchange import Partition
-from plugbay.allocation.partition.sums import groups_of
+from plugbay.allocation.partition.sums import Groups
 
 _FEW: Final = 40
 """With so few groups the search is faster than another step."""
@@ -53,48 +53,42 @@ class Candidates:
 
     Attributes:
         prices: by place, whole numbers.
-        full: groups of full size, in the order of `groups_of`.
-        rest: smaller groups, likewise.
+        full: groups of full size.
+        rest: smaller groups.
         full_surplus: no group of ``full`` has a larger one.
         rest_surplus: no group of ``rest`` has a larger one; 0 if there is no smaller group.
     """
 
     prices: tuple[int, ...]
-    full: tuple[int, ...]
-    rest: tuple[int, ...]
+    full: Groups
+    rest: Groups
     full_surplus: int
     rest_surplus: int
 
 
-def candidates(shape: Shape, sums: Sequence[int], required: int, known: Partition) -> Candidates:
+def candidates(full: Groups, rest: Groups, shape: Shape, known: Partition) -> Candidates:
     """The groups of all partitions that are worth at least as much as ``known``.
 
     Args:
-        sums: the scores of every group, as `group_sums` has them.
-        required: the devices that share a group, which is not the smaller one; 0 for none.
+        full, rest: the groups of full size and the smaller ones that a partition may have.
     """
-    full = list(groups_of(shape.count, shape.size))
-    rest = list(groups_of(shape.count, shape.rest)) if shape.rest else []
-    if required:
-        full = [group for group in full if group & required in (0, required)]
-        rest = [group for group in rest if not group & required]
     prices = _first_prices(shape, known)
     best, least_gap, length, work, idle = prices, None, 1.0, 0, 0
     while True:
-        priced = _Priced.of(shape, sums, prices, full, rest)
+        priced = _Priced.of(shape, prices, full, rest)
         gap = priced.bound - known.total
-        work += _STEP_WORK + len(full) + len(rest)
+        work += _STEP_WORK + len(full.bits) + len(rest.bits)
         full, rest = priced.within(gap)
         idle = 0 if least_gap is None or gap < least_gap * _IDLE else idle + 1
         if least_gap is None or gap < least_gap:
             best, least_gap = prices, gap
         if idle == _PATIENCE:
             length, idle = length * _SHORTER, 0
-        if gap <= 0 or len(full) + len(rest) <= _FEW or work > _MOST_WORK or length < _SHORTEST:
+        if gap <= 0 or len(full.bits) + len(rest.bits) <= _FEW or work > _MOST_WORK or length < _SHORTEST:
             break
         prices = priced.step(gap * length)
-    priced = _Priced.of(shape, sums, best, full, rest)
-    return Candidates(tuple(best), tuple(full), tuple(rest), max(priced.full), max(priced.rest, default=0))
+    priced = _Priced.of(shape, best, full, rest)
+    return Candidates(tuple(best), full, rest, max(priced.full), max(priced.rest, default=0))
 
 
 def _first_prices(shape: Shape, known: Partition) -> list[int]:
@@ -119,17 +113,18 @@ class _Priced:
 
     shape: Shape
     prices: list[int]
-    full_groups: Sequence[int]
-    rest_groups: Sequence[int]
+    full_groups: Groups
+    rest_groups: Groups
     full: list[int]
     rest: list[int]
 
     @classmethod
-    def of(
-        cls, shape: Shape, sums: Sequence[int], prices: list[int], full: Sequence[int], rest: Sequence[int]
-    ) -> _Priced:
+    def of(cls, shape: Shape, prices: list[int], full: Groups, rest: Groups) -> _Priced:
         low, high = price_tables(prices)
-        surpluses = [[sums[group] - low[group & 255] - high[group >> 8] for group in groups] for groups in (full, rest)]
+        surpluses = [
+            [each - low[group & 255] - high[group >> 8] for group, each in zip(groups.bits, groups.sums, strict=True)]
+            for groups in (full, rest)
+        ]
         return cls(shape, prices, full, rest, *surpluses)
 
     @property
@@ -137,10 +132,13 @@ class _Priced:
         """No partition into these groups is worth more."""
         return sum(self.prices) + self.shape.full * max(self.full) + max(self.rest, default=0)
 
-    def within(self, gap: int) -> tuple[list[int], list[int]]:
-        """The groups that can be part of a partition that is worth at least ``gap`` less than the bound."""
-        full = _at_least(self.full_groups, self.full, max(self.full) - gap)
-        return full, _at_least(self.rest_groups, self.rest, max(self.rest, default=0) - gap)
+    def within(self, gap: int) -> tuple[Groups, Groups]:
+        """The groups that can be part of a partition that is worth at most ``gap`` less than the bound."""
+        full, rest = max(self.full) - gap, max(self.rest, default=0) - gap
+        return (
+            self.full_groups.only([surplus >= full for surplus in self.full]),
+            self.rest_groups.only([surplus >= rest for surplus in self.rest]),
+        )
 
     def step(self, gap: float) -> list[int]:
         """Prices that are better as a rule, though not always."""
@@ -150,18 +148,15 @@ class _Priced:
             (self.full_groups, self.full, self.shape.full),
             (self.rest_groups, self.rest, 1),
         ):
-            if groups:
-                top = _at_least(groups, surpluses, max(surpluses) - margin)
+            if surpluses:
+                least = max(surpluses) - margin
+                top = [group for group, surplus in zip(groups.bits, surpluses, strict=True) if surplus >= least]
                 counts = _counts(top, self.shape.count)
                 wanted = [each + weight * times / len(top) for each, times in zip(wanted, counts, strict=True)]
         length = sum((1 - each) ** 2 for each in wanted)
         if length < _LEVEL:
             return self.prices
         return [round(price - (1 - each) * gap / length) for price, each in zip(self.prices, wanted, strict=True)]
-
-
-def _at_least(groups: Sequence[int], surpluses: Sequence[int], least: int) -> list[int]:
-    return [group for group, surplus in zip(groups, surpluses, strict=True) if surplus >= least]
 
 
 def _counts(groups: Sequence[int], count: int) -> list[int]:

@@ -10,10 +10,8 @@ from plugbay.allocation.partition.prices import Candidates, Shape, price_tables
 from plugbay.allocation.partition.sums import Scores
 
 
-def first_best(
-    shape: Shape, sums: Sequence[int], twins: Sequence[int], allowed: Candidates, least: int
-) -> tuple[int, ...]:
-    """The groups of the best partition; of several, the one that comes first.
+def first_best(shape: Shape, twins: Sequence[int], allowed: Candidates, least: int) -> dict[int, int]:
+    """The groups of the best partition and their sums, in order; of several partitions, the one that comes first.
 
     Partitions are compared by the group of the device at place 0, then by that of the first device that is left, and
     so on; groups by their places.
@@ -22,16 +20,17 @@ def first_best(
         twins: for each place, the group that holds the device's twin before it: see `twins_before`.
         least: the worth of a partition that is known to exist.
     """
-    search = _Search(shape, sums, twins, allowed)
+    search = _Search(shape, twins, allowed)
     everything = (1 << shape.count) - 1
     found = search.best(everything, least)
     assert found is not None, "the known partition is one of those that are searched"
-    groups = []
+    groups = {}
     left = everything
     while left:
-        groups.append(search.found[left][1])
-        left ^= groups[-1]
-    return tuple(groups)
+        group = search.found[left][1]
+        groups[group] = search.sums[group]
+        left ^= group
+    return groups
 
 
 def twins_before(scores: Scores, required: int) -> list[int]:
@@ -64,11 +63,11 @@ class _Search:
     """
 
     shape: Shape
-    sums: Sequence[int]
     twins: Sequence[int]
     allowed: Candidates
     found: dict[int, tuple[int, int]] = field(default_factory=dict)
     refused: dict[int, int] = field(default_factory=dict)
+    sums: dict[int, int] = field(init=False)
     groups: list[int] = field(init=False)
     by_first: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
     low: list[int] = field(init=False)
@@ -77,7 +76,9 @@ class _Search:
     needs_high: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.groups = sorted((*self.allowed.full, *self.allowed.rest))
+        allowed = (self.allowed.full, self.allowed.rest)
+        self.sums = {group: each for groups in allowed for group, each in zip(groups.bits, groups.sums, strict=True)}
+        self.groups = sorted(self.sums)
         self.low, self.high = price_tables(self.allowed.prices)
         self.needs_low, self.needs_high = _twin_tables(self.twins)
 

@@ -129,7 +129,7 @@ def test_scenario_70_partitions_are_enumerated_in_the_order_of_the_reference() -
 
 def test_requests_that_cannot_be_met_have_no_answer() -> None:
     links = machine("rtx8000-4gpu")
-    assert [chosen(links, ask) for ask in (([0, 1], [], 0), ([0, 1], [], -1), ([0, 1], [], 3))] == [[], [], []]
+    assert [chosen(links, ([0, 1], [], size)) for size in (0, -1, 3)] == [[], [], []]
 
 
 @pytest.mark.parametrize(("kind", "ask"), [("available", ([9], [], 1)), ("required", ([0], [9], 1))])
