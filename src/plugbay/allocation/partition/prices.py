@@ -48,7 +48,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class Shortlist:
     """The groups that are left, and the bound that left them.
 
     Attributes:
@@ -66,7 +66,7 @@ class Candidates:
     rest_surplus: int
 
 
-def candidates(full: Groups, rest: Groups, shape: Shape, known: Partition) -> Candidates:
+def candidates(full: Groups, rest: Groups, shape: Shape, known: Partition) -> Shortlist:
     """The groups of all partitions that are worth at least as much as ``known``.
 
     Args:
@@ -88,7 +88,7 @@ def candidates(full: Groups, rest: Groups, shape: Shape, known: Partition) -> Ca
             break
         prices = priced.step(gap * length)
     priced = _Priced.of(shape, best, full, rest)
-    return Candidates(tuple(best), full, rest, max(priced.full), max(priced.rest, default=0))
+    return Shortlist(tuple(best), full, rest, max(priced.full), max(priced.rest, default=0))
 
 
 def _first_prices(shape: Shape, known: Partition) -> list[int]:

@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from plugbay.allocation.partition.prices import Candidates, Shape, price_tables
+from plugbay.allocation.partition.prices import Shortlist, Shape, price_tables
 from plugbay.allocation.partition.sums import Scores
 
 
-def first_best(shape: Shape, twins: Sequence[int], allowed: Candidates, least: int) -> dict[int, int]:
+def first_best(shape: Shape, twins: Sequence[int], allowed: Shortlist, least: int) -> dict[int, int]:
     """The groups of the best partition and their sums, in order; of several partitions, the one that comes first.
 
     Partitions are compared by the group of the device at place 0, then by that of the first device that is left, and
@@ -64,7 +64,7 @@ class _Search:
 
     shape: Shape
     twins: Sequence[int]
-    allowed: Candidates
+    allowed: Shortlist
     found: dict[int, tuple[int, int]] = field(default_factory=dict)
     refused: dict[int, int] = field(default_factory=dict)
     sums: dict[int, int] = field(init=False)
