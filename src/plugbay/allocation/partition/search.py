@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from plugbay.allocation.partition.prices import Shortlist, Shape, price_tables
+from plugbay.allocation.partition.prices import Shape, Shortlist, price_tables
 from plugbay.allocation.partition.sums import Scores
 
 
