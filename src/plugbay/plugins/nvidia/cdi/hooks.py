@@ -1,4 +1,4 @@
-"""What makes a container's programs find the driver: the toolkit's hooks, or mounts in their place. Pure.
+"""The names by which programs find the driver: the toolkit's hooks, or mounts in their place.
 
 Source: nvidia-container-toolkit 1.20.0 ``internal/discover/{hooks,symlinks,graphics,ldconfig}.go``; spec 6.4.
 """

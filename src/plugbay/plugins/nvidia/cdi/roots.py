@@ -1,4 +1,4 @@
-"""Where the driver's files and device nodes are seen from: this process, containers, and the host. Pure."""
+"""Where the driver's files and device nodes are seen from: this process, containers, and the host."""
 
 from __future__ import annotations
 
