@@ -109,5 +109,7 @@ def configured(
     has_nvml: bool = True,
 ) -> Configuration:
     """The configuration of a command line, an environment and a file's content."""
-    content = ConfigContent() if config is None else parse_file(config, source="config.yaml", dialect=dialect)
+    content = ConfigContent(dialect=dialect)
+    if config is not None:
+        content = parse_file(config, source="config.yaml", dialect=dialect)
     return validate(content, parse_arguments(arguments), parse_environment(environment or {}), has_nvml=has_nvml)

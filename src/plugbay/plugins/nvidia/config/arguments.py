@@ -24,6 +24,16 @@ _MAX_DIGITS: Final = 100
 _BITS: Final = 63
 
 
+def parse_flags(arguments: Sequence[str], environment: Mapping[str, str]) -> tuple[Layer, Layer]:
+    """Read the command line and the environment; errors of the environment come first.
+
+    Raises:
+        UsageError: the first thing that is wrong.
+    """
+    variables = parse_environment(environment)
+    return parse_arguments(arguments), variables
+
+
 def parse_arguments(arguments: Sequence[str], flags: Sequence[ConfigFlag] = PLUGIN_FLAGS) -> Layer:
     """Read flags in Go's spelling: one or two dashes, ``--flag=value`` or ``--flag value``; a boolean without value
     is true. Reading ends at ``--``, and at the first word that is not a flag.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
 INFINITE: Final = "infinite"
@@ -65,14 +64,17 @@ def parse_span(text: str) -> Span:
         return Span(0)
     if not re.fullmatch(f"(?:{_PART})+", unsigned):
         raise ValueError(f"invalid duration {text!r}")
-    parts = re.findall(_PART, unsigned)
-    total = sum(
-        int(Fraction(f"0{amount}" if amount[0] == "." else amount.rstrip(".")) * _NANOSECONDS[unit])
-        for amount, unit in parts
-    )
+    total = sum(_nanoseconds(amount, _NANOSECONDS[unit]) for amount, unit in re.findall(_PART, unsigned))
     if total > _MAX_NS:
         raise ValueError(f"invalid duration {text!r}")
     return Span(-total if text.startswith("-") else total)
+
+
+def _nanoseconds(amount: str, unit: int) -> int:
+    """The whole nanoseconds of an amount such as ``1.5``, rounded down."""
+    whole, _, fraction = amount.partition(".")
+    scale: int = 10 ** len(fraction)
+    return int(whole or "0") * unit + int(fraction or "0") * unit // scale
 
 
 def _written(nanoseconds: int) -> str:

@@ -1,15 +1,16 @@
 """Typed reading of the fields of a configuration file, with the place of each. Pure.
 
-Names of fields count without regard to case, as for NVIDIA's plugin; null stands for a field that is not there.
+Null stands for a field that is not there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final, TypeVar
 
-from plugbay.documents.go_json import folded, kind, member
+from plugbay.documents.go_json import folded, kind
 from plugbay.errors import InvalidNvidiaConfig
 from plugbay.model.field_path import FieldPath, field_text
 from plugbay.plugins.nvidia.config.choices import Dialect
@@ -20,6 +21,13 @@ T = TypeVar("T")
 
 _SHOWN: Final = 40
 _INT_BITS: Final = 63
+
+
+class NameCase(Enum):
+    """Whether the case of letters counts in the names of fields; for NVIDIA's plugin in some mappings it does."""
+
+    ANY = auto()
+    EXACT = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +73,7 @@ class FieldValue:
         """The error that the value is of another kind."""
         return self.error(f"wants {wanted}, found {shown(self.value)}")
 
-    def section(self, known: Sequence[str]) -> Section:
+    def section(self, known: Sequence[str], *, case: NameCase = NameCase.ANY) -> Section:
         """The value as a mapping with these fields.
 
         Raises:
@@ -73,11 +81,14 @@ class FieldValue:
         """
         if not isinstance(self.value, dict):
             raise self.wants("a mapping")
-        section = Section(self.value, self.path, self.page)
-        names = {name.lower(): name for name in known}
+        section = Section(self.value, self.path, self.page, case)
+        spellings: dict[str, str] = {}
         for name in self.value:
-            if folded(name) not in names:
+            meant = next((each for each in known if section.is_called(name, each)), None)
+            if meant is None:
                 section.unknown(name, known)
+            elif spellings.setdefault(meant, name) != name:
+                section.repeated(name, spellings[meant])
         return section
 
     def items(self) -> list[FieldValue]:
@@ -141,19 +152,25 @@ class Section:
     value: dict[str, object]
     path: FieldPath
     page: Page
+    case: NameCase
 
     def get(self, name: str) -> FieldValue | None:
         """The field of that name; None when it is missing or null."""
-        value = member(self.value, name)  # type: ignore[arg-type]  # read from a document, so JSON
-        return None if value is None else FieldValue(value, self._path_of(name), self.page)
+        spelled = self._spelled(name)
+        value = self.value.get(spelled)
+        return None if value is None else FieldValue(value, (*self.path, spelled), self.page)
 
     def has(self, name: str) -> bool:
         """Whether the field is there, be it null."""
-        return any(folded(key) == name.lower() for key in self.value)
+        return any(self.is_called(key, name) for key in self.value)
+
+    def is_called(self, key: str, name: str) -> bool:
+        """Whether ``key`` of the file stands for the field ``name``."""
+        return key == name or (self.case is NameCase.ANY and folded(key) == name.lower())
 
     def error(self, problem: str, name: str = "", allowed: str = "") -> InvalidNvidiaConfig:
         """The error of the field ``name``, or of the mapping."""
-        return self.page.error(self._path_of(name) if name else self.path, problem, allowed)
+        return self.page.error((*self.path, self._spelled(name)) if name else self.path, problem, allowed)
 
     def unknown(self, name: str, known: Sequence[str]) -> None:
         """Refuse the field, or note that it is ignored."""
@@ -161,10 +178,17 @@ class Section:
             raise self.page.error((*self.path, name), "unknown field", ", ".join(known))
         self.page.warn((*self.path, name), "there is no such field; it is ignored")
 
-    def _path_of(self, name: str) -> FieldPath:
-        """The path with the field's name as the file spells it."""
-        spelled = name if name in self.value else None
-        return (*self.path, spelled or next((key for key in reversed(self.value) if folded(key) == name.lower()), name))
+    def repeated(self, name: str, other: str) -> None:
+        """Refuse two spellings of one field, or note that one of them is ignored."""
+        if self.page.dialect is Dialect.EXTENDED:
+            raise self.page.error((*self.path, name), f"duplicate key: it is the same field as {other}")
+        self.page.warn((*self.path, name), f"it is the same field as {other}; only one of the two counts")
+
+    def _spelled(self, name: str) -> str:
+        """The field's name as the file spells it; of several spellings the exact one counts, then the last."""
+        if name in self.value:
+            return name
+        return next((key for key in reversed(self.value) if self.is_called(key, name)), name)
 
 
 def shown(value: object) -> str:

@@ -6,13 +6,13 @@ Source: k8s-device-plugin 0.20 ``api/config/v1/config.go``; spec 1.3 to 1.5.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from plugbay.documents.texts import Document, RepeatedKeys, read_documents
+from plugbay.documents.go_json import compact
 from plugbay.errors import InvalidDocument, InvalidNvidiaConfig
 from plugbay.plugins.nvidia.config.arguments import Layer
 from plugbay.plugins.nvidia.config.choices import Dialect
-from plugbay.plugins.nvidia.config.fields import FieldValue, Page
+from plugbay.plugins.nvidia.config.fields import FieldValue, NameCase, Page
 from plugbay.plugins.nvidia.config.flags import DEVICE_LIST_STRATEGY, PLUGIN_FLAGS, ConfigFlag, FlagKind, FlagValue
 from plugbay.plugins.nvidia.config.places import CONVERTING, DECODING, PARSING, Given
 from plugbay.plugins.nvidia.config.resource_names import (
@@ -22,6 +22,9 @@ from plugbay.plugins.nvidia.config.resource_names import (
     parse_gpu_resource,
 )
 from plugbay.plugins.nvidia.config.sharing import NO_SHARING, SharingSettings, read_sharing
+
+if TYPE_CHECKING:
+    from plugbay.documents.texts import Document
 
 VERSION: Final = "v1"
 _FIELDS: Final = ("version", "flags", "resources", "sharing", "imex")
@@ -37,12 +40,14 @@ class ConfigContent:
     Attributes:
         layer: the settings that can also be given as flags.
         patterns: the file's own, without those that a node always has.
+        dialect: in which it was read.
         warnings: sentences for the log.
     """
 
     layer: Layer = field(default_factory=dict)
     patterns: ResourcePatterns = NO_PATTERNS
     sharing: SharingSettings = NO_SHARING
+    dialect: Dialect = Dialect.EXTENDED
     warnings: tuple[str, ...] = ()
 
 
@@ -57,7 +62,7 @@ def parse_file(text: str, *, source: str, dialect: Dialect = Dialect.EXTENDED) -
     """
     document = _document(text, source, dialect)
     if document is None:
-        return ConfigContent()
+        return ConfigContent(dialect=dialect)
     page = Page(source, document.lines, dialect)
     if not isinstance(document.value, dict):
         kind = _KINDS[type(document.value).__name__]
@@ -69,10 +74,13 @@ def parse_file(text: str, *, source: str, dialect: Dialect = Dialect.EXTENDED) -
     version = root.get("version")
     if version is not None and version.text() not in ("", VERSION):
         raise page.place(version.path).error(f"unknown version: {version.text()}", step=PARSING, allowed=VERSION)
-    return ConfigContent(layer, patterns, sharing, tuple(page.warnings))
+    return ConfigContent(layer, patterns, sharing, dialect, tuple(page.warnings))
 
 
 def _document(text: str, source: str, dialect: Dialect) -> Document | None:
+    # Imported here: PyYAML is large, and a plugin without a configuration file does not need it.
+    from plugbay.documents.texts import RepeatedKeys, read_documents
+
     repeated = RepeatedKeys.REFUSED if dialect is Dialect.EXTENDED else RepeatedKeys.LAST_COUNTS
     try:
         documents = read_documents(text, source=source, repeated_keys=repeated)
@@ -134,21 +142,7 @@ def _strategies(node: FieldValue) -> tuple[str, ...]:
     if wrong is None:
         return tuple(item.text() for item in items)
     allowed = f"one of {', '.join(DEVICE_LIST_STRATEGY.allowed)}, or a list of them"
-    raise wrong.error(f"invalid deviceListStrategy: {_as_go(node.value)}", allowed)
-
-
-def _as_go(value: object) -> str:
-    match value:
-        case bool():
-            return str(value).lower()
-        case list():
-            return f"[{' '.join(map(_as_go, value))}]"
-        case dict():
-            return f"map[{' '.join(f'{key}:{_as_go(each)}' for key, each in sorted(value.items()))}]"
-        case None:
-            return "<nil>"
-        case _:
-            return str(value)
+    raise wrong.error(f"invalid deviceListStrategy: {compact(node.value)}", allowed)
 
 
 def _read_patterns(node: FieldValue | None) -> ResourcePatterns:
@@ -170,7 +164,7 @@ def _listed(node: FieldValue | None) -> list[ResourcePattern]:
 
 
 def _read_pattern(node: FieldValue) -> ResourcePattern:
-    section = node.section(("pattern", "name"))
+    section = node.section(("pattern", "name"), case=NameCase.EXACT)
     pattern, name = section.get("pattern"), section.get("name")
     if pattern is None:
         raise section.error("resources must have a 'pattern' field set", "pattern", "a text in which * stands for any")

@@ -157,12 +157,12 @@ PLUGIN_FLAGS: Final = (
     MPS_ROOT,
     DRIVER_ROOT,
     DEV_ROOT,
+    PASS_DEVICE_SPECS,
     GDRCOPY_ENABLED,
     GDS_ENABLED,
     MOFED_ENABLED,
     USE_NODE_FEATURE_API,
     DISCOVERY_STRATEGY,
-    PASS_DEVICE_SPECS,
     DEVICE_LIST_STRATEGY,
     DEVICE_ID_STRATEGY,
     CDI_ANNOTATION_PREFIX,
@@ -182,4 +182,4 @@ PLUGIN_FLAGS: Final = (
     GFD_OUTPUT_FILE,
     GFD_MACHINE_TYPE_FILE,
 )
-"""All settings of the device plugin."""
+"""All settings of the device plugin, in the order in which NVIDIA's plugin reads their variables."""

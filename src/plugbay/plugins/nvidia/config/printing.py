@@ -44,7 +44,7 @@ def as_json(configuration: Configuration, patterns: ResourcePatterns) -> Json:
 
 
 def _flags(configuration: Configuration) -> Json:
-    flags: Json = {
+    return {
         "migStrategy": configuration.mig_strategy.value,
         "failOnInitError": configuration.fail_on_init_error,
         "mpsRoot": configuration.mps_root,
@@ -65,20 +65,17 @@ def _flags(configuration: Configuration) -> Json:
             "sharedDevicesAllocationPolicy": configuration.allocation_policy.value,
         },
     }
-    if discovery := _feature_discovery(configuration.feature_discovery):
-        flags["gfd"] = discovery
-    return flags
 
 
-def _feature_discovery(settings: FeatureDiscoverySettings) -> Json:
-    given: Json = {
+def feature_discovery_as_json(settings: FeatureDiscoverySettings) -> Json:
+    """The field ``flags.gfd``, which feature discovery prints and the plugin does not."""
+    return {
         "oneshot": settings.oneshot,
         "noTimestamp": settings.no_timestamp,
         "sleepInterval": None if settings.sleep_interval is None else str(settings.sleep_interval),
         "outputFile": settings.output_file,
         "machineTypeFile": settings.machine_type_file,
     }
-    return given if any(value is not None for value in given.values()) else {}
 
 
 def _patterns(patterns: tuple[ResourcePattern, ...]) -> list[Json]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
+from plugbay.documents.go_json import compact
+from plugbay.plugins.nvidia.config.choices import Dialect
 from plugbay.plugins.nvidia.config.fields import FieldValue
 
 ALL: Final = "all"
@@ -140,10 +142,14 @@ def _read(node: FieldValue) -> DeviceSelection:
             if text != ALL:
                 raise ValueError(f"devices set as '{text}' but the only valid string input is 'all'")
             return ALL_DEVICES
+        case []:
+            if node.page.dialect is Dialect.REFERENCE:
+                return ALL_DEVICES
+            raise ValueError("devices set as an empty list, which selects no device")
         case list():
             return ListedDevices(tuple(_reference(item) for item in node.items()))
         case bool() | dict():
-            raise node.error(f"devices set as {type(node.value).__name__}, which selects nothing", _ALLOWED)
+            raise ValueError(f"unrecognized type for devices spec: {compact(node.value)}")
         case _:
             return FirstDevices(node.integer())
 
@@ -155,6 +161,6 @@ def _reference(node: FieldValue) -> DeviceReference:
             return DeviceReference.parse(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value == value // 1:
             return DeviceReference.parse(str(node.integer()))
-        raise ValueError(f"unsupported type for device in devices list: {str(value)[:40]}")
+        raise ValueError(f"unsupported type for device in devices list: {compact(value)}")
     except ValueError as error:
         raise node.error(str(error), _ALLOWED) from None

@@ -5,13 +5,14 @@ Source: k8s-device-plugin 0.20 ``api/config/v1/{sharing,replicas}.go``; spec 1.4
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from plugbay.model.ids import ResourceName
 from plugbay.model.sharing import MAX_REPLICAS
 from plugbay.plugins.nvidia.config.choices import Dialect, SharingStrategy
-from plugbay.plugins.nvidia.config.fields import FieldValue, Page, Section
+from plugbay.plugins.nvidia.config.fields import FieldValue, NameCase, Page, Section
 from plugbay.plugins.nvidia.config.resource_names import parse_gpu_resource, shared_name
 from plugbay.plugins.nvidia.config.selections import ALL_DEVICES, DeviceSelection, read_selection
 
@@ -84,6 +85,15 @@ class SharingSettings:
         return self.active is not None and bool(self.active.fails_requests_over_one)
 
 
+def united(resources: Iterable[SharedResource]) -> tuple[SharedResource, ...]:
+    """One entry of each name, as NVIDIA's plugin combines several: that with the most replicas."""
+    by_name: dict[ResourceName, SharedResource] = {}
+    for each in resources:
+        before = by_name.get(each.name, each)
+        by_name[each.name] = max(before, each, key=lambda entry: entry.replicas)
+    return tuple(by_name.values())
+
+
 NO_SHARING: Final = SharingSettings()
 
 
@@ -96,7 +106,7 @@ def read_sharing(node: FieldValue | None) -> SharingSettings:
     if node is None:
         return NO_SHARING
     section = node.section(("timeSlicing", "mps"))
-    time_slicing, mps = _read_shared(section, "timeSlicing"), _read_shared(section, "mps")
+    mps, time_slicing = _read_shared(section, "mps"), _read_shared(section, "timeSlicing")
     if mps is not None and mps.fails_requests_over_one is None:
         mps = replace(mps, fails_requests_over_one=True)
     return SharingSettings(time_slicing, mps)
@@ -108,7 +118,7 @@ def _read_shared(section: Section, name: str) -> SharedResources | None:
     node = section.get(name)
     if node is None:  # null is an empty mapping
         raise section.error("no resources specified", name, "a mapping with a list of resources")
-    shared = node.section(_SHARED_FIELDS)
+    shared = node.section(_SHARED_FIELDS, case=NameCase.EXACT)
     listed = shared.get("resources")
     items = listed.items() if listed is not None else []
     if not items:
@@ -122,7 +132,7 @@ def _read_shared(section: Section, name: str) -> SharedResources | None:
 
 
 def _read_resource(node: FieldValue) -> SharedResource:
-    section = node.section(_RESOURCE_FIELDS)
+    section = node.section(_RESOURCE_FIELDS, case=NameCase.EXACT)
     name, replicas, rename = section.get("name"), section.get("replicas"), section.get("rename")
     if name is None:
         raise section.error("no resource name specified", "name", "a resource name such as nvidia.com/gpu")
@@ -151,18 +161,7 @@ def _customised(shared: SharedResources, page: Page, path: tuple[str | int, ...]
             resources.append(replace(each, rename=default, devices=ALL_DEVICES))
         else:
             resources.append(replace(each, rename=each.rename or default))
-    if page.dialect is Dialect.REFERENCE:
-        resources = _united(resources)
     return replace(shared, resources=tuple(resources))
-
-
-def _united(resources: list[SharedResource]) -> list[SharedResource]:
-    """One entry of each name: two that replicate the same devices come to the replicas of the larger."""
-    by_name: dict[ResourceName, SharedResource] = {}
-    for each in resources:
-        before = by_name.get(each.name, each)
-        by_name[each.name] = max(before, each, key=lambda entry: entry.replicas)
-    return list(by_name.values())
 
 
 def _warn_of(page: Page, path: tuple[str | int, ...]) -> None:

@@ -108,7 +108,7 @@ def validate(
         allocation_policy=policy,
         imex=_imex(settings),
         kubelet_socket=settings.text(flag.KUBELET_SOCKET),
-        dialect=settings.choice(flag.CONFIG_DIALECT, Dialect, "unknown config dialect: {}"),
+        dialect=content.dialect,
         feature_discovery=_feature_discovery(settings),
         patterns=content.patterns,
         sharing=content.sharing,

@@ -47,7 +47,7 @@ def node_devices(
     gpus = survey.gpus if survey is not None else ()
     patterns = node_patterns(configuration.patterns, configuration.mig_strategy, gpus)
     found = _found(configuration, source, survey, minors, patterns)
-    devices, problems = share(found.devices, configuration.sharing)
+    devices, problems = share(found.devices, configuration.sharing, configuration.dialect)
     return NodeDevices(device_map(devices), patterns, (*found.problems, *problems), found.warnings)
 
 

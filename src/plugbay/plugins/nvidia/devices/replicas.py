@@ -10,19 +10,21 @@ from dataclasses import replace
 
 from plugbay.errors import InvalidDeviceId
 from plugbay.model.ids import parse_device_id
-from plugbay.plugins.nvidia.config.choices import SharingStrategy
+from plugbay.plugins.nvidia.config.choices import Dialect, SharingStrategy
 from plugbay.plugins.nvidia.config.selections import AllDevices, FirstDevices, ListedDevices
-from plugbay.plugins.nvidia.config.sharing import SharedResource, SharingSettings
+from plugbay.plugins.nvidia.config.sharing import SharedResource, SharingSettings, united
 from plugbay.plugins.nvidia.devices.building import Found
 from plugbay.plugins.nvidia.devices.devices import DeviceKind, NvidiaDevice, by_index
 from plugbay.plugins.nvidia.devices.problems import REPLICATING, SHARING, DeviceProblem
 
 
-def share(found: Sequence[Found], sharing: SharingSettings) -> tuple[list[Found], list[DeviceProblem]]:
+def share(
+    found: Sequence[Found], sharing: SharingSettings, dialect: Dialect = Dialect.EXTENDED
+) -> tuple[list[Found], list[DeviceProblem]]:
     """The devices, those that are shared with their replicas and under the name of these.
 
     A resource that the node does not have is skipped. Several entries of one resource share it out: each takes from the
-    devices that no entry before it has taken.
+    devices that no entry before it has taken. In the reference dialect one entry of each resource counts.
 
     Returns:
         All devices; and problems: references to no device, more devices wanted than there are, and MIG devices that
@@ -30,8 +32,8 @@ def share(found: Sequence[Found], sharing: SharingSettings) -> tuple[list[Found]
     """
     problems: list[DeviceProblem] = []
     shared: dict[str, Found] = {}
-    active = sharing.active
-    for entry in active.resources if active is not None else ():
+    entries = sharing.active.resources if sharing.active is not None else ()
+    for entry in united(entries) if dialect is Dialect.REFERENCE else entries:
         of_resource = [device for name, device in found if name == entry.name]
         left = sorted((device for device in of_resource if device.id not in shared), key=by_index)
         if not of_resource:

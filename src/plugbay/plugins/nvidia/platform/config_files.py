@@ -29,7 +29,10 @@ def load_configuration(file: Path | None, arguments: Layer, environment: Layer, 
         InvalidNvidiaConfig: the file cannot be read, or something in one of the three is of no use.
     """
     dialect = dialect_of(arguments, environment)
-    content = ConfigContent() if file is None else parse_file(_read(file), source=str(file), dialect=dialect)
+    if file is None:
+        content = ConfigContent(dialect=dialect)
+    else:
+        content = parse_file(_read(file), source=str(file), dialect=dialect)
     return validate(content, arguments, environment, has_nvml=has_nvml)
 
 

@@ -20,7 +20,7 @@ from plugbay.plugins.nvidia.config.choices import (
 )
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.config.durations import ENDLESS, Span
-from plugbay.plugins.nvidia.config.printing import as_json, printed
+from plugbay.plugins.nvidia.config.printing import feature_discovery_as_json, printed
 from plugbay.plugins.nvidia.config.resource_names import GPU, ResourcePattern, ResourcePatterns
 from plugbay.plugins.nvidia.config.selections import (
     ALL_DEVICES,
@@ -127,6 +127,7 @@ def test_09_extended_dialect_refuses_what_is_probably_a_mistake() -> None:
     assert (error.line, error.field, error.problem) == (3, "flags.migStrateg", "unknown field")
     assert "migStrategy" in error.allowed
     assert refusal("version: v1\nversion: v1\n", dialect=Dialect.EXTENDED).line == 2
+    assert "same field as flags" in refusal("flags: {}\nFlags: {}\n", dialect=Dialect.EXTENDED).problem
     assert "more than one document" in refusal("{}\n---\n{}\n", dialect=Dialect.EXTENDED).problem
     assert configured(config="{}\n---\nversion: v2\n") == configured()
 
@@ -150,7 +151,7 @@ def test_11_text_of_a_file_is_not_split() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [("3", "3"), ("true", "true"), ("[3, a]", "[3 a]"), ("{a: b}", "map[a:b]")]
+    ("value", "shown"), [("3", "3"), ("true", "true"), ("[3, a]", '[3,"a"]'), ("{a: b}", '{"a":"b"}')]
 )
 def test_12_list_strategies_of_another_kind(value: str, shown: str) -> None:
     error = refusal(f"flags: {{plugin: {{deviceListStrategy: {value}}}}}")
@@ -171,8 +172,7 @@ def test_12_list_strategies_of_another_kind(value: str, shown: str) -> None:
 def test_13_14_sleep_intervals_read_and_printed(value: str, span: Span, text: str) -> None:
     configuration = configured(config=f"flags: {{gfd: {{sleepInterval: {value}}}}}")
     assert configuration.feature_discovery.sleep_interval == span
-    flags: Any = as_json(configuration, ResourcePatterns())["flags"]
-    assert flags["gfd"]["sleepInterval"] == text
+    assert feature_discovery_as_json(configuration.feature_discovery)["sleepInterval"] == text
 
 
 @pytest.mark.parametrize("value", ["true", "[5]", '"5"', '"five"', '"5s "', "1e30", '""'])
@@ -242,7 +242,6 @@ def test_16_devices_all_and_a_count() -> None:
         [True],
         True,
         {},
-        [],
         [0.5],
         [None],
     ],
@@ -254,6 +253,12 @@ def test_17_devices_that_are_refused(value: object, dialect: Dialect) -> None:
     assert error.line == 6
     assert error.field.startswith("sharing.timeSlicing.resources[0].devices")
     assert "GPU indices" in error.allowed
+
+
+def test_17_empty_list_of_devices() -> None:
+    config = SHARED + "      devices: []\n"
+    assert time_sliced(configured(config=config)).resources[0].devices == ALL_DEVICES
+    assert "selects no device" in refusal(config, dialect=Dialect.EXTENDED).problem
 
 
 def test_19_devices_printed() -> None:
