@@ -14,6 +14,7 @@ from plugbay.plugins.nvidia.config.choices import (
     DeviceListStrategy,
     Dialect,
     DiscoveryStrategy,
+    FallbackStrategy,
     MigStrategy,
     SharedAllocationPolicy,
 )
@@ -145,6 +146,14 @@ CDI_FEATURE_FLAGS: Final = ConfigFlag(("cdi-feature-flags",), ("CDI_FEATURE_FLAG
 CDI_DISABLED_HOOKS: Final = ConfigFlag(("cdi-disable-hooks",), ("CDI_DISABLE_HOOKS",), FlagKind.TEXTS, ())
 CONFIG_DIALECT: Final = _text("config-dialect", "CONFIG_DIALECT", "extended", choices=Dialect)
 """Ours: the way the configuration file is read."""
+CONFIG_DIRECTORY: Final = _text("config-file-srcdir", "CONFIG_FILE_SRCDIR", "")
+"""The directory of named configuration files; this flag and the next four are those of NVIDIA's config-manager."""
+DEFAULT_CONFIG: Final = _text("default-config", "DEFAULT_CONFIG", "")
+FALLBACK_STRATEGIES: Final = ConfigFlag(
+    ("fallback-strategies",), ("FALLBACK_STRATEGIES",), FlagKind.TEXTS, (), (), _words(FallbackStrategy)
+)
+NODE_LABEL: Final = _text("node-label", "NODE_LABEL", "nvidia.com/device-plugin.config")
+NODE_NAME: Final = _text("node-name", "NODE_NAME", "")
 GFD_ONESHOT: Final = _of_file(FlagKind.BOOLEAN, "flags.gfd.oneshot")
 GFD_NO_TIMESTAMP: Final = _of_file(FlagKind.BOOLEAN, "flags.gfd.noTimestamp")
 GFD_SLEEP_INTERVAL: Final = _of_file(FlagKind.SPAN, "flags.gfd.sleepInterval")
@@ -176,6 +185,11 @@ PLUGIN_FLAGS: Final = (
     CDI_FEATURE_FLAGS,
     CDI_DISABLED_HOOKS,
     CONFIG_DIALECT,
+    CONFIG_DIRECTORY,
+    DEFAULT_CONFIG,
+    FALLBACK_STRATEGIES,
+    NODE_LABEL,
+    NODE_NAME,
     GFD_ONESHOT,
     GFD_NO_TIMESTAMP,
     GFD_SLEEP_INTERVAL,

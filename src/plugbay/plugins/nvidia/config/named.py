@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from plugbay.errors import UsageError
+from plugbay.plugins.nvidia.config import flags as flag
 from plugbay.plugins.nvidia.config.choices import FallbackStrategy
 
-NODE_LABEL: Final = "nvidia.com/device-plugin.config"
+NODE_LABEL: Final = str(flag.NODE_LABEL.default)
 """The label of a node whose value is the name of its file."""
 _NAMED: Final = "default"
 
@@ -30,21 +31,6 @@ class NamedConfigs:
     label: str = NODE_LABEL
     default: str = ""
     fallbacks: tuple[FallbackStrategy, ...] = ()
-
-
-def parse_fallbacks(words: Sequence[str]) -> tuple[FallbackStrategy, ...]:
-    """Read the names of fallback strategies.
-
-    Raises:
-        UsageError: there is no such strategy.
-    """
-    try:
-        return tuple(map(FallbackStrategy, words))
-    except ValueError:
-        known = {strategy.value for strategy in FallbackStrategy}
-        unknown = next(word for word in words if word not in known)
-        allowed = ", ".join(strategy.value for strategy in FallbackStrategy)
-        raise UsageError(f"unknown fallback strategy: {unknown} (allowed: {allowed})") from None
 
 
 def config_names(entries: Collection[str]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ Source: k8s-device-plugin 0.20 ``cmd/nvidia-device-plugin/main.go``, ``validateF
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar
 
@@ -18,6 +19,7 @@ from plugbay.plugins.nvidia.config.choices import (
     DeviceListStrategy,
     Dialect,
     DiscoveryStrategy,
+    FallbackStrategy,
     MigStrategy,
     SharedAllocationPolicy,
     SharingStrategy,
@@ -31,6 +33,7 @@ from plugbay.plugins.nvidia.config.configuration import (
 )
 from plugbay.plugins.nvidia.config.file import ConfigContent
 from plugbay.plugins.nvidia.config.flags import PLUGIN_FLAGS, ConfigFlag, FlagValue
+from plugbay.plugins.nvidia.config.named import NamedConfigs
 from plugbay.plugins.nvidia.config.places import DEFAULTS, VALIDATING, ConfigPlace, Given
 
 Chosen = TypeVar("Chosen", bound=Enum)
@@ -66,6 +69,39 @@ def dialect_of(*layers: Layer) -> Dialect:
 def config_file_of(*layers: Layer) -> str:
     """The path of the configuration file; empty without one."""
     return _Settings(settle(*layers)).text(flag.CONFIG_FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSource:
+    """Where the configuration file of a node comes from.
+
+    Attributes:
+        directory: of the files.
+        node_name: of the node whose labels name the file; empty when it is not given.
+    """
+
+    directory: str
+    node_name: str
+    rules: NamedConfigs
+
+
+def named_source_of(*layers: Layer) -> NamedSource | None:
+    """Where the node's configuration file comes from; None when files are not chosen by name.
+
+    Raises:
+        InvalidNvidiaConfig: there is no such fallback, or a single file is given as well.
+    """
+    settings = _Settings(settle(*layers))
+    directory = settings.given(flag.CONFIG_DIRECTORY)
+    if not directory.value:
+        return None
+    if settings.text(flag.CONFIG_FILE):
+        raise directory.place.error("a directory and a single configuration file exclude each other", step=VALIDATING)
+    given = settings.given(flag.FALLBACK_STRATEGIES)
+    problem = "unknown fallback strategy: {}"
+    fallbacks = tuple(choose(word, FallbackStrategy, given.place, problem) for word in given.value)
+    rules = NamedConfigs(settings.text(flag.NODE_LABEL), settings.text(flag.DEFAULT_CONFIG), fallbacks)
+    return NamedSource(directory.value, settings.text(flag.NODE_NAME), rules)
 
 
 def validate(

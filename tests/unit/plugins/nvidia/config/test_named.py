@@ -9,10 +9,12 @@ from typing import Final
 import pytest
 
 from plugbay.errors import InvalidNvidiaConfig, OperatorError, PathUnusable, UsageError
+from plugbay.plugins.nvidia.config.arguments import parse_flags
 from plugbay.plugins.nvidia.config.choices import Dialect, FallbackStrategy, MigStrategy
 from plugbay.plugins.nvidia.config.configuration import Configuration
-from plugbay.plugins.nvidia.config.named import NODE_LABEL, NamedConfigs, choose_config, config_names, parse_fallbacks
+from plugbay.plugins.nvidia.config.named import NODE_LABEL, NamedConfigs, choose_config, config_names
 from plugbay.plugins.nvidia.config.switching import ActiveConfig, switched
+from plugbay.plugins.nvidia.config.validation import NamedSource, named_source_of
 from plugbay.plugins.nvidia.platform.config_files import MAX_BYTES, list_configs, load_configuration
 from tests.unit.plugins.nvidia.golden_machines import configured
 
@@ -59,10 +61,26 @@ def test_no_config_for_a_node(names: list[str], labels: Mapping[str, str], probl
             choose_config(NamedConfigs(default="b"), names, labels)
 
 
-def test_fallback_strategies() -> None:
-    assert parse_fallbacks(["single", "empty"]) == (FallbackStrategy.SINGLE, FallbackStrategy.EMPTY)
-    with pytest.raises(UsageError, match=r"unknown fallback strategy: last .allowed: named, single, empty"):
-        parse_fallbacks(["named", "last"])
+def test_flags_of_the_config_manager() -> None:
+    assert named_source_of({}, {}) is None
+    arguments, environment = parse_flags(
+        ["--config-file-srcdir=/configs", "--fallback-strategies=single,empty"],
+        {"NODE_NAME": "worker", "NODE_LABEL": "example.com/gpus", "DEFAULT_CONFIG": "a100"},
+    )
+    rules = NamedConfigs("example.com/gpus", "a100", (FallbackStrategy.SINGLE, FallbackStrategy.EMPTY))
+    assert named_source_of(arguments, environment) == NamedSource("/configs", "worker", rules)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--fallback-strategies=named,last"], r"unknown fallback strategy: last .allowed: named, single, empty"),
+        (["--config-file=/config.yaml"], "exclude each other"),
+    ],
+)
+def test_flags_of_the_config_manager_that_are_refused(arguments: list[str], problem: str) -> None:
+    with pytest.raises(InvalidNvidiaConfig, match=problem):
+        named_source_of(*parse_flags(["--config-file-srcdir=/configs", *arguments], {}))
 
 
 def test_files_of_a_config_map(tmp_path: Path) -> None:
