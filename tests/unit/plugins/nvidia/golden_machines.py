@@ -36,10 +36,9 @@ def golden(name: str) -> dict[str, Any]:
     return read
 
 
-def machine(name: str) -> Survey:
-    """A node of the golden Allocate data."""
-    data = golden("allocate")
-    node, numa = data["nodes"][name], data["numa_node_files"]
+def machine(name: str, *, of: str = "allocate") -> Survey:
+    """A node of one of the golden files, by default of the Allocate data."""
+    node, numa = golden(of)["nodes"][name], golden("allocate")["numa_node_files"]
     gpus = []
     for index, gpu in enumerate(node["gpus"]):
         bus_id = normalise_bus_id(gpu["bus_id"])

@@ -1,0 +1,10 @@
+"""Labels of a node with GPUs, as gpu-feature-discovery gives them.
+
+`node_labels` computes them from values, `reading` finds those values that the driver does not tell, and `feature_file`
+hands labels to Node Feature Discovery.
+"""
+
+from plugbay.plugins.nvidia.labels.machine import Machine, PciFunction
+from plugbay.plugins.nvidia.labels.node_labels import NodeLabels, node_labels
+
+__all__ = ["Machine", "NodeLabels", "PciFunction", "node_labels"]
