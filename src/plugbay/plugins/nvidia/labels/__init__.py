@@ -4,7 +4,7 @@
 hands labels to Node Feature Discovery.
 """
 
-from plugbay.plugins.nvidia.labels.machine import Machine, PciFunction
+from plugbay.plugins.nvidia.labels.machine import MachineProperties, PciFunction
 from plugbay.plugins.nvidia.labels.node_labels import NodeLabels, node_labels
 
-__all__ = ["Machine", "NodeLabels", "PciFunction", "node_labels"]
+__all__ = ["MachineProperties", "NodeLabels", "PciFunction", "node_labels"]

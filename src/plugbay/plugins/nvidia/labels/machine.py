@@ -21,7 +21,7 @@ class PciFunction:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineProperties:
     """A machine.
 
     Attributes:

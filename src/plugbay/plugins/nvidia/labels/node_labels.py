@@ -13,7 +13,7 @@ from plugbay.plugins.nvidia.config.choices import MigStrategy, SharingStrategy
 from plugbay.plugins.nvidia.config.resource_names import GPU, PREFIX
 from plugbay.plugins.nvidia.config.sharing import NO_SHARING, SharingSettings
 from plugbay.plugins.nvidia.labels.label_values import label_value, sanitised
-from plugbay.plugins.nvidia.labels.machine import Machine
+from plugbay.plugins.nvidia.labels.machine import MachineProperties
 from plugbay.plugins.nvidia.labels.resource_labels import (
     Labels,
     gpu_labels,
@@ -45,7 +45,7 @@ class NodeLabels:
 
 def node_labels(
     survey: Survey | None,
-    machine: Machine,
+    machine: MachineProperties,
     *,
     mig: MigStrategy,
     sharing: SharingSettings = NO_SHARING,
@@ -176,12 +176,12 @@ def _mig_devices(gpus: Iterable[Gpu]) -> Iterator[tuple[Gpu, MigDevice]]:
             yield from ((gpu, device) for device in gpu.mig_devices if device.profile is not None)
 
 
-def _mode(gpus: Iterable[Gpu], machine: Machine) -> str:
+def _mode(gpus: Iterable[Gpu], machine: MachineProperties) -> str:
     classes = {machine.pci_class(gpu.pci_bus_id) for gpu in gpus}
     return _MODES.get(classes.pop() or 0, _UNKNOWN) if len(classes) == 1 else _UNKNOWN
 
 
-def _vgpu(machine: Machine, warnings: list[str]) -> dict[str, str]:
+def _vgpu(machine: MachineProperties, warnings: list[str]) -> dict[str, str]:
     if machine.pci is None:
         return {}
     found = []

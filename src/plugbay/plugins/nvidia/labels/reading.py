@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.kernel.files import read_bytes
-from plugbay.plugins.nvidia.labels.machine import Machine, PciFunction
+from plugbay.plugins.nvidia.labels.machine import MachineProperties, PciFunction
 
 MACHINE_TYPE_FILE: Final = "/sys/class/dmi/id/product_name"
 _PCI: Final = "sys/bus/pci/devices"
@@ -18,13 +18,13 @@ _MOST_BYTES: Final = 4096
 """The configuration space of PCI Express; names of machines are shorter."""
 
 
-def read_machine(root: Path, machine_type_file: str = MACHINE_TYPE_FILE) -> Machine:
+def read_machine(root: Path, machine_type_file: str = MACHINE_TYPE_FILE) -> MachineProperties:
     """The properties of the machine whose file system is at ``root``.
 
     Args:
         machine_type_file: a path below ``root``; empty for a machine without a name.
     """
-    return Machine(_machine_type(root, machine_type_file), _functions(root / _PCI))
+    return MachineProperties(_machine_type(root, machine_type_file), _functions(root / _PCI))
 
 
 def _machine_type(root: Path, path: str) -> str | None:

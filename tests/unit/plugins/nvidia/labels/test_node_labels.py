@@ -10,7 +10,7 @@ import pytest
 
 from plugbay.errors import PathUnusable
 from plugbay.plugins.nvidia.config.choices import MigStrategy
-from plugbay.plugins.nvidia.labels import Machine, NodeLabels, PciFunction, node_labels
+from plugbay.plugins.nvidia.labels import MachineProperties, NodeLabels, PciFunction, node_labels
 from plugbay.plugins.nvidia.labels.feature_file import feature_text, remove_feature_file, write_feature_file
 from plugbay.plugins.nvidia.labels.label_values import label_value, sanitised
 from plugbay.plugins.nvidia.labels.reading import read_machine
@@ -43,9 +43,9 @@ VGPU: Final = b"\x09\0\x1bVF" + VERSION_RECORD
 PASSTHROUGH: Final = b"\x09\0\x14\x01" + bytes(16)
 
 
-def with_classes(survey: Survey, *classes: int, config: bytes = bytes(256)) -> Machine:
+def with_classes(survey: Survey, *classes: int, config: bytes = bytes(256)) -> MachineProperties:
     functions = zip(survey.gpus, classes or [COMPUTE] * len(survey.gpus), strict=True)
-    return Machine(MACHINE_TYPE, tuple(PciFunction(gpu.pci_bus_id, each, config) for gpu, each in functions))
+    return MachineProperties(MACHINE_TYPE, tuple(PciFunction(gpu.pci_bus_id, each, config) for gpu, each in functions))
 
 
 def labelled(survey: Survey, config: str = "", mig: MigStrategy = MigStrategy.NONE) -> NodeLabels:
@@ -66,7 +66,7 @@ def test_scenario_109_labels_are_those_of_the_reference(name: str) -> None:
     strategy = next((arg for arg in case["args"] if arg.startswith("--mig-strategy=")), "--mig-strategy=none")
     found = node_labels(
         survey,
-        Machine(MACHINE_TYPE, ()) if survey is None else with_classes(survey),
+        MachineProperties(MACHINE_TYPE, ()) if survey is None else with_classes(survey),
         mig=MigStrategy(strategy.partition("=")[2]),
         sharing=configured(config=case.get("config"), arguments=("--mps-root=/mps",)).sharing,
     )
@@ -176,7 +176,7 @@ def test_a_vgpu_that_cannot_be_read_is_a_warning() -> None:
     silent = node_labels(survey, with_classes(survey, config=space(b"\x09\0\x05VF")), mig=MigStrategy.NONE)
     assert silent.labels["nvidia.com/vgpu.present"] == "true"
     assert "does not tell its host's driver" in silent.warnings[0]
-    assert "nvidia.com/vgpu.present" not in node_labels(survey, Machine(), mig=MigStrategy.NONE).labels
+    assert "nvidia.com/vgpu.present" not in node_labels(survey, MachineProperties(), mig=MigStrategy.NONE).labels
 
 
 def test_mps_with_a_gpu_in_mig_mode_is_a_warning() -> None:
@@ -222,7 +222,7 @@ def test_versions_of_drivers(version: str, revision: str | None, warnings: int) 
 
 
 def test_labels_tell_the_time_of_the_start_when_it_is_given() -> None:
-    found = node_labels(None, Machine(), mig=MigStrategy.NONE, timestamp_s=1700000000)
+    found = node_labels(None, MachineProperties(), mig=MigStrategy.NONE, timestamp_s=1700000000)
     assert found.labels == {"nvidia.com/gfd.timestamp": "1700000000"}
 
 
@@ -244,10 +244,10 @@ def test_the_machine_is_read_below_a_root(tmp_path: Path) -> None:
     ):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    assert read_machine(tmp_path) == Machine("DGX", (PciFunction("0000:3b:00.0", COMPUTE, space(VGPU)),))
+    assert read_machine(tmp_path) == MachineProperties("DGX", (PciFunction("0000:3b:00.0", COMPUTE, space(VGPU)),))
     assert read_machine(tmp_path, "").machine_type is None
     (device / "class").write_text("odd")
-    assert read_machine(tmp_path, "/missing") == Machine(None, None)
+    assert read_machine(tmp_path, "/missing") == MachineProperties(None, None)
 
 
 def test_the_feature_file_is_replaced_and_removed(tmp_path: Path) -> None:
