@@ -24,7 +24,7 @@ _SHORTER: Final = 0.7
 _SHORTEST: Final = 0.25
 """After two steps that each leave more than 0.9 of the distance between bound and known partition, steps get shorter;
 when they are a quarter as long, the bound is about as good as it gets."""
-_MOST_WORK: Final = 40_000
+_MOST_WORK: Final = 60_000
 _STEP_WORK: Final = 200
 """The work after which the search has to do with what is left: a step is as much work as 200 groups that it prices."""
 _LEVEL: Final = 1e-9
