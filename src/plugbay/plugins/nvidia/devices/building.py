@@ -22,6 +22,7 @@ from plugbay.plugins.nvidia.devices.problems import (
     BUILDING_MIG,
     FROM_RESOURCES,
     INVALID_MIG,
+    VISITING_FOR_PATTERNS,
     DeviceProblem,
 )
 from plugbay.plugins.nvidia.survey import Gpu, MigDevice, MigMinors, Survey
@@ -54,14 +55,14 @@ class FoundDevices:
 
 def find_tegra() -> FoundDevices:
     """The one device of a Tegra machine."""
-    return FoundDevices(((GPU, NvidiaDevice(_TEGRA, _TEGRA, DeviceKind.TEGRA)),))
+    return FoundDevices(((GPU, NvidiaDevice(_TEGRA, "0", DeviceKind.TEGRA)),))
 
 
-def find_wsl(survey: Survey) -> FoundDevices:
+def find_wsl(survey: Survey, strategy: MigStrategy) -> FoundDevices:
     """The one device of a WSL machine: all its GPUs; none without a GPU."""
     gpus = _offered(survey)
     if not gpus:
-        return FoundDevices(problems=tuple(_unreadable(survey)))
+        return FoundDevices(problems=tuple(_unreadable(survey, strategy)))
     device = NvidiaDevice(
         _ALL,
         _ALL,
@@ -70,7 +71,7 @@ def find_wsl(survey: Survey) -> FoundDevices:
         memory_bytes=gpus[-1].memory_bytes,
         compute_capability=gpus[-1].compute_capability,
     )
-    return FoundDevices(((GPU, device),), tuple(_unreadable(survey)))
+    return FoundDevices(((GPU, device),), tuple(_unreadable(survey, strategy)))
 
 
 def find_gpus(survey: Survey, minors: MigMinors, strategy: MigStrategy, patterns: ResourcePatterns) -> FoundDevices:
@@ -80,7 +81,7 @@ def find_gpus(survey: Survey, minors: MigMinors, strategy: MigStrategy, patterns
         minors: of the device nodes of MIG instances.
         patterns: all that count on the node, see `node_patterns`.
     """
-    problems = list(_unreadable(survey))
+    problems = list(_unreadable(survey, strategy))
     gpus = _offered(survey)
     in_mig_mode = [gpu for gpu in gpus if gpu.is_mig_enabled] if strategy is not MigStrategy.NONE else []
     whole = [gpu for gpu in gpus if gpu not in in_mig_mode]
@@ -109,9 +110,12 @@ def _offered(survey: Survey) -> list[Gpu]:
     return [gpu for gpu in survey.gpus if not gpu.is_display]
 
 
-def _unreadable(survey: Survey) -> Iterator[DeviceProblem]:
+def _unreadable(survey: Survey, strategy: MigStrategy) -> Iterator[DeviceProblem]:
+    step = VISITING_FOR_PATTERNS if strategy is MigStrategy.MIXED else BUILDING_GPUS
     for gpu in survey.unreadable:
-        yield DeviceProblem(BUILDING_GPUS, gpu.problem, gpu.index)
+        reason = gpu.problem.rpartition(": ")[2]
+        problem = f"error getting device handle for index '{gpu.index}': {reason}"
+        yield DeviceProblem(step, problem, gpu.index)
 
 
 def _whole_gpus(gpus: Sequence[Gpu], patterns: ResourcePatterns, problems: list[DeviceProblem]) -> Iterator[Found]:
@@ -148,16 +152,18 @@ def _mig_devices(
 
 
 def _problem_of(gpu: Gpu, mig: MigDevice, minors: MigMinors, patterns: ResourcePatterns) -> DeviceProblem | None:
+    step = f"{BUILDING_MIG}: {_VISITING_MIG}"
     if mig.profile is None:
         problem = f"MIG device {gpu.index}:{mig.slot} has a profile that the driver does not list"
     elif patterns.resource_of_profile(str(mig.profile)) is None:
         problem = f"MIG profile '{mig.profile}' does not match any resource patterns"
     elif _caps(gpu, mig, minors) is None:
+        step += ": error building Device: error getting device paths"
         path = f"{_CAPABILITIES}/gpu{gpu.minor}/mig/gi{mig.gpu_instance}/access"
         problem = f"missing MIG GPU instance capability path: {path}"
     else:
         return None
-    return DeviceProblem(f"{BUILDING_MIG}: {_VISITING_MIG}", problem, gpu.index)
+    return DeviceProblem(step, problem, gpu.index)
 
 
 def _mig_device(gpu: Gpu, mig: MigDevice, minors: MigMinors) -> NvidiaDevice:

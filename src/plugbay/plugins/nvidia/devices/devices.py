@@ -32,7 +32,7 @@ class NvidiaDevice:
 
     Attributes:
         id: the UUID; ``all`` on WSL and ``tegra`` on Tegra.
-        index: ``3`` for a GPU, ``3:1`` for a MIG device; otherwise as the ID.
+        index: ``3`` for a GPU, ``3:1`` for a MIG device, ``all`` on WSL and ``0`` on Tegra.
         gpu_uuid: of the GPU that it is, or is a part of; empty on WSL and Tegra.
         gpu_instance, compute_instance: IDs of a MIG device; None for others.
         paths: of its device nodes.

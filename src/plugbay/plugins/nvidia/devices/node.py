@@ -64,7 +64,7 @@ def _found(
         return FoundDevices()
     match source:
         case GpuSource.WSL:
-            return find_wsl(survey)
+            return find_wsl(survey, configuration.mig_strategy)
         case GpuSource.NVML:
             return find_gpus(survey, minors, configuration.mig_strategy, patterns)
         case GpuSource.VFIO | GpuSource.NULL:

@@ -13,11 +13,13 @@ STARTING: Final = "error starting plugins"
 _PLUGINS: Final = f"{STARTING}: error getting plugins: unable to create plugins"
 _MANAGERS: Final = f"{_PLUGINS}: failed to construct resource managers"
 FROM_RESOURCES: Final = f"{_MANAGERS}: error building device map: error building device map from config.resources"
+_PATTERNS: Final = f"{STARTING}: unable to add default resources to config"
+VISITING_FOR_PATTERNS: Final = f"{_PATTERNS}: error visiting devices"
 BUILDING_GPUS: Final = f"{FROM_RESOURCES}: error building GPU device map"
 BUILDING_MIG: Final = f"{FROM_RESOURCES}: error building MIG device map"
 INVALID_MIG: Final = f"{FROM_RESOURCES}: invalid MIG configuration"
 REPLICATING: Final = f"{_MANAGERS}: error building device map: error updating device map with replicas"
-SHARING: Final = _PLUGINS
+SHARING: Final = f"{_PLUGINS}: failed to create plugin"
 LIBRARY_NOT_FOUND: Final = "ERROR_LIBRARY_NOT_FOUND"
 """The driver's library cannot be loaded; in place of the driver's own text."""
 
@@ -47,8 +49,7 @@ def init_problem(reason: str, strategy: MigStrategy) -> DeviceProblem:
         reason: the driver's own text, such as ``Driver Not Loaded``, or `LIBRARY_NOT_FOUND`.
     """
     if strategy is MigStrategy.MIXED and reason != LIBRARY_NOT_FOUND:
-        step = f"{STARTING}: unable to add default resources to config"
-        return DeviceProblem(step, f"failed to initialize NVML: {reason}")
+        return DeviceProblem(_PATTERNS, f"failed to initialize NVML: {reason}")
     return DeviceProblem(_MANAGERS, f"nvml init failed: {reason}")
 
 

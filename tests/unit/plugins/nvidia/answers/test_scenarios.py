@@ -213,7 +213,7 @@ def test_mps_gives_the_pipe_and_the_shared_memory_of_its_daemon() -> None:
 
 
 def test_tegra_has_no_control_nodes() -> None:
-    tegra = ResourceDevices(GPU, {"tegra": NvidiaDevice("tegra", "tegra", DeviceKind.TEGRA)})
+    tegra = ResourceDevices(GPU, {"tegra": NvidiaDevice("tegra", "0", DeviceKind.TEGRA)})
     edits = allocated(tegra, ["tegra"], "--pass-device-specs", features=NodeFeatures(CONTROL))
     assert edits == ContainerEdits({VISIBLE_DEVICES: "tegra"})
 

@@ -216,7 +216,7 @@ def test_50_tegra_machine_has_one_device(arguments: Sequence[str]) -> None:
     if not arguments:
         survey = with_gpus(survey, replace(survey.gpus[0], name="NVIDIA Thor"))
     [device] = built(survey, *arguments).resources[GPU].devices.values()
-    assert (device.id, device.index, device.paths, device.numa_node) == ("tegra", "tegra", (), None)
+    assert (device.id, device.index, device.paths, device.numa_node) == ("tegra", "0", (), None)
 
 
 def test_display_of_a_workstation_is_skipped_and_keeps_its_index() -> None:
@@ -229,10 +229,12 @@ def test_display_of_a_workstation_is_skipped_and_keeps_its_index() -> None:
 def test_lost_gpu_leaves_the_others() -> None:
     survey = machine("two-a100")
     problem = "error getting device handle for index '1': GPU is lost"
-    lost = replace(with_gpus(survey, survey.gpus[0]), unreadable=(UnreadableGpu(1, problem, 15),))
+    told = "the driver does not describe GPU 1: GPU is lost"
+    lost = replace(with_gpus(survey, survey.gpus[0]), unreadable=(UnreadableGpu(1, told, 15),))
     node = built(lost)
     assert failure(node) == problem
     assert counts(node) == {"nvidia.com/gpu": 1}
+    assert failure(built(lost, "--mig-strategy=mixed")) == problem
 
 
 def test_mig_device_of_a_profile_that_is_not_known_leaves_the_others() -> None:
