@@ -90,6 +90,7 @@ def machine_of(node: Mapping[str, Any]) -> FakeMachine:
                 multiprocessors=device["attr_multiprocessors"],
                 gpu_slices=device["attr_gpu_slices"],
                 compute_slices=device["attr_compute_slices"],
+                copy_engines=0,
             )
             for device in node.get("mig_devices", ())
             if device["gpu"] == place
