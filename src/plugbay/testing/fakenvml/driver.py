@@ -175,9 +175,8 @@ class FakeDriver:
             async with asyncio.timeout(_ANSWER_S):
                 await client.writer.drain()
                 await answer
-        except (ConnectionError, asyncio.CancelledError):
-            if not answer.cancelled():  # else its process ended meanwhile
-                raise
+        except ConnectionError:  # its process has just ended
+            pass
         finally:
             client.answers.pop(number, None)
 
@@ -195,7 +194,8 @@ class FakeDriver:
         finally:
             self._clients.discard(client)
             for answer in client.answers.values():
-                answer.cancel()
+                if not answer.done():
+                    answer.set_result(None)  # no process is left to wait for
             writer.close()
 
     @asynccontextmanager
