@@ -5,7 +5,7 @@ and the search path on which plugbay and nvidia-ml-py are. Requests are pickled 
 answers are ``("answer", number, outcome)`` with an outcome of
 
 - ``("returned", value)``;
-- ``("failed", code, problem)``: the driver answered with NVML's return code;
+- ``("failed", code, problem)``: the driver answered with NVML's return code, or we failed, with code 0;
 - ``("unusable", code, problem)``: the library or the driver cannot be used at all;
 
 and between them come events, see `watch`.
@@ -53,6 +53,8 @@ class Driver:
         except pynvml.NVMLError as error:
             if error.value != UNINITIALIZED:
                 return "failed", error.value, str(error)
+        except Exception as error:  # ours: the watch goes on
+            return "failed", 0, f"{type(error).__name__}: {error}"
         self._is_started = False  # the driver was loaded anew; perhaps it takes us again
         try:
             pynvml.nvmlShutdown()

@@ -13,6 +13,7 @@ COMPUTE_INSTANCE_PROFILES: Final = 9
 NVLINKS: Final = 36
 """NVML numbers the NVLinks of a GPU from 0; 18 is the most that a GPU has, and upstream asks for twice that."""
 _NOT_THERE: Final = (nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_INVALID_ARGUMENT, nvml.NVML_ERROR_NOT_FOUND)
+_UUID_BYTES: Final = 16
 _SWITCH: Final = 2
 """NVML's type of an NVSwitch at the other end of an NVLink."""
 
@@ -188,7 +189,7 @@ def _addressing(device: Any) -> int:
 def _fabric(device: Any) -> Described:
     fabric = nvml.c_nvmlGpuFabricInfo_t()
     nvml.nvmlDeviceGetGpuFabricInfo(device, nvml.byref(fabric))
-    digits = bytes(fabric.clusterUuid).hex()
+    digits = bytes(fabric)[:_UUID_BYTES].hex()  # older bindings take the field for a text, which ends at a zero
     parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
     return {
         "cluster_uuid": "-".join(parts),
