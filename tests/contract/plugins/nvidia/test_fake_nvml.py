@@ -188,16 +188,17 @@ answer = {
 
 async def test_processes_and_the_fabric_are_shown(nvml_library: Path) -> None:
     script = """
+import ctypes, struct
 device = nvml.nvmlDeviceGetHandleByIndex(0)
-fabric = nvml.c_nvmlGpuFabricInfo_t()
-nvml.nvmlDeviceGetGpuFabricInfo(device, nvml.byref(fabric))
-second = nvml.c_nvmlGpuFabricInfoV_t()
-nvml.nvmlDeviceGetGpuFabricInfoV(device, nvml.byref(second))
-assert bytes(second)[4:20] == bytes(fabric)[:16] and second.cliqueId == fabric.cliqueId
+fabric, second = (ctypes.c_uint8 * 28)(), (ctypes.c_uint8 * 36)()  # whole structs: older bindings declare others
+nvml.nvmlDeviceGetGpuFabricInfo(device, ctypes.byref(fabric))
+nvml.nvmlDeviceGetGpuFabricInfoV(device, ctypes.byref(second))
+assert bytes(second)[4:29] == bytes(fabric)[:25]
+uuid, status, clique, state = struct.unpack("<16sIIB", bytes(fabric)[:25])
 answer = {
     "processes": [[p.pid, p.usedGpuMemory] for p in nvml.nvmlDeviceGetComputeRunningProcesses(device)],
     "name": nvml.nvmlSystemGetProcessName(7),
-    "fabric": [bytes(fabric)[:16].hex(), fabric.cliqueId, fabric.state, fabric.status],
+    "fabric": [uuid.hex(), clique, state, status],
 }
 """
     processes = (FakeProcess(7, "train", 1 << 30), FakeProcess(8, "draw", 1 << 20, kind="graphics"))

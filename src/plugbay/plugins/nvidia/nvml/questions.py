@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from ctypes import Structure, byref, c_uint, c_uint8
 from typing import Any, Final
 
 import pynvml as nvml
@@ -18,6 +19,17 @@ _SWITCH: Final = 2
 """NVML's type of an NVSwitch at the other end of an NVLink."""
 
 Described = dict[str, Any]
+
+
+class _FabricInfo(Structure):
+    """NVML's ``nvmlGpuFabricInfo_t``, whose UUID older bindings take for a text."""
+
+    _fields_ = (
+        ("cluster_uuid", c_uint8 * _UUID_BYTES),
+        ("status", c_uint),
+        ("clique", c_uint),
+        ("state", c_uint8),
+    )
 
 
 class DriverQuestions:
@@ -187,13 +199,13 @@ def _addressing(device: Any) -> int:
 
 
 def _fabric(device: Any) -> Described:
-    fabric = nvml.c_nvmlGpuFabricInfo_t()
-    nvml.nvmlDeviceGetGpuFabricInfo(device, nvml.byref(fabric))
-    digits = bytes(fabric)[:_UUID_BYTES].hex()  # older bindings take the field for a text, which ends at a zero
+    fabric = _FabricInfo()
+    nvml.nvmlDeviceGetGpuFabricInfo(device, byref(fabric))
+    digits = bytes(fabric.cluster_uuid).hex()
     parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
     return {
         "cluster_uuid": "-".join(parts),
-        "clique": fabric.cliqueId,
+        "clique": fabric.clique,
         "state": fabric.state,
         "status": fabric.status,
     }
