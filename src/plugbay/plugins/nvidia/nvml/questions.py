@@ -78,7 +78,7 @@ class DriverQuestions:
             "numa_node": self._numa_node(bus_id),
             "brand": _unless_absent(nvml.nvmlDeviceGetBrand, device),
             "virtualization": _unless_absent(nvml.nvmlDeviceGetVirtualizationMode, device),
-            "addressing": _unless_absent(_addressing, device),
+            "addressing": _unless_absent(nvml.nvmlDeviceGetAddressingMode, device),
             "fabric": _unless_absent(_fabric, device),
             **_mig(device),
         }
@@ -188,14 +188,6 @@ def _ecc_errors(device: Any, kind: int) -> int:
     """Errors since the driver was loaded: corrected (0) or not (1)."""
     count: int = nvml.nvmlDeviceGetTotalEccErrors(device, kind, 0)
     return count
-
-
-def _addressing(device: Any) -> int:
-    """How the GPU addresses the host's memory, which older bindings cannot ask."""
-    if not hasattr(nvml, "nvmlDeviceGetAddressingMode"):
-        raise nvml.NVMLError(nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-    mode: int = nvml.nvmlDeviceGetAddressingMode(device)
-    return mode
 
 
 def _fabric(device: Any) -> Described:
