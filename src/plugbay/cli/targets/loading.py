@@ -13,8 +13,6 @@ from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.targets.ready_made import READY_MADE, ReadyMadeParser, of_another_target, ready_made
 
 if TYPE_CHECKING:
-    from plugbay.sdk.author.plugin import DevicePlugin
-    from plugbay.sdk.author.resources import PluginSource
     from plugbay.sdk.process.config import ConfigEntry
     from plugbay.sdk.process.config_file import ConfigFile
     from plugbay.sdk.process.sources import Member
@@ -146,11 +144,11 @@ def _check_form(target: str) -> None:
         raise PluginLoadError(target, f"a target is {', '.join(READY_MADE)}, FILE.py, FILE.py:object or module:object")
 
 
-def _loader(directory: Path) -> Callable[[ConfigEntry], Sequence[DevicePlugin | PluginSource]]:
+def _loader(directory: Path) -> Callable[[ConfigEntry], Sequence[Member]]:
     """The function that makes the plugins of a config file's entries; relative paths start at ``directory``."""
     from plugbay.sdk.process.targets import beside, load_plugins
 
-    def load(entry: ConfigEntry) -> Sequence[DevicePlugin | PluginSource]:
+    def load(entry: ConfigEntry) -> Sequence[Member]:
         if entry.target in READY_MADE:
             return ready_made(entry.target).from_settings(entry, directory)
         _check_form(entry.target)

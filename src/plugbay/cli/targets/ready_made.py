@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast
 from plugbay.cli.arguments.parser import CommandParser
 
 if TYPE_CHECKING:
-    from plugbay.sdk.author.plugin import DevicePlugin
     from plugbay.sdk.process.config import ConfigEntry
+    from plugbay.sdk.process.sources import Member
 
 _MODULES: Final = {
     "directory": "plugbay.cli.targets.directory",
+    "nvidia": "plugbay.cli.targets.nvidia",
     "scratch": "plugbay.cli.targets.scratch",
 }
 READY_MADE: Final = tuple(_MODULES)
@@ -38,14 +39,14 @@ class ReadyMade(Protocol):
     def add_options(self, parser: argparse._ActionsContainer) -> None:
         """Add its options, which no other argument of ``serve``, ``devices`` or ``cdi generate`` may be called."""
 
-    def from_options(self, args: argparse.Namespace) -> Sequence[DevicePlugin]:
+    def from_options(self, args: argparse.Namespace) -> Sequence[Member]:
         """The plugins of such options.
 
         Raises:
             UsageError, InvalidResourceName, PathUnusable: they cannot be served.
         """
 
-    def from_settings(self, entry: ConfigEntry, directory: Path) -> Sequence[DevicePlugin]:
+    def from_settings(self, entry: ConfigEntry, directory: Path) -> Sequence[Member]:
         """The plugins of an entry of a config file; relative paths start at ``directory``.
 
         Raises:

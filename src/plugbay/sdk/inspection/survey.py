@@ -17,7 +17,7 @@ from plugbay.sdk.discovery.listing import Listing
 from plugbay.sdk.discovery.run import discovered
 from plugbay.sdk.health.monitor import HealthMonitor
 from plugbay.sdk.hooks.calls import call
-from plugbay.sdk.process.sources import Member, found_plugins
+from plugbay.sdk.process.sources import LooksOnce, Member, found_plugins
 from plugbay.sdk.serving.preparation import tear_down
 from plugbay.sdk.serving.service import PluginService
 
@@ -79,6 +79,8 @@ async def plugins_now(members: Iterable[Member]) -> list[DevicePlugin]:
                 plugins += (await found_plugins(member)).values()
             except Exception as error:  # an author's code may raise anything
                 raise DiscoveryFailed(member.name, "looking for resources", problem_of(error)) from error
+        elif isinstance(member, LooksOnce):
+            plugins += await member.look_once()
         else:
             plugins += await plugins_now(member.members)
     return plugins

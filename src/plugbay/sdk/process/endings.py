@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
-from plugbay.errors import RegistrationRefused
+from plugbay.errors import PlugbayError
 from plugbay.ops.tasks import first
 from plugbay.sdk.process.roster import Roster
 
@@ -43,10 +43,13 @@ class Endings:
 STAY: Final = Endings()
 
 
-async def until_over(roster: Roster, endings: Endings, stop: asyncio.Event) -> RegistrationRefused | None:
-    """Wait until ``stop`` is set or one of ``endings`` has come; returns the refusal, if that is the end."""
-    refusals: list[RegistrationRefused] = []
-    is_refused = asyncio.Event()
+async def until_over(roster: Roster, endings: Endings, stop: asyncio.Event) -> PlugbayError | None:
+    """Wait until ``stop`` is set or one of ``endings`` has come; returns the error that is the end, if it is one.
+
+    That is a refused registration, or a source that can serve nothing at all.
+    """
+    errors: list[PlugbayError] = []
+    has_failed = asyncio.Event()
 
     async def until_none() -> None:
         await roster.until_looked()
@@ -54,15 +57,15 @@ async def until_over(roster: Roster, endings: Endings, stop: asyncio.Event) -> R
             await asyncio.Event().wait()
         logger.info("no plugin found a device; ending, as --exit-if-none says")
 
-    def refuse(error: RegistrationRefused) -> None:
-        refusals.append(error)
-        is_refused.set()
+    def fail(error: PlugbayError) -> None:
+        errors.append(error)
+        has_failed.set()
 
-    waits: list[Callable[[], Coroutine[Any, Any, object]]] = [stop.wait]
+    waits: list[Callable[[], Coroutine[Any, Any, object]]] = [stop.wait, has_failed.wait]
+    roster.on_unusable = fail
     if endings.on_refusal is OnRefusal.EXIT:
-        waits.append(is_refused.wait)
-        roster.on_refusal = refuse
+        roster.on_refusal = fail
     if endings.if_none is IfNone.EXIT:
         waits.append(until_none)
     await first(*(wait() for wait in waits))
-    return refusals[0] if refusals else None
+    return errors[0] if errors else None

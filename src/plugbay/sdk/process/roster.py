@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from plugbay.errors import DuplicateResource, PlugbayError, RegistrationRefused
+from plugbay.errors import DuplicateResource, OperatorError, PlugbayError, RegistrationRefused
 from plugbay.model.ids import ResourceName
 from plugbay.ops.backoff import RETRIES, Backoff
 from plugbay.ops.tasks import first
@@ -76,10 +76,12 @@ class Roster:
 
     Attributes:
         on_refusal: is called each time a kubelet refuses a registration.
+        on_unusable: is called when a source says before anything else that it cannot serve at all.
     """
 
     def __init__(self, make: Callable[[DevicePlugin], PluginServer], watches: Watches) -> None:
         self.on_refusal: Callable[[RegistrationRefused], None] | None = None
+        self.on_unusable: Callable[[OperatorError], None] | None = None
         self._make = make
         self._watches = watches
         self._tasks = asyncio.TaskGroup()
@@ -92,6 +94,11 @@ class Roster:
     def servers(self) -> tuple[PluginServer, ...]:
         """The plugins that are served now, those that are just ending included."""
         return tuple(server for _, server in self._served.values())
+
+    @property
+    def sources(self) -> tuple[MemberSource, ...]:
+        """The sources that are followed now."""
+        return tuple(running.source for running in self._running.values())
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -194,7 +201,17 @@ class Roster:
             self._running[member].told.set()
             self._settle()
 
-        await _supervise(partial(source.run, self._watches, changed), name=source.name, until=asyncio.Event())
+        async def run() -> None:
+            told = self._running[member].told
+            try:
+                await source.run(self._watches, changed)
+            except OperatorError as error:
+                if told.is_set() or self.on_unusable is None:
+                    raise
+                self.on_unusable(error)
+                await asyncio.Event().wait()  # the process is about to end
+
+        await _supervise(run, name=source.name, until=asyncio.Event())
 
     def _start(self, name: ResourceName, plugin: DevicePlugin, server: PluginServer) -> None:
         server.on_refusal = self._tell_refusal

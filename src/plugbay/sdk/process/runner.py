@@ -60,6 +60,7 @@ async def serve(
     Raises:
         As `serving`.
         RegistrationRefused: a kubelet refused a plugin, and that is to be the end.
+        OperatorError: a source of plugins can serve nothing at all.
     """
     stop = asyncio.Event()
 
@@ -88,10 +89,10 @@ async def serve(
             )
             onlooker(roster)
             async with roster.serving(members):
-                refusal = await until_over(roster, endings, stop)
+                error = await until_over(roster, endings, stop)
                 ending.enter_context(_no_longer_than(END_S, roster))
-    if refusal is not None:
-        raise refusal
+    if error is not None:
+        raise error
 
 
 @asynccontextmanager

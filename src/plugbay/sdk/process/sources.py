@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from plugbay.errors import DuplicateResource, PluginLoadError
 from plugbay.model.ids import ResourceName
@@ -40,7 +40,23 @@ class MemberSource(Protocol):
         """Look again soon, as on SIGHUP; from the event loop's thread."""
 
     async def run(self, watches: Watches, changed: Callable[[], None]) -> NoReturn:
-        """Keep `members` true until cancelled. Call ``changed`` once they are known, and when others are there."""
+        """Keep `members` true until cancelled. Call ``changed`` once they are known, and when others are there.
+
+        Raises:
+            OperatorError: before ``changed`` is called at all, it ends the process: nothing can be served like this.
+        """
+
+
+@runtime_checkable
+class LooksOnce(Protocol):
+    """A `MemberSource` whose plugins are known only when it has looked."""
+
+    async def look_once(self) -> Sequence[DevicePlugin]:
+        """The plugins that would be served now.
+
+        Raises:
+            OperatorError: nothing could be served.
+        """
 
 
 Member = DevicePlugin | PluginSource | MemberSource

@@ -23,6 +23,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import Health, unhealthy
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
+from plugbay.sdk.author.by_ids import AnswersByIds
 from plugbay.sdk.author.plugin import DevicePlugin, gives_back, offers, options_of
 from plugbay.sdk.author.release_settings import ReleaseSource
 from plugbay.sdk.hooks.calls import call, call_to_the_end
@@ -178,6 +179,8 @@ class PluginService:
                 self._streams_changed()
 
     async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits:
+        if isinstance(self._plugin, AnswersByIds):
+            return await self._allocate_ids(self._plugin, devices)
         mode = self._mode
         if mode is not None:
             mode.check(devices)  # before what is withdrawn is refused as unknown
@@ -192,6 +195,15 @@ class PluginService:
                 with self._reports.about("allocate", _ids_of(chosen)):
                     edits = await self._edits_for(chosen)
         logger.info("allocated %s of %s", ", ".join(device.id for device in chosen), self._plugin.resource_name)
+        return edits
+
+    async def _allocate_ids(self, plugin: AnswersByIds, devices: Sequence[DeviceId]) -> ContainerEdits:
+        with self._reports.about("allocate", list(devices)):
+            edits = await plugin.allocate_ids(devices)
+        for device in (self._behind[each] for each in devices if each in self._behind):
+            if not device.health.is_healthy:
+                raise UnknownDevice(plugin.resource_name, device.id, f"is {device.health}")
+        logger.info("allocated %s of %s", ", ".join(devices), plugin.resource_name)
         return edits
 
     async def _edits_for(self, chosen: list[Device]) -> ContainerEdits:
@@ -220,6 +232,9 @@ class PluginService:
     async def preferred_allocation(self, request: PreferenceRequest) -> Sequence[DeviceId]:
         if not offers(self._plugin, "preferred_allocation"):
             raise RpcFailed(RpcCode.UNIMPLEMENTED, "method GetPreferredAllocation not implemented")
+        if isinstance(self._plugin, AnswersByIds):
+            with self._reports.about("preferred_allocation", list(request.available)):
+                return await self._plugin.preferred_ids(request.available, request.must_include, request.size)
         available, must_include = self._known(request.available), self._known(request.must_include)
         hook, names = self._plugin.preferred_allocation, _ids_of(available)
         with self._reports.about("preferred_allocation", names):

@@ -51,6 +51,18 @@ class DiscoveryStrategy(Enum):
     TEGRA = "tegra"
 
 
+class RecoveryStrategy(Enum):
+    """How a device that an XID made unhealthy comes back. NVIDIA's plugin knows the first one only."""
+
+    NEVER = "never"
+    CLEAN = "clean"
+    """After some time without an XID, when a probe passes."""
+    RESET = "reset"
+    """After a reset of the GPU, when a probe passes."""
+    BY_XID = "by-xid"
+    """As ``clean`` for XIDs that leave the GPU usable, and as ``reset`` for all others."""
+
+
 class SharingStrategy(Enum):
     """How containers share a device."""
 

@@ -10,6 +10,7 @@ from plugbay.plugins.nvidia.config.choices import (
     Dialect,
     DiscoveryStrategy,
     MigStrategy,
+    RecoveryStrategy,
     SharedAllocationPolicy,
 )
 from plugbay.plugins.nvidia.config.durations import Span
@@ -62,6 +63,20 @@ class ImexSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HealthSettings:
+    """How changes of the machine are noticed, and how devices come back.
+
+    Attributes:
+        clean_s: the seconds without an XID after which a device may come back.
+        rescan_s: the seconds between two looks at the machine while nothing happens.
+    """
+
+    recovery: RecoveryStrategy = RecoveryStrategy.BY_XID
+    clean_s: float = 60.0
+    rescan_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
 class FeatureDiscoverySettings:
     """The file's settings of feature discovery; None for what the file does not say."""
 
@@ -101,6 +116,7 @@ class Configuration:
     allocation_policy: SharedAllocationPolicy
     imex: ImexSettings
     kubelet_socket: str
+    health: HealthSettings = HealthSettings()
     dialect: Dialect = Dialect.EXTENDED
     feature_discovery: FeatureDiscoverySettings = FeatureDiscoverySettings()
     patterns: ResourcePatterns = NO_PATTERNS

@@ -16,6 +16,7 @@ from plugbay.plugins.nvidia.config.choices import (
     DiscoveryStrategy,
     FallbackStrategy,
     MigStrategy,
+    RecoveryStrategy,
     SharedAllocationPolicy,
 )
 from plugbay.plugins.nvidia.config.durations import Span
@@ -154,6 +155,12 @@ FALLBACK_STRATEGIES: Final = ConfigFlag(
 )
 NODE_LABEL: Final = _text("node-label", "NODE_LABEL", "nvidia.com/device-plugin.config")
 NODE_NAME: Final = _text("node-name", "NODE_NAME", "")
+HEALTH_RECOVERY: Final = _text(
+    "health-recovery", "HEALTH_RECOVERY", "by-xid", "flags.plugin.healthRecovery", RecoveryStrategy
+)
+"""Ours, as the next two: how devices come back, after how much time, and how often the driver is asked for changes."""
+HEALTH_CLEAN_TIME: Final = _text("health-clean-time", "HEALTH_CLEAN_TIME", "60s", "flags.plugin.healthCleanTime")
+RESCAN_INTERVAL: Final = _text("rescan-interval", "RESCAN_INTERVAL", "30s", "flags.plugin.rescanInterval")
 GFD_ONESHOT: Final = _of_file(FlagKind.BOOLEAN, "flags.gfd.oneshot")
 GFD_NO_TIMESTAMP: Final = _of_file(FlagKind.BOOLEAN, "flags.gfd.noTimestamp")
 GFD_SLEEP_INTERVAL: Final = _of_file(FlagKind.SPAN, "flags.gfd.sleepInterval")
@@ -190,6 +197,9 @@ PLUGIN_FLAGS: Final = (
     FALLBACK_STRATEGIES,
     NODE_LABEL,
     NODE_NAME,
+    HEALTH_RECOVERY,
+    HEALTH_CLEAN_TIME,
+    RESCAN_INTERVAL,
     GFD_ONESHOT,
     GFD_NO_TIMESTAMP,
     GFD_SLEEP_INTERVAL,

@@ -21,6 +21,7 @@ from plugbay.plugins.nvidia.config.choices import (
     DiscoveryStrategy,
     FallbackStrategy,
     MigStrategy,
+    RecoveryStrategy,
     SharedAllocationPolicy,
     SharingStrategy,
 )
@@ -29,8 +30,10 @@ from plugbay.plugins.nvidia.config.configuration import (
     Configuration,
     DriverRoots,
     FeatureDiscoverySettings,
+    HealthSettings,
     ImexSettings,
 )
+from plugbay.plugins.nvidia.config.durations import parse_span
 from plugbay.plugins.nvidia.config.file import ConfigContent
 from plugbay.plugins.nvidia.config.flags import PLUGIN_FLAGS, ConfigFlag, FlagValue
 from plugbay.plugins.nvidia.config.named import NamedConfigs
@@ -144,6 +147,7 @@ def validate(
         allocation_policy=policy,
         imex=_imex(settings),
         kubelet_socket=settings.text(flag.KUBELET_SOCKET),
+        health=_health(settings),
         dialect=content.dialect,
         feature_discovery=_feature_discovery(settings),
         patterns=content.patterns,
@@ -237,6 +241,25 @@ def _imex(settings: _Settings) -> ImexSettings:
         problem = f"invalid IMEX channel IDs: invalid IMEX config: channelIDs must be [] or [0]; found [{found}]"
         raise given.place.error(problem, step=VALIDATING, allowed="no channel, or 0")
     return ImexSettings(given.value, settings.boolean(flag.IMEX_REQUIRED))
+
+
+def _health(settings: _Settings) -> HealthSettings:
+    return HealthSettings(
+        settings.choice(flag.HEALTH_RECOVERY, RecoveryStrategy, "invalid --health-recovery option: {}"),
+        _seconds(settings.given(flag.HEALTH_CLEAN_TIME)),
+        _seconds(settings.given(flag.RESCAN_INTERVAL)),
+    )
+
+
+def _seconds(given: Given[Any]) -> float:
+    allowed = "a duration such as 60s or 1m30s, longer than 0"
+    try:
+        seconds = parse_span(given.value).seconds
+    except ValueError as error:
+        raise given.place.error(str(error), step=VALIDATING, allowed=allowed) from None
+    if seconds <= 0:
+        raise given.place.error(f"invalid duration {given.value!r}", step=VALIDATING, allowed=allowed)
+    return seconds
 
 
 def _feature_discovery(settings: _Settings) -> FeatureDiscoverySettings:

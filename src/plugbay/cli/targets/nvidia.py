@@ -1,0 +1,127 @@
+"""``nvidia``: the NVIDIA GPUs of the machine and their MIG devices, with the flags of NVIDIA's own plugin."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from plugbay.cli.arguments.options import path_of
+
+if TYPE_CHECKING:
+    from plugbay.plugins.nvidia.config.flags import ConfigFlag
+    from plugbay.sdk.process.config import ConfigEntry
+    from plugbay.sdk.process.sources import Member
+
+SUMMARY: Final = "NVIDIA GPUs and MIG devices"
+EXAMPLE: Final = "nvidia --mig-strategy mixed"
+_PREFIX: Final = "nvidia_flag_"
+_HELP: Final = {
+    "mig-strategy": "how GPUs in MIG mode are offered",
+    "fail-on-init-error": "end when the driver or a GPU is not usable at the start, instead of looking again",
+    "mps-root": "the host's directory of the MPS daemon",
+    "driver-root": "the driver's installation on the host",
+    "dev-root": "the directory that holds dev with the device nodes, on the host; the driver's by default",
+    "pass-device-specs": "name the device nodes in answers, for kubelets with the static CPU manager",
+    "gdrcopy-enabled": "give containers the devices of GDRCopy",
+    "gds-enabled": "give containers the devices of GPUDirect Storage",
+    "mofed-enabled": "give containers the devices of MOFED",
+    "device-discovery-strategy": "where devices are looked for",
+    "device-list-strategy": "how a container learns of its devices; several with commas between them",
+    "device-id-strategy": "the names by which answers call devices",
+    "cdi-annotation-prefix": "the beginning of the key of CDI annotations",
+    "nvidia-cdi-hook-path": "the program of CDI hooks on the host",
+    "driver-root-ctr-path": "the driver's installation, as this process sees it",
+    "shared-devices-allocation-policy": "how replicas and MIG devices are chosen",
+    "imex-channel-ids": "IMEX channels that every container gets: none, or 0",
+    "imex-required": "whether a missing IMEX channel is an error",
+    "kubelet-socket": "the kubelet's socket; only its directory counts, as with --kubelet-root",
+    "config-file": "configuration file of NVIDIA's plugin, version v1; read again whenever it changes",
+    "cdi-feature-flags": "features of CDI specs, with commas between them",
+    "cdi-disable-hooks": "hooks that CDI specs do not have, with commas between them, or all",
+    "config-dialect": "extended: unknown fields of the file are errors; reference: as NVIDIA's plugin 0.20 reads it",
+    "config-file-srcdir": "directory of configuration files, of which a label of the node names one",
+    "default-config": "name of the file for a node without the label",
+    "fallback-strategies": "what a node without label and default gets, in order: named, single, empty",
+    "node-label": "the label that names the file",
+    "node-name": "the node whose label counts",
+    "health-recovery": "how a device comes back after an XID",
+    "health-clean-time": "the time without an XID after which a device may come back",
+    "rescan-interval": "how often the machine is looked at while nothing happens",
+}
+
+
+def add_options(parser: argparse._ActionsContainer) -> None:
+    for flag in _flags():
+        _add_flag(parser, flag)
+    parser.add_argument(
+        "--machine-root",
+        metavar="DIR",
+        type=path_of,
+        default=Path("/"),
+        help="where the files of the machine are: /dev, /proc, /sys, and those of the driver (default: %(default)s)",
+    )
+
+
+def _flags() -> Sequence[ConfigFlag]:
+    from plugbay.plugins.nvidia.config.flags import PLUGIN_FLAGS
+
+    return [flag for flag in PLUGIN_FLAGS if flag.names]
+
+
+def _add_flag(parser: argparse._ActionsContainer, flag: ConfigFlag) -> None:
+    """Add a flag. Its value is checked with those of the environment and the file, so any text goes."""
+    from plugbay.plugins.nvidia.config.flags import FlagKind
+
+    parts = [_HELP[flag.names[0]]]
+    if flag.allowed:
+        parts.append(f"one of {', '.join(flag.allowed)}")
+    if isinstance(flag.default, str) and flag.default:
+        parts.append(f"default {flag.default}")
+    is_boolean = flag.kind is FlagKind.BOOLEAN
+    parser.add_argument(
+        *(f"--{name}" for name in flag.names),
+        dest=f"{_PREFIX}{flag.names[0]}",
+        action="append",
+        nargs="?" if is_boolean else None,
+        const="true" if is_boolean else None,
+        metavar="true|false" if is_boolean else "VALUE",
+        help=f"{'; '.join(parts)} (${', $'.join(flag.variables)})".replace("%", "%%"),
+    )
+
+
+def from_options(args: argparse.Namespace) -> Sequence[Member]:
+    import os
+
+    from plugbay.plugins.nvidia.config.arguments import parse_flags
+    from plugbay.plugins.nvidia.serving.settings import NodeSettings
+    from plugbay.plugins.nvidia.serving.source import NvidiaSource
+    from plugbay.sdk.cdi.directory import CDI_DIRECTORY
+
+    words = [
+        f"--{flag.names[0]}={value}" for flag in _flags() for value in getattr(args, f"{_PREFIX}{flag.names[0]}") or ()
+    ]
+    arguments, environment = parse_flags(words, os.environ)
+    directory = getattr(args, "cdi_directory", None) or CDI_DIRECTORY
+    root = args.machine_root.absolute()
+    return [NvidiaSource(NodeSettings(arguments, environment, dict(os.environ), root, directory.absolute()))]
+
+
+def from_settings(entry: ConfigEntry, directory: Path) -> Sequence[Member]:
+    """The settings are the flags without their dashes, such as ``mig-strategy: mixed``; the environment counts too."""
+    import os
+
+    from plugbay.plugins.nvidia.config.arguments import parse_flags
+    from plugbay.plugins.nvidia.serving.settings import NodeSettings
+    from plugbay.plugins.nvidia.serving.source import NvidiaSource
+
+    words = [f"--{name}={_text(value)}" for name, value in entry.settings.items()]
+    arguments, environment = parse_flags(words, os.environ)
+    return [NvidiaSource(NodeSettings(arguments, environment, dict(os.environ)))]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,181 @@
+"""The marks that XIDs, failed probes and lost GPUs leave on devices, and how they go again. Pure.
+
+Times are seconds on a clock that never goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from plugbay.model.health import HEALTHY, Health, unhealthy
+from plugbay.plugins.nvidia.devices.devices import DeviceKind, NvidiaDevice
+from plugbay.plugins.nvidia.health.recovery import ComesBack, RecoveryPolicy, meaning_of
+from plugbay.plugins.nvidia.health.xids import XidPolicy
+from plugbay.plugins.nvidia.nvml.values import XID, GpuEvent, Probe
+
+LOST: str = "GpuLost"
+PROBE_FAILED: str = "ProbeFailed"
+_GRAVITY = {ComesBack.CLEAN: 0, ComesBack.RESET: 1, ComesBack.NEVER: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The reason why a device is unhealthy.
+
+    Attributes:
+        reason: one CamelCase word, such as ``Xid79``.
+        problem: what happened, as half a sentence.
+        way: how the device comes back.
+        since: when it was marked last.
+        is_reset: whether the GPU was reset since.
+        errors: the uncorrected ECC errors of the first probe since; None before it.
+        refusal: why the last probe did not bring the device back; empty before one.
+    """
+
+    reason: str
+    problem: str
+    way: ComesBack
+    since: float
+    is_reset: bool = False
+    errors: int | None = None
+    refusal: str = ""
+
+
+class HealthBook:
+    """The marks on devices, by the devices' IDs.
+
+    Args:
+        xids: which XIDs count.
+        recovery: how devices come back.
+    """
+
+    def __init__(self, xids: XidPolicy, recovery: RecoveryPolicy) -> None:
+        self.xids = xids
+        self.recovery = recovery
+        self._marks: dict[str, Mark] = {}
+        self._lost: dict[str, str] = {}
+
+    def health_of(self, device: NvidiaDevice) -> Health:
+        """The health of a device."""
+        if problem := self._lost.get(device.gpu_uuid):
+            return unhealthy(LOST, f"{problem}; it is offered again when the driver finds the GPU and a probe passes")
+        mark = self._marks.get(device.id)
+        if mark is None:
+            return HEALTHY
+        refused = f"; the last probe found: {mark.refusal}" if mark.refusal else ""
+        return unhealthy(mark.reason, f"{mark.problem}; {self.recovery.sentence(mark.way)}{refused}")
+
+    def take(self, event: GpuEvent, devices: Iterable[NvidiaDevice], now: float) -> tuple[NvidiaDevice, ...]:
+        """Mark the devices that an event is about, and return them. Events other than XIDs mark nothing."""
+        if event.type != XID or self.xids.is_ignored(event.number):
+            return ()
+        meaning = meaning_of(event.number)
+        problem = f"XID {event.number}{f' ({meaning})' if meaning else ''}"
+        hit = tuple(device for device in devices if is_about(event, device))
+        for device in hit:
+            self._mark(device.id, Mark(f"Xid{event.number}", problem, self.recovery.after(event.number), now))
+        return hit
+
+    def probe_failed(self, device: NvidiaDevice, problem: str, now: float) -> None:
+        """Mark a device that could not be probed and was healthy before; a later probe brings it back."""
+        if device.id not in self._marks:
+            self._marks[device.id] = Mark(PROBE_FAILED, problem, ComesBack.CLEAN, now)
+
+    def lose(self, gpu_uuid: str, problem: str) -> None:
+        """The driver does not describe a GPU any more."""
+        self._lost.setdefault(gpu_uuid, problem)
+
+    def found(self, gpu_uuids: Collection[str], devices: Iterable[NvidiaDevice], now: float) -> None:
+        """The driver describes these GPUs: those that were lost were reset, and have to pass a probe."""
+        for uuid in [each for each in self._lost if each in gpu_uuids]:
+            problem = self._lost.pop(uuid)
+            for device in devices:
+                if device.gpu_uuid == uuid:
+                    mark = self._marks.get(device.id) or Mark(LOST, problem, ComesBack.RESET, now)
+                    self._marks[device.id] = replace(mark, is_reset=True)
+
+    def all_were_reset(self) -> None:
+        """The driver was loaded anew, and with it every GPU was reset."""
+        self._marks = {each: replace(mark, is_reset=True) for each, mark in self._marks.items()}
+
+    def keep(self, ids: Collection[str], gpu_uuids: Collection[str]) -> None:
+        """Forget devices and lost GPUs that are gone for good."""
+        self._marks = {each: mark for each, mark in self._marks.items() if each in ids}
+        self._lost = {uuid: problem for uuid, problem in self._lost.items() if uuid in gpu_uuids}
+
+    def due(self, devices: Iterable[NvidiaDevice], now: float) -> tuple[NvidiaDevice, ...]:
+        """The devices to be probed now."""
+        return tuple(
+            device
+            for device in devices
+            if device.gpu_uuid not in self._lost
+            and device.id in self._marks
+            and self._is_due(self._marks[device.id], now)
+        )
+
+    def next_due(self, now: float) -> float | None:
+        """The seconds until a device becomes clean; None when none does by time alone."""
+        left = [
+            mark.since + self.recovery.clean_s - now for mark in self._marks.values() if mark.way is ComesBack.CLEAN
+        ]
+        return min((each for each in left if each > 0), default=None)
+
+    def probed(self, device: NvidiaDevice, outcome: Probe | str, now: float) -> None:
+        """Hear what a probe of a marked device said: its values, or why there are none."""
+        mark = self._marks.get(device.id)
+        if mark is None:
+            return
+        if isinstance(outcome, str):
+            self._marks[device.id] = replace(mark, refusal=outcome)
+            return
+        is_reset = mark.is_reset or _has_begun_anew(mark, outcome)
+        first = mark.errors if mark.errors is not None else outcome.ecc_uncorrected
+        refusal = problem_of(outcome)
+        is_over = is_reset or (mark.way is ComesBack.CLEAN and now - mark.since >= self._clean_s(mark))
+        if is_over and not refusal:
+            del self._marks[device.id]
+        else:
+            self._marks[device.id] = replace(mark, is_reset=is_reset, errors=first, refusal=refusal)
+
+    def _mark(self, device_id: str, mark: Mark) -> None:
+        before = self._marks.get(device_id)
+        if before is not None and not before.is_reset and _GRAVITY[before.way] > _GRAVITY[mark.way]:
+            mark = replace(before, since=mark.since)  # the graver one counts until the device is back
+        self._marks[device_id] = mark
+
+    def _is_due(self, mark: Mark, now: float) -> bool:
+        if mark.way is ComesBack.NEVER:
+            return False
+        return mark.is_reset or mark.way is ComesBack.RESET or now - mark.since >= self._clean_s(mark)
+
+    def _clean_s(self, mark: Mark) -> float:
+        return 0.0 if mark.reason == PROBE_FAILED else self.recovery.clean_s
+
+
+def is_about(event: GpuEvent, device: NvidiaDevice) -> bool:
+    """Whether an event concerns a device: one of a whole GPU concerns all of its MIG devices.
+
+    The reference knows one device of each GPU, and marks that one only.
+    """
+    if device.kind is DeviceKind.WSL:
+        return True
+    if device.gpu_uuid != event.uuid:
+        return False
+    if device.gpu_instance is None or event.gpu_instance is None or event.compute_instance is None:
+        return True
+    return (device.gpu_instance, device.compute_instance) == (event.gpu_instance, event.compute_instance)
+
+
+def problem_of(probe: Probe) -> str:
+    """What keeps a GPU that answers from being used, as half a sentence; empty for nothing."""
+    if probe.row_remap_failed:
+        return "memory that failed cannot be replaced (row remapping failed)"
+    if probe.row_remap_pending or probe.retired_pages_pending:
+        return "memory that failed is replaced at the next reset of the GPU"
+    return ""
+
+
+def _has_begun_anew(mark: Mark, probe: Probe) -> bool:
+    """Whether the counters of a GPU are lower than before, as after a reset."""
+    return mark.errors is not None and probe.ecc_uncorrected is not None and probe.ecc_uncorrected < mark.errors

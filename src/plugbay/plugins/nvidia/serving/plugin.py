@@ -1,0 +1,81 @@
+"""One resource of NVIDIA devices, served."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from plugbay.errors import AllocationError
+from plugbay.model.devices import Device
+from plugbay.model.edits import ContainerEdits
+from plugbay.model.ids import DeviceId
+from plugbay.plugins.nvidia.answers.answering import answer
+from plugbay.plugins.nvidia.answers.requests import requested_devices
+from plugbay.plugins.nvidia.choosing import preferred, shared_choice
+from plugbay.plugins.nvidia.serving.offers import Offer
+from plugbay.sdk.author.by_ids import AnswersByIds
+from plugbay.sdk.hooks.calls import in_thread
+
+_MANY: Final = 8
+"""More GPUs than these may take some milliseconds to choose from, in which other calls are answered."""
+_NO_PREFERENCE: Final = "error getting list of preferred allocation devices"
+
+
+class NvidiaPlugin(AnswersByIds):
+    """The devices of one resource; `offer` changes them while they are served."""
+
+    def __init__(self, offer: Offer) -> None:
+        self.resource_name = offer.resource.name
+        self._offer = offer
+        self._news: set[asyncio.Event] = set()
+
+    @property
+    def offered(self) -> Offer:
+        return self._offer
+
+    def offer(self, offer: Offer) -> None:
+        """Offer this from now on; from the event loop's thread."""
+        if offer == self._offer:
+            return
+        self._offer = offer
+        for news in self._news:
+            news.set()
+
+    async def discover(self) -> AsyncIterator[list[Device]]:
+        news = asyncio.Event()
+        self._news.add(news)
+        try:
+            while True:
+                news.clear()
+                yield list(self._offer.devices())
+                await news.wait()
+        finally:
+            self._news.discard(news)
+
+    async def allocate_ids(self, ids: Sequence[DeviceId]) -> ContainerEdits:
+        offer = self._offer
+        devices = requested_devices(offer.resource, ids, offer.configuration.sharing)
+        return answer(offer.resource.name, devices, offer.configuration, offer.features, unique=str(uuid.uuid4()))
+
+    async def preferred_ids(
+        self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int
+    ) -> Sequence[DeviceId]:
+        offer = self._offer
+
+        def choose() -> list[str]:
+            return preferred(
+                offer.resource.listed_ids(),
+                available,
+                must_include,
+                size,
+                links=offer.links if offer.is_aligned else None,
+                shared=shared_choice(offer.configuration.allocation_policy.value),
+            )
+
+        try:
+            chosen = await in_thread(choose) if len(available) > _MANY else choose()
+        except AllocationError as error:
+            raise AllocationError(f"{_NO_PREFERENCE}: {error}") from error
+        return [DeviceId(each) for each in chosen]

@@ -1,0 +1,109 @@
+"""What the plugin is started with: flags, environment, and where the machine's files are. Blocks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import UsageError
+from plugbay.plugins.nvidia.config.arguments import Layer
+from plugbay.plugins.nvidia.config.configuration import Configuration
+from plugbay.plugins.nvidia.config.named import choose_config
+from plugbay.plugins.nvidia.config.switching import ActiveConfig, switched
+from plugbay.plugins.nvidia.config.validation import NamedSource, config_file_of, named_source_of
+from plugbay.plugins.nvidia.platform.config_files import list_configs, load_configuration
+from plugbay.plugins.nvidia.platform.roots import NVML_LIBRARY, ContainerRoots, find_roots
+from plugbay.plugins.nvidia.platform.signs import LIBRARY_DIRECTORIES
+from plugbay.sdk.cdi.directory import CDI_DIRECTORY
+
+_CACHE: Final = "etc/ld.so.cache"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """The settings of a process.
+
+    Attributes:
+        arguments, environment: the settings of the command line and of the environment.
+        variables: the environment itself.
+        root: of the machine's files.
+        cdi_directory: where CDI specs go.
+    """
+
+    arguments: Layer = field(default_factory=dict)
+    environment: Layer = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    root: Path = Path("/")
+    cdi_directory: Path = CDI_DIRECTORY
+
+    @property
+    def named(self) -> NamedSource | None:
+        """Where the node's configuration comes from, if its label chooses it."""
+        return named_source_of(self.arguments, self.environment)
+
+    @property
+    def config_file(self) -> Path | None:
+        """The single configuration file."""
+        name = config_file_of(self.arguments, self.environment)
+        return Path(name) if name else None
+
+    @property
+    def watched(self) -> tuple[Path, ...]:
+        """The paths whose changes may change the configuration."""
+        if (named := self.named) is not None:
+            return (Path(named.directory),)
+        return (self.config_file,) if self.config_file is not None else ()
+
+
+def load_active(settings: NodeSettings, before: ActiveConfig | None, labels: Mapping[str, str] | None) -> ActiveConfig:
+    """The configuration that counts now; one that is broken leaves the one before in use.
+
+    Args:
+        labels: of the node; None when they are not needed.
+
+    Raises:
+        OperatorError: it is broken, and there is none before.
+    """
+    named, single = settings.named, settings.config_file
+
+    def name() -> str | None:
+        if named is None:
+            return None if single is None else str(single)
+        if labels is None:
+            raise UsageError("the labels of the node are not known yet, and one of them names the configuration")
+        return choose_config(named.rules, list_configs(Path(named.directory)), labels)
+
+    def read(chosen: str | None) -> Configuration:
+        file = single if named is None else None if chosen is None else Path(named.directory) / chosen
+        return _load(settings, file)
+
+    return switched(before, name, read)
+
+
+def _load(settings: NodeSettings, file: Path | None) -> Configuration:
+    """Read a configuration. Whether there is a driver matters to CDI, and it says where the driver is."""
+    loaded = load_configuration(file, settings.arguments, settings.environment, has_nvml=True)
+    if not loaded.uses_cdi or has_library(settings, roots_of(settings, loaded)):
+        return loaded
+    return load_configuration(file, settings.arguments, settings.environment, has_nvml=False)
+
+
+def roots_of(settings: NodeSettings, configuration: Configuration) -> ContainerRoots:
+    """The driver's directories, as this process sees them."""
+    return find_roots(settings.root, configuration.roots.container)
+
+
+def has_library(settings: NodeSettings, roots: ContainerRoots) -> bool:
+    """Whether the driver's library is installed where it would be loaded from. It is not loaded for that."""
+    if roots.library != NVML_LIBRARY:
+        return True
+    own = [Path(each) for each in settings.variables.get("LD_LIBRARY_PATH", "").split(":") if each]
+    places = [*own, *(settings.root / each for each in (*LIBRARY_DIRECTORIES, "usr/lib", "lib", "usr/lib/wsl/lib"))]
+    if any((place / NVML_LIBRARY).exists() for place in places):
+        return True
+    with contextlib.suppress(OSError):
+        return NVML_LIBRARY.encode() + b"\0" in (settings.root / _CACHE).read_bytes()
+    return False

@@ -1,0 +1,379 @@
+"""The GPUs of a node as a source of plugins: one for each resource, for as long as the node has devices of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NoReturn
+
+from plugbay.errors import DriverCallFailed, DriverUnusable, OperatorError, PlugbayError
+from plugbay.model.health import Health, unhealthy, unknown
+from plugbay.model.ids import ResourceName
+from plugbay.ops.backoff import Backoff, Delays
+from plugbay.ops.tasks import background
+from plugbay.plugins.nvidia.config.configuration import Configuration
+from plugbay.plugins.nvidia.config.printing import printed
+from plugbay.plugins.nvidia.config.switching import ActiveConfig
+from plugbay.plugins.nvidia.devices.devices import DeviceKind, NvidiaDevice
+from plugbay.plugins.nvidia.devices.problems import check_problems
+from plugbay.plugins.nvidia.health.book import HealthBook
+from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
+from plugbay.plugins.nvidia.health.xids import xid_policy
+from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
+from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
+from plugbay.plugins.nvidia.nvml.values import XID, GpuEvent, Probe, Watching, WatchLost
+from plugbay.plugins.nvidia.serving.node import NodeView
+from plugbay.plugins.nvidia.serving.offers import Offer
+from plugbay.plugins.nvidia.serving.plugin import NvidiaPlugin
+from plugbay.plugins.nvidia.serving.settings import NodeSettings, load_active, roots_of
+from plugbay.plugins.nvidia.serving.sight import Sight
+from plugbay.sdk.author.plugin import DevicePlugin
+from plugbay.sdk.hooks.calls import in_thread
+from plugbay.sdk.watching import Watches
+
+logger = logging.getLogger(__name__)
+
+_RETRIES: Final = Delays(1.0, 30.0, jitter=0.2)
+_STEADY_S: Final = 60.0
+_SETTLE_S: Final = 0.1
+"""A configuration file is read when it has been left alone for so long."""
+_PASSING: Final = frozenset({DriverTrouble.HUNG.value, DriverTrouble.CRASHED.value})
+"""Troubles of the worker process, after which GPUs are as they were; after others they were reset."""
+_NOT_SUPPORTED: Final = "not supported"
+
+
+class NvidiaSource:
+    """Looks at the machine at start, when something happens, and every so often; offers what is there.
+
+    Args:
+        nvml: where the driver is, and how long it may take; None for what the settings say.
+
+    Attributes:
+        name: for logs.
+        active: the configuration in use; None before the first one is read.
+        xid_counts: the XIDs so far, by the UUID of their GPU and their number.
+
+    Raises:
+        OperatorError: the configuration is broken.
+    """
+
+    def __init__(self, settings: NodeSettings, nvml: NvmlSettings | None = None) -> None:
+        self.name = "nvidia"
+        self.settings = settings
+        self.active: ActiveConfig | None = None
+        self.xid_counts: Counter[tuple[str, int]] = Counter()
+        self._nvml_settings = nvml
+        self._plugins: dict[ResourceName, NvidiaPlugin] = {}
+        self._asked = asyncio.Event()
+        self._config_due = False
+        self._probe_all = False
+        self._view: NodeView | None = None
+        self._unwatched: Mapping[str, str] = {}
+        self._is_watching = False
+        self._told: set[str] = set()
+        self._backoff = Backoff(_RETRIES, steady_s=_STEADY_S)
+        policy, self._warnings = xid_policy(settings.variables)
+        self._book = HealthBook(policy, RecoveryPolicy())
+        if settings.named is None:
+            self._take(load_active(settings, None, None))
+
+    @property
+    def members(self) -> Sequence[DevicePlugin]:
+        return tuple(self._plugins.values())
+
+    @property
+    def book(self) -> HealthBook:
+        """The marks on devices."""
+        return self._book
+
+    @property
+    def sight(self) -> Sight | None:
+        """The machine as it was seen last."""
+        return None if self._view is None else self._view.sight
+
+    @property
+    def view(self) -> NodeView | None:
+        """What is known of the node; None while it is not served."""
+        return self._view
+
+    def refresh(self) -> None:
+        """Read the configuration, and look at the machine, soon."""
+        self._config_due = True
+        self._asked.set()
+
+    async def run(self, watches: Watches, changed: Callable[[], None]) -> NoReturn:
+        problem: OperatorError | None = None
+        async with contextlib.AsyncExitStack() as up:
+            up.enter_context(contextlib.closing(self))
+            try:
+                await self._open(up)
+                await self._look(changed)
+            except OperatorError as error:
+                problem = error  # raised below: the groups of tasks here would wrap it
+            else:
+                await self._follow(up, watches, changed)
+        assert problem is not None
+        raise problem
+
+    async def _follow(self, up: contextlib.AsyncExitStack, watches: Watches, changed: Callable[[], None]) -> NoReturn:
+        await up.enter_async_context(background(self._follow_events(), name="events of GPUs"))
+        if paths := self.settings.watched:
+            changes = up.enter_context(watches.watch(paths))
+            await up.enter_async_context(background(self._follow_files(changes), name="configuration of GPUs"))
+        while True:
+            await self._wait()
+            await self._look(changed)
+
+    async def look_once(self) -> Sequence[DevicePlugin]:
+        """The plugins that would be served now.
+
+        Raises:
+            OperatorError: as at a start.
+        """
+        problem: OperatorError | None = None
+        async with contextlib.AsyncExitStack() as up:
+            try:
+                await self._open(up)
+                await self._look(lambda: None)
+            except OperatorError as error:
+                problem = error
+        if problem is not None:
+            raise problem
+        return self.members
+
+    def close(self) -> None:
+        """Forget the machine: the next run sees it anew."""
+        self._view = None
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+
+    async def _open(self, up: contextlib.AsyncExitStack) -> None:
+        """Begin to look at the machine."""
+        await self._configure()
+        assert self.active is not None
+        roots = roots_of(self.settings, self.active.configuration)
+        chosen = self._nvml_settings or NvmlSettings(driver_root=roots.driver, sys_root=self.settings.root / "sys")
+        self._view = NodeView(self.settings, await up.enter_async_context(Nvml(chosen)))
+        for warning in self._warnings:
+            logger.warning("%s", warning)
+        logger.info("health of GPUs: %s", self._book.xids.sentence())
+
+    async def _configure(self) -> None:
+        """Read the configuration; a broken one changes nothing but the log."""
+        labels = await self._labels()
+        active = await in_thread(load_active, self.settings, self.active, labels)
+        before = self.active
+        self._take(active)
+        if before is None or active != before:
+            (logger.error if active.refusal else logger.info)("%s", active.sentence())
+
+    async def _labels(self) -> Mapping[str, str] | None:
+        return None
+
+    def _take(self, active: ActiveConfig) -> None:
+        self.active = active
+        health = active.configuration.health
+        self._book.recovery = RecoveryPolicy(health.recovery, health.clean_s)
+
+    async def _look(self, changed: Callable[[], None]) -> None:
+        """Look at the machine and offer what is there.
+
+        Raises:
+            OperatorError: at the first look, and the configuration wants the start to fail then.
+        """
+        if self._config_due:
+            self._config_due = False
+            await self._configure()
+        assert self.active is not None
+        assert self._view is not None
+        configuration, view = self.active.configuration, self._view
+        before = view.sight
+        try:
+            sight = await view.look(configuration)
+            if before is None or before.survey is None:
+                self._check_start(sight, configuration)
+        except PlugbayError as error:
+            if before is None and configuration.fail_on_init_error:
+                raise
+            self._tell(f"GPUs stay as they were: {error}")
+            return
+        self._compare(before, sight)
+        await self._probe_due(sight)
+        if sight.survey is None and not sight.resources:
+            return  # nothing is known, which is not the same as no devices
+        self._offer(sight, changed)
+
+    def _check_start(self, sight: Sight, configuration: Configuration) -> None:
+        assert self._view is not None
+        if sight.trouble is not None:
+            if configuration.fail_on_init_error and self._view.looks == 1:
+                raise sight.trouble
+            return
+        if self._view.looks == 1:
+            check_problems(sight.node.problems, fail_on_init_error=configuration.fail_on_init_error)
+        logger.info("Running with config:\n%s", printed(configuration, sight.node.patterns))
+        if not sight.resources:
+            logger.warning("No devices found on platform %s; looking again at intervals", sight.choice.platform.value)
+
+    def _compare(self, before: Sight | None, sight: Sight) -> None:
+        """Judge what has changed on the machine."""
+        assert self._view is not None
+        now = asyncio.get_running_loop().time()
+        devices = tuple(sight.devices())
+        was_away = before is not None and before.trouble is not None
+        if was_away and sight.trouble is None and before is not None and before.trouble is not None:
+            logger.info("the NVIDIA driver answers again; every device is probed")
+            self._probe_all = True
+            if before.trouble.reason not in _PASSING:
+                self._book.all_were_reset()
+        for uuid, problem in sight.lost.items():
+            self._book.lose(uuid, problem)
+        if sight.trouble is None:
+            self._book.found(sight.gpu_uuids, devices, now)
+        self._book.keep({device.id for device in devices}, {*sight.lost})
+        if before is not None and before.gpu_uuids != sight.gpu_uuids:
+            self._view.nvml.watch_anew()
+        for each in (*sight.node.warnings, *filter(None, [sight.choice.warning]), *self._view.warnings):
+            self._tell(each, level=logging.WARNING)
+        for of_device in sight.node.problems:
+            if of_device.problem not in sight.lost.values():  # those are offered as unhealthy
+                self._tell(f"a GPU is not offered: {of_device.problem}")
+        if sight.trouble is not None:
+            self._tell(f"{sight.trouble}; until then no device is given to a container")
+        elif was_away:
+            self._told.clear()
+
+    def _tell(self, sentence: str, *, level: int = logging.ERROR) -> None:
+        if sentence not in self._told:  # the same one over and over is one line in the log
+            self._told.add(sentence)
+            logger.log(level, "%s", sentence)
+
+    def _offer(self, sight: Sight, changed: Callable[[], None]) -> None:
+        """Offer what was seen; plugins come and go with their resources."""
+        assert self.active is not None
+        assert self._view is not None
+        fresh: dict[ResourceName, NvidiaPlugin] = {}
+        for name, resource in sight.resources.items():
+            health = {device.id: self._health_of(device, sight) for device in resource.devices.values()}
+            offer = Offer(
+                resource, self.active.configuration, self._view.features, self._view.links_of(resource), health
+            )
+            if (plugin := self._plugins.get(name)) is None:
+                plugin = NvidiaPlugin(offer)
+            plugin.offer(offer)
+            fresh[name] = plugin
+        self._plugins = fresh
+        changed()
+
+    def _health_of(self, device: NvidiaDevice, sight: Sight) -> Health:
+        if sight.trouble is not None and device.kind is not DeviceKind.TEGRA:
+            return unknown(sight.trouble.reason, str(sight.trouble))
+        health = self._book.health_of(device)
+        problem = self._unwatched.get(device.gpu_uuid, "")
+        if health.is_healthy and problem and _NOT_SUPPORTED not in problem.lower():
+            return unhealthy("NotWatched", f"the driver reports no events of it: {problem}")
+        return health
+
+    async def _wait(self) -> None:
+        """Wait until the next look is due."""
+        assert self.active is not None
+        now = asyncio.get_running_loop().time()
+        delay_s = self.active.configuration.health.rescan_s
+        if self.sight is None or self.sight.trouble is not None:
+            delay_s = min(delay_s, self._backoff.next_delay_s())
+        else:
+            self._backoff.reset()
+        if (due_s := self._book.next_due(now)) is not None:
+            delay_s = min(delay_s, due_s + 0.001)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await self._asked.wait()
+        self._asked.clear()
+
+    async def _follow_files(self, changes: object) -> None:
+        async for _ in changes:  # type: ignore[attr-defined]
+            await asyncio.sleep(_SETTLE_S)
+            self.refresh()
+
+    # --- health -----------------------------------------------------------------------------------------------------
+
+    async def _follow_events(self) -> None:
+        assert self._view is not None
+        async with contextlib.aclosing(self._view.nvml.events()) as events:
+            async for event in events:
+                match event:
+                    case GpuEvent():
+                        self._take_event(event)
+                    case Watching(unwatched):
+                        self._watches(unwatched)
+                    case WatchLost(problem):
+                        self._tell(f"{problem}; GPUs are probed until events come again", level=logging.WARNING)
+                        self._asked.set()
+
+    def _watches(self, unwatched: Mapping[str, str]) -> None:
+        for uuid, problem in unwatched.items():
+            self._tell(f"XIDs of GPU {uuid} are not seen: {problem}", level=logging.WARNING)
+        if self._is_watching:  # events may have been missed
+            self._probe_all = True
+        if self._is_watching or unwatched != self._unwatched:
+            self._asked.set()
+        self._is_watching, self._unwatched = True, unwatched
+
+    def _take_event(self, event: GpuEvent) -> None:
+        """Judge an event, and offer what follows at once."""
+        if event.type != XID:
+            logger.debug("event of type %d of GPU %s", event.type, event.uuid)
+            return
+        self.xid_counts[event.uuid, event.number] += 1
+        sight = self.sight
+        if sight is None:
+            return
+        hit = self._book.take(event, sight.devices(), asyncio.get_running_loop().time())
+        if not hit:
+            logger.info("XID %d of GPU %s makes no device unhealthy", event.number, event.uuid)
+            return
+        for plugin in self._plugins.values():
+            self._judge(plugin, sight)
+        self._asked.set()  # for a first probe, by which a reset is known later
+
+    def _judge(self, plugin: NvidiaPlugin, sight: Sight) -> None:
+        """Let a plugin offer its devices with the health that they have now."""
+        offer = plugin.offered
+        health = {device.id: self._health_of(device, sight) for device in offer.resource.devices.values()}
+        if health != offer.health:
+            plugin.offer(Offer(offer.resource, offer.configuration, offer.features, offer.links, health))
+
+    async def _probe_due(self, sight: Sight) -> None:
+        """Probe the devices that may come back, and after a gap of events all of them."""
+        assert self._view is not None
+        loop = asyncio.get_running_loop()
+        if sight.trouble is not None:
+            return
+        devices = tuple(each for each in sight.devices() if each.kind in (DeviceKind.GPU, DeviceKind.MIG))
+        probe_all, self._probe_all = self._probe_all, False
+        due = devices if probe_all else self._book.due(devices, loop.time())
+        try:
+            for device in due:
+                if device.gpu_uuid not in sight.lost:
+                    self._probed(device, await self._probe(device.id), loop.time())
+        except DriverUnusable:  # the next look tells of it
+            self._probe_all = self._probe_all or probe_all
+            self._asked.set()
+
+    async def _probe(self, uuid: str) -> Probe | str:
+        assert self._view is not None
+        try:
+            return await self._view.nvml.probe(uuid)
+        except DriverCallFailed as error:
+            return str(error)
+
+    def _probed(self, device: NvidiaDevice, outcome: Probe | str, now: float) -> None:
+        was_healthy = self._book.health_of(device).is_healthy
+        if was_healthy and isinstance(outcome, str):
+            self._book.probe_failed(device, outcome, now)
+        self._book.probed(device, outcome, now)
+        if not was_healthy and self._book.health_of(device).is_healthy:
+            logger.info("%s is healthy again: a probe passed", device.id)
