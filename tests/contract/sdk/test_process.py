@@ -192,7 +192,9 @@ DIRECTORY = ("directory", "--resource", "example.com/gopher", "--env", "Gopher")
             ("--root", "{root}/" + "x" * 100, *DIRECTORY, "--path", "/x"), 1, "unix sockets end at 107", id="too-long"
         ),
         pytest.param(("nothing.py",), 1, "cannot load a plugin from nothing.py: no such file", id="no-such-file"),
-        pytest.param(("gophers",), 1, "a target is directory, scratch, FILE.py, FILE.py:object or", id="no-target"),
+        pytest.param(
+            ("gophers",), 1, "a target is directory, nvidia, scratch, FILE.py, FILE.py:object or", id="no-target"
+        ),
         pytest.param(
             ("nothing.py", "--log-level", "info", "p.py"), 1, "from nothing.py: no such file", id="between-options"
         ),

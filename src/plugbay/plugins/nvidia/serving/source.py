@@ -54,6 +54,7 @@ class NvidiaSource:
     Attributes:
         name: for logs.
         active: the configuration in use; None before the first one is read.
+        is_watching: whether the driver's events have ever come.
         xid_counts: the XIDs so far, by the UUID of their GPU and their number.
 
     Raises:
@@ -72,7 +73,7 @@ class NvidiaSource:
         self._probe_all = False
         self._view: NodeView | None = None
         self._unwatched: Mapping[str, str] = {}
-        self._is_watching = False
+        self.is_watching = False
         self._told: set[str] = set()
         self._backoff = Backoff(_RETRIES, steady_s=_STEADY_S)
         policy, self._warnings = xid_policy(settings.variables)
@@ -316,11 +317,11 @@ class NvidiaSource:
     def _watches(self, unwatched: Mapping[str, str]) -> None:
         for uuid, problem in unwatched.items():
             self._tell(f"XIDs of GPU {uuid} are not seen: {problem}", level=logging.WARNING)
-        if self._is_watching:  # events may have been missed
+        if self.is_watching:  # events may have been missed
             self._probe_all = True
-        if self._is_watching or unwatched != self._unwatched:
+        if self.is_watching or unwatched != self._unwatched:
             self._asked.set()
-        self._is_watching, self._unwatched = True, unwatched
+        self.is_watching, self._unwatched = True, unwatched
 
     def _take_event(self, event: GpuEvent) -> None:
         """Judge an event, and offer what follows at once."""

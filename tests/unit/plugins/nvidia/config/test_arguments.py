@@ -19,6 +19,7 @@ from tests.unit.plugins.nvidia.golden_machines import configured
 
 NAMED: Final = [flag for flag in PLUGIN_FLAGS if flag.names]
 TRUE_WORDS: Final = ("1", "t", "T", "TRUE", "true", "True")
+DURATIONS: Final = ("health-clean-time", "rescan-interval")
 FALSE_WORDS: Final = ("0", "f", "F", "FALSE", "false", "False")
 
 
@@ -33,7 +34,8 @@ def sample(flag: ConfigFlag) -> tuple[str, Any]:
             words = flag.allowed[1:3] or ("one", "two")
             return ",".join(words), tuple(words)
         case _:
-            word = flag.allowed[-1] if flag.allowed else "/else where"
+            words = [word for word in flag.allowed if word != flag.default]
+            word = words[-1] if words else "5m" if flag.key in DURATIONS else "/else where"
             return word, word
 
 

@@ -1,0 +1,159 @@
+"""The health of GPUs at the kubelet: events, recovery, lost GPUs, and drivers that hang, crash or are loaded anew."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import RpcFailed
+from plugbay.model.ids import DeviceId
+from plugbay.testing.fake_kubelet import RegisteredPlugin
+from plugbay.testing.fakenvml import FakeFault, a100_nvswitch, h100_mig, t4
+from tests.contract.rigs.gpu_node import GpuNode, gpu_node, unhealthy, until
+
+SOON = "--health-clean-time=200ms"
+AT_ONCE_S = 0.1
+
+
+async def test_an_xid_is_at_the_kubelet_at_once(sockets: Path, nvml_library: Path) -> None:
+    """Scenario 96, and the bound of 100 ms, as the best of five so that a busy machine does not fail it."""
+    machine = a100_nvswitch()
+    took = []
+    async with gpu_node(machine, sockets, nvml_library, SOON) as node:
+        plugin = await watched(node)
+        for _ in range(5):
+            began = asyncio.get_running_loop().time()
+            await node.driver.xid(3, 94)
+            await until(lambda: unhealthy(plugin))
+            took.append(asyncio.get_running_loop().time() - began)
+            assert unhealthy(plugin) == {machine.gpus[3].uuid: "Xid94"}
+            with pytest.raises(RpcFailed, match="Xid94"):
+                await plugin.client.allocate([DeviceId(machine.gpus[3].uuid)])
+            await until(lambda: not unhealthy(plugin))
+    assert min(took) < AT_ONCE_S
+
+
+async def test_an_xid_of_a_mig_instance_marks_its_devices(sockets: Path, nvml_library: Path) -> None:
+    """Scenario 100, as it was intended: every device is watched, not one of each GPU."""
+    machine = h100_mig()
+    gpu = machine.gpus[3]
+    assert gpu.mig is not None
+    one, other = gpu.mig.devices
+    async with gpu_node(machine, sockets, nvml_library, "--mig-strategy=mixed") as node:
+        plugin = await node.resource("nvidia.com/mig-3g.40gb")
+        await watched(node, plugin)
+        await node.driver.xid(3, 79, gpu_instance=other.gpu_instance, compute_instance=other.compute_instance)
+        await until(lambda: unhealthy(plugin))
+        assert unhealthy(plugin) == {other.uuid: "Xid79"}
+        await node.driver.xid(3, 79)
+        await until(lambda: unhealthy(plugin) == {one.uuid: "Xid79", other.uuid: "Xid79"})
+
+
+async def test_all_replicas_of_a_gpu_are_marked(sockets: Path, nvml_library: Path) -> None:
+    """Scenario 100."""
+    config = sockets / "config.yaml"
+    config.write_text("sharing: {timeSlicing: {resources: [{name: gpu, replicas: 3}]}}\n")
+    async with gpu_node(t4(), sockets, nvml_library, f"--config-file={config}") as node:
+        plugin = await watched(node)
+        await node.driver.xid(0, 79)
+        await until(lambda: len(unhealthy(plugin)) == 3)
+
+
+async def test_a_grave_xid_stays_until_the_gpu_was_reset(sockets: Path, nvml_library: Path) -> None:
+    machine = a100_nvswitch()
+    uuid = machine.gpus[3].uuid
+    async with gpu_node(machine, sockets, nvml_library, SOON) as node:
+        plugin = await watched(node)
+        await node.driver.xid(3, 79)
+        await until(lambda: unhealthy(plugin) == {uuid: "Xid79"})
+        await node.driver.lose(3)
+        await until(lambda: unhealthy(plugin) == {uuid: "GpuLost"})
+        await node.driver.restore(3)
+        await until(lambda: not unhealthy(plugin))
+
+
+async def test_never_is_never(sockets: Path, nvml_library: Path) -> None:
+    async with gpu_node(t4(), sockets, nvml_library, SOON, "--health-recovery=never") as node:
+        plugin = await watched(node)
+        await node.driver.xid(0, 94)
+        await until(lambda: unhealthy(plugin))
+        await node.driver.reload()
+        await asyncio.sleep(1)
+        assert unhealthy(plugin)
+
+
+async def test_a_lost_gpu_spoils_nothing_else(sockets: Path, nvml_library: Path) -> None:
+    """The reference cannot answer any preference then, and cannot start."""
+    machine = a100_nvswitch()
+    async with gpu_node(machine, sockets, nvml_library) as node:
+        plugin = await watched(node)
+        await node.driver.lose(2)
+        await until(lambda: unhealthy(plugin) == {machine.gpus[2].uuid: "GpuLost"})
+        free = [DeviceId(gpu.uuid) for gpu in machine.gpus if gpu is not machine.gpus[2]]
+        chosen = await plugin.client.preferred_allocation(free, [], 2)
+        assert set(chosen) == {machine.gpus[0].uuid, machine.gpus[1].uuid}
+        assert len(plugin.devices) == 8
+        await node.driver.restore(2)
+        await until(lambda: not unhealthy(plugin))
+
+
+async def test_a_driver_that_is_loaded_anew_brings_its_gpus_back(sockets: Path, nvml_library: Path) -> None:
+    async with gpu_node(t4(), sockets, nvml_library) as node:
+        plugin = await watched(node)
+        await node.driver.xid(0, 79)
+        await until(lambda: set(unhealthy(plugin).values()) == {"Xid79"})
+        await node.driver.unload()
+        await until(lambda: set(unhealthy(plugin).values()) == {"DriverNotLoaded"})
+        await node.driver.reload("570.0.1")
+        await until(lambda: not unhealthy(plugin))
+        await node.driver.xid(0, 79)
+        await until(lambda: unhealthy(plugin))  # events come from the new driver too
+
+
+async def test_a_hung_driver_is_told_and_does_no_harm(sockets: Path, nvml_library: Path) -> None:
+    async with gpu_node(t4(), sockets, nvml_library, survey_s=0.5, probe_s=0.5) as node:
+        plugin = await watched(node)
+        await node.driver.misbehave(FakeFault("nvmlDeviceGetName", hang=True))
+        await until(lambda: set(unhealthy(plugin).values()) == {"DriverHung"})
+        assert not plugin.ended.is_set()
+        await node.driver.misbehave()
+        await until(lambda: not unhealthy(plugin))
+
+
+async def test_a_killed_worker_is_replaced_and_no_event_is_missed(sockets: Path, nvml_library: Path) -> None:
+    async with gpu_node(t4(), sockets, nvml_library) as node:
+        plugin = await watched(node)
+        view = node.source.view
+        assert view is not None
+        for _ in range(3):
+            pid = view.nvml.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda pid=pid: view.nvml.pid not in (None, pid))  # type: ignore[misc]
+        await until(lambda: not unhealthy(plugin))
+        await until(lambda: node.driver.clients == 1)
+        await asyncio.sleep(0.5)
+        await node.driver.xid(0, 79)
+        await until(lambda: set(unhealthy(plugin).values()) == {"Xid79"})
+        assert not plugin.ended.is_set()
+
+
+async def test_nothing_is_watched_where_everything_is_disabled(sockets: Path, nvml_library: Path) -> None:
+    """Scenario 92."""
+    async with gpu_node(t4(), sockets, nvml_library, variables={"DP_DISABLE_HEALTHCHECKS": "all"}) as node:
+        plugin = await watched(node)
+        await node.driver.xid(0, 79)
+        await until(lambda: node.source.xid_counts)
+        assert not unhealthy(plugin)
+
+
+async def watched(node: GpuNode, plugin: RegisteredPlugin | None = None) -> RegisteredPlugin:
+    """The plugin, once its devices are listed and the driver's events are followed."""
+    found = plugin if plugin is not None else await node.resource()
+    await until(lambda: found.devices)
+    await until(lambda: node.source.is_watching)
+    return found

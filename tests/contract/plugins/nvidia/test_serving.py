@@ -1,0 +1,197 @@
+"""NVIDIA GPUs served over real sockets: resources, answers, preferences, configuration that changes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import RpcFailed
+from plugbay.model.ids import DeviceId
+from plugbay.testing.fakenvml import a100_nvswitch, fake_driver, h100_mig, in_mig_mode, lay_out_driver, t4
+from tests.contract.conftest import Plugbay
+from tests.contract.rigs.gpu_node import OFTEN, gpu_node, until
+from tests.contract.rigs.nvidia import environ_of
+
+
+def ids(*names: str) -> list[DeviceId]:
+    return [DeviceId(name) for name in names]
+
+
+async def test_whole_gpus_are_one_resource(sockets: Path, nvml_library: Path) -> None:
+    """Scenarios 1, 35, 74, 76 and 78."""
+    machine = a100_nvswitch()
+    async with gpu_node(machine, sockets, nvml_library) as node:
+        plugin = await node.resource()
+        uuids = [gpu.uuid for gpu in machine.gpus]
+        await until(lambda: plugin.devices)
+        assert {each.id: each.numa_nodes for each in plugin.devices.values()} == {
+            gpu.uuid: (gpu.numa_node,) for gpu in machine.gpus
+        }
+        assert plugin.options.get_preferred_allocation_available
+        answer = await plugin.client.allocate(ids(uuids[3], uuids[1], uuids[3]))
+        assert dict(answer.edits.env) == {"NVIDIA_VISIBLE_DEVICES": f"{uuids[3]},{uuids[1]}"}
+        assert dict((await plugin.client.allocate([])).edits.env) == {"NVIDIA_VISIBLE_DEVICES": ""}
+        with pytest.raises(
+            RpcFailed, match='invalid allocation request for "nvidia.com/gpu": .* unknown device: GPU-x'
+        ):
+            await plugin.client.allocate(ids("GPU-x"))
+
+
+async def test_linked_gpus_are_preferred(sockets: Path, nvml_library: Path) -> None:
+    machine = a100_nvswitch()
+    uuids = [gpu.uuid for gpu in machine.gpus]
+    async with gpu_node(machine, sockets, nvml_library) as node:
+        plugin = await node.resource()
+        chosen = await plugin.client.preferred_allocation(ids(*uuids), ids(uuids[5]), 2)
+        assert set(chosen) == {uuids[4], uuids[5]}
+        assert await plugin.client.preferred_allocation(ids(*uuids[::-1]), [], 1) == (uuids[7],)
+
+
+async def test_mig_devices_are_resources_of_their_profiles(sockets: Path, nvml_library: Path) -> None:
+    """Scenario 44, and 45 for the GPU without MIG devices."""
+    async with gpu_node(h100_mig(), sockets, nvml_library, "--mig-strategy=mixed") as node:
+        found = {(await node.kubelet.next_registration()).registration.resource_name for _ in range(7)}
+    assert found == {
+        "nvidia.com/gpu",
+        "nvidia.com/mig-1g.10gb",
+        "nvidia.com/mig-3g.40gb",
+        "nvidia.com/mig-2g.20gb",
+        "nvidia.com/mig-7g.80gb",
+        "nvidia.com/mig-1g.20gb",
+        "nvidia.com/mig-1g.10gb.me",
+    }
+
+
+async def test_replicas_are_shared_and_refused_together(sockets: Path, nvml_library: Path) -> None:
+    """Scenarios 23, 75 and 77."""
+    config = sockets / "config.yaml"
+    config.write_text(
+        "sharing:\n  timeSlicing:\n    renameByDefault: true\n    failRequestsGreaterThanOne: true\n"
+        "    resources: [{name: gpu, replicas: 2}]\n"
+    )
+    machine = t4()
+    uuid = machine.gpus[0].uuid
+    async with gpu_node(machine, sockets, nvml_library, f"--config-file={config}") as node:
+        plugin = await node.resource("nvidia.com/gpu.shared")
+        await until(lambda: plugin.devices)
+        assert set(plugin.devices) == {f"{uuid}::0", f"{uuid}::1"}
+        answer = await plugin.client.allocate(ids(f"{uuid}::1"))
+        assert dict(answer.edits.env) == {"NVIDIA_VISIBLE_DEVICES": uuid}
+        with pytest.raises(RpcFailed, match="maximum request size for shared resources is 1; found 2"):
+            await plugin.client.allocate(ids(f"{uuid}::0", f"{uuid}::1"))
+
+
+async def test_a_changed_configuration_is_taken_over_and_a_broken_one_is_not(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = sockets / "config.yaml"
+    config.write_text("version: v1\n")
+    async with gpu_node(t4(), sockets, nvml_library, f"--config-file={config}") as node:
+        plugin = await node.resource()
+        config.write_text("sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}}\n")
+        with caplog.at_level(logging.ERROR):
+            await until(lambda: "number of replicas must be >= 2" in caplog.text)
+        assert "stays in use" in caplog.text
+        assert node.source.active is not None
+        assert node.source.active.refusal is not None
+        assert len(plugin.devices) == 1
+        config.write_text("sharing: {timeSlicing: {resources: [{name: gpu, replicas: 3}]}}\n")
+        await until(lambda: len(plugin.devices) == 3)
+        assert not plugin.ended.is_set(), "the stream to the kubelet went on"
+
+
+async def test_cdi_specs_are_written_and_follow_the_gpus(sockets: Path, nvml_library: Path) -> None:
+    machine = t4()
+    lay_out_driver(sockets / "machine", machine.driver_version)
+    flags = ("--device-list-strategy=cdi-cri", "--nvidia-driver-root=/")
+    async with gpu_node(machine, sockets, nvml_library, *flags) as node:
+        plugin = await node.resource()
+        path = sockets / "cdi/k8s.device-plugin.nvidia.com-gpu.json"
+        spec = json.loads(path.read_text())
+        assert [device["name"] for device in spec["devices"]] == [machine.gpus[0].uuid]
+        answer = await plugin.client.allocate(ids(machine.gpus[0].uuid))
+        assert answer.edits.cdi_devices == (f"k8s.device-plugin.nvidia.com/gpu={machine.gpus[0].uuid}",)
+
+
+async def test_resources_come_and_go_with_mig_partitions(sockets: Path, nvml_library: Path) -> None:
+    machine = h100_mig()
+    gpu = machine.gpus[3]
+    async with gpu_node(machine, sockets, nvml_library, "--mig-strategy=mixed") as node:
+        whole = await node.resource("nvidia.com/gpu")
+        fresh = in_mig_mode(gpu, "4g.40gb")
+        await node.driver.set_mig(gpu.uuid, fresh.mig)
+        node.lay_out()
+        added = await node.resource("nvidia.com/mig-4g.40gb")
+        await until(lambda: added.devices)
+        assert fresh.mig is not None
+        assert set(added.devices) == {fresh.mig.devices[0].uuid}
+        assert not whole.ended.is_set(), "resources that did not change are not disturbed"
+        await node.driver.set_mig(gpu.uuid, gpu.mig)
+        await added.until_ended()
+
+
+async def test_gpus_are_hot_plugged(sockets: Path, nvml_library: Path) -> None:
+    whole = a100_nvswitch()
+    fewer = type(whole)(whole.gpus[:2], whole.driver_version)
+    async with gpu_node(fewer, sockets, nvml_library) as node:
+        plugin = await node.resource()
+        await until(lambda: len(plugin.devices) == 2)
+        await node.driver.replace(type(whole)(whole.gpus[:3], whole.driver_version))
+        await until(lambda: len(plugin.devices) == 3)
+        await node.driver.replace(fewer)
+        await until(lambda: len(plugin.devices) == 2)
+
+
+async def test_a_driver_that_comes_later_is_found(sockets: Path, nvml_library: Path) -> None:
+    machine = type(t4())(t4().gpus, init_result=9)
+    async with gpu_node(machine, sockets, nvml_library, "--fail-on-init-error=false") as node:
+        await until(lambda: node.source.sight is not None)
+        assert node.kubelet.unasked_registrations == 0
+        await node.driver.reload()
+        await node.resource()
+
+
+async def test_the_command_serves_and_ends(plugbay: Plugbay, nvml_library: Path) -> None:
+    """Scenarios 104 and 107."""
+    async with fake_driver(t4(), library=nvml_library) as driver, plugbay.node_up() as _:
+        command = ("serve", "nvidia", "--driver-root-ctr-path=/", OFTEN, "--log-level", "info")
+        async with plugbay.start(*command, env=environ_of(driver)) as plugin:
+            done = await plugbay("node", "wait", "--for=resource=nvidia.com/gpu=1", "--timeout", "20s")
+            assert done.code == 0, done
+            plugin.send_signal(signal.SIGTERM)
+            assert await plugin.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ((), "kernel module does not answer"),
+        (("--mig-strategy=foo",), "unknown MIG strategy: foo"),
+        (("--health-recovery=foo",), "invalid --health-recovery option: foo"),
+        (("--health-clean-time=soon",), "invalid duration"),
+        (("--fail-on-init-error=maybe",), 'invalid boolean value "maybe"'),
+    ],
+)
+async def test_a_start_that_cannot_work_fails(
+    plugbay: Plugbay, nvml_library: Path, flags: tuple[str, ...], problem: str
+) -> None:
+    """Scenarios 6 and 7, and a driver that is not loaded."""
+    machine = type(t4())(t4().gpus, init_result=9)
+    async with fake_driver(machine, library=nvml_library) as driver:
+        command = ("serve", "nvidia", "--driver-root-ctr-path=/", *flags)
+        async with plugbay.start(*command, env=environ_of(driver), stderr=-1) as plugin:
+            _, err = await plugin.communicate()
+    assert plugin.returncode not in (0, None), os.fsdecode(err)
+    assert problem in err.decode()
+
+
+async def test_devices_are_shown_without_a_kubelet(plugbay: Plugbay, nvml_library: Path) -> None:
+    async with fake_driver(t4(), library=nvml_library) as driver:
+        async with plugbay.start("devices", "nvidia", "--driver-root-ctr-path=/", env=environ_of(driver)) as shown:
+            out, _ = await shown.communicate()
+    assert out.decode().splitlines()[1].split() == ["nvidia.com/gpu", t4().gpus[0].uuid, "Healthy", "<none>", "<none>"]
