@@ -12,6 +12,7 @@ import pytest
 
 from plugbay.errors import RpcFailed
 from plugbay.model.ids import DeviceId
+from plugbay.testing.fake_kubelet import RegisteredPlugin
 from plugbay.testing.fakenvml import a100_nvswitch, fake_driver, h100_mig, in_mig_mode, lay_out_driver, t4
 from tests.contract.conftest import Plugbay
 from tests.contract.rigs.gpu_node import OFTEN, gpu_node, until
@@ -20,6 +21,13 @@ from tests.contract.rigs.nvidia import environ_of
 
 def ids(*names: str) -> list[DeviceId]:
     return [DeviceId(name) for name in names]
+
+
+async def env(plugin: RegisteredPlugin, *names: str) -> dict[str, str]:
+    """The variables that a container gets with devices."""
+    answer = await plugin.client.allocate(ids(*names))
+    assert answer is not None
+    return dict(answer.edits.env)
 
 
 async def test_whole_gpus_are_one_resource(sockets: Path, nvml_library: Path) -> None:
@@ -33,11 +41,10 @@ async def test_whole_gpus_are_one_resource(sockets: Path, nvml_library: Path) ->
             gpu.uuid: (gpu.numa_node,) for gpu in machine.gpus
         }
         assert plugin.options.get_preferred_allocation_available
-        answer = await plugin.client.allocate(ids(uuids[3], uuids[1], uuids[3]))
-        assert dict(answer.edits.env) == {"NVIDIA_VISIBLE_DEVICES": f"{uuids[3]},{uuids[1]}"}
-        assert dict((await plugin.client.allocate([])).edits.env) == {"NVIDIA_VISIBLE_DEVICES": ""}
+        assert await env(plugin, uuids[3], uuids[1], uuids[3]) == {"NVIDIA_VISIBLE_DEVICES": f"{uuids[3]},{uuids[1]}"}
+        assert await env(plugin) == {"NVIDIA_VISIBLE_DEVICES": ""}
         with pytest.raises(
-            RpcFailed, match='invalid allocation request for "nvidia.com/gpu": .* unknown device: GPU-x'
+            RpcFailed, match=r'invalid allocation request for "nvidia.com/gpu": .* unknown device: GPU-x'
         ):
             await plugin.client.allocate(ids("GPU-x"))
 
@@ -80,8 +87,7 @@ async def test_replicas_are_shared_and_refused_together(sockets: Path, nvml_libr
         plugin = await node.resource("nvidia.com/gpu.shared")
         await until(lambda: plugin.devices)
         assert set(plugin.devices) == {f"{uuid}::0", f"{uuid}::1"}
-        answer = await plugin.client.allocate(ids(f"{uuid}::1"))
-        assert dict(answer.edits.env) == {"NVIDIA_VISIBLE_DEVICES": uuid}
+        assert await env(plugin, f"{uuid}::1") == {"NVIDIA_VISIBLE_DEVICES": uuid}
         with pytest.raises(RpcFailed, match="maximum request size for shared resources is 1; found 2"):
             await plugin.client.allocate(ids(f"{uuid}::0", f"{uuid}::1"))
 
@@ -115,6 +121,7 @@ async def test_cdi_specs_are_written_and_follow_the_gpus(sockets: Path, nvml_lib
         spec = json.loads(path.read_text())
         assert [device["name"] for device in spec["devices"]] == [machine.gpus[0].uuid]
         answer = await plugin.client.allocate(ids(machine.gpus[0].uuid))
+        assert answer is not None
         assert answer.edits.cdi_devices == (f"k8s.device-plugin.nvidia.com/gpu={machine.gpus[0].uuid}",)
 
 

@@ -168,7 +168,7 @@ def is_about(event: GpuEvent, device: NvidiaDevice) -> bool:
 
 
 def problem_of(probe: Probe) -> str:
-    """What keeps a GPU that answers from being used, as half a sentence; empty for nothing."""
+    """The reason that keeps a GPU that answers from being used, as half a sentence; empty for nothing."""
     if probe.row_remap_failed:
         return "memory that failed cannot be replaced (row remapping failed)"
     if probe.row_remap_pending or probe.retired_pages_pending:

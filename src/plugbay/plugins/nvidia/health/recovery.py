@@ -1,4 +1,4 @@
-"""When a device that an XID made unhealthy may be offered again, and what the XIDs mean. Pure.
+"""The ways back of a device that an XID made unhealthy, and the meaning of XIDs. Pure.
 
 Source: NVIDIA's "XID Errors" catalogue, release 555 and later, column "immediate action".
 """
@@ -70,7 +70,7 @@ def meaning_of(xid: int) -> str:
 
 
 class ComesBack(Enum):
-    """What has to happen before a device is probed and offered again."""
+    """The event that has to come before a device is probed and offered again."""
 
     NEVER = "never"
     CLEAN = "clean"
@@ -92,7 +92,7 @@ class RecoveryPolicy:
     clean_s: float = 60.0
 
     def after(self, xid: int) -> ComesBack:
-        """How a device comes back from this XID."""
+        """The way in which a device comes back from this XID."""
         match self.strategy:
             case RecoveryStrategy.NEVER:
                 return ComesBack.NEVER
@@ -104,7 +104,7 @@ class RecoveryPolicy:
                 return ComesBack.RESET if class_of(xid) is XidClass.RESET else ComesBack.CLEAN
 
     def sentence(self, way: ComesBack) -> str:
-        """What a device waits for, for logs and status."""
+        """The thing that a device waits for, for logs and status."""
         match way:
             case ComesBack.NEVER:
                 return "it stays unhealthy until the plugin starts anew"

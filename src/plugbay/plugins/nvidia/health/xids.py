@@ -1,4 +1,4 @@
-"""Which XIDs make a device unhealthy, by NVIDIA's two environment variables. Pure.
+"""The XIDs that make a device unhealthy, by NVIDIA's two environment variables. Pure.
 
 Source: k8s-device-plugin 0.20 ``internal/rm/health.go``; spec 4.1.
 """

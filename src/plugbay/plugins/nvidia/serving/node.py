@@ -1,4 +1,4 @@
-"""What is known of a node: the last look at it, the links of its GPUs, and what was written for engines."""
+"""The knowledge of a node: the last look at it, the links of its GPUs, and what was written for engines."""
 
 from __future__ import annotations
 

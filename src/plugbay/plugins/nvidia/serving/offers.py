@@ -1,4 +1,4 @@
-"""What one resource offers at one moment, and the devices that a kubelet is told. Pure."""
+"""The offer of one resource at one moment, and the devices that a kubelet is told. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plugin is started with: flags, environment, and where the machine's files are. Blocks."""
+"""The settings that the plugin is started with: flags, environment, and where the machine's files are. Blocks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class NodeSettings:
 
     @property
     def named(self) -> NamedSource | None:
-        """Where the node's configuration comes from, if its label chooses it."""
+        """The place that the node's configuration comes from, if its label chooses it."""
         return named_source_of(self.arguments, self.environment)
 
     @property

@@ -97,7 +97,7 @@ class NvidiaSource:
 
     @property
     def view(self) -> NodeView | None:
-        """What is known of the node; None while it is not served."""
+        """The knowledge of the node; None while it is not served."""
         return self._view
 
     def refresh(self) -> None:

@@ -23,7 +23,7 @@ _SELF_CONTAINED: Final = "self-contained"
 
 
 def find_features(settings: NodeSettings, configuration: Configuration) -> tuple[NodeFeatures, tuple[str, ...]]:
-    """What the node has for every container, and warnings.
+    """The things that the node has for every container, and warnings.
 
     Raises:
         GpusUnusable: an IMEX channel is required and missing.

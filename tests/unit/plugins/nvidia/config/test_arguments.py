@@ -34,8 +34,8 @@ def sample(flag: ConfigFlag) -> tuple[str, Any]:
             words = flag.allowed[1:3] or ("one", "two")
             return ",".join(words), tuple(words)
         case _:
-            words = [word for word in flag.allowed if word != flag.default]
-            word = words[-1] if words else "5m" if flag.key in DURATIONS else "/else where"
+            others = [word for word in flag.allowed if word != flag.default]
+            word = others[-1] if others else "5m" if flag.key in DURATIONS else "/else where"
             return word, word
 
 
