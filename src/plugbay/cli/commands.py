@@ -157,6 +157,15 @@ COMMANDS: Final[dict[str, Command | Group]] = {
         "show which versions of the specification plugins take", "plugbay.cli.cni.readiness:declare_version"
     ),
     "cni validate": Command("explain what is wrong with network configurations", "plugbay.cli.cni.validate:declare"),
+    "nvidia": Group(
+        "look at the NVIDIA GPUs of this machine",
+        "Look at the NVIDIA GPUs of this machine. `plugbay serve nvidia` offers them to a kubelet.",
+        examples=("plugbay nvidia labels",),
+    ),
+    "nvidia labels": Command(
+        "print the labels of gpu-feature-discovery, or write them for Node Feature Discovery",
+        "plugbay.cli.plugins.nvidia_labels:declare",
+    ),
     "completion": Command("let a shell complete commands, options and names", "plugbay.cli.shell.completion:declare"),
     "version": Command("show the version", "plugbay.cli.shell.version:declare"),
     "help": Command("show the help of a command", "plugbay.cli.shell.help:declare"),

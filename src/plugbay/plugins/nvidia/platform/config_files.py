@@ -8,6 +8,7 @@ from typing import Final
 
 from plugbay.errors import InvalidNvidiaConfig, PathUnusable
 from plugbay.plugins.nvidia.config.arguments import Layer
+from plugbay.plugins.nvidia.config.choices import Dialect
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.config.file import ConfigContent, parse_file
 from plugbay.plugins.nvidia.config.named import config_names
@@ -28,12 +29,19 @@ def load_configuration(file: Path | None, arguments: Layer, environment: Layer, 
     Raises:
         InvalidNvidiaConfig: the file cannot be read, or something in one of the three is of no use.
     """
-    dialect = dialect_of(arguments, environment)
-    if file is None:
-        content = ConfigContent(dialect=dialect)
-    else:
-        content = parse_file(_read(file), source=str(file), dialect=dialect)
+    content = load_content(file, dialect_of(arguments, environment))
     return validate(content, arguments, environment, has_nvml=has_nvml)
+
+
+def load_content(file: Path | None, dialect: Dialect) -> ConfigContent:
+    """The content of a file; an empty one without a file.
+
+    Raises:
+        InvalidNvidiaConfig: the file cannot be read, or is not a configuration.
+    """
+    if file is None:
+        return ConfigContent(dialect=dialect)
+    return parse_file(_read(file), source=str(file), dialect=dialect)
 
 
 def list_configs(directory: Path) -> tuple[str, ...]:
