@@ -62,6 +62,7 @@ async def gpu_node(
     library: Path,
     *flags: str,
     variables: Mapping[str, str] | None = None,
+    read_labels: Callable[[str], Mapping[str, str]] | None = None,
     **nvml: float,
 ) -> AsyncIterator[GpuNode]:
     """A kubelet and our plugin, in this process, with a driver that shows ``machine``."""
@@ -73,7 +74,7 @@ async def gpu_node(
         arguments, environment = parse_flags(words, variables or {})
         settings = NodeSettings(arguments, environment, {**environ, **(variables or {})}, root, directory / "cdi")
         asked = NvmlSettings(driver_root=Path("/"), sys_root=root / "sys", environ=environ, **nvml)  # type: ignore[arg-type]
-        source = NvidiaSource(settings, asked)
+        source = NvidiaSource(settings, asked, read_labels)
         paths = KubeletPaths(directory / "k")
         async with fake_kubelet(paths) as kubelet, serving([source], paths=paths) as look_again:
             yield GpuNode(driver, kubelet, source, look_again, root)

@@ -74,9 +74,9 @@ def serve(args: argparse.Namespace) -> int:
         return dry_run.run(args)
     if args.against is not None:
         raise UsageError("--against goes with --dry-run")
-    root = chosen_kubelet_root(args)
     address = None if args.metrics is None else parse_address(args.metrics)
     members = [member for _, of_target in load_targets(args) for member in of_target]
+    root = chosen_kubelet_root(args)  # only now: `nvidia` has an option of its own for it
     endings = Endings(
         OnRefusal.EXIT if args.exit_on_refusal else OnRefusal.ASK_AGAIN,
         IfNone.EXIT if args.exit_if_none else IfNone.WAIT,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from plugbay.cli.arguments.options import path_of
 
 if TYPE_CHECKING:
+    from plugbay.plugins.nvidia.config.arguments import Layer
     from plugbay.plugins.nvidia.config.flags import ConfigFlag
     from plugbay.sdk.process.config import ConfigEntry
     from plugbay.sdk.process.sources import Member
@@ -103,9 +104,31 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
         f"--{flag.names[0]}={value}" for flag in _flags() for value in getattr(args, f"{_PREFIX}{flag.names[0]}") or ()
     ]
     arguments, environment = parse_flags(words, os.environ)
+    _choose_kubelet(args, arguments, environment)
     directory = getattr(args, "cdi_directory", None) or CDI_DIRECTORY
     root = args.machine_root.absolute()
     return [NvidiaSource(NodeSettings(arguments, environment, dict(os.environ), root, directory.absolute()))]
+
+
+def _choose_kubelet(args: argparse.Namespace, arguments: Layer, environment: Layer) -> None:
+    """Take the kubelet's directory from ``--kubelet-socket``, unless ``--root`` or ``--node`` names it.
+
+    Raises:
+        UsageError: the socket is not where kubelets have it.
+    """
+    from plugbay.errors import UsageError
+    from plugbay.plugins.nvidia.config.flags import KUBELET_SOCKET
+
+    given = arguments.get(KUBELET_SOCKET.key) or environment.get(KUBELET_SOCKET.key)
+    if given is None or given.value == KUBELET_SOCKET.default or args.root is not None or getattr(args, "node", False):
+        return
+    socket = Path(str(given.value))
+    if socket.name != "kubelet.sock" or socket.parent.name != "device-plugins":
+        raise UsageError(
+            f"--kubelet-socket {given.value}: a kubelet listens at DIR/device-plugins/kubelet.sock, and plugbay does "
+            "not serve without registering"
+        )
+    args.root = str(socket.parent.parent)
 
 
 def from_settings(entry: ConfigEntry, directory: Path) -> Sequence[Member]:

@@ -202,3 +202,30 @@ async def test_devices_are_shown_without_a_kubelet(plugbay: Plugbay, nvml_librar
         async with plugbay.start("devices", "nvidia", "--driver-root-ctr-path=/", env=environ_of(driver)) as shown:
             out, _ = await shown.communicate()
     assert out.decode().splitlines()[1].split() == ["nvidia.com/gpu", t4().gpus[0].uuid, "Healthy", "<none>", "<none>"]
+
+
+async def test_a_label_of_the_node_switches_the_configuration(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    configs = sockets / "configs"
+    configs.mkdir()
+    for name, count in (("two", 2), ("four", 4)):
+        (configs / name).write_text(f"sharing: {{timeSlicing: {{resources: [{{name: gpu, replicas: {count}}}]}}}}\n")
+    (configs / "broken").write_text("version: v2\n")
+    labels = {"nvidia.com/device-plugin.config": "two"}
+    flags = (f"--config-file-srcdir={configs}", "--node-name=n1")
+    async with gpu_node(t4(), sockets, nvml_library, *flags, read_labels=lambda _: dict(labels)) as node:
+        plugin = await node.resource()
+        await until(lambda: len(plugin.devices) == 2)
+        labels["nvidia.com/device-plugin.config"] = "four"
+        await until(lambda: len(plugin.devices) == 4)
+        for name in ("broken", "missing"):
+            labels["nvidia.com/device-plugin.config"] = name
+            await until(lambda name=name: f"'{name}' is broken" in caplog.text or name == "missing")  # type: ignore[misc]
+        await until(lambda: "specified config missing does not exist" in caplog.text)
+        assert len(plugin.devices) == 4
+        (configs / "four").write_text("sharing: {timeSlicing: {resources: [{name: gpu, replicas: 5}]}}\n")
+        labels.clear()
+        labels["nvidia.com/device-plugin.config"] = "four"
+        await until(lambda: len(plugin.devices) == 5)
+        assert not plugin.ended.is_set()

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn
 
-from plugbay.errors import DriverCallFailed, DriverUnusable, OperatorError, PlugbayError
+from plugbay.errors import DriverCallFailed, DriverUnusable, OperatorError, PlugbayError, UsageError
 from plugbay.model.health import Health, unhealthy, unknown
 from plugbay.model.ids import ResourceName
 from plugbay.ops.backoff import Backoff, Delays
@@ -50,6 +50,7 @@ class NvidiaSource:
 
     Args:
         nvml: where the driver is, and how long it may take; None for what the settings say.
+        read_labels: gives the labels of a node, and blocks meanwhile; None to ask the cluster.
 
     Attributes:
         name: for logs.
@@ -61,12 +62,18 @@ class NvidiaSource:
         OperatorError: the configuration is broken.
     """
 
-    def __init__(self, settings: NodeSettings, nvml: NvmlSettings | None = None) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        nvml: NvmlSettings | None = None,
+        read_labels: Callable[[str], Mapping[str, str]] | None = None,
+    ) -> None:
         self.name = "nvidia"
         self.settings = settings
         self.active: ActiveConfig | None = None
         self.xid_counts: Counter[tuple[str, int]] = Counter()
         self._nvml_settings = nvml
+        self._read_labels = read_labels
         self._plugins: dict[ResourceName, NvidiaPlugin] = {}
         self._asked = asyncio.Event()
         self._config_due = False
@@ -164,15 +171,31 @@ class NvidiaSource:
 
     async def _configure(self) -> None:
         """Read the configuration; a broken one changes nothing but the log."""
-        labels = await self._labels()
-        active = await in_thread(load_active, self.settings, self.active, labels)
         before = self.active
+        try:
+            labels = await in_thread(self._labels) if self.settings.named is not None else None
+            active = await in_thread(load_active, self.settings, before, labels)
+        except OperatorError as error:
+            if before is None:
+                raise
+            self._tell(f"the configuration stays as it was: {error}")
+            return
         self._take(active)
         if before is None or active != before:
             (logger.error if active.refusal else logger.info)("%s", active.sentence())
 
-    async def _labels(self) -> Mapping[str, str] | None:
-        return None
+    def _labels(self) -> Mapping[str, str]:
+        """The labels of the node, asked before anything is chosen by them. Blocks."""
+        named = self.settings.named
+        assert named is not None
+        if not named.node_name:
+            raise UsageError("a label of the node is to choose the configuration, and --node-name does not say which")
+        if self._read_labels is not None:
+            return self._read_labels(named.node_name)
+        # Imported here: most nodes do without the megabytes of a client for HTTPS.
+        from plugbay.plugins.nvidia.platform.node_labels import cluster_of
+
+        return cluster_of(self.settings.variables).labels_of(named.node_name)
 
     def _take(self, active: ActiveConfig) -> None:
         self.active = active
@@ -185,7 +208,7 @@ class NvidiaSource:
         Raises:
             OperatorError: at the first look, and the configuration wants the start to fail then.
         """
-        if self._config_due:
+        if self._config_due or (self.settings.named is not None and self.sight is not None):
             self._config_due = False
             await self._configure()
         assert self.active is not None

@@ -1,0 +1,63 @@
+"""The labels of a node, read from the API of a cluster."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from plugbay.errors import PathUnusable, UsageError
+from plugbay.plugins.nvidia.platform.node_labels import ClusterApi, cluster_of
+
+NODES = {"n1": {"metadata": {"labels": {"a/b": "c"}}}, "bare": {"metadata": {}}, "odd": []}
+
+
+class Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        name = self.path.removeprefix("/api/v1/nodes/")
+        is_allowed = self.headers["Authorization"] == "Bearer secret"
+        self.send_response(403 if not is_allowed else 200 if name in NODES else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps(NODES.get(name)).encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_labels_are_read_with_the_account_of_the_pod(url: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    cluster = ClusterApi(url, tmp_path)
+    assert cluster.labels_of("n1") == {"a/b": "c"}
+    assert cluster.labels_of("bare") == {}
+    for name in ("odd", "none"):
+        with pytest.raises(UsageError, match=f"the labels of node {name} cannot be read"):
+            cluster.labels_of(name)
+    (tmp_path / "token").write_text("wrong")
+    with pytest.raises(UsageError, match="403"):
+        cluster.labels_of("n1")
+    (tmp_path / "token").unlink()
+    with pytest.raises(PathUnusable):
+        cluster.labels_of("n1")
+
+
+def test_a_pod_knows_its_cluster() -> None:
+    assert cluster_of({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}).url == "https://10.0.0.1:443"
+    assert cluster_of({"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}).url == (
+        "https://[fd00::1]:6443"
+    )
+    with pytest.raises(UsageError, match="not a pod of a cluster"):
+        cluster_of({})
