@@ -147,7 +147,7 @@ async def test_nothing_is_watched_where_everything_is_disabled(sockets: Path, nv
     async with gpu_node(t4(), sockets, nvml_library, variables={"DP_DISABLE_HEALTHCHECKS": "all"}) as node:
         plugin = await watched(node)
         await node.driver.xid(0, 79)
-        await until(lambda: node.source.xid_counts)
+        await until(lambda: node.source.health.xid_counts)
         assert not unhealthy(plugin)
 
 
@@ -155,5 +155,5 @@ async def watched(node: GpuNode, plugin: RegisteredPlugin | None = None) -> Regi
     """The plugin, once its devices are listed and the driver's events are followed."""
     found = plugin if plugin is not None else await node.resource()
     await until(lambda: found.devices)
-    await until(lambda: node.source.is_watching)
+    await until(lambda: node.source.health.is_watching)
     return found

@@ -5,26 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NoReturn
 
-from plugbay.errors import DriverCallFailed, DriverUnusable, OperatorError, PlugbayError, UsageError
-from plugbay.model.health import Health, unhealthy, unknown
+from plugbay.errors import OperatorError, PlugbayError, UsageError
+from plugbay.model.health import Health
 from plugbay.model.ids import ResourceName
 from plugbay.ops.backoff import Backoff, Delays
 from plugbay.ops.tasks import background
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.config.printing import printed
 from plugbay.plugins.nvidia.config.switching import ActiveConfig
-from plugbay.plugins.nvidia.devices.devices import DeviceKind, NvidiaDevice
+from plugbay.plugins.nvidia.devices.devices import ResourceDevices
 from plugbay.plugins.nvidia.devices.problems import check_problems
-from plugbay.plugins.nvidia.health.book import HealthBook
 from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
-from plugbay.plugins.nvidia.health.xids import xid_policy
 from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
-from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
-from plugbay.plugins.nvidia.nvml.values import XID, GpuEvent, Probe, Watching, WatchLost
+from plugbay.plugins.nvidia.nvml.values import GpuEvent, Watching, WatchLost
+from plugbay.plugins.nvidia.serving.health import NodeHealth
 from plugbay.plugins.nvidia.serving.node import NodeView
 from plugbay.plugins.nvidia.serving.offers import Offer
 from plugbay.plugins.nvidia.serving.plugin import NvidiaPlugin
@@ -40,9 +38,6 @@ _RETRIES: Final = Delays(1.0, 30.0, jitter=0.2)
 _STEADY_S: Final = 60.0
 _SETTLE_S: Final = 0.1
 """A configuration file is read when it has been left alone for so long."""
-_PASSING: Final = frozenset({DriverTrouble.HUNG.value, DriverTrouble.CRASHED.value})
-"""Troubles of the worker process, after which GPUs are as they were; after others they were reset."""
-_NOT_SUPPORTED: Final = "not supported"
 
 
 class NvidiaSource:
@@ -55,8 +50,7 @@ class NvidiaSource:
     Attributes:
         name: for logs.
         active: the configuration in use; None before the first one is read.
-        is_watching: whether the driver's events have ever come.
-        xid_counts: the XIDs so far, by the UUID of their GPU and their number.
+        health: the health of its devices.
 
     Raises:
         OperatorError: the configuration is broken.
@@ -71,31 +65,21 @@ class NvidiaSource:
         self.name = "nvidia"
         self.settings = settings
         self.active: ActiveConfig | None = None
-        self.xid_counts: Counter[tuple[str, int]] = Counter()
         self._nvml_settings = nvml
         self._read_labels = read_labels
         self._plugins: dict[ResourceName, NvidiaPlugin] = {}
         self._asked = asyncio.Event()
         self._config_due = False
-        self._probe_all = False
         self._view: NodeView | None = None
-        self._unwatched: Mapping[str, str] = {}
-        self.is_watching = False
         self._told: set[str] = set()
         self._backoff = Backoff(_RETRIES, steady_s=_STEADY_S)
-        policy, self._warnings = xid_policy(settings.variables)
-        self._book = HealthBook(policy, RecoveryPolicy())
+        self.health = NodeHealth(settings.variables)
         if settings.named is None:
             self._take(load_active(settings, None, None))
 
     @property
     def members(self) -> Sequence[DevicePlugin]:
         return tuple(self._plugins.values())
-
-    @property
-    def book(self) -> HealthBook:
-        """The marks on devices."""
-        return self._book
 
     @property
     def sight(self) -> Sight | None:
@@ -165,9 +149,9 @@ class NvidiaSource:
         roots = roots_of(self.settings, self.active.configuration)
         chosen = self._nvml_settings or NvmlSettings(driver_root=roots.driver, sys_root=self.settings.root / "sys")
         self._view = NodeView(self.settings, await up.enter_async_context(Nvml(chosen)))
-        for warning in self._warnings:
+        for warning in self.health.warnings:
             logger.warning("%s", warning)
-        logger.info("health of GPUs: %s", self._book.xids.sentence())
+        logger.info("health of GPUs: %s", self.health.book.xids.sentence())
 
     async def _configure(self) -> None:
         """Read the configuration; a broken one changes nothing but the log."""
@@ -200,7 +184,7 @@ class NvidiaSource:
     def _take(self, active: ActiveConfig) -> None:
         self.active = active
         health = active.configuration.health
-        self._book.recovery = RecoveryPolicy(health.recovery, health.clean_s)
+        self.health.book.recovery = RecoveryPolicy(health.recovery, health.clean_s)
 
     async def _look(self, changed: Callable[[], None]) -> None:
         """Look at the machine and offer what is there.
@@ -225,7 +209,8 @@ class NvidiaSource:
             self._tell(f"GPUs stay as they were: {error}")
             return
         self._compare(before, sight)
-        await self._probe_due(sight)
+        if not await self.health.probe_due(sight, view.nvml):
+            self._asked.set()
         if sight.survey is None and not sight.resources:
             return  # nothing is known, which is not the same as no devices
         self._offer(sight, changed)
@@ -243,31 +228,19 @@ class NvidiaSource:
             logger.warning("No devices found on platform %s; looking again at intervals", sight.choice.platform.value)
 
     def _compare(self, before: Sight | None, sight: Sight) -> None:
-        """Judge what has changed on the machine."""
+        """Judge what has changed on the machine, and tell of it."""
         assert self._view is not None
-        now = asyncio.get_running_loop().time()
-        devices = tuple(sight.devices())
-        was_away = before is not None and before.trouble is not None
-        if was_away and sight.trouble is None and before is not None and before.trouble is not None:
-            logger.info("the NVIDIA driver answers again; every device is probed")
-            self._probe_all = True
-            if before.trouble.reason not in _PASSING:
-                self._book.all_were_reset()
-        for uuid, problem in sight.lost.items():
-            self._book.lose(uuid, problem)
-        if sight.trouble is None:
-            self._book.found(sight.gpu_uuids, devices, now)
-        self._book.keep({device.id for device in devices}, {*sight.lost})
+        self.health.compare(before, sight)
         if before is not None and before.gpu_uuids != sight.gpu_uuids:
             self._view.nvml.watch_anew()
         for each in (*sight.node.warnings, *filter(None, [sight.choice.warning]), *self._view.warnings):
             self._tell(each, level=logging.WARNING)
-        for of_device in sight.node.problems:
-            if of_device.problem not in sight.lost.values():  # those are offered as unhealthy
-                self._tell(f"a GPU is not offered: {of_device.problem}")
+        for problem in sight.node.problems:
+            if problem.problem not in sight.lost.values():  # those are offered as unhealthy
+                self._tell(f"a GPU is not offered: {problem.problem}")
         if sight.trouble is not None:
             self._tell(f"{sight.trouble}; until then no device is given to a container")
-        elif was_away:
+        elif before is not None and before.trouble is not None:
             self._told.clear()
 
     def _tell(self, sentence: str, *, level: int = logging.ERROR) -> None:
@@ -281,7 +254,7 @@ class NvidiaSource:
         assert self._view is not None
         fresh: dict[ResourceName, NvidiaPlugin] = {}
         for name, resource in sight.resources.items():
-            health = {device.id: self._health_of(device, sight) for device in resource.devices.values()}
+            health = self._health_of(resource, sight)
             offer = Offer(
                 resource, self.active.configuration, self._view.features, self._view.links_of(resource), health
             )
@@ -292,14 +265,8 @@ class NvidiaSource:
         self._plugins = fresh
         changed()
 
-    def _health_of(self, device: NvidiaDevice, sight: Sight) -> Health:
-        if sight.trouble is not None and device.kind is not DeviceKind.TEGRA:
-            return unknown(sight.trouble.reason, str(sight.trouble))
-        health = self._book.health_of(device)
-        problem = self._unwatched.get(device.gpu_uuid, "")
-        if health.is_healthy and problem and _NOT_SUPPORTED not in problem.lower():
-            return unhealthy("NotWatched", f"the driver reports no events of it: {problem}")
-        return health
+    def _health_of(self, resource: ResourceDevices, sight: Sight) -> Mapping[str, Health]:
+        return {device.id: self.health.health_of(device, sight) for device in resource.devices.values()}
 
     async def _wait(self) -> None:
         """Wait until the next look is due."""
@@ -310,7 +277,7 @@ class NvidiaSource:
             delay_s = min(delay_s, self._backoff.next_delay_s())
         else:
             self._backoff.reset()
-        if (due_s := self._book.next_due(now)) is not None:
+        if (due_s := self.health.book.next_due(now)) is not None:
             delay_s = min(delay_s, due_s + 0.001)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
@@ -322,7 +289,7 @@ class NvidiaSource:
             await asyncio.sleep(_SETTLE_S)
             self.refresh()
 
-    # --- health -----------------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------------------------
 
     async def _follow_events(self) -> None:
         assert self._view is not None
@@ -332,72 +299,20 @@ class NvidiaSource:
                     case GpuEvent():
                         self._take_event(event)
                     case Watching(unwatched):
-                        self._watches(unwatched)
+                        for uuid, problem in unwatched.items():
+                            self._tell(f"XIDs of GPU {uuid} are not seen: {problem}", level=logging.WARNING)
+                        if self.health.watches(unwatched):
+                            self._asked.set()
                     case WatchLost(problem):
                         self._tell(f"{problem}; GPUs are probed until events come again", level=logging.WARNING)
                         self._asked.set()
 
-    def _watches(self, unwatched: Mapping[str, str]) -> None:
-        for uuid, problem in unwatched.items():
-            self._tell(f"XIDs of GPU {uuid} are not seen: {problem}", level=logging.WARNING)
-        if self.is_watching:  # events may have been missed
-            self._probe_all = True
-        if self.is_watching or unwatched != self._unwatched:
-            self._asked.set()
-        self.is_watching, self._unwatched = True, unwatched
-
     def _take_event(self, event: GpuEvent) -> None:
-        """Judge an event, and offer what follows at once."""
-        if event.type != XID:
-            logger.debug("event of type %d of GPU %s", event.type, event.uuid)
-            return
-        self.xid_counts[event.uuid, event.number] += 1
+        """Offer what follows from an event at once."""
         sight = self.sight
-        if sight is None:
-            return
-        hit = self._book.take(event, sight.devices(), asyncio.get_running_loop().time())
-        if not hit:
-            logger.info("XID %d of GPU %s makes no device unhealthy", event.number, event.uuid)
+        if sight is None or not self.health.take_event(event, sight):
             return
         for plugin in self._plugins.values():
-            self._judge(plugin, sight)
+            offer = plugin.offered
+            plugin.offer(replace(offer, health=self._health_of(offer.resource, sight)))
         self._asked.set()  # for a first probe, by which a reset is known later
-
-    def _judge(self, plugin: NvidiaPlugin, sight: Sight) -> None:
-        """Let a plugin offer its devices with the health that they have now."""
-        offer = plugin.offered
-        health = {device.id: self._health_of(device, sight) for device in offer.resource.devices.values()}
-        if health != offer.health:
-            plugin.offer(Offer(offer.resource, offer.configuration, offer.features, offer.links, health))
-
-    async def _probe_due(self, sight: Sight) -> None:
-        """Probe the devices that may come back, and after a gap of events all of them."""
-        assert self._view is not None
-        loop = asyncio.get_running_loop()
-        if sight.trouble is not None:
-            return
-        devices = tuple(each for each in sight.devices() if each.kind in (DeviceKind.GPU, DeviceKind.MIG))
-        probe_all, self._probe_all = self._probe_all, False
-        due = devices if probe_all else self._book.due(devices, loop.time())
-        try:
-            for device in due:
-                if device.gpu_uuid not in sight.lost:
-                    self._probed(device, await self._probe(device.id), loop.time())
-        except DriverUnusable:  # the next look tells of it
-            self._probe_all = self._probe_all or probe_all
-            self._asked.set()
-
-    async def _probe(self, uuid: str) -> Probe | str:
-        assert self._view is not None
-        try:
-            return await self._view.nvml.probe(uuid)
-        except DriverCallFailed as error:
-            return str(error)
-
-    def _probed(self, device: NvidiaDevice, outcome: Probe | str, now: float) -> None:
-        was_healthy = self._book.health_of(device).is_healthy
-        if was_healthy and isinstance(outcome, str):
-            self._book.probe_failed(device, outcome, now)
-        self._book.probed(device, outcome, now)
-        if not was_healthy and self._book.health_of(device).is_healthy:
-            logger.info("%s is healthy again: a probe passed", device.id)

@@ -1,0 +1,124 @@
+"""The health of a node's devices while they are served: events, looks and probes, brought into one book."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from plugbay.errors import DriverCallFailed, DriverUnusable
+from plugbay.model.health import Health, unhealthy, unknown
+from plugbay.plugins.nvidia.devices.devices import DeviceKind, NvidiaDevice
+from plugbay.plugins.nvidia.health.book import HealthBook
+from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
+from plugbay.plugins.nvidia.health.xids import xid_policy
+from plugbay.plugins.nvidia.nvml.client import Nvml
+from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
+from plugbay.plugins.nvidia.nvml.values import XID, GpuEvent, Probe
+from plugbay.plugins.nvidia.serving.sight import Sight
+
+logger = logging.getLogger(__name__)
+
+_PASSING: Final = frozenset({DriverTrouble.HUNG.value, DriverTrouble.CRASHED.value})
+"""Troubles of the worker process, after which GPUs are as they were; after others they were reset."""
+_NOT_SUPPORTED: Final = "not supported"
+_PROBED: Final = (DeviceKind.GPU, DeviceKind.MIG)
+
+
+class NodeHealth:
+    """The health of all devices of a node.
+
+    Args:
+        variables: the environment, which says which XIDs count.
+
+    Attributes:
+        book: the marks on devices.
+        xid_counts: the XIDs so far, by the UUID of their GPU and their number.
+        warnings: about the environment.
+        is_watching: whether the driver's events have ever come.
+    """
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        policy, self.warnings = xid_policy(variables)
+        self.book = HealthBook(policy, RecoveryPolicy())
+        self.xid_counts: Counter[tuple[str, int]] = Counter()
+        self.is_watching = False
+        self._unwatched: Mapping[str, str] = {}
+        self._probe_all = False
+
+    def health_of(self, device: NvidiaDevice, sight: Sight) -> Health:
+        """The health of a device."""
+        if sight.trouble is not None and device.kind is not DeviceKind.TEGRA:
+            return unknown(sight.trouble.reason, str(sight.trouble))
+        health = self.book.health_of(device)
+        problem = self._unwatched.get(device.gpu_uuid, "")
+        if health.is_healthy and problem and _NOT_SUPPORTED not in problem.lower():
+            return unhealthy("NotWatched", f"the driver reports no events of it: {problem}")
+        return health
+
+    def take_event(self, event: GpuEvent, sight: Sight) -> bool:
+        """Judge an event; returns whether a device is unhealthy for it."""
+        if event.type != XID:
+            logger.debug("event of type %d of GPU %s", event.type, event.uuid)
+            return False
+        self.xid_counts[event.uuid, event.number] += 1
+        if self.book.take(event, sight.devices(), asyncio.get_running_loop().time()):
+            return True
+        logger.info("XID %d of GPU %s makes no device unhealthy", event.number, event.uuid)
+        return False
+
+    def watches(self, unwatched: Mapping[str, str]) -> bool:
+        """Events come, except of GPUs that are ``unwatched``; returns whether a look is due."""
+        is_due = self.is_watching or unwatched != self._unwatched
+        self._probe_all = self._probe_all or self.is_watching  # events may have been missed
+        self.is_watching, self._unwatched = True, unwatched
+        return is_due
+
+    def compare(self, before: Sight | None, sight: Sight) -> None:
+        """Judge what has changed from one look to the next."""
+        now = asyncio.get_running_loop().time()
+        devices = tuple(sight.devices())
+        if before is not None and before.trouble is not None and sight.trouble is None:
+            logger.info("the NVIDIA driver answers again; every device is probed")
+            self._probe_all = True
+            if before.trouble.reason not in _PASSING:
+                self.book.all_were_reset()
+        for uuid, problem in sight.lost.items():
+            self.book.lose(uuid, problem)
+        if sight.trouble is None:
+            self.book.found(sight.gpu_uuids, devices, now)
+        self.book.keep({device.id for device in devices}, sight.lost.keys())
+
+    async def probe_due(self, sight: Sight, nvml: Nvml) -> bool:
+        """Probe the devices that may come back, and after a gap of events all of them; False if the driver failed."""
+        if sight.trouble is not None:
+            return True
+        loop = asyncio.get_running_loop()
+        devices = tuple(device for device in sight.devices() if device.kind in _PROBED)
+        probe_all, self._probe_all = self._probe_all, False
+        due = devices if probe_all else self.book.due(devices, loop.time())
+        try:
+            for device in due:
+                if device.gpu_uuid not in sight.lost:
+                    self._probed(device, await _probe(nvml, device.id), loop.time())
+        except DriverUnusable:  # the next look tells of it
+            self._probe_all = self._probe_all or probe_all
+            return False
+        return True
+
+    def _probed(self, device: NvidiaDevice, outcome: Probe | str, now: float) -> None:
+        was_healthy = self.book.health_of(device).is_healthy
+        if was_healthy and isinstance(outcome, str):
+            self.book.probe_failed(device, outcome, now)
+        self.book.probed(device, outcome, now)
+        if not was_healthy and self.book.health_of(device).is_healthy:
+            logger.info("%s is healthy again: a probe passed", device.id)
+
+
+async def _probe(nvml: Nvml, uuid: str) -> Probe | str:
+    try:
+        return await nvml.probe(uuid)
+    except DriverCallFailed as error:
+        return str(error)
