@@ -69,9 +69,13 @@ class Nvml:
 
     Every question raises `DriverUnusable` when the driver is absent, closed to us, or does not answer in time, and
     `DriverCallFailed` when it answers with an error.
+
+    Attributes:
+        times_unusable: how often the driver could not be used, be it that it was absent, or that it was loaded anew.
     """
 
     def __init__(self, settings: NvmlSettings | None = None) -> None:
+        self.times_unusable = 0
         self._settings = settings or NvmlSettings()
         self._stack = AsyncExitStack()
         self._connection: NvmlConnection | None = None
@@ -177,6 +181,7 @@ class Nvml:
 
     async def _start_afresh(self, connection: NvmlConnection) -> None:
         """End a worker whose driver is unusable: the next question gets one that looks for the library anew."""
+        self.times_unusable += 1
         self._is_wanted.clear()
         self._lose_watch("the NVIDIA driver cannot be used any more")
         await self._forget(connection)
@@ -235,6 +240,9 @@ class Nvml:
         kind, *rest = frame
         if kind == "event":
             self._put(GpuEvent(*rest))
+            return None
+        if kind == "reloaded":
+            self.times_unusable += 1
             return None
         code, problem = rest
         self._lose_watch(f"the NVIDIA driver reports no events: {problem}")

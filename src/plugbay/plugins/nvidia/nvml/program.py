@@ -62,6 +62,7 @@ class Driver:
             pass
         try:
             self._start(pynvml)
+            self._push(("reloaded",))
             return "returned", self._ask(question, arguments)
         except pynvml.NVMLError as error:
             return "unusable", error.value, str(error)

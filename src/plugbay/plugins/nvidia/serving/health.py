@@ -15,14 +15,11 @@ from plugbay.plugins.nvidia.health.book import HealthBook
 from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
 from plugbay.plugins.nvidia.health.xids import xid_policy
 from plugbay.plugins.nvidia.nvml.client import Nvml
-from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 from plugbay.plugins.nvidia.nvml.values import XID, GpuEvent, Probe
 from plugbay.plugins.nvidia.serving.sight import Sight
 
 logger = logging.getLogger(__name__)
 
-_PASSING: Final = frozenset({DriverTrouble.HUNG.value, DriverTrouble.CRASHED.value})
-"""Troubles of the worker process, after which GPUs are as they were; after others they were reset."""
 _NOT_SUPPORTED: Final = "not supported"
 _PROBED: Final = (DeviceKind.GPU, DeviceKind.MIG)
 
@@ -47,6 +44,7 @@ class NodeHealth:
         self.is_watching = False
         self._unwatched: Mapping[str, str] = {}
         self._probe_all = False
+        self._times_unusable = 0
 
     def health_of(self, device: NvidiaDevice, sight: Sight) -> Health:
         """The health of a device."""
@@ -76,15 +74,16 @@ class NodeHealth:
         self.is_watching, self._unwatched = True, unwatched
         return is_due
 
-    def compare(self, before: Sight | None, sight: Sight) -> None:
+    def compare(self, before: Sight | None, sight: Sight, nvml: Nvml) -> None:
         """Judge what has changed from one look to the next."""
         now = asyncio.get_running_loop().time()
         devices = tuple(sight.devices())
         if before is not None and before.trouble is not None and sight.trouble is None:
             logger.info("the NVIDIA driver answers again; every device is probed")
             self._probe_all = True
-            if before.trouble.reason not in _PASSING:
-                self.book.all_were_reset()
+        if sight.trouble is None and nvml.times_unusable != self._times_unusable:
+            self._times_unusable = nvml.times_unusable
+            self.book.all_were_reset()
         for uuid, problem in sight.lost.items():
             self.book.lose(uuid, problem)
         if sight.trouble is None:

@@ -230,7 +230,7 @@ class NvidiaSource:
     def _compare(self, before: Sight | None, sight: Sight) -> None:
         """Judge what has changed on the machine, and tell of it."""
         assert self._view is not None
-        self.health.compare(before, sight)
+        self.health.compare(before, sight, self._view.nvml)
         if before is not None and before.gpu_uuids != sight.gpu_uuids:
             self._view.nvml.watch_anew()
         for each in (*sight.node.warnings, *filter(None, [sight.choice.warning]), *self._view.warnings):
