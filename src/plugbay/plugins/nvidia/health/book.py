@@ -124,7 +124,7 @@ class HealthBook:
     def probed(self, device: NvidiaDevice, outcome: Probe | str, now: float) -> None:
         """Hear what a probe of a marked device said: its values, or why there are none."""
         mark = self._marks.get(device.id)
-        if mark is None:
+        if mark is None or mark.way is ComesBack.NEVER:
             return
         if isinstance(outcome, str):
             self._marks[device.id] = replace(mark, refusal=outcome)

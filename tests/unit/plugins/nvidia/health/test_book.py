@@ -135,6 +135,8 @@ def test_never_is_never() -> None:
     assert marks.due(DEVICES, 1e9) == ()
     marks.all_were_reset()
     assert marks.due(DEVICES, 1e9) == ()
+    marks.probed(ONE, WELL, 1e9)
+    assert sick(marks) == {"GPU-1": "Xid94"}, "also when every device is probed after a gap of events"
 
 
 def test_devices_that_are_gone_are_forgotten() -> None:
