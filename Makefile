@@ -21,10 +21,11 @@ SMOKE := tests/test_commands.py $(addprefix tests/unit/,model topology allocatio
         test_devices_are_shown_with_their_holder test_a_stopped_node_leaves_its_pods_running) \
     tests/contract/cli/test_pods.py::test_pods_are_waited_for_by_condition_value_and_end
 
-.PHONY: help demo smoke test test-lowest e2e check format bench proto soak clean
+.PHONY: help demo demo-gpu smoke test test-lowest e2e check format bench proto soak clean
 
 help:
 	@echo "make demo          watch a device travel from a directory entry to a running pod"
+	@echo "make demo-gpu      eight fake A100s: pods on linked GPUs, an XID, and the way back; needs a C compiler"
 	@echo "make smoke         run the tests that show in under a minute whether the main things work"
 	@echo "make test          run the tests; some 4 minutes on two cores, and longer on busy ones"
 	@echo "make e2e           pods on a real container engine, as root; installs Debian's packages if they are absent"
@@ -38,6 +39,9 @@ help:
 
 demo: $(VENV)/.runs
 	@$(BIN)/python tools/demo.py
+
+demo-gpu: $(VENV)/.runs
+	@$(BIN)/python -m tools.demo_gpu
 
 smoke: $(VENV)/.develops
 	@$(BIN)/pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=quick $(SMOKE)
@@ -81,7 +85,7 @@ clean:
 
 $(VENV)/.runs: pyproject.toml | $(VENV)/.made
 	@echo "installing what plugbay needs into $(VENV) (once) ..." >&2
-	@$(BIN)/python $(PIP) install --editable '.[node]'
+	@$(BIN)/python $(PIP) install --editable '.[node,nvidia]'
 	@touch $@
 
 $(VENV)/.develops: pyproject.toml | $(VENV)/.made
