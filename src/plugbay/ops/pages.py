@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, Generic, TypeVar
 
 from plugbay.ops.http import serve_http
@@ -33,17 +34,19 @@ class Pages:
     """The content of the pages.
 
     Attributes:
-        metrics: gives all metrics.
+        metrics: gives the metrics that are known at once.
         checks: by name, functions that tell what is wrong with a part of the process, or "". ``/healthz`` shows
             them after ``ping``, which passes whenever there is an answer.
         unready: gives a line for each thing that keeps the process from doing its work.
         status: gives the content of ``/status``: dicts, lists, scalars, and iterators in place of long lists.
+        measured: gives the metrics that have to be asked for, within some seconds; None for none.
     """
 
     metrics: Callable[[], Iterable[Metric]]
     checks: Mapping[str, Callable[[], str]]
     unready: Callable[[], Sequence[str]]
     status: Callable[[], object]
+    measured: Callable[[], Awaitable[Iterable[Metric]]] | None = None
 
 
 @asynccontextmanager
@@ -81,7 +84,8 @@ class _Shared(Generic[_Value]):
 class _Answers:
     def __init__(self, pages: Pages, max_age_s: float) -> None:
         async def metrics() -> bytes:
-            return (await joined(exposition(pages.metrics()))).encode()
+            measured = () if pages.measured is None else await pages.measured()
+            return (await joined(exposition(chain(pages.metrics(), measured)))).encode()
 
         async def status() -> bytes:
             return (await joined(json_pieces(pages.status()))).encode() + b"\n"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -16,10 +17,13 @@ from plugbay import Assignment, ContainerEdits, Device, DevicePlugin, Health, he
 from plugbay.errors import RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
+from plugbay.model.podresources import PodResources
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.ops.listening import Address
+from plugbay.ops.metrics import Metric, MetricKind
 from plugbay.ops.pages import serve_pages
+from plugbay.sdk.process import pages as pages_module
 from plugbay.sdk.process.pages import PluginPages
 from plugbay.sdk.process.roster import Roster
 from plugbay.sdk.process.sources import Member
@@ -100,6 +104,50 @@ async def test_readiness_follows_the_kubelet_through_its_restart(paths: KubeletP
         of_thing = (await page(at, "/status")).json()["resources"][0]
         assert of_thing["lastRefusal"]["message"] == "not today"
         assert of_thing["refusals"] >= 1
+
+
+class Measuring:
+    """A source with a metric of its own, whose measuring a test decides."""
+
+    def __init__(self, name: str, measure: Callable[[], Awaitable[float]]) -> None:
+        self.name = name
+        self.members = ()
+        self._measure = measure
+
+    def refresh(self) -> None: ...
+
+    async def run(self, watches: object, changed: Callable[[], None]) -> NoReturn:
+        changed()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def metrics(self, pods: Sequence[PodResources] | None) -> Sequence[Metric]:
+        assert pods is None  # nothing says that asking this kubelet does no harm
+        value = await self._measure()
+        return [Metric("measured", MetricKind.GAUGE, "By a test.", [({"source": self.name}, value)])]
+
+
+async def test_sources_add_metrics_and_one_that_fails_or_hangs_costs_only_its_own(
+    paths: KubeletPaths, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pages_module, "MEASURING_S", 0.05)
+
+    async def works() -> float:
+        return 7.0
+
+    async def fails() -> float:
+        raise OSError("no bus")
+
+    async def hangs() -> float:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    sources = [Measuring(measure.__name__, measure) for measure in (fails, hangs, works)]
+    async with fake_kubelet(paths), served(paths, *sources) as at:
+        metrics = await page(at, "/metrics")
+    assert metrics.samples("measured") == {(("source", "works"),): 7.0}
+    assert metrics.value("process_resident_memory_bytes") > 0
+    assert caplog.text.count("are left out of the page") == 2
 
 
 async def test_what_is_missing_is_a_reason(paths: KubeletPaths) -> None:

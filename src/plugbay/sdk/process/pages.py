@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 from plugbay.documents import Json
 from plugbay.model.devices import Device
+from plugbay.model.podresources import PodResources
 from plugbay.ops.clock import Clock
 from plugbay.ops.metrics import Metric
 from plugbay.ops.pages import Pages
@@ -18,8 +22,15 @@ from plugbay.sdk.author.plugin import health_checks
 from plugbay.sdk.discovery.history import DeviceHistory
 from plugbay.sdk.process.metrics import plugin_metrics
 from plugbay.sdk.process.roster import Roster
+from plugbay.sdk.process.sources import Measures
 from plugbay.sdk.release.report import release_status
 from plugbay.sdk.serving.server import PluginServer
+
+logger = logging.getLogger(__name__)
+
+MEASURING_S: Final = 3.0
+"""The time that the metrics of a source may take: a scrape has ten seconds by default."""
+POD_LIST_AGE_S: Final = 1.0
 
 
 class PluginPages:
@@ -41,13 +52,37 @@ class PluginPages:
         self._epoch = self._started - timedelta(seconds=asyncio.get_running_loop().time())
 
     def pages(self) -> Pages:
-        return Pages(self._metrics, {}, self._unready, self._status)
+        return Pages(self._metrics, {}, self._unready, self._status, self._measured)
 
     def _served(self) -> Sequence[PluginServer]:
         return () if self.roster is None else self.roster.servers
 
     def _metrics(self) -> list[Metric]:
         return [*plugin_metrics(self._served()), *process_metrics(self._proc, started=self._started)]
+
+    async def _measured(self) -> list[Metric]:
+        """The metrics that sources of plugins have to ask for. One that fails, or takes too long, gives none."""
+        sources = [] if self.roster is None else [each for each in self.roster.sources if isinstance(each, Measures)]
+        if not sources:
+            return []
+        pods, measured = await self._pods(), list[Metric]()
+        for source in sources:
+            try:
+                async with asyncio.timeout(MEASURING_S):
+                    measured += await source.metrics(pods)
+            except Exception:  # the page shows what else there is
+                logger.exception("metrics of %s are left out of the page, as measuring them failed", source)
+        return measured
+
+    async def _pods(self) -> Sequence[PodResources] | None:
+        lists = None if self.roster is None else self.roster.pod_lists
+        if lists is None or not lists.may_be_asked:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(MEASURING_S):
+                pods = await lists.pods(asked_since=asyncio.get_running_loop().time() - POD_LIST_AGE_S)
+                return None if lists.problem else pods
+        return None
 
     def _unready(self) -> list[str]:
         if self.roster is None:

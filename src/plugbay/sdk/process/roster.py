@@ -18,6 +18,7 @@ from plugbay.ops.tasks import first
 from plugbay.sdk.author.plugin import DevicePlugin, resource_of
 from plugbay.sdk.author.resources import PluginSource
 from plugbay.sdk.process.sources import Looking, Member, MemberSource
+from plugbay.sdk.release.evidence.pod_lists import PodLists
 from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.watching import Watches
 
@@ -75,11 +76,15 @@ class Roster:
         make: makes the server of a plugin.
 
     Attributes:
+        pod_lists: the lists of the pods of the kubelet that is served; None when there is none to ask.
         on_refusal: is called each time a kubelet refuses a registration.
         on_unusable: is called when a source says before anything else that it cannot serve at all.
     """
 
-    def __init__(self, make: Callable[[DevicePlugin], PluginServer], watches: Watches) -> None:
+    def __init__(
+        self, make: Callable[[DevicePlugin], PluginServer], watches: Watches, pod_lists: PodLists | None = None
+    ) -> None:
+        self.pod_lists = pod_lists
         self.on_refusal: Callable[[RegistrationRefused], None] | None = None
         self.on_unusable: Callable[[OperatorError], None] | None = None
         self._make = make

@@ -85,7 +85,9 @@ async def serve(
         check(members, paths, route, shared)
         async with watching() as watches:
             roster = Roster(
-                lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared), watches
+                lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared),
+                watches,
+                shared.pod_lists,
             )
             onlooker(roster)
             async with roster.serving(members):
@@ -117,7 +119,9 @@ async def serving(
     check(members, paths, route, shared)
     async with watching() as watches:
         roster = Roster(
-            lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared), watches
+            lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared),
+            watches,
+            shared.pod_lists,
         )
         async with roster.serving(members):
             yield roster.reload

@@ -11,7 +11,9 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from plugbay.errors import DuplicateResource, PluginLoadError
 from plugbay.model.ids import ResourceName
+from plugbay.model.podresources import PodResources
 from plugbay.ops.backoff import RETRIES, Backoff
+from plugbay.ops.metrics import Metric
 from plugbay.ops.tasks import first
 from plugbay.sdk.author.plugin import DevicePlugin, resource_of
 from plugbay.sdk.author.problems import problem_of, trace_of
@@ -56,6 +58,18 @@ class LooksOnce(Protocol):
 
         Raises:
             OperatorError: nothing could be served.
+        """
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """A `MemberSource` that has metrics of its own."""
+
+    async def metrics(self, pods: Sequence[PodResources] | None) -> Sequence[Metric]:
+        """The metrics of this moment, for one reader; it is cancelled when it takes too long.
+
+        Args:
+            pods: the pods with their devices; None when they cannot be known.
         """
 
 

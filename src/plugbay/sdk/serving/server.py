@@ -50,6 +50,7 @@ from plugbay.sdk.serving.service import PluginService
 from plugbay.sdk.serving.states import LifeEvent, State, shown
 from plugbay.sdk.sockets import check_directory, is_directory, new_socket_path, remove_leftovers
 from plugbay.sdk.watching import Watches
+from plugbay.wire.plugin_server import Caller
 from plugbay.wire.plugin_versions import device_plugin_handlers
 from plugbay.wire.pluginregistration import plugin_registration_handler
 from plugbay.wire.transport import serve_grpc
@@ -102,6 +103,8 @@ class PluginServer:
             plugin, self._streams_changed, self._listing.allocation_failed, self._cdi, source=source
         )
         self.release = _release(plugin, paths, shared, self._service)
+        self._service.quiet = shared.quiet if self.release is None else None
+        self._pod_lists = shared.pod_lists
         self.counted = CountedService(self._service)
         self._discovery = Discovery(plugin, self._listing, self._cdi)
         self._monitors = tuple(HealthMonitor(check, self._listing) for check in health_checks(plugin))
@@ -278,6 +281,10 @@ class PluginServer:
                     return False
         return True
 
+    def _heed(self, caller: Caller) -> None:
+        self._pod_lists.heed(caller)
+        self._service.heed(caller)
+
     async def _serve_sockets(self, watches: Watches) -> None:
         sockets = [new_socket_path(directory, self.resource) for directory in self.route.directories(self.paths)]
         async with AsyncExitStack() as up:
@@ -285,7 +292,7 @@ class PluginServer:
             self._service.accept_streams()
             self._keeper.begin()
             for socket in sockets:
-                handlers = device_plugin_handlers(self.counted, self._service.heed)
+                handlers = device_plugin_handlers(self.counted, self._heed)
                 if socket.parent == self.paths.plugins_registry:
                     found = FoundRegistration(self.resource, self._keeper.asked, self._keeper.answered)
                     handlers += (plugin_registration_handler(found),)

@@ -29,6 +29,7 @@ from plugbay.sdk.author.release_settings import ReleaseSource
 from plugbay.sdk.hooks.calls import call, call_to_the_end
 from plugbay.sdk.hooks.failures import HookReports
 from plugbay.sdk.hooks.turns import START_PATIENCE_S, Turns
+from plugbay.sdk.release.evidence.pod_lists import Quiet
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.wire.device_list import encode_devices
 from plugbay.wire.plugin_server import Caller, PreferenceRequest
@@ -66,6 +67,7 @@ class PluginService:
         releasing: calls the hooks at the end of a use, while its `run` runs.
         starting: the calls of PreStartContainer that run, each to its very end.
         release: keeps the uses of the devices; None for a plugin with nothing to do when a use is over.
+        quiet: is told of each Allocate; None when ``release`` tells it.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class PluginService:
         self.starting = Turns()
         self.releasing = ReleaseHooks()
         self.release: Release | None = None
+        self.quiet: Quiet | None = None
         self._source = source
         self._caller = Caller()
         self._idle = asyncio.Event()
@@ -179,6 +182,10 @@ class PluginService:
                 self._streams_changed()
 
     async def allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits:
+        with contextlib.nullcontext() if self.quiet is None else self.quiet.allocating():
+            return await self._allocate(devices)
+
+    async def _allocate(self, devices: Sequence[DeviceId]) -> ContainerEdits:
         if isinstance(self._plugin, AnswersByIds):
             return await self._allocate_ids(self._plugin, devices)
         mode = self._mode

@@ -33,6 +33,7 @@ class NodeHealth:
     Attributes:
         book: the marks on devices.
         xid_counts: the XIDs so far, by the UUID of their GPU and their number.
+        last_xids: the last XID of each GPU, by its UUID.
         warnings: about the environment.
         is_watching: whether the driver's events have ever come.
     """
@@ -41,6 +42,7 @@ class NodeHealth:
         policy, self.warnings = xid_policy(variables)
         self.book = HealthBook(policy, RecoveryPolicy())
         self.xid_counts: Counter[tuple[str, int]] = Counter()
+        self.last_xids: dict[str, int] = {}
         self.is_watching = False
         self._unwatched: Mapping[str, str] = {}
         self._probe_all = False
@@ -62,6 +64,7 @@ class NodeHealth:
             logger.debug("event of type %d of GPU %s", event.type, event.uuid)
             return False
         self.xid_counts[event.uuid, event.number] += 1
+        self.last_xids[event.uuid] = event.number
         if self.book.take(event, sight.devices(), asyncio.get_running_loop().time()):
             return True
         logger.info("XID %d of GPU %s makes no device unhealthy", event.number, event.uuid)

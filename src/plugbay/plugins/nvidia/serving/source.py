@@ -12,7 +12,9 @@ from typing import Final, NoReturn
 from plugbay.errors import OperatorError, PlugbayError, UsageError
 from plugbay.model.health import Health
 from plugbay.model.ids import ResourceName
+from plugbay.model.podresources import PodResources
 from plugbay.ops.backoff import Backoff, Delays
+from plugbay.ops.metrics import Metric
 from plugbay.ops.tasks import background
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.config.printing import printed
@@ -23,6 +25,7 @@ from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
 from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
 from plugbay.plugins.nvidia.nvml.values import GpuEvent, Watching, WatchLost
 from plugbay.plugins.nvidia.serving.health import NodeHealth
+from plugbay.plugins.nvidia.serving.measuring import measure
 from plugbay.plugins.nvidia.serving.node import NodeView
 from plugbay.plugins.nvidia.serving.offers import Offer
 from plugbay.plugins.nvidia.serving.plugin import NvidiaPlugin
@@ -118,6 +121,10 @@ class NvidiaSource:
         while True:
             await self._wait()
             await self._look(changed)
+
+    async def metrics(self, pods: Sequence[PodResources] | None) -> Sequence[Metric]:
+        """The metrics of the GPUs, joined with the pods that hold them; see `plugbay.plugins.nvidia.monitoring`."""
+        return [] if self._view is None else await measure(self._view, self.health, pods)
 
     async def look_once(self) -> Sequence[DevicePlugin]:
         """The plugins that would be served now.
