@@ -11,6 +11,7 @@ from plugbay.cli.arguments.parser import CommandParser, Subparsers, add_commands
 from plugbay.cli.commands import COMMANDS, Command
 from plugbay.cli.printing.outcome import outcome
 from plugbay.cli.printing.output import PROGRAM
+from plugbay.ops.late_modules import fill_late
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -18,6 +19,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
     Usage errors and ``--help`` leave by SystemExit, as argparse has it.
     """
+    fill_late()
     return outcome(lambda: make_parser().parse_args(sys.argv[1:] if argv is None else argv))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import pickle
 import resource
 import signal
 import sys
@@ -100,6 +99,8 @@ class Worker:
 
     async def call(self, *arguments: object, timeout_s: float) -> Answer:
         """One call. The time that a new process takes to start does not count, but has a limit of its own."""
+        import pickle  # here and below: most plugins have no worker, and it takes half a megabyte
+
         request = pickle.dumps(arguments)
         if not self._is_ready:
             problem = await self._start()
@@ -145,6 +146,8 @@ class Worker:
         return process
 
     async def _exchange(self, request: bytes, timeout_s: float) -> Answer:
+        import pickle
+
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -204,6 +207,8 @@ class Worker:
 
 def _pickled_task(function: Callable[..., Any]) -> bytes:
     """Pickle ``function`` for the worker, with the search path of modules and the module to load."""
+    import pickle
+
     subject = getattr(function, "__self__", function)
     name: str = subject.__module__ if hasattr(subject, "__module__") else function.__module__
     try:
