@@ -39,6 +39,7 @@ class CommandParser(argparse.ArgumentParser):
 
     Args:
         fill: declares the command when its arguments are wanted first: no command pays for another's.
+        fill_group: declares a group's commands when they are wanted first; imports nothing.
 
     Attributes:
         examples: command lines for the end of the help.
@@ -50,6 +51,7 @@ class CommandParser(argparse.ArgumentParser):
         self,
         *args: Any,
         fill: Callable[[CommandParser], None] | None = None,
+        fill_group: Callable[[CommandParser], None] | None = None,
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("allow_abbrev", False)
@@ -61,6 +63,7 @@ class CommandParser(argparse.ArgumentParser):
         self._given: Sequence[str] = ()
         self.examples: Sequence[str] = ()
         self._fill = fill
+        self._fill_group = fill_group
         self.explain_unknown: Callable[[str], str] = lambda _: ""
         self.targets: Mapping[str, Callable[[], CommandParser]] = {}
 
@@ -110,12 +113,19 @@ class CommandParser(argparse.ArgumentParser):
         return {name: make() for name, make in self.targets.items()}
 
     def _fill_now(self) -> None:
+        self._fill_group_now()
         fill, self._fill = self._fill, None
+        if fill is not None:
+            fill(self)
+
+    def _fill_group_now(self) -> None:
+        fill, self._fill_group = self._fill_group, None
         if fill is not None:
             fill(self)
 
     @property
     def _choice_of_commands(self) -> Subparsers | None:
+        self._fill_group_now()
         found = (action for action in self._actions if isinstance(action, argparse._SubParsersAction))
         return next(found, None)
 
