@@ -26,6 +26,11 @@ EMPTY_TABLE: Final = b"\x20"
 MAX_FIELDS: Final = 1000
 FIELD_OVERHEAD: Final = 32
 _MAX_TABLE: Final = 4096
+_STATIC: Final = ((b"", b""), *HeaderTable.STATIC_TABLE)
+"""By index, which begins with 1."""
+_FIRST_DYNAMIC: Final = len(_STATIC)
+_MOST_SIZES: Final = 2
+"""The smallest size and the last one are told (RFC 7541 section 4.2)."""
 _MAX_INTEGER_BYTES: Final = 5
 _MOST_REMEMBERED: Final = 64
 _LONGEST_REMEMBERED: Final = 1024
@@ -88,41 +93,38 @@ class BlockDecoder:
             self._remembered[block] = section
         return section
 
-    def _fields(self, block: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], bool]:
-        """The fields, and whether the table is not what it was before.
+    def _fields(self, block: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], int]:
+        """The fields, and how often the table has changed.
 
         Source: RFC 7541 section 6, in which each branch is a subsection.
         """
         table, fields = self._table, list[tuple[bytes, bytes]]()
-        changes, at, end, left = False, 0, len(block), self._max_list_bytes
+        changes, at, end, left = 0, 0, len(block), self._max_list_bytes
         while at < end:
             first = block[at]
             if first & 0x80:
-                index, at = _integer(block, at, 0x7F)
-                field = table.get_by_index(index)
+                index, at = (first & 0x7F, at + 1) if first != 0xFF else _integer(block, at, 0x7F)
+                field = _STATIC[index] if 0 < index < _FIRST_DYNAMIC else table.get_by_index(index)
             elif first & 0xE0 == 0x20:
-                if fields:
+                if fields or changes >= _MOST_SIZES:
                     raise ConnectionFault(ErrorCode.COMPRESSION_ERROR, "the table's size changes within a block")
                 at = self._resize(block, at)
-                changes = True
+                changes += 1
                 continue
             else:
-                index, at = _integer(block, at, 0x3F if first & 0x40 else 0x0F)
-                if index:
-                    name = table.get_by_index(index)[0]
-                else:
-                    name, at = _text(block, at)
+                index, at = _integer(block, at, 0x3F if first & 0x40 else 0x0F) if first & 0x3F else (0, at + 1)
+                name, at = (table.get_by_index(index)[0], at) if index else _text(block, at)
                 value, at = _text(block, at)
                 field = name, value
                 if first & 0x40:
                     table.add(name, value)
-                    changes = True
-            left -= len(field[0]) + len(field[1]) + FIELD_OVERHEAD
-            if left < 0:
-                raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a list of fields is too large")
+                    changes += 1
             fields.append(field)
-            if len(fields) > MAX_FIELDS:
-                raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a list has too many fields")
+            left -= len(field[0]) + len(field[1]) + FIELD_OVERHEAD
+            if left < 0 or len(fields) > MAX_FIELDS:
+                raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a list of fields is too large")
+        if at > end:
+            raise ConnectionFault(ErrorCode.COMPRESSION_ERROR, "a header block ends within a string")
         return tuple(fields), changes
 
     def _resize(self, block: bytes, at: int) -> int:
@@ -186,14 +188,15 @@ def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
 
 
 def _text(block: bytes, at: int) -> tuple[bytes, int]:
-    """The string that begins at ``at``, and where it ends.
+    """The string that begins at ``at``, and where it ends, or would end if ``block`` were long enough.
 
     Source: RFC 7541 section 5.2.
     """
-    coded = block[at] & 0x80
-    length, start = _integer(block, at, 0x7F)
-    end = start + length
-    if end > len(block):
-        raise ConnectionFault(ErrorCode.COMPRESSION_ERROR, "a header block ends within a string")
-    text = block[start:end]
-    return decode_huffman(text) if coded else text, end
+    length = block[at]
+    if length < 0x7F:
+        end = at + 1 + length
+        return block[at + 1 : end], end
+    huffman = length & 0x80
+    length, at = _integer(block, at, 0x7F)
+    text = block[at : at + length]
+    return decode_huffman(text) if huffman else text, at + length

@@ -176,7 +176,7 @@ class Receiver:
         section = self._decoder.decode(block)
         stream = self._streams.open.get(number)
         if stream is None:
-            stream = self._opened(number, section)
+            stream = self._opened(number, section, ends)
             if stream is None:
                 return
         elif TRANSITIONS[stream.state][Happening.HEADERS_RECEIVED] is not stream.state:
@@ -199,7 +199,7 @@ class Receiver:
         if ends:
             self._streams.change(stream, Happening.END_RECEIVED)
 
-    def _opened(self, number: int, section: FieldSection) -> Stream | None:
+    def _opened(self, number: int, section: FieldSection, ends: bool) -> Stream | None:
         """The stream that HEADERS have opened; None if there is none, as it was refused or is closed already."""
         streams = self._streams
         if not streams.is_idle(number):
@@ -212,7 +212,7 @@ class Receiver:
         streams.last_of_peer = number
         if number > self.last_accepted or len(streams.open) >= self._limits.max_streams:
             raise StreamFault(ErrorCode.REFUSED_STREAM)
-        if section.part is not MessagePart.REQUEST:
+        if section.part is not MessagePart.REQUEST or (ends and section.content_length):
             raise StreamFault(ErrorCode.PROTOCOL_ERROR)
         return streams.add(number, self._remote.initial_window)
 

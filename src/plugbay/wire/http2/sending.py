@@ -37,6 +37,7 @@ class Sender:
         self._out: list[bytes | memoryview] = []
         self._answers = 0
         self._before_block = EMPTY_TABLE
+        self._last_served = 0
 
     def take(self) -> bytes:
         """All bytes that are to be sent now; they are not given again."""
@@ -99,11 +100,14 @@ class Sender:
     def advance_all(self) -> list[int]:
         """Send what the windows let through, a frame of each stream in turn; return the streams that have no more."""
         drained = []
-        moving = [stream for stream in self._streams.open.values() if stream.queue and self._may_send(stream)]
+        waiting = [stream for stream in self._streams.open.values() if stream.queue]
+        # The turn is where it was left, so that small windows do not all go to the first stream.
+        moving = sorted(waiting, key=lambda stream: (stream.id <= self._last_served, stream.id))
         while moving:
             for stream in moving:
                 if self._may_send(stream):
                     self._send_queued(stream)
+                    self._last_served = stream.id
             drained += [stream.id for stream in moving if not stream.queue]
             moving = [stream for stream in moving if stream.queue and self._may_send(stream)]
         return drained
