@@ -249,13 +249,13 @@ class Receiver:
         if len(payload) != 4:
             raise _wrong_size("WINDOW_UPDATE", payload)
         increment = int.from_bytes(payload) & MAX_WINDOW
-        self._penalties.spend("WINDOW_UPDATE")
-        if number == 0:
-            self._widen_connection(increment)
-            return
         stream = self._streams.open.get(number)
-        if stream is None:
+        if stream is None and number:
             self._penalties.judge(self._streams.state_of(number), Happening.WINDOW_UPDATE_RECEIVED, number)
+            return
+        self._penalties.spend("WINDOW_UPDATE")
+        if stream is None:
+            self._widen_connection(increment)
             return
         if not increment:
             raise StreamFault(ErrorCode.PROTOCOL_ERROR)

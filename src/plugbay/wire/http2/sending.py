@@ -80,10 +80,11 @@ class Sender:
             raise RuntimeError(f"DATA on stream {stream.id} after {stream.sent.value} cannot be sent")
         if ends:
             stream.sent = Sent.END
+        elif not content:
+            return
         size = len(content)
         if not (stream.queue or size > self._remote.max_frame_bytes or size > stream.send_window or size > self.window):
-            if size or ends:
-                self._write_data(stream, content, ends)
+            self._write_data(stream, content, ends)
             return
         if stream.queue is None:
             stream.queue = deque()

@@ -55,36 +55,33 @@ class Breach(IntEnum):
     """The peer could not know yet that we have reset the stream, so nothing follows."""
 
 
-_S: Final = StreamState
-_B: Final = Breach
+_IDLE, _OPEN, _LOCAL, _REMOTE, _ENDED, _RESET, _RESET_BY_PEER = StreamState
+_PROTOCOL, _CLOSED, _RESETS, _CROSSED = Breach
 
-# The columns are those of `Happening` that a peer causes. Notes are the sentences of section 5.1.
+# The columns are the happenings that a peer causes: HEADERS, DATA, END_STREAM, WINDOW_UPDATE, RST_STREAM.
+# The quotations are from section 5.1.
 _RECEIVED: Final[Mapping[StreamState, tuple[StreamState | Breach, ...]]] = {
     # "any frame other than HEADERS or PRIORITY [...] MUST be treated as a connection error of type PROTOCOL_ERROR"
-    _S.IDLE: (_S.OPEN, _B.PROTOCOL_ERROR, _B.PROTOCOL_ERROR, _B.PROTOCOL_ERROR, _B.PROTOCOL_ERROR),
-    _S.OPEN: (_S.OPEN, _S.OPEN, _S.HALF_CLOSED_REMOTE, _S.OPEN, _S.RESET_BY_PEER),
-    _S.HALF_CLOSED_LOCAL: (
-        *(_S.HALF_CLOSED_LOCAL, _S.HALF_CLOSED_LOCAL, _S.ENDED, _S.HALF_CLOSED_LOCAL, _S.RESET_BY_PEER),
-    ),
+    _IDLE: (_OPEN, _PROTOCOL, _PROTOCOL, _PROTOCOL, _PROTOCOL),
+    _OPEN: (_OPEN, _OPEN, _REMOTE, _OPEN, _RESET_BY_PEER),
+    _LOCAL: (_LOCAL, _LOCAL, _ENDED, _LOCAL, _RESET_BY_PEER),
     # "it MUST respond with a stream error of type STREAM_CLOSED"
-    _S.HALF_CLOSED_REMOTE: (
-        *(_B.RESETS_STREAM, _B.RESETS_STREAM, _B.RESETS_STREAM, _S.HALF_CLOSED_REMOTE, _S.RESET_BY_PEER),
-    ),
+    _REMOTE: (_RESETS, _RESETS, _RESETS, _REMOTE, _RESET_BY_PEER),
     # "after receiving a frame with the END_STREAM flag set [...] connection error of type STREAM_CLOSED"; but
     # "WINDOW_UPDATE or RST_STREAM frames can be received in this state for a short period"
-    _S.ENDED: (_B.STREAM_CLOSED, _B.STREAM_CLOSED, _B.STREAM_CLOSED, _S.ENDED, _S.ENDED),
+    _ENDED: (_CLOSED, _CLOSED, _CLOSED, _ENDED, _ENDED),
     # "An endpoint MUST ignore frames that it receives on closed streams after it has sent a RST_STREAM frame."
-    _S.RESET_BY_US: (_B.CROSSED, _B.CROSSED, _B.CROSSED, _B.CROSSED, _B.CROSSED),
+    _RESET: (_CROSSED, _CROSSED, _CROSSED, _CROSSED, _CROSSED),
     # "any frames other than PRIORITY after receiving a RST_STREAM [...] stream error of type STREAM_CLOSED"; of
     # WINDOW_UPDATE and RST_STREAM nothing would follow but an endless exchange of resets.
-    _S.RESET_BY_PEER: (*(_B.RESETS_STREAM, _B.RESETS_STREAM, _B.RESETS_STREAM, _S.RESET_BY_PEER, _S.RESET_BY_PEER),),
+    _RESET_BY_PEER: (_RESETS, _RESETS, _RESETS, _RESET_BY_PEER, _RESET_BY_PEER),
 }
 
 # What we do ourselves: a missing entry is a defect of ours.
 _SENT: Final[Mapping[StreamState, Mapping[Happening, StreamState]]] = {
-    _S.OPEN: {Happening.END_SENT: _S.HALF_CLOSED_LOCAL, Happening.RESET_SENT: _S.RESET_BY_US},
-    _S.HALF_CLOSED_LOCAL: {Happening.RESET_SENT: _S.RESET_BY_US},
-    _S.HALF_CLOSED_REMOTE: {Happening.END_SENT: _S.ENDED, Happening.RESET_SENT: _S.RESET_BY_US},
+    _OPEN: {Happening.END_SENT: _LOCAL, Happening.RESET_SENT: _RESET},
+    _LOCAL: {Happening.RESET_SENT: _RESET},
+    _REMOTE: {Happening.END_SENT: _ENDED, Happening.RESET_SENT: _RESET},
 }
 
 Following: TypeAlias = Mapping[StreamState, Mapping[Happening, StreamState | Breach]]
