@@ -22,7 +22,7 @@ from plugbay.wire.http2.stream_states import Happening
 from plugbay.wire.http2.streams import Stream, StreamTable
 from plugbay.wire.http2.windows import DEFAULT_WINDOW
 
-__all__ = ["Connection", "Http2Connection", "Http2Limits", "Limits", "Role"]
+__all__ = ["Http2Connection", "Http2Limits", "Role"]
 
 
 class _Phase(Enum):
@@ -181,8 +181,3 @@ class Http2Connection:
         self._streams.open.clear()
         self._sender.write(frames.goaway(self._streams.last_of_peer, fault.code, fault.reason.encode()))
         self._penalties.events.append(ConnectionFailed(fault.code, fault.reason))
-
-
-# The names of the design, until the layer above says the longer ones: `plugbay.wire.calls` has a `Connection`, too.
-Connection = Http2Connection
-Limits = Http2Limits

@@ -6,9 +6,13 @@ Source: RFC 9113 sections 3.4, 4.1 and 4.2.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from plugbay.wire.http2.codes import ConnectionFault, ErrorCode
 from plugbay.wire.http2.frames import HEAD, MAX_STREAM_ID, PREFACE
+
+_HTTP_1: Final = int.from_bytes(b"HTT")
+"""The length that the first bytes of an answer in HTTP/1 seem to be."""
 
 
 class FrameSplitter:
@@ -85,6 +89,8 @@ class FrameSplitter:
 
     def _too_large(self, length: int) -> ConnectionFault:
         reason = f"a frame has {length} bytes, and at most {self._max_frame} are taken"
+        if length == _HTTP_1:
+            reason += "; it looks like an answer in HTTP/1"
         return ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, reason)
 
 

@@ -74,7 +74,8 @@ class StreamTable:
         self._role = role
         self._window = window
         self._awaits = MessagePart.REQUEST if role is Role.SERVER else MessagePart.RESPONSE
-        self._closed = _ClosedStreams()
+        self._ended = _Numbers()
+        self._reset = _Numbers()
 
     def add(self, number: int, send_window: int) -> Stream:
         """A stream whose first HEADERS are just sent or received."""
@@ -92,7 +93,7 @@ class StreamTable:
     def close(self, number: int, state: StreamState) -> None:
         """Forget a stream but for the ``state`` in which it was closed; it may never have been open."""
         self.open.pop(number, None)
-        self._closed.add(number, state)
+        (self._ended if state is StreamState.ENDED else self._reset).add(number, state)
 
     def state_of(self, number: int) -> StreamState:
         """The state of a stream that is not open.
@@ -101,7 +102,7 @@ class StreamTable:
         """
         if self.is_idle(number):
             return StreamState.IDLE
-        return self._closed.get(number) or StreamState.ENDED
+        return self._reset.get(number) or StreamState.ENDED
 
     def is_idle(self, number: int) -> bool:
         """Whether a stream with this number was never opened, and no higher one by the same side."""
@@ -111,11 +112,14 @@ class StreamTable:
 
     def was_open(self, number: int) -> bool:
         """Whether it is known that the stream was open once, or refused."""
-        return self._closed.get(number) is not None
+        return (self._ended.get(number) or self._reset.get(number)) is not None
 
 
-class _ClosedStreams:
-    """The states of the streams closed last: at least `_MOST_REMEMBERED`, and at most twice as many."""
+class _Numbers:
+    """The streams closed last in one way: at least `_MOST_REMEMBERED` if there are so many, and at most twice as many.
+
+    Those that were reset are apart from those that have ended, which are far more and would push them out.
+    """
 
     def __init__(self) -> None:
         self._states: dict[int, StreamState] = {}

@@ -27,7 +27,8 @@ TRAILERS: Final = encode(TRAILER_FIELDS)
 
 SETTINGS: Final = frame(frames.SETTINGS, 0, 0, b"")
 SETTINGS_ACK: Final = frame(frames.SETTINGS, ACK, 0, b"")
-GREETING: Final = {Role.SERVER: frames.PREFACE + SETTINGS + SETTINGS_ACK, Role.CLIENT: SETTINGS + SETTINGS_ACK}
+PREFACE_AND_SETTINGS: Final = frames.PREFACE + SETTINGS
+GREETING: Final = {Role.SERVER: PREFACE_AND_SETTINGS + SETTINGS_ACK, Role.CLIENT: SETTINGS + SETTINGS_ACK}
 """The first bytes of the peer of a connection in each role."""
 
 

@@ -21,8 +21,10 @@ from tests.unit.wire.http2.peers import GREETING, REQUEST, RESPONSE, TRAILERS, C
 INPUTS: Final = 4_000
 SOAK_PARTS: Final = 8
 SOAK_INPUTS: Final = 1_000_000
-MOST_SENT: Final = 300_000
-"""Bytes to send after one input: the answers to some frames, and messages of ours that windows hold back no longer."""
+STREAMS: Final = 3
+MESSAGE: Final = 100_000
+MOST_SENT: Final = STREAMS * MESSAGE + 10_000
+"""Bytes to send after one input: messages of ours that windows hold back no longer, heads and some answers."""
 
 
 def conversation(random: Random, role: Role) -> bytes:
@@ -52,11 +54,11 @@ def play(seed: int) -> None:
     """One peer with its conversation, cut into pieces, and a layer above that answers."""
     random = Random(seed)
     role = random.choice(list(Role))
-    limits = Http2Limits(max_streams=3, max_header_bytes=1000, stream_window=random.choice((10, 70_000)))
+    limits = Http2Limits(max_streams=STREAMS, max_header_bytes=1000, stream_window=random.choice((10, 70_000)))
     connection = Http2Connection(role, limits, Clock())
     if role is Role.CLIENT:
-        for _ in range(3):
-            connection.send_data(connection.open(REQUEST), bytes(100_000), ends=random.random() < 0.5)
+        for _ in range(STREAMS):
+            connection.send_data(connection.open(REQUEST), bytes(MESSAGE), ends=random.random() < 0.5)
     content = conversation(random, role) if random.random() < 0.9 else random.randbytes(random.randrange(200))
     answered = set[int]()
     while content:
@@ -85,7 +87,7 @@ def answer(
             case HeadersReceived(stream) if role is Role.SERVER and stream not in answered:
                 answered.add(stream)
                 connection.send_headers(stream, RESPONSE)
-                connection.send_data(stream, bytes(random.choice((1, 100_000))))
+                connection.send_data(stream, bytes(random.choice((1, MESSAGE))))
                 connection.send_headers(stream, TRAILERS, ends=True)
             case HeadersReceived(stream) if random.random() < 0.1:
                 connection.reset(stream, ErrorCode.CANCEL)

@@ -370,6 +370,23 @@ def test_5_1_2_a_client_opens_no_more_than_it_may() -> None:
     assert client.can_open
 
 
+def test_5_1_a_reset_is_remembered_longer_than_other_streams_last() -> None:
+    """What crosses our reset is ignored, however many streams end meanwhile, and however many of them are others."""
+    client = greeted(C)
+    slow = client.open(REQUEST, ends=True)
+    client.reset(slow, ErrorCode.CANCEL)
+    for _ in range(5000):
+        stream = client.open(REQUEST, ends=True)
+        client.receive(headers(stream, RESPONSE, ends=True))
+    assert client.receive(headers(slow, RESPONSE) + data(slow, b"late", ends=True)) == []
+
+
+def test_3_4_an_answer_in_http_1_is_told() -> None:
+    (event,) = Http2Connection(C, Http2Limits(), Clock()).receive(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    assert isinstance(event, ConnectionFailed)
+    assert "HTTP/1" in event.reason
+
+
 # --- 6: frames ------------------------------------------------------------------------------------------------------
 
 
