@@ -20,9 +20,10 @@ from bench.admission import list_update_ms, p99
 from bench.figures import Figure, Pace
 from bench.peers.wire import ALLOCATE, BIG, BIG_BYTES, LISTS, MESSAGES, SMALL
 from bench.processes import cpu_ms_per_min, python, rss_mb
-from plugbay.wire.calls import Connection
+from plugbay.wire.calls import call
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-from plugbay.wire.transport import MAX_MESSAGE_BYTES
+from plugbay.wire.grpc.channel import Channel
+from plugbay.wire.grpc.framing import MAX_MESSAGE_BYTES
 
 _T = TypeVar("_T")
 
@@ -59,21 +60,21 @@ class Client(Protocol):
 
 class Ours:
     def __init__(self, socket: Path) -> None:
-        self._connection = Connection(socket, max_message_bytes=2 * BIG_BYTES)
+        self._channel = Channel(socket, max_message_bytes=2 * BIG_BYTES)
 
     async def connect(self) -> None:
-        await self._connection.connect(DIAL_S)
+        await self._channel.connect(DIAL_S)
 
     async def allocate(self, request: pb.AllocateRequest) -> object:
-        return await self._connection.unary(ALLOCATE, request, pb.AllocateResponse)
+        return await call(self._channel, ALLOCATE, request, pb.AllocateResponse)
 
     async def lists(self) -> AsyncIterator[bytes]:
-        async with aclosing(self._connection.stream(LISTS, pb.Empty())) as messages:
+        async with aclosing(self._channel.stream(LISTS, b"")) as messages:
             async for message in messages:
                 yield message
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self._channel.close()
 
 
 class Grpcio:

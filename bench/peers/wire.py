@@ -23,8 +23,8 @@ from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.wire.convert import edits_to_pb
 from plugbay.wire.device_list import encode_devices
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_server import PreferenceRequest, device_plugin_handler
-from plugbay.wire.transport import serve_grpc
 
 SERVICE: Final = "v1beta1.DevicePlugin"
 ALLOCATE: Final = f"/{SERVICE}/Allocate"

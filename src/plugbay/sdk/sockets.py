@@ -13,7 +13,7 @@ from typing import Final
 
 from plugbay.errors import PathUnusable
 from plugbay.model.ids import ResourceName
-from plugbay.wire.transport import MAX_SOCKET_PATH_BYTES
+from plugbay.wire.sockets import MAX_SOCKET_PATH_BYTES
 
 logger = logging.getLogger(__name__)
 

@@ -49,9 +49,9 @@ from plugbay.sdk.serving.service import PluginService
 from plugbay.sdk.serving.states import LifeEvent, State, shown
 from plugbay.sdk.sockets import check_directory, is_directory, new_socket_path, remove_leftovers
 from plugbay.sdk.watching import Watches
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_versions import device_plugin_handlers
 from plugbay.wire.pluginregistration import plugin_registration_handler
-from plugbay.wire.transport import serve_grpc
 
 if TYPE_CHECKING:
     from plugbay.sdk.cdi.publication import CdiPublication

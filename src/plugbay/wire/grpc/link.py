@@ -1,0 +1,160 @@
+"""One HTTP/2 connection on one socket: bytes of the transport in, events to the calls, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final, Protocol
+
+from plugbay.wire.http2.connection import Http2Connection
+from plugbay.wire.http2.events import (
+    ConnectionFailed,
+    DataReceived,
+    Event,
+    Fields,
+    GoingAway,
+    HeadersReceived,
+    Pong,
+    SettingsReceived,
+    StreamDrained,
+    StreamReset,
+)
+from plugbay.wire.http2.settings import Http2Limits, Role
+
+FLUSH_S: Final = 1.0
+"""The time that a connection may take to send what is left, once it is to end."""
+
+
+class Call(Protocol):
+    """One stream's side of a link."""
+
+    def headers(self, fields: Fields, *, ends: bool) -> None: ...
+
+    def data(self, data: bytes, *, ends: bool) -> None: ...
+
+    def reset(self, code: int) -> None:
+        """The peer has broken the stream off, or broken the rules on it; nothing can be sent any more."""
+        ...
+
+    def drained(self) -> None:
+        """What was sent has left the queue of the stream."""
+        ...
+
+    def lost(self, reason: str) -> None:
+        """The connection is lost; ``reason`` is in Go's words."""
+        ...
+
+
+class Link(asyncio.Protocol):
+    """What both sides of a connection share. A subclass makes the calls.
+
+    Attributes:
+        lost: done when the connection is lost.
+        may_write: set unless the peer leaves unread what was sent.
+    """
+
+    def __init__(self, role: Role, limits: Http2Limits) -> None:
+        self.http2 = Http2Connection(role, limits, time.monotonic)
+        self.calls: dict[int, Call] = {}
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+        self._transport: asyncio.Transport | None = None
+        self._ending: asyncio.TimerHandle | None = None
+
+    # --- what asyncio calls -----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.flush()
+
+    def data_received(self, data: bytes) -> None:
+        for event in self.http2.receive(data):
+            self._take(event)
+        self.flush()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        if self._ending is not None:
+            self._ending.cancel()
+        self.may_write.set()
+        self._fail_all("error reading from server: EOF" if error is None else f"error reading from server: {error}")
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def pause_writing(self) -> None:
+        self.may_write.clear()
+
+    def resume_writing(self) -> None:
+        self.may_write.set()
+
+    # --- what calls and ends need -----------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write what the connection has to send."""
+        if self._transport is not None and (waiting := self.http2.take()):
+            self._transport.write(waiting)
+
+    def end(self) -> None:
+        """Close the socket when all is sent, or else after `FLUSH_S`: a peer that is frozen does not hold it open."""
+        self.flush()
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.close()
+            if transport.get_write_buffer_size():
+                self._ending = asyncio.get_running_loop().call_later(FLUSH_S, transport.abort)
+
+    def abort(self) -> None:
+        """Close the socket; what is not sent yet is lost."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
+
+    def forget(self, stream: int) -> None:
+        """The call on ``stream`` has ended."""
+        self.calls.pop(stream, None)
+
+    # --- for subclasses ---------------------------------------------------------------------------------------------
+
+    def _unknown(self, event: HeadersReceived) -> None:
+        """The headers of a stream without a call."""
+
+    def _going_away(self, event: GoingAway) -> None:
+        """The peer takes no new streams."""
+
+    def _settings(self) -> None:
+        """The peer's settings have come or changed."""
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case HeadersReceived(stream, fields, ends):
+                if (call := self.calls.get(stream)) is not None:
+                    call.headers(fields, ends=ends)
+                else:
+                    self._unknown(event)
+            case DataReceived(stream, data, ends):
+                if (call := self.calls.get(stream)) is not None:
+                    call.data(data, ends=ends)
+                else:
+                    self.http2.consumed(stream, len(data))
+            case StreamReset(stream, code):
+                if (call := self.calls.get(stream)) is not None:
+                    call.reset(code)
+            case StreamDrained(stream):
+                if (call := self.calls.get(stream)) is not None:
+                    call.drained()
+            case SettingsReceived():
+                self._settings()
+            case GoingAway():
+                self._going_away(event)
+            case ConnectionFailed(_, reason):
+                self._fail_all(f"connection error: {reason}")
+                self.end()
+            case Pong():
+                pass
+
+    def _fail_all(self, reason: str) -> None:
+        for call in tuple(self.calls.values()):
+            call.lost(reason)
+        self.calls.clear()

@@ -1,0 +1,128 @@
+"""A server on a unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from plugbay.wire.grpc.server_link import Offer, ServerLink
+from plugbay.wire.grpc.services import Service
+from plugbay.wire.sockets import listening
+
+logger = logging.getLogger(__name__)
+
+MAX_CONNECTIONS: Final = 512
+"""A peer beyond them is hung up on. A kubelet makes one for each plugin."""
+BACKLOG: Final = 128
+"""So many peers may wait to be accepted."""
+PAUSE_S: Final = 1.0
+"""The time until the next try when no connection can be accepted, as for lack of descriptors."""
+
+
+@asynccontextmanager
+async def serve_grpc(
+    path: Path, services: Sequence[Service], *, grace_s: float = 0, max_calls: int = 100
+) -> AsyncIterator[None]:
+    """Serve ``services`` on the unix socket ``path`` until the block ends; the socket is gone afterwards.
+
+    Only its owner, and root, may connect, from the first moment on and under any umask.
+
+    A stale socket at ``path`` is replaced, so callers make sure that no server is there. Calls still running at the end
+    get ``grace_s`` to finish, and are then cancelled; the end waits for what they do on their way out. A peer that is
+    frozen does not hold it up.
+
+    Args:
+        max_calls: so many calls of one connection run at a time.
+
+    Raises:
+        PathTooLong: the kernel cannot bind the path.
+        PathUnusable: the directory is missing or closed to us, or something else is at ``path``.
+    """
+    with listening(path) as listener:
+        server = _Server(listener, services, max_calls)
+        try:
+            server.start()
+            yield
+        finally:
+            await _to_the_end(server.stop(grace_s))
+
+
+class _Server:
+    """Accepts connections by itself: asyncio's server loses those that come while it closes (CPython 3.11 to 3.13)."""
+
+    def __init__(self, listener: socket.socket, services: Sequence[Service], max_calls: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._listener = listener
+        self._offer = Offer({service.name: service for service in services}, max_calls, self._run)
+        self._joining: set[asyncio.Task[object]] = set()
+        self._running: set[asyncio.Task[None]] = set()
+        self._pause: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._listener.listen(BACKLOG)
+        self._resume()
+
+    async def stop(self, grace_s: float) -> None:
+        self._loop.remove_reader(self._listener)
+        if self._pause is not None:
+            self._pause.cancel()
+        self._listener.close()
+        if self._joining:
+            await asyncio.wait(self._joining)
+        for link in self._offer.links:
+            link.stop()
+        if self._running and grace_s:
+            await asyncio.wait(self._running, timeout=grace_s)
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running)
+        links = tuple(self._offer.links)
+        for link in links:
+            link.end()
+        if links:
+            await asyncio.wait([link.lost for link in links])
+
+    def _resume(self) -> None:
+        self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            logger.error("a connection cannot be accepted now, and is tried again in %g s: %s", PAUSE_S, error)
+            self._loop.remove_reader(self._listener)
+            self._pause = self._loop.call_later(PAUSE_S, self._resume)
+            return
+        if len(self._offer.links) >= MAX_CONNECTIONS:
+            connection.close()
+            return
+        connection.setblocking(False)
+        joining: asyncio.Task[object] = self._loop.create_task(
+            self._loop.connect_accepted_socket(lambda: ServerLink(self._offer), connection), name="accept a connection"
+        )
+        self._joining.add(joining)
+        joining.add_done_callback(self._joining.discard)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await ``work``, also when cancelled meanwhile. `plugbay.ops.tasks` has the same, on a floor above this one."""
+    working = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise

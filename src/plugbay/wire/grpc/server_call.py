@@ -1,0 +1,165 @@
+"""One call that a peer makes: its request is read, its method runs, and the answers and the status are sent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from typing import Any, Final
+
+from plugbay.errors import RpcCode, RpcFailed
+from plugbay.wire.grpc.framing import MAX_MESSAGE_BYTES, MessageReader, frame
+from plugbay.wire.grpc.link import Link
+from plugbay.wire.grpc.metadata import decode_metadata
+from plugbay.wire.grpc.services import Method, ServerStream, Unary
+from plugbay.wire.grpc.statuses import OK_TRAILERS, trailers
+from plugbay.wire.http2.codes import ErrorCode
+from plugbay.wire.http2.events import Fields
+from plugbay.wire.http2.header_blocks import encode
+
+logger = logging.getLogger(__name__)
+
+_ANSWER_FIELDS: Final = ((b":status", b"200"), (b"content-type", b"application/grpc"))
+_ANSWER: Final = encode(_ANSWER_FIELDS)
+
+_TOO_MANY: Final = "cardinality violation: received multiple request messages for non-client-streaming RPC"
+_NONE: Final = "cardinality violation: received no request message from non-client-streaming RPC"
+
+Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+"""Makes a task that its server waits for."""
+
+
+class ServerCall:
+    """A call, from its headers to its end. It is known to its link as long as its stream is open.
+
+    Args:
+        fields: the headers of the call.
+        timeout_s: the time that the peer gives it.
+    """
+
+    def __init__(
+        self, link: Link, stream: int, method: Method, fields: Fields, *, timeout_s: float | None, start: Start
+    ) -> None:
+        self._link = link
+        self._stream = stream
+        self._method = method
+        self._fields = fields
+        self._timeout_s = timeout_s
+        self._start = start
+        self._reader = MessageReader(MAX_MESSAGE_BYTES)
+        self._requests: list[bytes] = []
+        self._is_answered = False
+        self._task: asyncio.Task[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
+
+    # --- what arrives -----------------------------------------------------------------------------------------------
+
+    def headers(self, fields: Fields, *, ends: bool) -> None:
+        """Trailers of a request mean nothing, but may be its end."""
+        self.data(b"", ends=ends)
+
+    def data(self, data: bytes, *, ends: bool) -> None:
+        self._link.http2.consumed(self._stream, len(data))
+        if self._task is not None:
+            return
+        try:
+            self._requests += self._reader.read(data)
+            if len(self._requests) > 1:
+                raise RpcFailed(RpcCode.INTERNAL, _TOO_MANY)
+            if ends and self._reader.is_within_message:
+                raise RpcFailed(RpcCode.INTERNAL, "unexpected EOF")
+            if ends and not self._requests:
+                raise RpcFailed(RpcCode.INTERNAL, _NONE)
+        except RpcFailed as failure:
+            self._end(failure)
+            return
+        if ends:
+            self._task = self._start(self._run(self._requests.pop()))
+
+    def reset(self, code: int) -> None:
+        self._link.forget(self._stream)
+        if self._task is not None:
+            self._task.cancel()
+
+    def lost(self, reason: str) -> None:
+        self.reset(ErrorCode.CANCEL)
+
+    def drained(self) -> None:
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    # --- what is answered -------------------------------------------------------------------------------------------
+
+    async def _run(self, request: bytes) -> None:
+        try:
+            await self._in_time(request)
+        except RpcFailed as failure:
+            self._end(failure)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self._end(RpcFailed(RpcCode.CANCELLED, "context canceled"))  # the method did that to itself
+        except Exception as error:  # the edge to what others wrote
+            logger.error("a method failed unexpectedly", exc_info=error)
+            self._end(RpcFailed(RpcCode.UNKNOWN, f"{type(error).__name__}: {error}"))
+        else:
+            self._end(None)
+
+    async def _in_time(self, request: bytes) -> None:
+        """Answer.
+
+        Raises:
+            RpcFailed: the peer's time has passed, or what the method raised.
+        """
+        if self._timeout_s is None:
+            await self._answer(request)
+            return
+        try:
+            async with asyncio.timeout(self._timeout_s) as scope:
+                await self._answer(request)
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            raise RpcFailed(RpcCode.DEADLINE_EXCEEDED, "context deadline exceeded") from error
+
+    async def _answer(self, request: bytes) -> None:
+        match self._method:
+            case Unary(answer):
+                self._put(await answer(request))
+            case ServerStream(answers):
+                async with aclosing(answers(request, decode_metadata(self._fields))) as messages:
+                    async for message in messages:
+                        self._put(message)
+                        self._link.flush()
+                        await self._until_taken()
+
+    def _put(self, message: bytes) -> None:
+        if not self._is_answered:
+            self._is_answered = True
+            self._link.http2.send_headers(self._stream, _ANSWER)
+        self._link.http2.send_data(self._stream, frame(message))
+
+    async def _until_taken(self) -> None:
+        """Wait while the peer does not read."""
+        if self._link.http2.unsent(self._stream):
+            self._drained = asyncio.get_running_loop().create_future()
+            await self._drained
+        if not self._link.may_write.is_set():
+            await self._link.may_write.wait()
+
+    def _end(self, failure: RpcFailed | None) -> None:
+        """Send the status, after what was answered; without an answer it comes in one block with the headers."""
+        http2 = self._link.http2
+        if failure is None:
+            http2.send_headers(self._stream, OK_TRAILERS, ends=True)
+        else:
+            fields = trailers(failure, max_bytes=http2.remote.max_header_bytes)
+            http2.send_headers(
+                self._stream, encode(fields if self._is_answered else (*_ANSWER_FIELDS, *fields)), ends=True
+            )
+        if self._task is None:
+            http2.reset(self._stream, ErrorCode.NO_ERROR)  # the rest of the request is of no use
+        self._link.forget(self._stream)
+        self._link.flush()

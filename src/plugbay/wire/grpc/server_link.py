@@ -1,0 +1,174 @@
+"""The server's side of one connection: finds the method that a call asks for, and keeps a peer within its bounds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from plugbay.errors import RpcCode, RpcFailed
+from plugbay.wire.grpc.link import Link
+from plugbay.wire.grpc.server_call import ServerCall, Start
+from plugbay.wire.grpc.services import Method, Service
+from plugbay.wire.grpc.statuses import trailers
+from plugbay.wire.grpc.texts import is_grpc, quoted
+from plugbay.wire.grpc.timeouts import decode_timeout
+from plugbay.wire.http2.codes import ErrorCode
+from plugbay.wire.http2.events import HeadersReceived
+from plugbay.wire.http2.header_blocks import encode
+from plugbay.wire.http2.settings import Http2Limits, Role
+
+PREFACE_S: Final = 10.0
+"""The time that a peer has for its first settings."""
+_MAX_HEADER_BYTES: Final = 1024 * 1024
+_WINDOW: Final = 1024 * 1024
+_FRAME_BYTES: Final = 256 * 1024
+
+
+def _limits(max_calls: int) -> Http2Limits:
+    return Http2Limits(
+        max_streams=max_calls,
+        max_header_bytes=_MAX_HEADER_BYTES,
+        max_frame_bytes=_FRAME_BYTES,
+        stream_window=_WINDOW,
+        connection_window=4 * _WINDOW,
+    )
+
+
+@dataclass(eq=False)
+class Offer:
+    """The offer of a server to every peer.
+
+    Attributes:
+        max_calls: so many calls of one connection run at a time.
+        start: makes the task of a call.
+        links: the connections.
+    """
+
+    services: Mapping[str, Service]
+    max_calls: int
+    start: Start
+    links: set[ServerLink] = field(default_factory=set)
+
+    def find(self, path: bytes) -> Method:
+        """The method at ``path``, such as ``/v1beta1.DevicePlugin/Allocate``.
+
+        Raises:
+            RpcFailed: there is none.
+        """
+        name, slash, method = path.decode("latin-1").removeprefix("/").rpartition("/")
+        if not (slash and path.startswith(b"/")):
+            raise RpcFailed(RpcCode.UNIMPLEMENTED, f"malformed method name: {quoted(path)}")
+        service = self.services.get(name)
+        if service is None:
+            raise RpcFailed(RpcCode.UNIMPLEMENTED, f"unknown service {name}")
+        if method not in service.methods:
+            raise RpcFailed(RpcCode.UNIMPLEMENTED, f"unknown method {method} for service {name}")
+        return service.methods[method]
+
+
+class ServerLink(Link):
+    """One peer's connection."""
+
+    def __init__(self, offer: Offer) -> None:
+        super().__init__(Role.SERVER, _limits(offer.max_calls))
+        self._offer = offer
+        self._running: set[asyncio.Task[None]] = set()
+        self._greeting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._offer.links.add(self)
+        self._greeting = asyncio.get_running_loop().call_later(PREFACE_S, self.abort)
+        super().connection_made(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._offer.links.discard(self)
+        self._greeted()
+        super().connection_lost(error)
+
+    def pause_writing(self) -> None:
+        """Read no more from a peer that does not read. Clients of ours always read, so that never both wait."""
+        super().pause_writing()
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def stop(self) -> None:
+        """Take no more calls."""
+        self.http2.go_away()
+        self.flush()
+
+    def _settings(self) -> None:
+        self._greeted()
+
+    def _greeted(self) -> None:
+        if self._greeting is not None:
+            self._greeting.cancel()
+            self._greeting = None
+
+    def _unknown(self, event: HeadersReceived) -> None:
+        stream, fields = event.stream, event.fields
+        if len(self._running) >= self._offer.max_calls:
+            # A peer may have reset calls whose methods have not ended yet (CVE-2023-44487).
+            self.http2.reset(stream, ErrorCode.REFUSED_STREAM)
+            return
+        headers = dict(fields)
+        if (status := _not_grpc(headers)) is not None:
+            self._refuse(event, *status)
+            return
+        try:
+            method = self._offer.find(headers[b":path"])
+            timeout_s = _timeout(headers)
+            _check_encoding(headers)
+        except RpcFailed as failure:
+            self._refuse(event, b"200", failure)
+            return
+        call = self.calls[stream] = ServerCall(self, stream, method, fields, timeout_s=timeout_s, start=self._start)
+        if event.ends:
+            call.data(b"", ends=True)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._offer.start(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    def _refuse(self, event: HeadersReceived, http_status: bytes, failure: RpcFailed) -> None:
+        fields: Iterable[tuple[bytes, bytes]] = trailers(failure, max_bytes=self.http2.remote.max_header_bytes)
+        block = encode([(b":status", http_status), (b"content-type", b"application/grpc"), *fields])
+        self.http2.send_headers(event.stream, block, ends=True)
+        if not event.ends:
+            self.http2.reset(event.stream, ErrorCode.NO_ERROR)
+
+
+def _not_grpc(headers: Mapping[bytes, bytes]) -> tuple[bytes, RpcFailed] | None:
+    """The answer to a request of HTTP that is not one of gRPC."""
+    if (method := headers[b":method"]) != b"POST":
+        text = f"Received a HEADERS frame with :method {quoted(method)} which should be POST"
+        return b"405", RpcFailed(RpcCode.INTERNAL, text)
+    kind = headers.get(b"content-type", b"")
+    if not is_grpc(kind):
+        return b"415", RpcFailed(RpcCode.INVALID_ARGUMENT, f"invalid gRPC request content-type {quoted(kind)}")
+    return None
+
+
+def _timeout(headers: Mapping[bytes, bytes]) -> float | None:
+    value = headers.get(b"grpc-timeout")
+    if value is None:
+        return None
+    try:
+        return decode_timeout(value)
+    except ValueError as error:
+        raise RpcFailed(RpcCode.INTERNAL, f"malformed grpc-timeout: {error}") from error
+
+
+def _check_encoding(headers: Mapping[bytes, bytes]) -> None:
+    encoding = headers.get(b"grpc-encoding", b"identity")
+    if encoding != b"identity":
+        text = f"grpc: Decompressor is not installed for grpc-encoding {quoted(encoding)}"
+        raise RpcFailed(RpcCode.UNIMPLEMENTED, text)

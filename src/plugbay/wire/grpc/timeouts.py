@@ -1,0 +1,33 @@
+"""The header ``grpc-timeout``: up to eight digits and a unit. Source: grpc-go 1.81 ``internal/grpcutil``."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+_MAX_VALUE: Final = 10**8 - 1
+_UNITS: Final = {b"n": 1e-9, b"u": 1e-6, b"m": 1e-3, b"S": 1.0, b"M": 60.0, b"H": 3600.0}
+"""Seconds, the finest unit first."""
+_TIMEOUT: Final = re.compile(rb"([0-9]{1,8})([numSMH])")
+
+
+def encode_timeout(seconds: float) -> bytes:
+    """The header's value in the finest unit that holds it, rounded up; what has passed already is ``0n``."""
+    for unit, size_s in _UNITS.items():
+        value = max(0, math.ceil(seconds / size_s))
+        if value <= _MAX_VALUE:
+            return b"%d%s" % (value, unit)
+    return b"%dH" % _MAX_VALUE
+
+
+def decode_timeout(value: bytes) -> float:
+    """Seconds.
+
+    Raises:
+        ValueError: not such a value.
+    """
+    found = _TIMEOUT.fullmatch(value)
+    if found is None:
+        raise ValueError(f"not digits and a unit: {value!r}")
+    return int(found[1]) * _UNITS[found[2]]
