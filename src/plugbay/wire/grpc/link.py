@@ -37,7 +37,7 @@ class Call(Protocol):
         ...
 
     def drained(self) -> None:
-        """What was sent has left the queue of the stream."""
+        """The peer's windows have let through all that was queued on the stream."""
         ...
 
     def lost(self, reason: str) -> None:
@@ -46,7 +46,7 @@ class Call(Protocol):
 
 
 class Link(asyncio.Protocol):
-    """What both sides of a connection share. A subclass makes the calls.
+    """The connection itself, the same for both sides. A subclass makes the calls.
 
     Attributes:
         lost: done when the connection is lost.

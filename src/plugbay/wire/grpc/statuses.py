@@ -19,7 +19,7 @@ _NUMBERS: Final[Mapping[RpcCode, bytes]] = {code: b"%d" % number for number, cod
 _ESCAPED: Final = re.compile(rb"[^ -$&-~]")
 _CUT: Final = " [cut]"
 _ENTRY_BYTES: Final = 32
-"""What HTTP/2 counts for a header besides its name and value (RFC 9113, 6.5.2)."""
+"""Bytes that HTTP/2 counts for a header besides its name and value (RFC 9113, 6.5.2)."""
 OK_TRAILERS: Final = encode([(b"grpc-status", b"0")])
 
 

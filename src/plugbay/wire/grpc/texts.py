@@ -78,7 +78,7 @@ def no_trailers() -> RpcFailed:
 
 
 def not_grpc(headers: Mapping[bytes, bytes]) -> RpcFailed | None:
-    """What is wrong with the first headers of an answer; None if they are of gRPC, whatever the HTTP status."""
+    """The failure that the first headers of an answer are; None if they are of gRPC, whatever the HTTP status."""
     kind = headers.get(b"content-type")
     if kind is not None and is_grpc(kind):
         return None
