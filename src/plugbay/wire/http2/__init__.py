@@ -5,8 +5,8 @@ responses travel as gRPC needs them, with prior knowledge: there is no upgrade f
 
 `codes`, `frames`, `settings` and `events` are the words; `stream_states` is the table of what may happen to a stream,
 and `streams` keeps those of a connection; `windows` counts flow control, `budgets` what a peer may do that is of no
-use; `header_blocks` reads and writes fields and `messages` checks them; `frame_splitter`, `receiving` and `sending` do
-the work.
+use; `header_blocks` reads and writes fields and `messages` checks them; `frame_splitter`, `receiving`, `penalties` and
+`sending` do the work.
 
 May live here: rules of HTTP/2 and HPACK. May not: asyncio, sockets, a clock of its own, gRPC.
 """

@@ -98,7 +98,7 @@ class StreamTable:
     def state_of(self, number: int) -> StreamState:
         """The state of a stream that is not open.
 
-        StreamTable of which nothing is remembered any more have ended, as nearly all do.
+        Streams of which nothing is remembered any more have ended, as nearly all do.
         """
         if self.is_idle(number):
             return StreamState.IDLE
