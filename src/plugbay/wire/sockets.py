@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
@@ -17,6 +18,8 @@ from plugbay.errors import PathTooLong, PathUnusable
 MAX_SOCKET_PATH_BYTES: Final = 107
 """``sun_path`` holds 108 bytes, the last one is NUL."""
 _ONLY_OURS: Final = 0o600
+_FULL_S: Final = 0.01
+"""The interval between looks at a full queue: the kernel does not tell when it has room."""
 _NOT_ESCAPED: Final = "!$&'()*+,;=:[]@"
 """Characters of an authority, besides letters, digits and ``-_.~``."""
 
@@ -38,6 +41,30 @@ def authority_of(path: Path) -> str:
     Source: grpc-go 1.81 ``clientconn.go``, ``encodeAuthority``.
     """
     return quote(bytes(path), safe=_NOT_ESCAPED)
+
+
+async def connected(path: Path) -> socket.socket:
+    """A socket connected to the one at ``path``; waits while that has too many connections to accept.
+
+    The event loop could connect as well, but it loads OpenSSL to ask whether the socket speaks TLS, and takes a socket
+    for connected that the kernel has refused for the moment.
+
+    Raises:
+        OSError: no socket, no listener, or not ours to connect to.
+
+    Source: Linux ``connect(2)``, EAGAIN.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        while True:
+            try:
+                connection.connect(os.fspath(path))
+                return connection
+            except BlockingIOError:
+                await asyncio.sleep(_FULL_S)
+    except BaseException:
+        connection.close()
+        raise
 
 
 @contextmanager

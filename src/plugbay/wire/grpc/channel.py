@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,7 @@ from plugbay.wire.grpc.framing import MAX_MESSAGE_BYTES
 from plugbay.wire.grpc.metadata import NO_METADATA, Metadata, encode_metadata
 from plugbay.wire.grpc.timeouts import encode_timeout
 from plugbay.wire.http2.header_blocks import encode
-from plugbay.wire.sockets import check_socket_path
+from plugbay.wire.sockets import check_socket_path, connected
 
 LOCALHOST: Final = "localhost"
 """The authority that a kubelet, and Go's gRPC for a unix socket, sends."""
@@ -205,7 +204,8 @@ class Channel:
 
     async def _greet(self, link: ClientLink) -> None:
         try:
-            await asyncio.get_running_loop().create_unix_connection(lambda: link, os.fspath(self._path))
+            connection = await connected(self._path)
+            await asyncio.get_running_loop().create_unix_connection(lambda: link, sock=connection)
             self._links.add(link)
             link.lost.add_done_callback(lambda _: self._links.discard(link))
             await asyncio.wait([link.ready, link.leaving], return_when=asyncio.FIRST_COMPLETED)

@@ -106,7 +106,9 @@ class _Server:
             return
         connection.setblocking(False)
         joining: asyncio.Task[object] = self._loop.create_task(
-            self._loop.connect_accepted_socket(lambda: ServerLink(self._offer), connection), name="accept a connection"
+            # `connect_accepted_socket` would load OpenSSL, to ask whether the socket speaks TLS.
+            self._loop.create_unix_connection(lambda: ServerLink(self._offer), sock=connection),
+            name="accept a connection",
         )
         self._joining.add(joining)
         joining.add_done_callback(self._joining.discard)

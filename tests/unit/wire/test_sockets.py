@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from plugbay.wire.sockets import connected
+
+DEADLINE_S = 10
+
+
+async def test_a_full_queue_is_waited_for(sockets: Path) -> None:
+    path = sockets / "s"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(0)
+        first = await connected(path)
+        second = asyncio.create_task(connected(path))
+        await asyncio.sleep(0.05)
+        assert not second.done()
+        accepted = [listener.accept()[0]]
+        async with asyncio.timeout(DEADLINE_S):
+            other = await second
+        accepted.append(listener.accept()[0])
+        for end, theirs in zip((first, other), accepted, strict=True):
+            end.send(b"x")
+            assert theirs.recv(1) == b"x"
+        for each in (first, other, *accepted):
+            each.close()
+
+
+async def test_a_dial_that_ends_early_leaves_no_socket_open(sockets: Path) -> None:
+    path = sockets / "s"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(0)
+        with await connected(path):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await connected(path)
+
+
+@pytest.mark.parametrize("name", ["absent", "stale"])
+async def test_no_listener_is_an_error(sockets: Path, name: str) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(sockets / "stale"))
+    with pytest.raises(OSError, match=r"No such file|refused"):
+        await connected(sockets / name)
