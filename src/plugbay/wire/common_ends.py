@@ -1,4 +1,4 @@
-"""What two byte strings have in common at their ends, found at the speed of `memcmp`."""
+"""The ends that two byte strings have in common, found at the speed of `memcmp`."""
 
 from __future__ import annotations
 
