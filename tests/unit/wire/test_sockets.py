@@ -1,14 +1,51 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import stat
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from plugbay.wire.sockets import connected
+from plugbay.wire.sockets import connected, listening
 
 DEADLINE_S = 10
+OFTEN = 200
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_a_socket_is_its_owners_alone_from_the_first_moment_on(sockets: Path) -> None:
+    seen: set[int] = set()
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            try:
+                seen.add(stat.S_IMODE((sockets / "s").stat().st_mode))
+            except FileNotFoundError:
+                continue
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(OFTEN):
+            with listening(sockets / "s"):
+                seen.add(stat.S_IMODE((sockets / "s").stat().st_mode))
+    finally:
+        ended.set()
+        looking.join()
+    assert seen == {0o600}
+    assert os.umask(0) == 0
 
 
 async def test_a_full_queue_is_waited_for(sockets: Path) -> None:
