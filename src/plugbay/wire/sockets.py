@@ -8,7 +8,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -89,27 +89,29 @@ def listening(path: Path) -> Iterator[socket.socket]:
         try:
             yield listener
         finally:
-            if _identity(path) == made:
-                path.unlink(missing_ok=True)
+            # The listener keeps the file's number: until it is closed, no other file has the same.
+            with suppress(OSError):
+                if _identity(path.lstat()) == made:
+                    path.unlink()
 
 
-def _bind(listener: socket.socket, path: Path) -> tuple[int, int] | None:
+def _bind(listener: socket.socket, path: Path) -> tuple[int, int]:
+    """Bind, and return the file's identity, whatever its name."""
     try:
         listener.bind(os.fspath(path))
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise PathUnusable(str(path), "cannot listen: something is there that is not a socket") from error
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # its server has removed it meanwhile
+            if not stat.S_ISSOCK(path.lstat().st_mode):
+                raise PathUnusable(str(path), "cannot listen: something is there that is not a socket") from error
+            path.unlink()
         listener.bind(os.fspath(path))
-    return _identity(path)
+    made = path.lstat()
+    if stat.S_IMODE(made.st_mode) != _ONLY_OURS:  # the umask has taken even more
+        path.chmod(_ONLY_OURS)
+    return _identity(made)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """The file at ``path``, whatever its name; None if there is none."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return None
+def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino

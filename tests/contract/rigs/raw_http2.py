@@ -44,7 +44,15 @@ async def open_connection(socket: Path) -> asyncio.StreamWriter:
 
 def call(path: str) -> bytes:
     """The first call on a connection, with an empty message."""
-    return _frame(_HEADERS, _END_HEADERS, 1, _headers(path)) + _frame(_DATA, _END_STREAM, 1, _NO_MESSAGE)
+    return begin_call(path) + end_of_call()
+
+
+def begin_call(path: str) -> bytes:
+    return _frame(_HEADERS, _END_HEADERS, 1, _headers(path))
+
+
+def end_of_call() -> bytes:
+    return _frame(_DATA, _END_STREAM, 1, _NO_MESSAGE)
 
 
 def call_and_reset(path: str, number: int) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import math
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Final
@@ -46,7 +48,10 @@ class Channel:
         self._link: ClientLink | None = None
         self._links: set[ClientLink] = set()
         self._dialing = asyncio.Lock()
+        self._dial_time: asyncio.Timeout | None = None
         self._is_closed = False
+        self._failure: RpcFailed | None = None
+        """Of the last try to connect that failed."""
 
     # --- the connection ---------------------------------------------------------------------------------------------
 
@@ -55,6 +60,7 @@ class Channel:
 
         Raises:
             TimeoutError: no server answered in time.
+            RpcFailed: the channel is closed.
         """
         delay_s = _FIRST_DELAY_S
         async with asyncio.timeout(timeout_s):
@@ -63,8 +69,10 @@ class Channel:
                     await self._connected()
                     return
                 except RpcFailed:
-                    await asyncio.sleep(delay_s)
-                    delay_s = min(2 * delay_s, _MAX_DELAY_S)
+                    if self._is_closed:
+                        raise
+                await asyncio.sleep(delay_s)
+                delay_s = min(2 * delay_s, _MAX_DELAY_S)
 
     @property
     def is_connected(self) -> bool:
@@ -72,17 +80,21 @@ class Channel:
 
     async def until_lost(self) -> None:
         """Wait until the connection is lost, at once if there is none. An idle one may be lost without a fault."""
-        while self._link is not None and self._link.is_usable:
-            await asyncio.wait([self._link.leaving])
+        link = self._link  # this one: a call may make a new one before we learn that it is lost
+        if link is not None and link.is_usable:
+            await asyncio.wait([link.leaving])
 
     async def close(self) -> None:
         """Close the connection; calls under way fail, and so do later ones."""
         self._is_closed = True
-        links = tuple(self._links)
-        for link in links:
+        for link in tuple(self._links):
             link.close()
-        if links:
-            await asyncio.wait([link.lost for link in links])
+        if self._dial_time is not None and not self._dial_time.expired():
+            self._dial_time.reschedule(0)
+        async with self._dialing:  # the call that makes a connection just now closes it
+            pass
+        if self._links:
+            await asyncio.wait([link.lost for link in self._links])
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
@@ -96,7 +108,7 @@ class Channel:
 
         Raises:
             RpcFailed: refused, no answer in time, or the connection was closed meanwhile.
-            ValueError: metadata that gRPC does not carry.
+            ValueError: metadata that gRPC does not carry, or a timeout that is not a number.
         """
         until = _until(timeout_s)
         for left in reversed(range(_TIMES)):
@@ -116,7 +128,7 @@ class Channel:
 
         Raises:
             RpcFailed: refused, broken off, or the connection was closed meanwhile.
-            ValueError: metadata that gRPC does not carry.
+            ValueError: metadata that gRPC does not carry, or a timeout that is not a number.
         """
         until = _until(timeout_s)
         for left in reversed(range(_TIMES)):
@@ -137,6 +149,8 @@ class Channel:
         link = await self._open(until)
         if until is not None:
             left_s = until - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                raise texts.deadline_passed()
             block += encode([(b"grpc-timeout", encode_timeout(left_s))])
         return link.call(block, request, max_message_bytes=self._max_message_bytes, until=until)
 
@@ -176,11 +190,19 @@ class Channel:
         Raises:
             RpcFailed: no server, or it is closed.
         """
-        async with self._dialing:  # by all calls together
+        known = self._failure
+        async with self._dialing:  # by all calls together, which also fail together
             if self._is_closed:
                 raise texts.closing()
-            if self._link is None or not self._link.is_usable:
+            if self._link is not None and self._link.is_usable:
+                return self._link
+            if self._failure is not None and self._failure is not known:
+                raise RpcFailed(self._failure.code, self._failure.detail)
+            try:
                 self._link = await self._dial()
+            except RpcFailed as failure:
+                self._failure = RpcFailed(failure.code, failure.detail)  # without what its traceback keeps
+                raise
             return self._link
 
     async def _dial(self) -> ClientLink:
@@ -191,15 +213,18 @@ class Channel:
         """
         link = ClientLink()
         try:
-            async with asyncio.timeout(DIAL_S):
+            async with asyncio.timeout(DIAL_S) as self._dial_time:
                 await self._greet(link)
         except TimeoutError as error:
+            if self._is_closed:
+                raise texts.closing() from error
+            if link not in self._links:
+                raise texts.not_dialed(self._path, OSError(errno.EAGAIN, "its queue is full")) from error
             raise texts.not_connected('"error reading server preface: i/o timeout"') from error
         except OSError as error:
             raise texts.not_dialed(self._path, error) from error
-        if self._is_closed:
-            link.close()
-            raise texts.closing()
+        finally:
+            self._dial_time = None
         return link
 
     async def _greet(self, link: ClientLink) -> None:
@@ -209,6 +234,8 @@ class Channel:
             self._links.add(link)
             link.lost.add_done_callback(lambda _: self._links.discard(link))
             await asyncio.wait([link.ready, link.leaving], return_when=asyncio.FIRST_COMPLETED)
+            if self._is_closed:
+                raise texts.closing()
             if not link.is_usable:
                 raise texts.not_connected('"error reading server preface: EOF"')
         except BaseException:
@@ -217,11 +244,14 @@ class Channel:
 
 
 def _until(timeout_s: float | None) -> float | None:
-    return None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+    if timeout_s is None or timeout_s == math.inf:
+        return None
+    if math.isnan(timeout_s):
+        raise ValueError("a timeout of nan seconds never passes")
+    return asyncio.get_running_loop().time() + timeout_s
 
 
 def _raise_at_last(error: NotProcessed, left: int) -> None:
     """Raise the failure of a call that the server has not seen, unless it may be made again."""
     if not left:
-        assert isinstance(error.__cause__, RpcFailed)
-        raise error.__cause__
+        raise RpcFailed(error.failure.code, error.failure.detail) from None

@@ -26,7 +26,15 @@ _Outcome = RpcFailed | _Good
 
 
 class NotProcessed(Exception):
-    """The server has not seen the call, and says so: it may be made again. The cause says what happened."""
+    """The server has not seen the call, and says so: it may be made again.
+
+    Attributes:
+        failure: what happened.
+    """
+
+    def __init__(self, failure: RpcFailed) -> None:
+        super().__init__(failure)
+        self.failure = failure
 
 
 class ClientCall:
@@ -71,10 +79,10 @@ class ClientCall:
                 self._owed = 0
             return message
         if isinstance(self._outcome, RpcFailed):
-            failure = RpcFailed(self._outcome.code, self._outcome.detail)  # each caller's has a traceback of its own
-            if self._is_processed:
-                raise failure
-            raise NotProcessed from failure
+            if not self._is_processed:
+                raise NotProcessed(self._outcome)
+            # A new one, of which nothing here keeps hold: its traceback holds the call, and that the connection.
+            raise RpcFailed(self._outcome.code, self._outcome.detail)
         return None
 
     async def only(self) -> bytes:
@@ -93,7 +101,8 @@ class ClientCall:
 
     def end(self) -> None:
         """Give the call up, unless it has ended."""
-        self._fail(RpcFailed(RpcCode.CANCELLED, "context canceled"))
+        if self._outcome is None:
+            self._fail(RpcFailed(RpcCode.CANCELLED, "context canceled"))
 
     # --- for its link -----------------------------------------------------------------------------------------------
 
@@ -116,6 +125,7 @@ class ClientCall:
             self._has_headers = True
             self._reader.encoding = headers.get(b"grpc-encoding", b"identity")
         if ends:
+            self._forgo_sending()
             self._settle(read_status(headers) or _Good.END)
 
     def data(self, data: bytes, *, ends: bool) -> None:
@@ -129,6 +139,7 @@ class ClientCall:
             self._link.http2.consumed(self._stream, self._owed)
             self._owed = 0
         if ends:
+            self._forgo_sending()
             self._settle(texts.no_trailers())
         self._wake()
 
@@ -144,6 +155,10 @@ class ClientCall:
         self._settle(texts.connection_lost(reason))
 
     # --- the end ----------------------------------------------------------------------------------------------------
+
+    def _forgo_sending(self) -> None:
+        """Close the stream if a part of the request still waits, as the server has ended the call without it."""
+        self._link.http2.reset(self._stream, ErrorCode.NO_ERROR)
 
     def _fail(self, failure: RpcFailed) -> None:
         """End the call from our side."""

@@ -10,6 +10,7 @@ from plugbay.wire.grpc.client_call import ClientCall
 from plugbay.wire.grpc.framing import frame
 from plugbay.wire.grpc.link import Link
 from plugbay.wire.http2.events import GoingAway
+from plugbay.wire.http2.frames import MAX_STREAM_ID
 from plugbay.wire.http2.settings import Http2Limits, Role
 
 _MAX_HEADER_BYTES: Final = 16 * 1024 * 1024
@@ -63,6 +64,8 @@ class ClientLink(Link):
             until: the time of the loop at which the call fails; None for never.
         """
         stream = self.http2.open(block)
+        if stream == MAX_STREAM_ID:
+            self._leave()
         call = ClientCall(self, stream, max_message_bytes=max_message_bytes, until=until)
         self.calls[stream] = call
         self.http2.send_data(stream, frame(request), ends=True)
@@ -74,9 +77,16 @@ class ClientLink(Link):
         for call in tuple(self.calls.values()):
             assert isinstance(call, ClientCall)
             call.close()
-        self._leave()
         self.http2.go_away()
         self.end()
+
+    def end(self) -> None:
+        self._leave()
+        super().end()
+
+    def abort(self) -> None:
+        self._leave()
+        super().abort()
 
     def forget(self, stream: int) -> None:
         super().forget(stream)
@@ -91,7 +101,7 @@ class ClientLink(Link):
     def _settings(self) -> None:
         if not self.ready.done():
             self.ready.set_result(None)
-        self._next()
+        self._all()  # the server may take many more now
 
     def _going_away(self, event: GoingAway) -> None:
         for stream, call in tuple(self.calls.items()):
@@ -105,6 +115,10 @@ class ClientLink(Link):
     def _leave(self) -> None:
         if not self.leaving.done():
             self.leaving.set_result(None)
+        self._all()
+
+    def _all(self) -> None:
+        """Let all waiting calls look again; those that have to wait on do so in the same order."""
         while self._waiting:
             self._next()
 

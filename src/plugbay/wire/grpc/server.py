@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,65 +43,67 @@ async def serve_grpc(
         PathTooLong: the kernel cannot bind the path.
         PathUnusable: the directory is missing or closed to us, or something else is at ``path``.
     """
-    with listening(path) as listener:
-        server = _Server(listener, services, max_calls)
-        try:
-            server.start()
+    server = _Server(services, max_calls)
+    try:
+        with listening(path) as listener, server.accepting(listener):
             yield
-        finally:
-            await _to_the_end(server.stop(grace_s))
+    finally:
+        await _to_the_end(server.stop(grace_s))
 
 
 class _Server:
     """Accepts connections by itself: asyncio's server loses those that come while it closes (CPython 3.11 to 3.13)."""
 
-    def __init__(self, listener: socket.socket, services: Sequence[Service], max_calls: int) -> None:
+    def __init__(self, services: Sequence[Service], max_calls: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._listener = listener
-        self._offer = Offer({service.name: service for service in services}, max_calls, self._run)
+        self._offer = Offer({service.name: service for service in services}, max_calls)
         self._joining: set[asyncio.Task[object]] = set()
-        self._running: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
 
-    def start(self) -> None:
-        self._listener.listen(BACKLOG)
-        self._resume()
+    @contextmanager
+    def accepting(self, listener: socket.socket) -> Iterator[None]:
+        listener.listen(BACKLOG)
+        self._resume(listener)
+        try:
+            yield
+        finally:
+            self._loop.remove_reader(listener)
+            if self._pause is not None:
+                self._pause.cancel()
 
     async def stop(self, grace_s: float) -> None:
-        self._loop.remove_reader(self._listener)
-        if self._pause is not None:
-            self._pause.cancel()
-        self._listener.close()
         if self._joining:
             await asyncio.wait(self._joining)
         for link in self._offer.links:
             link.stop()
-        if self._running and grace_s:
-            await asyncio.wait(self._running, timeout=grace_s)
-        for task in self._running:
-            task.cancel()
-        if self._running:
-            await asyncio.wait(self._running)
-        links = tuple(self._offer.links)
-        for link in links:
+        running = self._offer.running
+        # Requests that have begun to arrive may still become calls.
+        until = self._loop.time() + grace_s
+        while running and (left_s := until - self._loop.time()) > 0:
+            await asyncio.wait(running, timeout=left_s)
+        while running:
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running)
+        for link in tuple(self._offer.links):
             link.end()
-        if links:
-            await asyncio.wait([link.lost for link in links])
+        if self._offer.links:
+            await asyncio.wait([link.lost for link in self._offer.links])
 
-    def _resume(self) -> None:
-        self._loop.add_reader(self._listener, self._accept)
+    def _resume(self, listener: socket.socket) -> None:
+        self._loop.add_reader(listener, self._accept, listener)
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         try:
-            connection, _ = self._listener.accept()
+            connection, _ = listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:
             logger.error("a connection cannot be accepted now, and is tried again in %g s: %s", PAUSE_S, error)
-            self._loop.remove_reader(self._listener)
-            self._pause = self._loop.call_later(PAUSE_S, self._resume)
+            self._loop.remove_reader(listener)
+            self._pause = self._loop.call_later(PAUSE_S, self._resume, listener)
             return
-        if len(self._offer.links) >= MAX_CONNECTIONS:
+        if len(self._offer.links) + len(self._joining) >= MAX_CONNECTIONS:
             connection.close()
             return
         connection.setblocking(False)
@@ -112,12 +114,6 @@ class _Server:
         )
         self._joining.add(joining)
         joining.add_done_callback(self._joining.discard)
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._loop.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return task
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:

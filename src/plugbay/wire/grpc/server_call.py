@@ -104,6 +104,9 @@ class ServerCall:
         except Exception as error:  # the edge to what others wrote
             logger.error("a method failed unexpectedly", exc_info=error)
             self._end(RpcFailed(RpcCode.UNKNOWN, f"{type(error).__name__}: {error}"))
+        except BaseException as error:  # the caller has to learn of it before the process does
+            self._end(RpcFailed(RpcCode.UNKNOWN, f"{type(error).__name__}: {error}"))
+            raise
         else:
             self._end(None)
 
@@ -128,6 +131,7 @@ class ServerCall:
         match self._method:
             case Unary(answer):
                 self._put(await answer(request))
+                await self._until_taken()
             case ServerStream(answers):
                 async with aclosing(answers(request, decode_metadata(self._fields))) as messages:
                     async for message in messages:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.wire.grpc.link import Link
-from plugbay.wire.grpc.server_call import ServerCall, Start
+from plugbay.wire.grpc.server_call import ServerCall
 from plugbay.wire.grpc.services import Method, Service
 from plugbay.wire.grpc.statuses import trailers
 from plugbay.wire.grpc.texts import is_grpc, quoted
@@ -42,14 +42,14 @@ class Offer:
 
     Attributes:
         max_calls: so many calls of one connection run at a time.
-        start: makes the task of a call.
         links: the connections.
+        running: the methods that answer calls, until they have ended.
     """
 
     services: Mapping[str, Service]
     max_calls: int
-    start: Start
     links: set[ServerLink] = field(default_factory=set)
+    running: set[asyncio.Task[None]] = field(default_factory=set)
 
     def find(self, path: bytes) -> Method:
         """The method at ``path``, such as ``/v1beta1.DevicePlugin/Allocate``.
@@ -133,9 +133,10 @@ class ServerLink(Link):
             call.data(b"", ends=True)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._offer.start(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task = asyncio.get_running_loop().create_task(work)
+        for running in (self._running, self._offer.running):
+            running.add(task)
+            task.add_done_callback(running.discard)
         return task
 
     def _refuse(self, event: HeadersReceived, http_status: bytes, failure: RpcFailed) -> None:

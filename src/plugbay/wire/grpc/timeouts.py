@@ -15,7 +15,7 @@ _TIMEOUT: Final = re.compile(rb"([0-9]{1,8})([numSMH])")
 def encode_timeout(seconds: float) -> bytes:
     """The header's value in the finest unit that holds it, rounded up; what has passed already is ``0n``."""
     for unit, size_s in _UNITS.items():
-        value = max(0, math.ceil(seconds / size_s))
+        value = max(0, math.ceil(min(seconds / size_s, _MAX_VALUE + 1)))
         if value <= _MAX_VALUE:
             return b"%d%s" % (value, unit)
     return b"%dH" % _MAX_VALUE
