@@ -51,7 +51,7 @@ class Channel:
         self._dial_time: asyncio.Timeout | None = None
         self._is_closed = False
         self._failure: RpcFailed | None = None
-        """Of the last try to connect that failed."""
+        """The end of the last try to connect that failed."""
 
     # --- the connection ---------------------------------------------------------------------------------------------
 
