@@ -5,11 +5,12 @@ import os
 import socket
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from plugbay.errors import PathUnusable
 from plugbay.wire.sockets import connected, listening
 
 DEADLINE_S = 10
@@ -46,6 +47,34 @@ def test_a_socket_is_its_owners_alone_from_the_first_moment_on(sockets: Path) ->
         looking.join()
     assert seen == {0o600}
     assert os.umask(0) == 0
+
+
+def test_its_owner_may_connect_under_any_umask(sockets: Path) -> None:
+    before = os.umask(0o777)
+    try:
+        with listening(sockets / "s"):
+            assert stat.S_IMODE((sockets / "s").stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
+
+
+def test_the_file_goes_with_the_block_unless_another_process_has_put_it_there(sockets: Path) -> None:
+    path = sockets / "s"
+    with listening(path):
+        assert path.is_socket()
+    assert not path.exists()
+    with listening(path), socket.socket(socket.AF_UNIX) as other:
+        path.unlink()
+        other.bind(str(path))
+    assert path.is_socket()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch, lambda path: path.symlink_to("elsewhere")])
+def test_other_files_are_not_replaced(sockets: Path, make: Callable[[Path], None]) -> None:
+    make(sockets / "s")
+    with pytest.raises(PathUnusable, match="something is there that is not a socket"), listening(sockets / "s"):
+        pass
+    assert os.path.lexists(sockets / "s")
 
 
 async def test_a_full_queue_is_waited_for(sockets: Path) -> None:
