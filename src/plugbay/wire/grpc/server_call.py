@@ -14,6 +14,7 @@ from plugbay.wire.grpc.link import Link
 from plugbay.wire.grpc.metadata import decode_metadata
 from plugbay.wire.grpc.services import Method, ServerStream, Unary
 from plugbay.wire.grpc.statuses import OK_TRAILERS, trailers
+from plugbay.wire.grpc.texts import deadline_passed
 from plugbay.wire.http2.codes import ErrorCode
 from plugbay.wire.http2.events import Fields
 from plugbay.wire.http2.header_blocks import encode
@@ -22,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 _ANSWER_FIELDS: Final = ((b":status", b"200"), (b"content-type", b"application/grpc"))
 _ANSWER: Final = encode(_ANSWER_FIELDS)
+_NO_ANSWERS: Final = _ANSWER + OK_TRAILERS
 
 _TOO_MANY: Final = "cardinality violation: received multiple request messages for non-client-streaming RPC"
 _NONE: Final = "cardinality violation: received no request message from non-client-streaming RPC"
@@ -35,7 +37,7 @@ class ServerCall:
 
     Args:
         fields: the headers of the call.
-        timeout_s: the time that the peer gives it.
+        timeout_s: the time that the peer gives it, from now on.
     """
 
     def __init__(
@@ -45,8 +47,13 @@ class ServerCall:
         self._stream = stream
         self._method = method
         self._fields = fields
-        self._timeout_s = timeout_s
         self._start = start
+        self._until: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        if timeout_s is not None:
+            loop = asyncio.get_running_loop()
+            self._until = loop.time() + timeout_s
+            self._timer = loop.call_at(self._until, self._expire)
         self._reader = MessageReader(MAX_MESSAGE_BYTES)
         self._requests: list[bytes] = []
         self._is_answered = False
@@ -75,9 +82,11 @@ class ServerCall:
             self._end(failure)
             return
         if ends:
+            self._stop_timer()
             self._task = self._start(self._run(self._requests.pop()))
 
     def reset(self, code: int) -> None:
+        self._stop_timer()
         self._link.forget(self._stream)
         if self._task is not None:
             self._task.cancel()
@@ -116,16 +125,26 @@ class ServerCall:
         Raises:
             RpcFailed: the peer's time has passed, or what the method raised.
         """
-        if self._timeout_s is None:
+        if self._until is None:
             await self._answer(request)
             return
+        if self._until <= asyncio.get_running_loop().time():
+            raise deadline_passed()
         try:
-            async with asyncio.timeout(self._timeout_s) as scope:
+            async with asyncio.timeout_at(self._until) as scope:
                 await self._answer(request)
         except TimeoutError as error:
             if not scope.expired():
                 raise
-            raise RpcFailed(RpcCode.DEADLINE_EXCEEDED, "context deadline exceeded") from error
+            raise deadline_passed() from error
+
+    def _expire(self) -> None:
+        """The request has not come in time."""
+        self._end(deadline_passed())
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def _answer(self, request: bytes) -> None:
         match self._method:
@@ -155,9 +174,10 @@ class ServerCall:
 
     def _end(self, failure: RpcFailed | None) -> None:
         """Send the status, after what was answered; without an answer it comes in one block with the headers."""
+        self._stop_timer()
         http2 = self._link.http2
         if failure is None:
-            http2.send_headers(self._stream, OK_TRAILERS, ends=True)
+            http2.send_headers(self._stream, OK_TRAILERS if self._is_answered else _NO_ANSWERS, ends=True)
         else:
             fields = trailers(failure, max_bytes=http2.remote.max_header_bytes)
             http2.send_headers(

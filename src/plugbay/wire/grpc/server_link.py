@@ -12,7 +12,7 @@ from plugbay.wire.grpc.link import Link
 from plugbay.wire.grpc.server_call import ServerCall
 from plugbay.wire.grpc.services import Method, Service
 from plugbay.wire.grpc.statuses import trailers
-from plugbay.wire.grpc.texts import is_grpc, quoted
+from plugbay.wire.grpc.texts import deadline_passed, is_grpc, quoted
 from plugbay.wire.grpc.timeouts import decode_timeout
 from plugbay.wire.http2.codes import ErrorCode
 from plugbay.wire.http2.events import HeadersReceived
@@ -57,7 +57,7 @@ class Offer:
         Raises:
             RpcFailed: there is none.
         """
-        name, slash, method = path.decode("latin-1").removeprefix("/").rpartition("/")
+        name, slash, method = path.decode("utf-8", "replace").removeprefix("/").rpartition("/")
         if not (slash and path.startswith(b"/")):
             raise RpcFailed(RpcCode.UNIMPLEMENTED, f"malformed method name: {quoted(path)}")
         service = self.services.get(name)
@@ -113,17 +113,25 @@ class ServerLink(Link):
 
     def _unknown(self, event: HeadersReceived) -> None:
         stream, fields = event.stream, event.fields
+        headers = dict(fields)
+        if b":method" not in headers:  # the trailers of a call that has been answered already
+            return
         if len(self._running) >= self._offer.max_calls:
             # A peer may have reset calls whose methods have not ended yet (CVE-2023-44487).
             self.http2.reset(stream, ErrorCode.REFUSED_STREAM)
             return
-        headers = dict(fields)
         if (status := _not_grpc(headers)) is not None:
             self._refuse(event, *status)
             return
         try:
-            method = self._offer.find(headers[b":path"])
             timeout_s = _timeout(headers)
+        except RpcFailed as failure:
+            self._refuse(event, b"400", failure)
+            return
+        try:
+            if timeout_s == 0:
+                raise deadline_passed()
+            method = self._offer.find(headers[b":path"])
             _check_encoding(headers)
         except RpcFailed as failure:
             self._refuse(event, b"200", failure)
@@ -170,6 +178,6 @@ def _timeout(headers: Mapping[bytes, bytes]) -> float | None:
 
 def _check_encoding(headers: Mapping[bytes, bytes]) -> None:
     encoding = headers.get(b"grpc-encoding", b"identity")
-    if encoding != b"identity":
+    if encoding not in {b"", b"identity"}:
         text = f"grpc: Decompressor is not installed for grpc-encoding {quoted(encoding)}"
         raise RpcFailed(RpcCode.UNIMPLEMENTED, text)

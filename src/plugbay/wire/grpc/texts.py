@@ -100,4 +100,4 @@ def is_grpc(content_type: bytes) -> bool:
 
 def quoted(value: bytes) -> str:
     """A header's value as Go's ``%q`` prints it, as far as headers go."""
-    return '"' + value.decode("latin-1").replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + value.replace(b"\\", b"\\\\").replace(b'"', b'\\"').decode("utf-8", "backslashreplace") + '"'

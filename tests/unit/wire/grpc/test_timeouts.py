@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +36,25 @@ def test_never_less_than_asked_for(seconds: float) -> None:
     assert decode_timeout(encode_timeout(seconds)) >= seconds * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("value", [b"", b"5", b"n", b"123456789S", b"5x", b"-1S", b"1.5S", b"1 S", b"1s"])
-def test_what_is_no_timeout(value: bytes) -> None:
-    with pytest.raises(ValueError, match="digits and a unit"):
+TOO_SHORT = "transport: timeout string is too short: "
+TOO_LONG = "transport: timeout string is too long: "
+NO_UNIT = "transport: timeout unit is not recognized: "
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (b"", TOO_SHORT + '""'),
+        (b"5", TOO_SHORT + '"5"'),
+        (b"n", TOO_SHORT + '"n"'),
+        (b"123456789S", TOO_LONG + '"123456789S"'),
+        (b"5x", NO_UNIT + '"5x"'),
+        (b"1s", NO_UNIT + '"1s"'),
+        (b"-1S", 'strconv.ParseUint: parsing "-1": invalid syntax'),
+        (b"1.5S", 'strconv.ParseUint: parsing "1.5": invalid syntax'),
+        (b"1 S", 'strconv.ParseUint: parsing "1 ": invalid syntax'),
+    ],
+)
+def test_what_is_no_timeout_is_told_in_the_words_of_go(value: bytes, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         decode_timeout(value)
