@@ -131,14 +131,16 @@ class Channel:
             ValueError: metadata that gRPC does not carry, or a timeout that is not a number.
         """
         until = _until(timeout_s)
+        has_begun = False
         for left in reversed(range(_TIMES)):
             call = await self._call(method, request, until, metadata)
             try:
                 while (message := await call.next()) is not None:
+                    has_begun = True
                     yield message
                 return
             except NotProcessed as error:
-                _raise_at_last(error, left)
+                _raise_at_last(error, 0 if has_begun else left)
             finally:
                 call.end()
 
@@ -158,15 +160,17 @@ class Channel:
         """A connection that takes one more call."""
         if self._link is not None and self._link.is_usable and self._link.http2.can_open:
             return self._link
+        link: ClientLink | None = None
         try:
             async with asyncio.timeout_at(until):
                 while True:
+                    link = None
                     link = await self._connected()
                     await link.until_open()
                     if link.is_usable:
                         return link
         except TimeoutError as error:
-            raise texts.deadline_passed() from error
+            raise (texts.deadline_passed() if link else texts.not_connected_in_time()) from error
 
     def _block(self, method: str) -> bytes:
         """The headers of a call, encoded once."""
@@ -237,7 +241,7 @@ class Channel:
             if self._is_closed:
                 raise texts.closing()
             if not link.is_usable:
-                raise texts.not_connected('"error reading server preface: EOF"')
+                raise texts.not_connected(f'"error reading server preface: {link.why_lost or "EOF"}"')
         except BaseException:
             link.abort()
             raise

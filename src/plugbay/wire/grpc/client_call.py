@@ -53,6 +53,7 @@ class ClientCall:
         self._owed = 0
         self._outcome: _Outcome | None = None
         self._is_processed = True
+        self._until = until
         self._has_headers = False
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -112,7 +113,8 @@ class ClientCall:
 
     def unseen(self) -> None:
         """The server leaves without having seen the call."""
-        self.reset(ErrorCode.REFUSED_STREAM)
+        self._is_processed = False
+        self._settle(texts.draining())
 
     # --- what arrives -----------------------------------------------------------------------------------------------
 
@@ -126,7 +128,7 @@ class ClientCall:
             self._reader.encoding = headers.get(b"grpc-encoding", b"identity")
         if ends:
             self._forgo_sending()
-            self._settle(read_status(headers) or _Good.END)
+            self._settle(texts.cut_off() if self._reader.is_within_message else read_status(headers) or _Good.END)
 
     def data(self, data: bytes, *, ends: bool) -> None:
         self._owed += len(data)
@@ -140,19 +142,28 @@ class ClientCall:
             self._owed = 0
         if ends:
             self._forgo_sending()
-            self._settle(texts.no_trailers())
+            self._settle(texts.cut_off() if self._reader.is_within_message else texts.no_trailers())
         self._wake()
 
     def reset(self, code: int) -> None:
         if code == ErrorCode.REFUSED_STREAM:
             self._is_processed = False
-        self._settle(texts.reset(code))
+        if code == ErrorCode.CANCEL and self._is_late():  # the server's clock was quicker
+            self._settle(texts.deadline_passed())
+        else:
+            self._settle(texts.reset(code))
+
+    def malformed(self) -> None:
+        self._settle(texts.malformed())
 
     def drained(self) -> None:
         pass
 
     def lost(self, reason: str) -> None:
         self._settle(texts.connection_lost(reason))
+
+    def _is_late(self) -> bool:
+        return self._until is not None and self._until <= asyncio.get_running_loop().time()
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

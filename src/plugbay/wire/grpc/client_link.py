@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from typing import Final
 
+from plugbay.wire.grpc import texts
 from plugbay.wire.grpc.client_call import ClientCall
 from plugbay.wire.grpc.framing import frame
 from plugbay.wire.grpc.link import Link
@@ -31,6 +32,7 @@ class ClientLink(Link):
     Attributes:
         ready: done when the server has sent its settings.
         leaving: done when the server takes no more calls, or is gone.
+        why_lost: in Go's words; None while the connection stands.
     """
 
     def __init__(self) -> None:
@@ -39,6 +41,8 @@ class ClientLink(Link):
         self.ready: asyncio.Future[None] = loop.create_future()
         self.leaving: asyncio.Future[None] = loop.create_future()
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._goaway: GoingAway | None = None
+        self.why_lost: str | None = None
 
     @property
     def is_usable(self) -> bool:
@@ -103,7 +107,18 @@ class ClientLink(Link):
             self.ready.set_result(None)
         self._all()  # the server may take many more now
 
+    def _fail_all(self, why: str) -> None:
+        self.why_lost = self.why_lost or why
+        super()._fail_all(why)
+
+    def _reason(self, why: str) -> str:
+        reason = super()._reason(why)
+        if self._goaway is not None:
+            return texts.after_goaway(reason, self._goaway.code, self._goaway.debug)
+        return reason
+
     def _going_away(self, event: GoingAway) -> None:
+        self._goaway = self._goaway or event
         for stream, call in tuple(self.calls.items()):
             if stream > event.last_stream:
                 assert isinstance(call, ClientCall)

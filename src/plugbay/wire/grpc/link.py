@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Final, Protocol
 
+from plugbay.wire.grpc.texts import how_lost, reading_failed, rules_broken
 from plugbay.wire.http2.connection import Http2Connection
 from plugbay.wire.http2.events import (
     ConnectionFailed,
@@ -33,7 +34,11 @@ class Call(Protocol):
     def data(self, data: bytes, *, ends: bool) -> None: ...
 
     def reset(self, code: int) -> None:
-        """The peer has broken the stream off, or broken the rules on it; nothing can be sent any more."""
+        """The peer has broken the stream off; nothing can be sent any more."""
+        ...
+
+    def malformed(self) -> None:
+        """The peer has broken the rules on the stream, which was reset from here."""
         ...
 
     def drained(self) -> None:
@@ -79,7 +84,7 @@ class Link(asyncio.Protocol):
         if self._ending is not None:
             self._ending.cancel()
         self.may_write.set()
-        self._fail_all("error reading from server: EOF" if error is None else f"error reading from server: {error}")
+        self._fail_all(how_lost(error, is_within_frame=self.http2.is_within_frame))
         if not self.lost.done():
             self.lost.set_result(None)
 
@@ -126,6 +131,10 @@ class Link(asyncio.Protocol):
     def _settings(self) -> None:
         """The peer's settings have come or changed."""
 
+    def _reason(self, why: str) -> str:
+        """What calls are told of a connection that was lost because of ``why``."""
+        return reading_failed(why)
+
     def _take(self, event: Event) -> None:
         match event:
             case HeadersReceived(stream, fields, ends):
@@ -138,9 +147,12 @@ class Link(asyncio.Protocol):
                     call.data(data, ends=ends)
                 else:
                     self.http2.consumed(stream, len(data))
-            case StreamReset(stream, code):
+            case StreamReset(stream, code, by_peer):
                 if (call := self.calls.get(stream)) is not None:
-                    call.reset(code)
+                    if by_peer:
+                        call.reset(code)
+                    else:
+                        call.malformed()
             case StreamDrained(stream):
                 if (call := self.calls.get(stream)) is not None:
                     call.drained()
@@ -148,13 +160,15 @@ class Link(asyncio.Protocol):
                 self._settings()
             case GoingAway():
                 self._going_away(event)
-            case ConnectionFailed(_, reason):
-                self._fail_all(f"connection error: {reason}")
+            case ConnectionFailed(code, reason):
+                self._fail_all(rules_broken(code, reason))
                 self.end()
             case Pong():
                 pass
 
-    def _fail_all(self, reason: str) -> None:
+    def _fail_all(self, why: str) -> None:
+        """The connection is lost; ``why`` is in Go's words."""
+        reason = self._reason(why)
         for call in tuple(self.calls.values()):
             call.lost(reason)
         self.calls.clear()

@@ -91,6 +91,9 @@ class ServerCall:
         if self._task is not None:
             self._task.cancel()
 
+    def malformed(self) -> None:
+        self.reset(ErrorCode.PROTOCOL_ERROR)
+
     def lost(self, reason: str) -> None:
         self.reset(ErrorCode.CANCEL)
 

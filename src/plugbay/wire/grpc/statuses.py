@@ -11,11 +11,13 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from plugbay.errors import RpcCode, RpcFailed
+from plugbay.wire.grpc.texts import quoted
 from plugbay.wire.http2.header_blocks import encode
 
 _CODES: Final = tuple(RpcCode)
 """In the order of their numbers."""
 _NUMBERS: Final[Mapping[RpcCode, bytes]] = {code: b"%d" % number for number, code in enumerate(_CODES)}
+_NUMBER: Final = re.compile(rb"[+-]?[0-9]{1,20}")
 _ESCAPED: Final = re.compile(rb"[^ -$&-~]")
 _CUT: Final = " [cut]"
 _ENTRY_BYTES: Final = 32
@@ -71,9 +73,16 @@ def read_status(fields: Mapping[bytes, bytes]) -> RpcFailed | None:
     text = decode_text(fields.get(b"grpc-message", b""))
     if value is None:
         return RpcFailed(RpcCode.UNKNOWN, text)
-    try:
-        number = int(value.decode("ascii"))
-    except ValueError:
-        problem = f'strconv.ParseInt: parsing "{value.decode("latin-1")}": invalid syntax'
-        return RpcFailed(RpcCode.UNKNOWN, f"transport: malformed grpc-status: {problem}")
+    if not _NUMBER.fullmatch(value):
+        return _malformed(value, "invalid syntax")
+    number = int(value)
+    if not -(2**31) <= number < 2**31:
+        return _malformed(value, "value out of range")
+    if number == 0:
+        return None
     return RpcFailed(_CODES[number] if 0 < number < len(_CODES) else RpcCode.UNKNOWN, text)
+
+
+def _malformed(value: bytes, problem: str) -> RpcFailed:
+    text = f"transport: malformed grpc-status: strconv.ParseInt: parsing {quoted(value)}: {problem}"
+    return RpcFailed(RpcCode.UNKNOWN, text)

@@ -42,6 +42,11 @@ def deadline_passed() -> RpcFailed:
     return RpcFailed(RpcCode.DEADLINE_EXCEEDED, "context deadline exceeded")
 
 
+def not_connected_in_time() -> RpcFailed:
+    text = "context deadline exceeded while waiting for connections to become ready"
+    return RpcFailed(RpcCode.DEADLINE_EXCEEDED, text)
+
+
 def not_dialed(path: Path, error: OSError) -> RpcFailed:
     why = f"dial unix {path}: connect: {os.strerror(error.errno or 0).lower()}"
     return not_connected(f'"transport: Error while dialing: {why}"')
@@ -55,12 +60,56 @@ def connection_lost(reason: str) -> RpcFailed:
     return RpcFailed(RpcCode.UNAVAILABLE, reason)
 
 
+def how_lost(error: Exception | None, *, is_within_frame: bool) -> str:
+    """The way in which a connection was lost; None is the end of what the peer sent."""
+    if error is None:
+        return "unexpected EOF" if is_within_frame else "EOF"
+    return os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else str(error)
+
+
+def rules_broken(code: ErrorCode, reason: str) -> str:
+    """The peer broke the rules of HTTP/2; Go tells the code only."""
+    return f"connection error: {code.name} ({reason})"
+
+
+def reading_failed(why: str) -> str:
+    return f"error reading from server: {why}"
+
+
+def after_goaway(reason: str, code: int, debug: bytes) -> str:
+    """The reason of a lost connection on which the server had said that it goes away."""
+    data = f", debug data: {quoted(debug)}" if debug else ""
+    prior = f"code: {_name(code)}{data}"
+    return f'closing transport due to: connection error: desc = "{reason}", received prior goaway: {prior}'
+
+
 def reset(code: int) -> RpcFailed:
     """The failure of a call whose stream the server has reset."""
-    is_known = code in ErrorCode._value2member_map_
-    name = ErrorCode(code).name if is_known else f"unknown error code 0x{code:x}"
-    status = _OF_RESET.get(code, RpcCode.INTERNAL) if is_known else RpcCode.UNKNOWN
-    return RpcFailed(status, f"stream terminated by RST_STREAM with error code: {name}")
+    status = _OF_RESET.get(code, RpcCode.INTERNAL) if _is_known(code) else RpcCode.UNKNOWN
+    return RpcFailed(status, f"stream terminated by RST_STREAM with error code: {_name(code)}")
+
+
+def malformed() -> RpcFailed:
+    """The failure of a call whose stream was reset from here: the server broke the rules on it."""
+    return RpcFailed(RpcCode.INTERNAL, "received invalid frame")
+
+
+def draining() -> RpcFailed:
+    """The failure of a call that a server left behind as it went away."""
+    return RpcFailed(RpcCode.UNAVAILABLE, "the connection is draining")
+
+
+def cut_off() -> RpcFailed:
+    """The failure of a call whose last message is not all there, whatever its status says."""
+    return RpcFailed(RpcCode.INTERNAL, "unexpected EOF")
+
+
+def _is_known(code: int) -> bool:
+    return code in ErrorCode._value2member_map_
+
+
+def _name(code: int) -> str:
+    return ErrorCode(code).name if _is_known(code) else f"unknown error code 0x{code:x}"
 
 
 def no_answer() -> RpcFailed:

@@ -166,6 +166,11 @@ class Http2Connection:
         )
 
     @property
+    def is_within_frame(self) -> bool:
+        """Whether the peer has begun a frame, or its preface, and not ended it."""
+        return self._splitter.is_within_frame
+
+    @property
     def streams(self) -> int:
         """The number of open streams."""
         return len(self._streams.open)

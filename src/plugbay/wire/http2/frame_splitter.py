@@ -32,6 +32,10 @@ class FrameSplitter:
         self._wanted = HEAD.size
         """So many bytes are gathered before they are looked at: a head, and then a whole frame."""
 
+    @property
+    def is_within_frame(self) -> bool:
+        return bool(self._gathered)
+
     def split(self, piece: bytes) -> Iterator[tuple[int, int, int, bytes]]:
         """The frames that are complete with ``piece``: kind, flags, stream, payload. Read the iterator to its end.
 
