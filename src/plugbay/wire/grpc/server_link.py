@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.wire.grpc.link import Link
+from plugbay.wire.grpc.quoting import quoted
 from plugbay.wire.grpc.server_call import ServerCall
 from plugbay.wire.grpc.services import Method, Service
 from plugbay.wire.grpc.statuses import trailers
-from plugbay.wire.grpc.texts import deadline_passed, is_grpc, quoted
+from plugbay.wire.grpc.texts import deadline_passed, is_grpc
 from plugbay.wire.grpc.timeouts import decode_timeout
 from plugbay.wire.http2.codes import ErrorCode
 from plugbay.wire.http2.events import HeadersReceived

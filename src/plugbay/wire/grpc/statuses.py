@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from plugbay.errors import RpcCode, RpcFailed
-from plugbay.wire.grpc.texts import quoted
+from plugbay.wire.grpc.quoting import quoted
 from plugbay.wire.http2.header_blocks import encode
 
 _CODES: Final = tuple(RpcCode)

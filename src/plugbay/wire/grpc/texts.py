@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import RpcCode, RpcFailed
+from plugbay.wire.grpc.quoting import quoted
 from plugbay.wire.http2.codes import ErrorCode
 
 _OF_RESET: Final[Mapping[int, RpcCode]] = {
@@ -145,8 +146,3 @@ def not_grpc(headers: Mapping[bytes, bytes]) -> RpcFailed | None:
 
 def is_grpc(content_type: bytes) -> bool:
     return content_type == b"application/grpc" or content_type.startswith((b"application/grpc+", b"application/grpc;"))
-
-
-def quoted(value: bytes) -> str:
-    """A header's value as Go's ``%q`` prints it, as far as headers go."""
-    return '"' + value.replace(b"\\", b"\\\\").replace(b'"', b'\\"').decode("utf-8", "backslashreplace") + '"'

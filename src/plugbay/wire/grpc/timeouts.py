@@ -9,7 +9,7 @@ import math
 import re
 from typing import Final
 
-from plugbay.wire.grpc.texts import quoted
+from plugbay.wire.grpc.quoting import quoted
 
 _MAX_VALUE: Final = 10**8 - 1
 _UNITS: Final = {b"n": 1e-9, b"u": 1e-6, b"m": 1e-3, b"S": 1.0, b"M": 60.0, b"H": 3600.0}
