@@ -132,7 +132,7 @@ class Link(asyncio.Protocol):
         """The peer's settings have come or changed."""
 
     def _reason(self, why: str) -> str:
-        """What calls are told of a connection that was lost because of ``why``."""
+        """The text for calls on a connection that was lost because of ``why``."""
         return reading_failed(why)
 
     def _take(self, event: Event) -> None:
