@@ -145,6 +145,8 @@ class Channel:
                 call.end()
 
     async def _call(self, method: str, request: bytes, until: float | None, metadata: Metadata) -> ClientCall:
+        if until is not None and until <= asyncio.get_running_loop().time():
+            raise texts.deadline_passed()
         block = self._block(method)
         if metadata:
             block += encode(encode_metadata(metadata))

@@ -14,9 +14,10 @@ from plugbay.wire.http2.events import GoingAway
 from plugbay.wire.http2.frames import MAX_STREAM_ID
 from plugbay.wire.http2.settings import Http2Limits, Role
 
-_MAX_HEADER_BYTES: Final = 16 * 1024 * 1024
-"""The most that Go's gRPC takes of headers, and of trailers, which hold error texts. With less, a Go plugin would reset
-the stream instead of sending a longer text."""
+_MAX_HEADER_BYTES: Final = 1024 * 1024
+"""The most that is taken of headers, and of trailers, which hold error texts: a Go plugin resets the stream instead of
+sending a longer text. Go's gRPC takes 16 times as much, which here would keep the event loop for seconds (Huffman's
+code)."""
 _WINDOW: Final = 1024 * 1024
 _LIMITS: Final = Http2Limits(
     max_header_bytes=_MAX_HEADER_BYTES,

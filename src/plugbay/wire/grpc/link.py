@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from typing import Final, Protocol
 
 from plugbay.wire.grpc.texts import how_lost, reading_failed, rules_broken
+from plugbay.wire.http2.codes import ErrorCode
 from plugbay.wire.http2.connection import Http2Connection
 from plugbay.wire.http2.events import (
     ConnectionFailed,
@@ -24,6 +26,9 @@ from plugbay.wire.http2.settings import Http2Limits, Role
 
 FLUSH_S: Final = 1.0
 """The time that a connection may take to send what is left, once it is to end."""
+_PIECE: Final = 65_536
+_MOST_PIECES: Final = 64
+"""More than a socket's buffer holds."""
 
 
 class Call(Protocol):
@@ -79,8 +84,15 @@ class Link(asyncio.Protocol):
             self._take(event)
         self.flush()
 
+    def eof_received(self) -> bool:
+        """The peer sends nothing more, and so the connection ends, as with Go's gRPC: also what it has not read."""
+        self.abort()
+        return False
+
     def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
+        transport, self._transport = self._transport, None
+        if transport is not None and isinstance(error, BrokenPipeError | ConnectionResetError):
+            error = self._read_rest(transport.get_extra_info("socket").fileno())
         if self._ending is not None:
             self._ending.cancel()
         self.may_write.set()
@@ -93,22 +105,32 @@ class Link(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.may_write.set()
+        self.flush()
 
     # --- what calls and ends need -----------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write what the connection has to send."""
-        if self._transport is not None and (waiting := self.http2.take()):
+        """Write what the connection has to send, unless the peer leaves unread what was written before.
+
+        The core counts the answers that wait then, and ends the connection of a peer that has more and more made.
+        """
+        if self._transport is not None and self.may_write.is_set() and (waiting := self.http2.take()):
             self._transport.write(waiting)
 
     def end(self) -> None:
         """Close the socket when all is sent, or else after `FLUSH_S`: a peer that is frozen does not hold it open."""
-        self.flush()
         transport, self._transport = self._transport, None
         if transport is not None:
+            transport.write(self.http2.take())
             transport.close()
             if transport.get_write_buffer_size():
                 self._ending = asyncio.get_running_loop().call_later(FLUSH_S, transport.abort)
+
+    def hang_up(self, code: ErrorCode, reason: str) -> None:
+        """End the connection, and tell the peer why; calls under way fail."""
+        self.http2.go_away(code, reason.encode())
+        self._fail_all(rules_broken(code, reason))
+        self.end()
 
     def abort(self) -> None:
         """Close the socket; what is not sent yet is lost."""
@@ -165,6 +187,21 @@ class Link(asyncio.Protocol):
                 self.end()
             case Pong():
                 pass
+
+    def _read_rest(self, descriptor: int) -> OSError | None:
+        """Take in what the peer has sent before it hung up on what we were writing: asyncio reads no more then.
+
+        Returns:
+            How reading failed; None at the end of what was sent.
+        """
+        try:
+            for _ in range(_MOST_PIECES):
+                if not (data := os.read(descriptor, _PIECE)):
+                    break
+                self.data_received(data)
+        except OSError as error:
+            return error
+        return None
 
     def _fail_all(self, why: str) -> None:
         """The connection is lost; ``why`` is in Go's words."""

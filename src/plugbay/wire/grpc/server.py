@@ -12,12 +12,13 @@ from typing import Any, Final
 
 from plugbay.wire.grpc.server_link import Offer, ServerLink
 from plugbay.wire.grpc.services import Service
+from plugbay.wire.http2.codes import ErrorCode
 from plugbay.wire.sockets import listening
 
 logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS: Final = 512
-"""A peer beyond them is hung up on. A kubelet makes one for each plugin."""
+"""For a peer beyond them, an idle one has to go, or else the peer itself. A kubelet makes one for each plugin."""
 BACKLOG: Final = 128
 """So many peers may wait to be accepted."""
 PAUSE_S: Final = 1.0
@@ -99,11 +100,13 @@ class _Server:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError as error:
+            if self._make_room():
+                return  # the next try follows at once
             logger.error("a connection cannot be accepted now, and is tried again in %g s: %s", PAUSE_S, error)
             self._loop.remove_reader(listener)
             self._pause = self._loop.call_later(PAUSE_S, self._resume, listener)
             return
-        if len(self._offer.links) + len(self._joining) >= MAX_CONNECTIONS:
+        if len(self._offer.links) + len(self._joining) >= MAX_CONNECTIONS and not self._make_room():
             connection.close()
             return
         connection.setblocking(False)
@@ -114,6 +117,16 @@ class _Server:
         )
         self._joining.add(joining)
         joining.add_done_callback(self._joining.discard)
+
+    def _make_room(self) -> bool:
+        """Hang up on the peer that can do best without its connection, if no call of it runs; False if there is none.
+
+        Its client connects again when it next makes a call.
+        """
+        idle = [link for link in self._offer.links if link.is_idle]
+        if idle:
+            min(idle, key=ServerLink.importance).hang_up(ErrorCode.NO_ERROR, "max_idle")
+        return bool(idle)
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.wire.grpc.framing import MAX_MESSAGE_BYTES, MessageReader, frame
+from plugbay.wire.grpc.kept import CALL_BYTES, KeptOfPeer
 from plugbay.wire.grpc.link import Link
 from plugbay.wire.grpc.metadata import decode_metadata
 from plugbay.wire.grpc.services import Method, ServerStream, Unary
@@ -28,6 +29,8 @@ _NO_ANSWERS: Final = _ANSWER + OK_TRAILERS
 _TOO_MANY: Final = "cardinality violation: received multiple request messages for non-client-streaming RPC"
 _NONE: Final = "cardinality violation: received no request message from non-client-streaming RPC"
 
+_TOO_MUCH: Final = "the requests on this connection are too large together"
+
 Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 """Makes a task that its server waits for."""
 
@@ -38,10 +41,19 @@ class ServerCall:
     Args:
         fields: the headers of the call.
         timeout_s: the time that the peer gives it, from now on.
+        kept: counts the bytes that the peer's calls take.
     """
 
     def __init__(
-        self, link: Link, stream: int, method: Method, fields: Fields, *, timeout_s: float | None, start: Start
+        self,
+        link: Link,
+        stream: int,
+        method: Method,
+        fields: Fields,
+        *,
+        timeout_s: float | None,
+        start: Start,
+        kept: KeptOfPeer,
     ) -> None:
         self._link = link
         self._stream = stream
@@ -54,9 +66,13 @@ class ServerCall:
             loop = asyncio.get_running_loop()
             self._until = loop.time() + timeout_s
             self._timer = loop.call_at(self._until, self._expire)
+        self._kept = kept
+        self._takes = CALL_BYTES + sum(len(name) + len(value) for name, value in fields)
+        self._kept.add(self._takes)
         self._reader = MessageReader(MAX_MESSAGE_BYTES)
         self._requests: list[bytes] = []
         self._is_answered = False
+        self._is_over = False
         self._task: asyncio.Task[None] | None = None
         self._drained: asyncio.Future[None] | None = None
 
@@ -70,7 +86,13 @@ class ServerCall:
         self._link.http2.consumed(self._stream, len(data))
         if self._task is not None:
             return
+        self._takes += len(data)
+        may_go_on = self._kept.add(len(data))
+        if self._is_over:
+            return
         try:
+            if not may_go_on:
+                raise RpcFailed(RpcCode.RESOURCE_EXHAUSTED, _TOO_MUCH)
             self._requests += self._reader.read(data)
             if len(self._requests) > 1:
                 raise RpcFailed(RpcCode.INTERNAL, _TOO_MANY)
@@ -84,10 +106,10 @@ class ServerCall:
         if ends:
             self._stop_timer()
             self._task = self._start(self._run(self._requests.pop()))
+            self._task.add_done_callback(self._release)
 
     def reset(self, code: int) -> None:
-        self._stop_timer()
-        self._link.forget(self._stream)
+        self._leave()
         if self._task is not None:
             self._task.cancel()
 
@@ -177,7 +199,6 @@ class ServerCall:
 
     def _end(self, failure: RpcFailed | None) -> None:
         """Send the status, after what was answered; without an answer it comes in one block with the headers."""
-        self._stop_timer()
         http2 = self._link.http2
         if failure is None:
             http2.send_headers(self._stream, OK_TRAILERS if self._is_answered else _NO_ANSWERS, ends=True)
@@ -188,5 +209,17 @@ class ServerCall:
             )
         if self._task is None:
             http2.reset(self._stream, ErrorCode.NO_ERROR)  # the rest of the request is of no use
-        self._link.forget(self._stream)
+        self._leave()
         self._link.flush()
+
+    def _leave(self) -> None:
+        """The call is over but for its task."""
+        self._is_over = True
+        self._stop_timer()
+        self._link.forget(self._stream)
+        if self._task is None:
+            self._release()
+
+    def _release(self, _: object = None) -> None:
+        self._kept.remove(self._takes)
+        self._takes = 0

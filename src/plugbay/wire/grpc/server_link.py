@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from plugbay.errors import RpcCode, RpcFailed
+from plugbay.wire.grpc.kept import KeptOfAll, KeptOfPeer
 from plugbay.wire.grpc.link import Link
 from plugbay.wire.grpc.quoting import quoted
 from plugbay.wire.grpc.server_call import ServerCall
@@ -22,7 +23,8 @@ from plugbay.wire.http2.settings import Http2Limits, Role
 
 PREFACE_S: Final = 10.0
 """The time that a peer has for its first settings."""
-_MAX_HEADER_BYTES: Final = 1024 * 1024
+_MAX_HEADER_BYTES: Final = 64 * 1024
+"""Several times what C-core takes. Each block is decoded in one go, a megabyte in Huffman's code in 0.25 s."""
 _WINDOW: Final = 1024 * 1024
 _FRAME_BYTES: Final = 256 * 1024
 
@@ -45,12 +47,17 @@ class Offer:
         max_calls: so many calls of one connection run at a time.
         links: the connections.
         running: the methods that answer calls, until they have ended.
+        kept: what the calls of all peers take.
     """
 
     services: Mapping[str, Service]
     max_calls: int
     links: set[ServerLink] = field(default_factory=set)
     running: set[asyncio.Task[None]] = field(default_factory=set)
+    kept: KeptOfAll = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kept = KeptOfAll(self._relieve)
 
     def find(self, path: bytes) -> Method:
         """The method at ``path``, such as ``/v1beta1.DevicePlugin/Allocate``.
@@ -68,25 +75,39 @@ class Offer:
             raise RpcFailed(RpcCode.UNIMPLEMENTED, f"unknown method {method} for service {name}")
         return service.methods[method]
 
+    def _relieve(self) -> None:
+        if self.links:
+            greediest = max(self.links, key=lambda link: link.kept.count)
+            greediest.hang_up(ErrorCode.ENHANCE_YOUR_CALM, "the calls of all clients together are too large")
+            greediest.kept.disown()
+
 
 class ServerLink(Link):
-    """One peer's connection."""
+    """One peer's connection.
+
+    Attributes:
+        kept: what its calls take.
+        idle_since: the time of the loop at which its last call ended, or it connected.
+    """
 
     def __init__(self, offer: Offer) -> None:
         super().__init__(Role.SERVER, _limits(offer.max_calls))
+        self.kept = KeptOfPeer(offer.kept)
+        self.idle_since = asyncio.get_running_loop().time()
         self._offer = offer
         self._running: set[asyncio.Task[None]] = set()
         self._greeting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._offer.links.add(self)
-        self._greeting = asyncio.get_running_loop().call_later(PREFACE_S, self.abort)
+        self._greeting = asyncio.get_running_loop().call_later(PREFACE_S, self._not_greeted)
         super().connection_made(transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._offer.links.discard(self)
         self._greeted()
         super().connection_lost(error)
+        self.kept.disown()
 
     def pause_writing(self) -> None:
         """Read no more from a peer that does not read. Clients of ours always read, so that never both wait."""
@@ -104,6 +125,20 @@ class ServerLink(Link):
         self.http2.go_away()
         self.flush()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no method runs for the peer."""
+        return not self._running and self._transport is not None
+
+    def importance(self) -> tuple[bool, bool, float]:
+        """The greater, the more is lost with an idle connection: first with its peer's settings, then with requests
+        that are on their way, then with one that was of use lately."""
+        return self._greeting is None, bool(self.calls), self.idle_since
+
+    def _not_greeted(self) -> None:
+        self._greeting = None
+        self.hang_up(ErrorCode.SETTINGS_TIMEOUT, f"no SETTINGS came within {PREFACE_S:g} s")
+
     def _settings(self) -> None:
         self._greeted()
 
@@ -116,6 +151,8 @@ class ServerLink(Link):
         stream, fields = event.stream, event.fields
         headers = dict(fields)
         if b":method" not in headers:  # the trailers of a call that has been answered already
+            return
+        if self._transport is None:  # it has just been hung up on
             return
         if len(self._running) >= self._offer.max_calls:
             # A peer may have reset calls whose methods have not ended yet (CVE-2023-44487).
@@ -137,7 +174,9 @@ class ServerLink(Link):
         except RpcFailed as failure:
             self._refuse(event, b"200", failure)
             return
-        call = self.calls[stream] = ServerCall(self, stream, method, fields, timeout_s=timeout_s, start=self._start)
+        call = self.calls[stream] = ServerCall(
+            self, stream, method, fields, timeout_s=timeout_s, start=self._start, kept=self.kept
+        )
         if event.ends:
             call.data(b"", ends=True)
 
@@ -146,7 +185,12 @@ class ServerLink(Link):
         for running in (self._running, self._offer.running):
             running.add(task)
             task.add_done_callback(running.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, _: object) -> None:
+        if not self._running:
+            self.idle_since = asyncio.get_running_loop().time()
 
     def _refuse(self, event: HeadersReceived, http_status: bytes, failure: RpcFailed) -> None:
         fields: Iterable[tuple[bytes, bytes]] = trailers(failure, max_bytes=self.http2.remote.max_header_bytes)

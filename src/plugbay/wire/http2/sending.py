@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 from plugbay.wire.http2 import frames
-from plugbay.wire.http2.budgets import MOST_ANSWERS, Budget
+from plugbay.wire.http2.budgets import MOST_ANSWERS, SMALL_DATA, Budget
 from plugbay.wire.http2.codes import ConnectionFault, ErrorCode
 from plugbay.wire.http2.frames import DATA, END_STREAM, HEAD
 from plugbay.wire.http2.header_blocks import EMPTY_TABLE
@@ -137,7 +137,10 @@ class Sender:
         if fits < size:
             stream.queue.appendleft(Queued(content[fits:], is_block=False, ends=ends))
             content, ends = content[:fits], False
-        self._write_data(stream, content, ends)
+        if size > fits and fits < SMALL_DATA:
+            self._write_frame(stream, content, ends)  # the peer's windows make us send crumbs
+        else:
+            self._write_data(stream, content, ends)
 
     def _write_headers(self, stream: Stream, block: bytes, ends: bool) -> None:
         if self._before_block:
@@ -148,11 +151,14 @@ class Sender:
             self._streams.change(stream, Happening.END_SENT)
 
     def _write_data(self, stream: Stream, content: bytes | memoryview, ends: bool) -> None:
+        self._write_frame(stream, content, ends)
+        self._cheap.earn()
+
+    def _write_frame(self, stream: Stream, content: bytes | memoryview, ends: bool) -> None:
         size = len(content)
         self.window -= size
         stream.send_window -= size
         self._out.append(HEAD.pack(size << 8 | DATA, END_STREAM if ends else 0, stream.id))
         self._out.append(content)
-        self._cheap.earn()
         if ends:
             self._streams.change(stream, Happening.END_SENT)

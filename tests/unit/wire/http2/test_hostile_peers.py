@@ -286,16 +286,32 @@ def test_rfc_9113_5_1_data_on_a_reset_stream_counts_and_is_given_back() -> None:
 
 
 def test_cve_2019_9511_windows_of_one_byte_take_time_in_proportion() -> None:
-    """A peer that lets through byte by byte: as many frames as it sends, and nothing quadratic."""
-    server = greeted()
+    """A peer that lets through byte by byte: as many frames as it sends, nothing quadratic, and not for ever."""
+    clock = Clock()
+    server = greeted(clock=clock)
     server.receive(settings((4, 0)) + headers(1, ends=True))
     server.send_headers(1, RESPONSE)
     server.send_data(1, bytes(16 << 20))
+    clock.now += 1000
     started = time.process_time()
-    for _ in range(2000):
+    for _ in range(CHEAP_BURST):
         assert not is_over(server, frames.window_update(1, 1))
     assert time.process_time() - started < 1
-    assert server.unsent(1) == (16 << 20) - 2000
+    assert server.unsent(1) == (16 << 20) - CHEAP_BURST
+    assert is_over(server, frames.window_update(1, 1))
+
+
+def test_cve_2019_9511_settings_that_let_through_a_byte_of_every_stream() -> None:
+    """Each of them makes us send a frame on each of a hundred streams; the windows only grow, so it goes on."""
+    server, sent = greeted(), 0
+    server.receive(settings((4, 0)))
+    for number in range(1, 200, 2):
+        server.receive(headers(number, ends=True))
+        server.send_headers(number, RESPONSE)
+        server.send_data(number, bytes(100_000))
+    while not is_over(server, settings((4, sent + 1))):
+        sent += 1
+        assert sent <= 2 * CHEAP_BURST
 
 
 def test_rfc_9113_10_5_a_frame_byte_by_byte_takes_time_in_proportion() -> None:
