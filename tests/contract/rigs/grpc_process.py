@@ -29,10 +29,10 @@ class GrpcProcess:
         self._proc = Path(f"/proc/{pid}")
 
     @asynccontextmanager
-    async def abused(self, *, most_mib: float, most_cpu_s: float = 3.0) -> AsyncIterator[None]:
+    async def abused(self, *, most_mib: float, most_cpu_s: float = 1.0) -> AsyncIterator[Channel]:
         """What is done in the block costs the server no more than that, and all of it is over soon afterwards.
 
-        Others are answered all the time.
+        Others are answered all the time. The channel is one of these.
         """
         channel = Channel(self.path)
         await channel.connect(PATIENCE_S)
@@ -41,7 +41,7 @@ class GrpcProcess:
             self._proc.joinpath("clear_refs").write_text("5")  # lets VmHWM begin anew
             memory = self._memory("VmRSS")
             answering = asyncio.create_task(self._is_answered(channel))
-            yield
+            yield channel
             assert not answering.done() or answering.result() is None
             answering.cancel()
             await asyncio.wait([answering])
@@ -52,6 +52,11 @@ class GrpcProcess:
             await self._until_as_before(channel, before)
         finally:
             await channel.close()
+
+    async def takes_in(self, channel: Channel) -> None:
+        """Return when it has read what other peers have sent before, as far as it reads from them at all."""
+        for _ in range(10):
+            await channel.unary("/rig.Rig/Echo", b"", timeout_s=PATIENCE_S)
 
     async def state(self, channel: Channel) -> dict[str, Any]:
         state: dict[str, Any] = json.loads(await channel.unary("/rig.Rig/State", b"", timeout_s=DEADLINE_S))

@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 import struct
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -128,6 +129,7 @@ class RawPeer:
         self._socket = connection
         self._loop = asyncio.get_running_loop()
         self._begun = b""
+        self._unread: deque[Frame] = deque()
         self.seen: list[Frame] = []
 
     async def send(self, sent: bytes) -> None:
@@ -140,7 +142,10 @@ class RawPeer:
     async def frames(self) -> AsyncIterator[Frame]:
         """What the other side sends until it hangs up."""
         while True:
-            while (found := self._next()) is not None:
+            if not self._unread:
+                self._unread.extend(self._complete())
+            while self._unread:
+                found = self._unread.popleft()
                 self.seen.append(found)
                 yield found
             try:
@@ -182,12 +187,17 @@ class RawPeer:
                     await self.send(piece)
             return await reading
 
-    def _next(self) -> Frame | None:
-        size = 9 + int.from_bytes(self._begun[:3])
-        if len(self._begun) < max(9, size):
-            return None
-        found, self._begun = self._begun[:size], self._begun[size:]
-        return Frame(found[3], found[4], int.from_bytes(found[5:9]) & 2**31 - 1, found[9:])
+    def _complete(self) -> Iterator[Frame]:
+        """The frames that are all there."""
+        begun = self._begun
+        at = 0
+        while len(begun) - at >= 9:
+            end = at + 9 + int.from_bytes(begun[at : at + 3])
+            if end > len(begun):
+                break
+            yield Frame(begun[at + 3], begun[at + 4], int.from_bytes(begun[at + 5 : at + 9]), begun[at + 9 : end])
+            at = end
+        self._begun = begun[at:]
 
     def close(self) -> None:
         self._socket.close()

@@ -138,7 +138,7 @@ def server() -> Iterator[GrpcProcess]:
 async def test_a_flood_ends_the_connection(server: GrpcProcess, flood: Flood) -> None:
     async with (
         asyncio.timeout(DEADLINE_S),
-        server.abused(most_mib=24),
+        server.abused(most_mib=12),
         raw_client(server.path, greets=flood.code != PROTOCOL_ERROR) as peer,
     ):
         goodbye = await peer.flood(itertools.chain([flood.first], together(flood.endless)))
@@ -159,7 +159,7 @@ async def test_cve_2023_44487_from_ten_connections(server: GrpcProcess) -> None:
             assert goodbye is not None
             assert goodbye.code == ENHANCE_YOUR_CALM
 
-    async with asyncio.timeout(DEADLINE_S), server.abused(most_mib=32, most_cpu_s=6), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(DEADLINE_S), server.abused(most_mib=16, most_cpu_s=3), asyncio.TaskGroup() as tasks:
         for _ in range(10):
             tasks.create_task(abuse())
 
