@@ -109,7 +109,7 @@ FLOODS: Final = {
     ),
     "CVE-2019-9511 dribble by SETTINGS on all streams": Flood(
         lambda number: settings((4, number)),
-        settings((4, 0)) + b"".join(call_on(number, "/rig.Rig/Zeros", b"100000") for number in range(1, 200, 2)),
+        settings((4, 0)) + b"".join(call_on(number, "/rig.Rig/Zeros", b"20000") for number in range(1, 200, 2)),
     ),
     "CVE-2016-6581 HPACK bomb": Flood(
         again(b""),
