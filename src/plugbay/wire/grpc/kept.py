@@ -16,20 +16,10 @@ CALL_BYTES: Final = 16 * 1024
 
 
 class KeptOfAll:
-    """The bytes that are kept for all clients of a server.
+    """Attributes: ``count``: the bytes that are kept for all clients of a server."""
 
-    Args:
-        relieve: hangs up on the client for which most is kept, and disowns what that is.
-    """
-
-    def __init__(self, relieve: Callable[[], None]) -> None:
-        self._count = 0
-        self._relieve = relieve
-
-    def change(self, count: int) -> None:
-        self._count += count
-        if self._count > MOST_OF_ALL:
-            self._relieve()
+    def __init__(self) -> None:
+        self.count = 0
 
 
 class KeptOfPeer:
@@ -37,23 +27,29 @@ class KeptOfPeer:
 
     Attributes:
         count: the bytes.
+
+    Args:
+        relieve: hangs up on the client for which most is kept, and disowns what that is.
     """
 
-    def __init__(self, of_all: KeptOfAll) -> None:
+    def __init__(self, of_all: KeptOfAll, relieve: Callable[[], None]) -> None:
         self.count = 0
         self._of_all = of_all
+        self._relieve = relieve
 
     def add(self, count: int) -> bool:
         """Take note that ``count`` more are kept; return whether they may be."""
         self.count += count
-        self._of_all.change(count)
+        self._of_all.count += count
+        if self._of_all.count > MOST_OF_ALL:
+            self._relieve()
         return self.count <= MOST_OF_PEER
 
     def remove(self, count: int) -> None:
         """Take note that ``count`` of them are kept no more; nothing if they were disowned."""
         count = min(count, self.count)
         self.count -= count
-        self._of_all.change(-count)
+        self._of_all.count -= count
 
     def disown(self) -> None:
         """Count nothing more: the client is gone, and its calls end."""

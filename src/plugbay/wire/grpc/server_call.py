@@ -192,6 +192,7 @@ class ServerCall:
     async def _until_taken(self) -> None:
         """Wait while the peer does not read."""
         if self._link.http2.unsent(self._stream):
+            self._link.flush()  # what the windows let through makes the peer open them
             self._drained = asyncio.get_running_loop().create_future()
             await self._drained
         if not self._link.may_write.is_set():

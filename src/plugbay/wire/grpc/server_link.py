@@ -54,10 +54,7 @@ class Offer:
     max_calls: int
     links: set[ServerLink] = field(default_factory=set)
     running: set[asyncio.Task[None]] = field(default_factory=set)
-    kept: KeptOfAll = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.kept = KeptOfAll(self._relieve)
+    kept: KeptOfAll = field(default_factory=KeptOfAll)
 
     def find(self, path: bytes) -> Method:
         """The method at ``path``, such as ``/v1beta1.DevicePlugin/Allocate``.
@@ -75,7 +72,8 @@ class Offer:
             raise RpcFailed(RpcCode.UNIMPLEMENTED, f"unknown method {method} for service {name}")
         return service.methods[method]
 
-    def _relieve(self) -> None:
+    def relieve(self) -> None:
+        """Hang up on the peer whose calls take most."""
         if self.links:
             greediest = max(self.links, key=lambda link: link.kept.count)
             greediest.hang_up(ErrorCode.ENHANCE_YOUR_CALM, "the calls of all clients together are too large")
@@ -92,7 +90,7 @@ class ServerLink(Link):
 
     def __init__(self, offer: Offer) -> None:
         super().__init__(Role.SERVER, _limits(offer.max_calls))
-        self.kept = KeptOfPeer(offer.kept)
+        self.kept = KeptOfPeer(offer.kept, offer.relieve)
         self.idle_since = asyncio.get_running_loop().time()
         self._offer = offer
         self._running: set[asyncio.Task[None]] = set()
