@@ -12,7 +12,7 @@ from typing import Final
 MOST_OF_PEER: Final = 32 * 1024 * 1024
 MOST_OF_ALL: Final = 128 * 1024 * 1024
 CALL_BYTES: Final = 16 * 1024
-"""What a call takes besides its request: a task and what it runs."""
+"""A call takes so much besides its request: a task and what it runs."""
 
 
 class KeptOfAll:
