@@ -156,6 +156,17 @@ class RawPeer:
                 return
             self._begun += piece
 
+    async def until_waits(self, content: bytes) -> None:
+        """Leave unread what the other side has sent, and return when ``content`` is in it."""
+        while content not in self._peek():  # noqa: ASYNC110  # the kernel tells nobody
+            await asyncio.sleep(0)
+
+    def _peek(self) -> bytes:
+        try:
+            return self._socket.recv(_PIECE, socket.MSG_PEEK)
+        except BlockingIOError:
+            return b""
+
     async def preface(self) -> None:
         """Read the preface of a client."""
         while len(self._begun) < len(PREFACE):
