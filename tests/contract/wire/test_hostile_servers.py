@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -342,19 +343,27 @@ async def test_a_goaway_and_a_hang_up_at_each_point_of_a_call(path: Path, before
         assert "received prior goaway: code: ENHANCE_YOUR_CALM" in failure.detail
 
 
-async def test_a_goodbye_is_read_though_the_server_hangs_up_on_what_is_written(path: Path) -> None:
-    """A request of which the rest cannot be sent: asyncio would drop what the server has said before."""
+async def test_rfc_9113_6_8_a_goodbye_is_read_though_the_server_is_gone_when_a_call_is_written(path: Path) -> None:
+    """A server that ends at the moment of a call: asyncio would drop what it has said before, and the call fail."""
+    async with asyncio.timeout(DEADLINE_S), channel_to(path) as channel, asyncio.TaskGroup() as tasks:
+        with raw_listener(path) as listener:
+            connecting = tasks.create_task(channel.connect(DEADLINE_S))
+            first = await accept(listener)
+            await greet(first)
+            await first.until(SETTINGS, flags=ACK)
+            await connecting
+            first.send_now(goaway(0))
+            first.close()
+            answering = tasks.create_task(answer_one(listener))
+            assert await channel.unary(METHOD, b"") == b"answer"
+            (await answering).close()
 
-    async def serve(peer: RawPeer) -> None:
-        await peer.preface()
-        await peer.send(settings((4, 2**31 - 1)) + frame(SETTINGS, ACK, 0, b"") + widen(0, 2**30))
-        stream = await with_call(peer)
-        refusal = block([("content-type", "application/grpc"), ("grpc-status", "8"), ("grpc-message", "full")])
-        await peer.send(frame(HEADERS, END_HEADERS | 1, stream, b"\x88" + refusal) + goaway(stream))
 
-    async with asyncio.timeout(DEADLINE_S), raw_server(path, serve), channel_to(path) as channel:
-        failure = await failure_of(channel.unary(METHOD, bytes(8 * MIB)))
-    assert (failure.code, failure.detail) == (RpcCode.RESOURCE_EXHAUSTED, "full")
+async def answer_one(listener: socket.socket) -> RawPeer:
+    peer = await accept(listener)
+    await greet(peer)
+    await peer.send(answer_on(await with_call(peer), b"answer"))
+    return peer
 
 
 async def test_a_stream_that_is_refused_after_a_message_is_not_made_again(path: Path) -> None:

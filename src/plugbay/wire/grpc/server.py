@@ -83,8 +83,8 @@ class _Server:
         while running and (left_s := until - self._loop.time()) > 0:
             await asyncio.wait(running, timeout=left_s)
         while running:
-            for task in running:
-                task.cancel()
+            for link in self._offer.links:
+                link.cancel_calls()
             await asyncio.wait(running)
         for link in tuple(self._offer.links):
             link.end()

@@ -73,6 +73,8 @@ class ServerCall:
         self._requests: list[bytes] = []
         self._is_answered = False
         self._is_over = False
+        self._is_cancelled = False
+        self._scope: asyncio.Timeout | None = None
         self._task: asyncio.Task[None] | None = None
         self._drained: asyncio.Future[None] | None = None
 
@@ -110,8 +112,7 @@ class ServerCall:
 
     def reset(self, code: int) -> None:
         self._leave()
-        if self._task is not None:
-            self._task.cancel()
+        self.cancel()
 
     def malformed(self) -> None:
         self.reset(ErrorCode.PROTOCOL_ERROR)
@@ -122,6 +123,15 @@ class ServerCall:
     def drained(self) -> None:
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
+
+    def cancel(self) -> None:
+        """Cancel the method, unless it has been or its time has passed: what it does on its way out is left alone."""
+        if self._task is None or self._is_cancelled or (self._scope is not None and self._scope.expired()):
+            return
+        self._is_cancelled = True
+        if self._scope is not None:
+            self._scope.reschedule(None)
+        self._task.cancel()
 
     # --- what is answered -------------------------------------------------------------------------------------------
 
@@ -157,7 +167,11 @@ class ServerCall:
             raise deadline_passed()
         try:
             async with asyncio.timeout_at(self._until) as scope:
-                await self._answer(request)
+                self._scope = scope
+                try:
+                    await self._answer(request)
+                finally:
+                    self._scope = None
         except TimeoutError as error:
             if not scope.expired():
                 raise

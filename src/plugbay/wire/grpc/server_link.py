@@ -123,6 +123,12 @@ class ServerLink(Link):
         self.http2.go_away()
         self.flush()
 
+    def cancel_calls(self) -> None:
+        """Cancel the methods that run for the peer; those whose calls have ended have been cancelled already."""
+        for call in tuple(self.calls.values()):
+            assert isinstance(call, ServerCall)
+            call.cancel()
+
     @property
     def is_idle(self) -> bool:
         """Whether no method runs for the peer."""
