@@ -8,7 +8,7 @@ import math
 import random
 import socket
 import weakref
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,8 +17,9 @@ import pytest
 import plugbay.wire.grpc.channel
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.wire.grpc.channel import Channel
+from plugbay.wire.grpc.metadata import Metadata
 from plugbay.wire.grpc.server import serve_grpc
-from plugbay.wire.grpc.services import Service, Unary
+from plugbay.wire.grpc.services import ServerStream, Service, Unary
 from plugbay.wire.http2.events import HeadersReceived, StreamReset
 from plugbay.wire.http2.frames import SETTINGS
 from plugbay.wire.http2.frames import frame as http2_frame
@@ -300,3 +301,24 @@ async def test_what_has_ended_is_no_garbage(path: Path, no_collector: None) -> N
     del channel, service, refuse
     await asyncio.sleep(0.05)
     assert (link(), http2(), server()) == (None, None, None)
+
+
+@pytest.mark.parametrize("size", [1, 100_000], ids=["small", "held back by windows"])
+async def test_stream_that_was_given_up_is_no_garbage(path: Path, no_collector: None, size: int) -> None:
+    async def count(_: bytes, __: Metadata) -> AsyncGenerator[bytes, None]:
+        while True:
+            yield bytes(size)
+            await asyncio.sleep(0)
+
+    service = Service("a.B", {"C": ServerStream(count)})
+    method = weakref.ref(count)
+    async with serve_grpc(path, [service]):
+        channel = Channel(path)
+        messages = channel.stream(METHOD, b"")
+        assert await anext(messages) == bytes(size)
+        await asyncio.sleep(0.05)
+        await messages.aclose()
+        await channel.close()
+    del service, count
+    await asyncio.sleep(0.05)
+    assert method() is None

@@ -200,7 +200,7 @@ class Link(asyncio.Protocol):
                     break
                 self.data_received(data)
         except OSError as error:
-            return error
+            return error.with_traceback(None)  # which would keep the frame that keeps the error
         return None
 
     def _fail_all(self, why: str) -> None:

@@ -108,7 +108,7 @@ class ServerCall:
         if ends:
             self._stop_timer()
             self._task = self._start(self._run(self._requests.pop()))
-            self._task.add_done_callback(self._release)
+            self._task.add_done_callback(self._method_ended)
 
     def reset(self, code: int) -> None:
         self._leave()
@@ -141,8 +141,7 @@ class ServerCall:
         except RpcFailed as failure:
             self._end(failure)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if _is_cancelled():
                 raise
             self._end(RpcFailed(RpcCode.CANCELLED, "context canceled"))  # the method did that to itself
         except Exception as error:  # the edge to what others wrote
@@ -235,6 +234,17 @@ class ServerCall:
         if self._task is None:
             self._release()
 
-    def _release(self, _: object = None) -> None:
+    def _method_ended(self, _: object) -> None:
+        self._is_over = True
+        self._task = None  # if it was cancelled, it keeps the traceback of that, which keeps the call
+        self._release()
+
+    def _release(self) -> None:
         self._kept.remove(self._takes)
         self._takes = 0
+
+
+def _is_cancelled() -> bool:
+    """Whether this task was told to end. Its caller keeps no hold of the task, which would keep the caller's frame."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
