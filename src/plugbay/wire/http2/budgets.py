@@ -17,8 +17,8 @@ CHEAP_PER_S: Final = 200
 CHEAP_EARNED: Final = 2
 """Tokens for a frame that is of use: grpc-go and C-core answer DATA by a PING and a WINDOW_UPDATE."""
 SMALL_DATA: Final = 512
-"""Bytes of DATA of ours that a window cuts off: less is of no use, as the peer could let through byte by byte and have
-each SETTINGS answered by a frame on every stream (CVE-2019-9511)."""
+"""Bytes of DATA of ours that a window cuts off: less is of no use, as the peer could let through byte by byte for ever
+(CVE-2019-9511)."""
 RESET_BURST: Final = 200
 RESETS_PER_S: Final = 50
 MOST_ANSWERS: Final = 10_000

@@ -303,6 +303,9 @@ class Receiver:
         self._sender.answer(frames.SETTINGS_ACK)
         self._penalties.events.append(SettingsReceived())
         if change > 0:
+            for stream in self._streams.open.values():
+                if stream.queue:  # each may send a frame, however little the window has grown (CVE-2019-9511)
+                    self._penalties.spend("SETTINGS")
             self._advance_all()
 
     def _acknowledged(self, payload: bytes) -> None:

@@ -138,7 +138,7 @@ class Sender:
             stream.queue.appendleft(Queued(content[fits:], is_block=False, ends=ends))
             content, ends = content[:fits], False
         if size > fits and fits < SMALL_DATA:
-            self._write_frame(stream, content, ends)  # the peer's windows make us send crumbs
+            self._write_frame(stream, bytes(content), ends)  # a crumb, of which a view would take several times as much
         else:
             self._write_data(stream, content, ends)
 
