@@ -23,6 +23,8 @@ DEADLINE_S: Final = 30
 SIZE: Final = 3 * 1024 * 1024
 READ_BYTES: Final = 65_536
 EMPTY: Final = bytes(5)
+QUIET_S: Final = 0.05
+"""By then the client has acknowledged the settings, and sends nothing before it is sent something."""
 
 
 async def answers_of(path: Path, method: str) -> list[bytes]:
@@ -52,6 +54,7 @@ async def answers_of(path: Path, method: str) -> list[bytes]:
 @pytest.mark.parametrize("size", [65_530, 65_531, 200_000, SIZE])
 async def test_a_long_answer_arrives(sockets: Path, size: int) -> None:
     async def answer(_: bytes) -> bytes:
+        await asyncio.sleep(QUIET_S)
         return b"x" * size
 
     async with (
