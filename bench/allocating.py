@@ -6,22 +6,18 @@ import asyncio
 import statistics
 import time
 from pathlib import Path
-from typing import Final, TypeAlias
-
-import grpc
+from typing import Final
 
 from bench.figures import Pace
 from bench.peers.echo import METHOD
 from bench.processes import python
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-from plugbay.wire.transport import open_channel, wait_connected
+from plugbay.wire.grpc.channel import Channel
 
 ALLOCATE: Final = "/v1beta1.DevicePlugin/Allocate"
 ROUNDS: Final = {Pace.FULL: 40, Pace.QUICK: 5}
 CALLS: Final = 50
 """The two take turns, so that both see whatever else the machine does."""
-
-_Method: TypeAlias = "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"
 
 
 async def allocate_p50_ms(plugin: Path, device: str, beside: Path, pace: Pace) -> tuple[float, float]:
@@ -29,23 +25,25 @@ async def allocate_p50_ms(plugin: Path, device: str, beside: Path, pace: Pace) -
     container = pb.ContainerAllocateRequest(devices_ids=[device])
     request = pb.AllocateRequest(container_requests=[container]).SerializeToString()
     bare = beside / "echo.sock"
-    async with open_channel(plugin) as channel:
-        allocate: _Method = channel.unary_unary(ALLOCATE)
-        answer = await allocate(request)
-        async with python("-m", "bench.peers.echo", str(bare), answer.hex()), open_channel(bare) as echo_channel:
-            await wait_connected(echo_channel, 30)
-            echo: _Method = echo_channel.unary_unary(METHOD)
+    channel, echo_channel = Channel(plugin), Channel(bare)
+    try:
+        answer = await channel.unary(ALLOCATE, request)
+        async with python("-m", "bench.peers.echo", str(bare), answer.hex()):
+            await echo_channel.connect(30)
             taken: list[float] = []
             taken_bare: list[float] = []
             for _ in range(ROUNDS[pace]):
-                await _call(allocate, request, taken)
-                await _call(echo, request, taken_bare)
+                await _call(channel, ALLOCATE, request, taken)
+                await _call(echo_channel, METHOD, request, taken_bare)
                 await asyncio.sleep(0)
+    finally:
+        await channel.close()
+        await echo_channel.close()
     return statistics.median(taken) * 1000, statistics.median(taken_bare) * 1000
 
 
-async def _call(method: _Method, request: bytes, taken: list[float]) -> None:
+async def _call(channel: Channel, method: str, request: bytes, taken: list[float]) -> None:
     for _ in range(CALLS):
         began = time.perf_counter()
-        await method(request)
+        await channel.unary(method, request)
         taken.append(time.perf_counter() - began)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import signal
@@ -57,6 +58,19 @@ def no_waiting_loop(loop_guard: LoopGuard) -> Iterator[None]:
     yield
     if loop_guard.found:
         pytest.fail("\n".join(loop_guard.found))
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """Undo what a command run in this process did to the logs: its handler writes to a stream that ends with the test.
+
+    Later tests would find complaints about that in their own output, depending on the order of tests.
+    """
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from plugbay.model.ids import DeviceId
 from plugbay.testing.fake_plugin import FakePlugin
 from plugbay.testing.fake_watched_plugin import FakeWatchedPlugin
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_server import PreferenceRequest, device_plugin_handler
 from plugbay.wire.pluginregistration import PluginInfo, RegistrationStatus, plugin_registration_handler
 from plugbay.wire.registration import Registration, register
-from plugbay.wire.transport import serve_grpc
 from tests.replay.aliases import Aliases
 from tests.replay.places import Places
 from tests.replay.recording import Json, Launch, PluginScript

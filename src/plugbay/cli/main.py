@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from plugbay.cli.arguments.options import add_root
 from plugbay.cli.arguments.parser import CommandParser, Subparsers, add_commands
-from plugbay.cli.commands import COMMANDS, Command
+from plugbay.cli.commands import COMMANDS, Command, Group
 from plugbay.cli.printing.outcome import outcome
 from plugbay.cli.printing.output import PROGRAM
+from plugbay.ops.late_modules import fill_late
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -18,6 +20,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
     Usage errors and ``--help`` leave by SystemExit, as argparse has it.
     """
+    fill_late()
     return outcome(lambda: make_parser().parse_args(sys.argv[1:] if argv is None else argv))
 
 
@@ -39,22 +42,32 @@ def make_parser() -> CommandParser:
     )
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     add_root(parser, default=None)
-    groups = {"": add_commands(parser, dest="command_name")}
+    commands = add_commands(parser, dest="command_name")
     for words, entry in COMMANDS.items():
-        group, _, name = words.rpartition(" ")
-        if isinstance(entry, Command):
-            groups[group].add_parser(name, help=entry.help, fill=entry.declare)
-        else:
-            below = groups[group].add_parser(name, help=entry.help)
-            below.describe(entry.description, examples=entry.examples)
-            groups[name] = add_commands(below, dest=f"{name}_command")
-        _add_aliases(groups[group], name, entry.aliases)
+        if isinstance(entry, Group):
+            commands.add_parser(words, help=entry.help, fill_group=partial(_fill_group, words, entry))
+            _add_aliases(commands, words, entry)
+        elif " " not in words:
+            _add_command(commands, words, entry)
     return parser
 
 
-def _add_aliases(commands: Subparsers, name: str, aliases: Sequence[str]) -> None:
+def _fill_group(group: str, entry: Group, parser: CommandParser) -> None:
+    parser.describe(entry.description, examples=entry.examples)
+    commands = add_commands(parser, dest=f"{group}_command")
+    for words, below in COMMANDS.items():
+        if isinstance(below, Command) and words.startswith(f"{group} "):
+            _add_command(commands, words.removeprefix(f"{group} "), below)
+
+
+def _add_command(commands: Subparsers, name: str, entry: Command) -> None:
+    commands.add_parser(name, help=entry.help, fill=entry.declare)
+    _add_aliases(commands, name, entry)
+
+
+def _add_aliases(commands: Subparsers, name: str, entry: Command | Group) -> None:
     """Let a command be called by other names too; no help shows them."""
-    for alias in aliases:
+    for alias in entry.aliases:
         commands.choices[alias] = commands.choices[name]
 
 

@@ -50,8 +50,9 @@ from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
 from plugbay.ops.tasks import uninterrupted
 from plugbay.wire.convert import decode_edits
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.registration import registration_handler
-from plugbay.wire.transport import check_socket_path, serve_grpc
+from plugbay.wire.sockets import check_socket_path
 
 logger = logging.getLogger(__name__)
 

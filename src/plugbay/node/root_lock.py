@@ -11,7 +11,7 @@ from typing import Final
 from plugbay.errors import KubeletIsLive, PathUnusable, RootInUse
 from plugbay.kernel.files import make_directories, make_private
 from plugbay.node.config import NodeConfig
-from plugbay.wire.transport import check_socket_path
+from plugbay.wire.sockets import check_socket_path
 
 _PROBE_TIMEOUT_S: Final = 1.0
 _ROOT: Final = 0o750

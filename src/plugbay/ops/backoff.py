@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,7 +27,11 @@ class Delays:
             return 0.0
         doublings = min(failures - self.free - 1, 64)  # more would only overflow in the end
         delay_s = min(self.first_s * 2.0**doublings, self.most_s)
-        return delay_s * random.uniform(1 - self.jitter, 1 + self.jitter) if self.jitter else delay_s
+        if not self.jitter:
+            return delay_s
+        from random import uniform  # takes a quarter of a megabyte, and most processes never repeat anything
+
+        return delay_s * uniform(1 - self.jitter, 1 + self.jitter)
 
 
 RESTARTS: Final = Delays(10.0, 300.0, free=1)

@@ -108,7 +108,11 @@ class Clients:
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         client.setblocking(False)
         try:
-            transport, _ = await loop.connect_accepted_socket(lambda: protocol, client)
+            if client.family == socket.AF_UNIX:
+                # The other way loads OpenSSL, to ask whether the socket speaks TLS.
+                transport, _ = await loop.create_unix_connection(lambda: protocol, sock=client)
+            else:
+                transport, _ = await loop.connect_accepted_socket(lambda: protocol, client)
         except OSError as error:
             logger.warning("cannot serve an HTTP client: %s; it is disconnected", error)
             client.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Mapping
@@ -60,7 +59,9 @@ class JsonFormatter(logging.Formatter):
         if record.stack_info:
             fields["stack"] = record.stack_info
         extra = {name: value for name, value in vars(record).items() if name not in _OWN and name not in fields}
-        return json.dumps(_plain({**fields, **extra}))
+        from json import dumps  # imported here: most processes log text
+
+        return dumps(_plain({**fields, **extra}))
 
 
 def _rfc3339(moment: float) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -91,6 +90,8 @@ class Worker:
 
     async def call(self, *arguments: object, timeout_s: float) -> Answer:
         """One call. The time that a new process takes to start does not count, but has a limit of its own."""
+        import pickle  # here and below: most plugins have no worker, and it takes half a megabyte
+
         request = pickle.dumps(arguments)
         if not self._is_ready:
             problem = await self._start()
@@ -118,6 +119,8 @@ class Worker:
         return loaded
 
     async def _exchange(self, request: bytes, timeout_s: float) -> Answer:
+        import pickle
+
         process = self._process
         assert process is not None
         is_answered = False
@@ -151,6 +154,8 @@ class Worker:
 
 def _pickled_task(function: Callable[..., Any]) -> bytes:
     """Pickle ``function`` for the worker, with the search path of modules and the module to load."""
+    import pickle
+
     subject = getattr(function, "__self__", function)
     name: str = subject.__module__ if hasattr(subject, "__module__") else function.__module__
     try:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
-import secrets
 import socket
 import stat
 from collections.abc import Iterable
@@ -15,13 +13,16 @@ from typing import Final
 
 from plugbay.errors import PathUnusable
 from plugbay.model.ids import ResourceName
-from plugbay.wire.transport import MAX_SOCKET_PATH_BYTES
+from plugbay.wire.sockets import MAX_SOCKET_PATH_BYTES
 
 logger = logging.getLogger(__name__)
 
 _TOKEN_BYTES: Final = 4
 _NAME: Final = re.compile(rf"(?P<stem>.+)-[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.sock")
 """One pattern for the names of all resources' sockets: `glob` would keep one for each resource."""
+_SHORT_CHARS: Final = 12
+_SHORT: Final = re.compile(rf"[0-9a-f]{{{_SHORT_CHARS}}}")
+"""The form of all hashed stems: only what looks like one is compared with one."""
 
 SocketId = tuple[int, int]
 """The identity of a socket among all at one path: inode and time of its last change of status."""
@@ -78,7 +79,7 @@ def new_socket_path(directory: Path, resource: ResourceName) -> Path:
 
     It never begins with a dot, so that a plugin watcher sees it.
     """
-    token = secrets.token_hex(_TOKEN_BYTES)
+    token = os.urandom(_TOKEN_BYTES).hex()
     path = directory / f"{_stem(resource)}-{token}.sock"
     if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
         path = directory / f"{_short_stem(resource)}-{token}.sock"
@@ -87,9 +88,8 @@ def new_socket_path(directory: Path, resource: ResourceName) -> Path:
 
 def remove_leftovers(directory: Path, resource: ResourceName) -> None:
     """Remove sockets of earlier incarnations at which no process listens; a process that hangs still listens."""
-    stems = (_stem(resource), _short_stem(resource))
     for name in _names(directory):
-        if (ours := _NAME.fullmatch(name)) is None or ours["stem"] not in stems:
+        if (found := _NAME.fullmatch(name)) is None or not _is_of(resource, found["stem"]):
             continue
         path = directory / name
         try:
@@ -111,7 +111,14 @@ def _stem(resource: ResourceName) -> str:
 
 
 def _short_stem(resource: ResourceName) -> str:
-    return hashlib.sha256(resource.encode()).hexdigest()[:12]
+    # Imported here: it brings OpenSSL, and few directories have names so long.
+    from hashlib import sha256
+
+    return sha256(resource.encode()).hexdigest()[:_SHORT_CHARS]
+
+
+def _is_of(resource: ResourceName, stem: str) -> bool:
+    return stem == _stem(resource) or (_SHORT.fullmatch(stem) is not None and stem == _short_stem(resource))
 
 
 def _is_listening(path: Path) -> bool:

@@ -13,9 +13,9 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import ListedDevice, PluginOptions
 from plugbay.model.ids import DeviceId
 from plugbay.wire.device_list import ChangedDevices, NewList
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.registration import Registration, registration_handler
-from plugbay.wire.transport import serve_grpc
 
 PATIENCE_S: Final = 30.0
 """The longest time that any wait of a test may take."""

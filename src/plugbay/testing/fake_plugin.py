@@ -15,9 +15,9 @@ from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.ops.changes import Changes
 from plugbay.wire.device_list import encode_devices
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_server import PreferenceRequest, device_plugin_handler
 from plugbay.wire.registration import Registration, register
-from plugbay.wire.transport import serve_grpc
 
 Allocate = Callable[[Sequence[DeviceId]], Awaitable[ContainerEdits | None]]
 Prefer = Callable[[PreferenceRequest], Awaitable[Sequence[DeviceId]]]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_server import device_plugin_handler
 from plugbay.wire.pluginregistration import (
     DEVICE_PLUGIN,
@@ -16,7 +17,6 @@ from plugbay.wire.pluginregistration import (
     RegistrationStatus,
     plugin_registration_handler,
 )
-from plugbay.wire.transport import serve_grpc
 
 
 class FakeWatchedPlugin:

@@ -23,7 +23,7 @@ from plugbay.model.cri import (
     SandboxConfig,
     SandboxStatus,
 )
-from plugbay.wire.calls import Connection
+from plugbay.wire.calls import call
 from plugbay.wire.cri_messages import (
     container_to_v1,
     engine_status_from_v1,
@@ -35,6 +35,7 @@ from plugbay.wire.cri_messages import (
     status_from_v1,
 )
 from plugbay.wire.generated import cri_v1_pb2 as v1
+from plugbay.wire.grpc.channel import Channel
 
 RUNTIME: Final = "runtime.v1.RuntimeService"
 IMAGES: Final = "runtime.v1.ImageService"
@@ -55,7 +56,7 @@ class CriClient:
     """
 
     def __init__(self, socket: Path) -> None:
-        self._connection = Connection(socket, max_message_bytes=MAX_ANSWER_BYTES)
+        self._channel = Channel(socket, max_message_bytes=MAX_ANSWER_BYTES)
 
     async def connect(self, timeout_s: float) -> None:
         """Connect now, and try again while no server listens yet.
@@ -63,19 +64,19 @@ class CriClient:
         Raises:
             TimeoutError: no server answered in time.
         """
-        await self._connection.connect(timeout_s)
+        await self._channel.connect(timeout_s)
 
     @property
     def is_connected(self) -> bool:
-        return self._connection.is_connected
+        return self._channel.is_connected
 
     async def until_lost(self) -> None:
         """Wait until the connection is lost. An idle connection may be lost without a fault."""
-        await self._connection.until_lost()
+        await self._channel.until_lost()
 
     async def close(self) -> None:
         """Close the connection; calls under way fail."""
-        await self._connection.close()
+        await self._channel.close()
 
     # --- the engine -------------------------------------------------------------------------------------------------
 
@@ -187,7 +188,7 @@ class CriClient:
     async def exec_sync(self, container: str, command: Sequence[str]) -> ExecResult:
         """Run a command to its end, however long that takes; giving up the call kills it."""
         request = v1.ExecSyncRequest(container_id=container, cmd=command)
-        answer = await self._connection.unary(f"/{RUNTIME}/ExecSync", request, v1.ExecSyncResponse)
+        answer = await call(self._channel, f"/{RUNTIME}/ExecSync", request, v1.ExecSyncResponse)
         return ExecResult(answer.stdout, answer.stderr, answer.exit_code)
 
     async def exec_url(self, container: str, command: Sequence[str], *, tty: bool) -> str:
@@ -204,20 +205,18 @@ class CriClient:
     async def image(self, name: str) -> Image | None:
         """The ID of an image; None if it is not on the machine."""
         request = v1.ImageStatusRequest(image=v1.ImageSpec(image=name))
-        answer = await self._connection.unary(
-            f"/{IMAGES}/ImageStatus", request, v1.ImageStatusResponse, timeout_s=CALL_S
-        )
+        answer = await call(self._channel, f"/{IMAGES}/ImageStatus", request, v1.ImageStatusResponse, timeout_s=CALL_S)
         return image_from_v1(answer.image) if answer.HasField("image") and answer.image.id else None
 
     async def pull_image(self, name: str, sandbox: SandboxConfig) -> str:
         """The ID of the image that ``name`` is now."""
         request = v1.PullImageRequest(image=v1.ImageSpec(image=name), sandbox_config=sandbox_to_v1(sandbox))
-        return (await self._connection.unary(f"/{IMAGES}/PullImage", request, v1.PullImageResponse)).image_ref
+        return (await call(self._channel, f"/{IMAGES}/PullImage", request, v1.PullImageResponse)).image_ref
 
     async def _runtime(
         self, method: str, request: Message, answer: type[_Answer], *, timeout_s: float = CALL_S
     ) -> _Answer:
-        return await self._connection.unary(f"/{RUNTIME}/{method}", request, answer, timeout_s=timeout_s)
+        return await call(self._channel, f"/{RUNTIME}/{method}", request, answer, timeout_s=timeout_s)
 
 
 def is_away(error: RpcFailed) -> bool:

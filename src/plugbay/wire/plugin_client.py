@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from google.protobuf.message import Message
 
@@ -14,15 +14,16 @@ from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
-from plugbay.wire.calls import Connection
+from plugbay.wire.calls import call
 from plugbay.wire.convert import decode_edits, options_from_pb, reason_to_pb
 from plugbay.wire.device_list import ChangedDevices, DeviceListReader, NewList
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.grpc.channel import Channel
+from plugbay.wire.grpc.metadata import NO_METADATA, Metadata
 from plugbay.wire.newest import newest
 
 _SERVICE = "/v1beta1.DevicePlugin/"
 _Answer = TypeVar("_Answer", bound=Message)
-_NO_METADATA: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class PluginClient:
     """A connection to a plugin's socket. Failing calls raise `RpcFailed`."""
 
     def __init__(self, path: Path) -> None:
-        self._connection = Connection(path)
+        self._channel = Channel(path)
 
     async def connect(self, timeout_s: float) -> None:
         """Connect, trying again while the socket is not there yet.
@@ -52,22 +53,22 @@ class PluginClient:
         Raises:
             TimeoutError: the plugin did not answer in time.
         """
-        await self._connection.connect(timeout_s)
+        await self._channel.connect(timeout_s)
 
     @property
     def is_connected(self) -> bool:
-        return self._connection.is_connected
+        return self._channel.is_connected
 
     async def close(self) -> None:
         """Close the connection; calls under way fail."""
-        await self._connection.close()
+        await self._channel.close()
 
     async def options(self, *, timeout_s: float | None = None) -> PluginOptions:
         return options_from_pb(
             await self._call("GetDevicePluginOptions", pb.Empty(), pb.DevicePluginOptions, timeout_s)
         )
 
-    async def lists(self, metadata: Mapping[str, str] = _NO_METADATA) -> AsyncGenerator[NewList | ChangedDevices, None]:
+    async def lists(self, metadata: Metadata = NO_METADATA) -> AsyncGenerator[NewList | ChangedDevices, None]:
         """The device lists, as long as the plugin streams. The plugin's normal end of the stream ends the iteration.
 
         Args:
@@ -78,17 +79,15 @@ class PluginClient:
             async for message in messages:
                 yield reader.read(message)
 
-    async def newest_lists(
-        self, metadata: Mapping[str, str] = _NO_METADATA
-    ) -> AsyncGenerator[NewList | ChangedDevices, None]:
+    async def newest_lists(self, metadata: Metadata = NO_METADATA) -> AsyncGenerator[NewList | ChangedDevices, None]:
         """The lists of `lists`, without those that a newer one has overtaken before they were read."""
         async with aclosing(newest(self._messages(metadata))) as messages:
             reader = DeviceListReader()
             async for message in messages:
                 yield reader.read(message)
 
-    def _messages(self, metadata: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        return self._connection.stream(f"{_SERVICE}ListAndWatch", pb.Empty(), metadata=metadata)
+    def _messages(self, metadata: Metadata) -> AsyncGenerator[bytes, None]:
+        return self._channel.stream(f"{_SERVICE}ListAndWatch", pb.Empty().SerializeToString(), metadata=metadata)
 
     async def preferred_allocation(
         self,
@@ -150,4 +149,4 @@ class PluginClient:
         await self._call("Deallocate", request, pb.Empty, timeout_s)
 
     async def _call(self, method: str, request: Message, answer: type[_Answer], timeout_s: float | None) -> _Answer:
-        return await self._connection.unary(_SERVICE + method, request, answer, timeout_s=timeout_s)
+        return await call(self._channel, _SERVICE + method, request, answer, timeout_s=timeout_s)

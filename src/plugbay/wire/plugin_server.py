@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
-import grpc
-
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.wire.convert import edits_to_pb, options_to_pb, reason_from_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.grpc.metadata import Metadata
+from plugbay.wire.grpc.services import Service
 from plugbay.wire.handlers import server_stream, unary
 
 PROMISE: Final[Mapping[str, str]] = {"device-manager-deallocate": "true"}
@@ -76,16 +76,14 @@ class DevicePluginServicer(Protocol):
         ...
 
 
-def device_plugin_handler(
-    servicer: DevicePluginServicer, heed: Callable[[Caller], object] | None = None
-) -> grpc.GenericRpcHandler:
+def device_plugin_handler(servicer: DevicePluginServicer, heed: Callable[[Caller], object] | None = None) -> Service:
     """The service ``v1beta1.DevicePlugin``, answered by ``servicer``.
 
     Args:
         heed: called with the caller of every ListAndWatch, before that is answered.
     """
 
-    def tell(metadata: Mapping[str, str | bytes]) -> None:
+    def tell(metadata: Metadata) -> None:
         if heed is not None:
             store = str(metadata.get(STORE, ""))
             heed(Caller(PROMISE.items() <= metadata.items(), store, LISTS_ONLY_READ.items() <= metadata.items()))
@@ -129,7 +127,7 @@ def device_plugin_handler(
             )
         return pb.Empty()
 
-    return grpc.method_handlers_generic_handler(
+    return Service(
         "v1beta1.DevicePlugin",
         {
             "GetDevicePluginOptions": unary(pb.Empty, get_options),

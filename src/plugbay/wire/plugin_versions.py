@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import grpc
-
+from plugbay.wire.grpc.services import Service
 from plugbay.wire.plugin_server import Caller, DevicePluginServicer, device_plugin_handler
 
-_HANDLERS: Final[
-    Mapping[str, Callable[[DevicePluginServicer, Callable[[Caller], object] | None], grpc.GenericRpcHandler]]
-] = {
+_HANDLERS: Final[Mapping[str, Callable[[DevicePluginServicer, Callable[[Caller], object] | None], Service]]] = {
     "v1beta1": device_plugin_handler,
 }
 
@@ -24,6 +21,6 @@ API_VERSIONS: Final = tuple(_HANDLERS)
 
 def device_plugin_handlers(
     servicer: DevicePluginServicer, heed: Callable[[Caller], object] | None = None
-) -> tuple[grpc.GenericRpcHandler, ...]:
+) -> tuple[Service, ...]:
     """Handlers that offer ``servicer`` in every version; for ``heed`` see `device_plugin_handler`."""
     return tuple(handler(servicer, heed) for handler in _HANDLERS.values())

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-import grpc
-
-from plugbay.wire.calls import Connection
+from plugbay.wire.calls import call
 from plugbay.wire.generated import pluginregistration_v1_pb2 as pb
+from plugbay.wire.grpc.channel import Channel
+from plugbay.wire.grpc.services import Service
 from plugbay.wire.handlers import unary
-from plugbay.wire.transport import authority_of
+from plugbay.wire.sockets import authority_of
 
 DEVICE_PLUGIN: Final = "DevicePlugin"
 """The type of a device plugin; compared exactly."""
@@ -53,7 +53,7 @@ class PluginRegistrationClient:
     """
 
     def __init__(self, path: Path) -> None:
-        self._connection = Connection(path, authority=authority_of(path))
+        self._channel = Channel(path, authority=authority_of(path))
 
     async def connect(self, timeout_s: float) -> None:
         """Connect, and try again while no server listens yet.
@@ -61,21 +61,20 @@ class PluginRegistrationClient:
         Raises:
             TimeoutError: no server answered in time.
         """
-        await self._connection.connect(timeout_s)
+        await self._channel.connect(timeout_s)
 
     async def close(self) -> None:
-        await self._connection.close()
+        await self._channel.close()
 
     async def info(self, *, timeout_s: float) -> PluginInfo:
         """GetInfo."""
-        answer = await self._connection.unary(
-            f"/{_SERVICE}/GetInfo", pb.InfoRequest(), pb.PluginInfo, timeout_s=timeout_s
-        )
+        answer = await call(self._channel, f"/{_SERVICE}/GetInfo", pb.InfoRequest(), pb.PluginInfo, timeout_s=timeout_s)
         return PluginInfo(answer.type, answer.name, answer.endpoint, tuple(answer.supported_versions))
 
     async def notify(self, status: RegistrationStatus, *, timeout_s: float) -> None:
         """NotifyRegistrationStatus."""
-        await self._connection.unary(
+        await call(
+            self._channel,
             f"/{_SERVICE}/NotifyRegistrationStatus",
             pb.RegistrationStatus(plugin_registered=status.plugin_registered, error=status.error),
             pb.RegistrationStatusResponse,
@@ -95,7 +94,7 @@ class PluginRegistrationServicer(Protocol):
         ...
 
 
-def plugin_registration_handler(servicer: PluginRegistrationServicer) -> grpc.GenericRpcHandler:
+def plugin_registration_handler(servicer: PluginRegistrationServicer) -> Service:
     """The service ``pluginregistration.Registration``, answered by ``servicer``."""
 
     async def get_info(_: pb.InfoRequest) -> pb.PluginInfo:
@@ -106,7 +105,7 @@ def plugin_registration_handler(servicer: PluginRegistrationServicer) -> grpc.Ge
         await servicer.notified(RegistrationStatus(status.plugin_registered, status.error))
         return pb.RegistrationStatusResponse()
 
-    return grpc.method_handlers_generic_handler(
+    return Service(
         _SERVICE,
         {
             "GetInfo": unary(pb.InfoRequest, get_info),

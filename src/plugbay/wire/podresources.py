@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import grpc
 from google.protobuf.message import Message
 
 from plugbay.model.podresources import AllocatableResources, PodResources
-from plugbay.wire.calls import Connection
+from plugbay.wire.calls import call
 from plugbay.wire.generated import podresources_v1_pb2 as v1
 from plugbay.wire.generated import podresources_v1alpha1_pb2 as v1alpha1
+from plugbay.wire.grpc.channel import Channel
+from plugbay.wire.grpc.services import Service
 from plugbay.wire.handlers import unary
 from plugbay.wire.podresources_messages import (
     devices_from_v1,
@@ -53,7 +54,7 @@ class PodResourcesServicer(Protocol):
         ...
 
 
-def pod_resources_handlers(servicer: PodResourcesServicer) -> Sequence[grpc.GenericRpcHandler]:
+def pod_resources_handlers(servicer: PodResourcesServicer) -> Sequence[Service]:
     """Both services, answered by ``servicer``."""
 
     async def list_v1(_: v1.ListPodResourcesRequest) -> v1.ListPodResourcesResponse:
@@ -79,7 +80,7 @@ def pod_resources_handlers(servicer: PodResourcesServicer) -> Sequence[grpc.Gene
         return answer
 
     return (
-        grpc.method_handlers_generic_handler(
+        Service(
             V1_SERVICE,
             {
                 "List": unary(v1.ListPodResourcesRequest, list_v1),
@@ -87,9 +88,7 @@ def pod_resources_handlers(servicer: PodResourcesServicer) -> Sequence[grpc.Gene
                 "GetAllocatableResources": unary(v1.AllocatableResourcesRequest, allocatable_v1),
             },
         ),
-        grpc.method_handlers_generic_handler(
-            V1ALPHA1_SERVICE, {"List": unary(v1alpha1.ListPodResourcesRequest, list_v1alpha1)}
-        ),
+        Service(V1ALPHA1_SERVICE, {"List": unary(v1alpha1.ListPodResourcesRequest, list_v1alpha1)}),
     )
 
 
@@ -113,12 +112,12 @@ class PodResourcesCalls:
     """A connection to a PodResources socket. Failing calls raise `RpcFailed`."""
 
     def __init__(self, socket: Path, *, timeout_s: float) -> None:
-        self._connection = Connection(socket)
+        self._channel = Channel(socket)
         self._timeout_s = timeout_s
 
     async def close(self) -> None:
         """Close the connection; calls under way fail."""
-        await self._connection.close()
+        await self._channel.close()
 
     async def list_v1(self) -> tuple[PodResources, ...]:
         answer = await self._call(V1_SERVICE, "List", v1.ListPodResourcesRequest(), v1.ListPodResourcesResponse)
@@ -145,4 +144,4 @@ class PodResourcesCalls:
         return tuple(map(pod_from_v1alpha1, answer.pod_resources))
 
     async def _call(self, service: str, method: str, request: Message, answer: type[_Answer]) -> _Answer:
-        return await self._connection.unary(f"/{service}/{method}", request, answer, timeout_s=self._timeout_s)
+        return await call(self._channel, f"/{service}/{method}", request, answer, timeout_s=self._timeout_s)

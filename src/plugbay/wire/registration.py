@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
-
 from plugbay.model.devices import PluginOptions
-from plugbay.wire.calls import Connection
+from plugbay.wire.calls import call
 from plugbay.wire.convert import options_to_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.grpc.channel import Channel
+from plugbay.wire.grpc.services import Service
 from plugbay.wire.handlers import unary
 
 
@@ -34,7 +34,7 @@ async def register(socket: Path, registration: Registration, *, options: PluginO
     Raises:
         RpcFailed: refused (``Unknown``), no server (``Unavailable``) or no answer in time (``DeadlineExceeded``).
     """
-    connection = Connection(socket)
+    channel = Channel(socket)
     request = pb.RegisterRequest(
         version=registration.version,
         endpoint=registration.endpoint,
@@ -42,16 +42,16 @@ async def register(socket: Path, registration: Registration, *, options: PluginO
         options=options_to_pb(options),
     )
     try:
-        await connection.unary("/v1beta1.Registration/Register", request, pb.Empty, timeout_s=timeout_s)
+        await call(channel, "/v1beta1.Registration/Register", request, pb.Empty, timeout_s=timeout_s)
     finally:
-        await connection.close()
+        await channel.close()
 
 
-def registration_handler(accept: Callable[[Registration], Awaitable[None]]) -> grpc.GenericRpcHandler:
+def registration_handler(accept: Callable[[Registration], Awaitable[None]]) -> Service:
     """The service ``v1beta1.Registration``; what ``accept`` raises is the refusal."""
 
     async def handle(request: pb.RegisterRequest) -> pb.Empty:
         await accept(Registration(request.version, request.endpoint, request.resource_name))
         return pb.Empty()
 
-    return grpc.method_handlers_generic_handler("v1beta1.Registration", {"Register": unary(pb.RegisterRequest, handle)})
+    return Service("v1beta1.Registration", {"Register": unary(pb.RegisterRequest, handle)})

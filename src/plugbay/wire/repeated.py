@@ -26,6 +26,32 @@ def elements(message: bytes) -> list[bytes] | None:
     return found
 
 
+def element_ends(message: bytes, start: int, stop: int) -> list[int] | None:
+    """The positions at which the elements of field 1 end, each with its tag and length, in order.
+
+    Args:
+        start: where the first one begins.
+        stop: where the last one is to end.
+
+    Returns:
+        None if there is another field, or no element ends at ``stop``.
+    """
+    ends: list[int] = []
+    try:
+        while start < stop:
+            if message[start] != _TAG:
+                return None
+            size = message[start + 1]
+            start += 2
+            if size >= 0x80:
+                size, start = _varint(message, start - 1)
+            start += size
+            ends.append(start)
+    except IndexError:  # it ends within a tag or a length
+        return None
+    return ends if start == stop else None
+
+
 def _varint(message: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:

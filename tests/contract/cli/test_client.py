@@ -13,7 +13,7 @@ import pytest
 
 from plugbay.cli.kubectl.client import NodeClient, WatchEvent, pod_path, pods_path
 from plugbay.errors import NodeUnreachable, RequestRefused
-from plugbay.node.api.frames import Channel, Frame
+from plugbay.node.api.frames import ExecChannel, Frame
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress
 from plugbay.ops.routing import HttpError, Request, Response, Router, StreamResponse, json_response
@@ -76,10 +76,10 @@ async def test_frames_may_be_cut_anywhere(server: Server, size: int) -> None:
     async with server.answering("POST", "/exec", StreamResponse(pieces(sent, size))) as client:
         received = await in_thread(lambda: exec_in(client))
     assert received == [
-        Frame(Channel.STDOUT, b"out"),
-        Frame(Channel.STDERR, b""),
-        Frame(Channel.STDERR, b"err\x00\xff"),
-        Frame(Channel.EXIT, b'{"exitCode": 7}'),
+        Frame(ExecChannel.STDOUT, b"out"),
+        Frame(ExecChannel.STDERR, b""),
+        Frame(ExecChannel.STDERR, b"err\x00\xff"),
+        Frame(ExecChannel.EXIT, b'{"exitCode": 7}'),
     ]
     (request,) = server.requests
     assert request.json() == {"command": ["env"]}

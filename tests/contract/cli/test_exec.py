@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from plugbay.kernel.processes import read_stat, wait_end
-from plugbay.node.api.frames import Channel, Frame, FrameDecoder
+from plugbay.node.api.frames import ExecChannel, Frame, FrameDecoder
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay
@@ -44,12 +44,12 @@ class Peer:
             self._frames += self._decoder.feed(chunk)
         return self._frames.pop(0)
 
-    async def send(self, channel: Channel, payload: bytes) -> None:
+    async def send(self, channel: ExecChannel, payload: bytes) -> None:
         self._writer.write(Frame(channel, payload).encode())
         await self._writer.drain()
 
     async def exit(self, code: int) -> None:
-        await self.send(Channel.EXIT, json.dumps({"exitCode": code}).encode())
+        await self.send(ExecChannel.EXIT, json.dumps({"exitCode": code}).encode())
 
     def abort(self) -> None:
         self._writer.transport.abort()
@@ -138,8 +138,8 @@ async def echo(peer: Peer) -> None:
     while frame := await peer.next():
         if not frame.payload:
             break
-        await peer.send(Channel.STDOUT, frame.payload)
-    await peer.send(Channel.STDERR, b"bye\n")
+        await peer.send(ExecChannel.STDOUT, frame.payload)
+    await peer.send(ExecChannel.STDERR, b"bye\n")
     await peer.exit(5)
 
 
@@ -153,7 +153,7 @@ async def test_input_and_output_go_both_ways_whole(plugbay: Plugbay) -> None:
 
 async def test_the_command_may_end_before_its_input(plugbay: Plugbay) -> None:
     async def stop_reading(peer: Peer) -> None:
-        await peer.send(Channel.STDOUT, b"enough")
+        await peer.send(ExecChannel.STDOUT, b"enough")
         await peer.exit(0)
 
     async with node(plugbay, stop_reading):
@@ -165,7 +165,7 @@ async def test_what_comes_together_with_the_answer_is_not_lost(plugbay: Plugbay)
         assert "upgrade: plugbay-exec" in peer.head.lower()
         assert "container=c&stdin=true HTTP" in peer.head
 
-    greeting = Frame(Channel.STDOUT, b"hello\n").encode() + Frame(Channel.EXIT, b'{"exitCode": 0}').encode()
+    greeting = Frame(ExecChannel.STDOUT, b"hello\n").encode() + Frame(ExecChannel.EXIT, b'{"exitCode": 0}').encode()
     async with node(plugbay, quiet, greeting=greeting):
         assert await plugbay(*EXEC) == (0, "hello\n", "")
 
@@ -205,13 +205,13 @@ async def test_keys_and_sizes_of_a_terminal_reach_the_command(plugbay: Plugbay) 
     with terminal() as tty:
         before = tty.mode()
         async with node(plugbay, record), on_terminal(plugbay, tty) as process:
-            assert await seen.get() == Frame(Channel.RESIZE, b'{"width": 80, "height": 24}')
+            assert await seen.get() == Frame(ExecChannel.RESIZE, b'{"width": 80, "height": 24}')
             assert tty.is_raw
             tty.type(b"\x03")  # Ctrl-C
-            assert await seen.get() == Frame(Channel.STDIN, b"\x03")
+            assert await seen.get() == Frame(ExecChannel.STDIN, b"\x03")
             termios.tcsetwinsize(tty.master, (50, 132))
             process.send_signal(signal.SIGWINCH)
-            assert await seen.get() == Frame(Channel.RESIZE, b'{"width": 132, "height": 50}')
+            assert await seen.get() == Frame(ExecChannel.RESIZE, b'{"width": 132, "height": 50}')
             tty.type(b"q")
             assert await process.wait() == 3
         assert tty.mode() == before

@@ -15,7 +15,7 @@ import pytest
 
 from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import NodeClient
-from plugbay.node.api.frames import Channel, Frame, FrameDecoder
+from plugbay.node.api.frames import ExecChannel, Frame, FrameDecoder
 from plugbay.node.config import NodeConfig
 from plugbay.node.run import run_node
 from plugbay.ops.clock import SystemClock
@@ -41,16 +41,16 @@ class Session:
         self.errors = b""
         self.exit: Any = None
 
-    def send(self, channel: Channel, payload: bytes = b"") -> None:
+    def send(self, channel: ExecChannel, payload: bytes = b"") -> None:
         self._writer.write(Frame(channel, payload).encode())
 
     def resize(self, width: int, height: int) -> None:
-        self.send(Channel.RESIZE, json.dumps({"width": width, "height": height}).encode())
+        self.send(ExecChannel.RESIZE, json.dumps({"width": width, "height": height}).encode())
 
     async def break_off_stuck(self) -> None:
         """Send more than is taken, and go as one that is killed."""
         for _ in range(6):
-            self.send(Channel.STDIN, b"x" * 1_000_000)
+            self.send(ExecChannel.STDIN, b"x" * 1_000_000)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
                 await self._writer.drain()
@@ -74,11 +74,11 @@ class Session:
             chunk = await self._reader.read(65536)
         for each in self._decoder.feed(chunk):
             match each.channel:
-                case Channel.STDOUT:
+                case ExecChannel.STDOUT:
                     self.output += each.payload
-                case Channel.STDERR:
+                case ExecChannel.STDERR:
                     self.errors += each.payload
-                case Channel.EXIT:
+                case ExecChannel.EXIT:
                     self.exit = json.loads(each.payload)["exitCode"]
         return bool(chunk)
 
@@ -137,8 +137,8 @@ async def test_input_goes_in_and_its_end_too(sockets: Path) -> None:
         session(socket, "sh", "-c", "wc -c; echo no >&2; exit 5") as run,
     ):
         for _ in range(20):
-            run.send(Channel.STDIN, b"x" * 50_000)
-        run.send(Channel.STDIN)
+            run.send(ExecChannel.STDIN, b"x" * 50_000)
+        run.send(ExecChannel.STDIN)
         await run.finish()
         assert (run.output.strip(), run.errors, run.exit) == (b"1000000", b"no\n", 5)
 
@@ -151,11 +151,11 @@ async def test_a_terminal_is_the_commands_own_and_has_our_size(sockets: Path) ->
         await run.until(b"ready")
         assert b"/dev/pts/" in run.output
         run.resize(132, 43)
-        run.send(Channel.STDIN, b"hello\r")
+        run.send(ExecChannel.STDIN, b"hello\r")
         await run.until(b"got hello\r\n")
-        run.send(Channel.STDIN, b"again\r")
+        run.send(ExecChannel.STDIN, b"again\r")
         await run.until(b"43 132")
-        run.send(Channel.STDIN)
+        run.send(ExecChannel.STDIN)
         await run.finish()
         assert (run.errors, run.exit) == (b"", 0)
 
@@ -168,7 +168,7 @@ async def test_control_c_reaches_the_command(sockets: Path) -> None:
         session(socket, sys.executable, "-I", "-S", "-c", waiting, tty=True) as run,
     ):
         await run.until(b"up")
-        run.send(Channel.STDIN, b"\x03")
+        run.send(ExecChannel.STDIN, b"\x03")
         await run.finish()
         assert run.exit == 130
 
@@ -204,7 +204,7 @@ async def test_a_window_changes_its_size_while_input_is_stuck(sockets: Path) -> 
     script = "stty raw; trap 'stty size; exit' WINCH; echo ready; while true; do sleep 0.1; done"
     async with node_with_pod(sockets / "node") as socket, session(socket, "sh", "-c", script, tty=True) as run:
         await run.until(b"ready")
-        run.send(Channel.STDIN, b"x" * 150_000)
+        run.send(ExecChannel.STDIN, b"x" * 150_000)
         run.resize(132, 43)
         await run.until(b"43 132")
 
@@ -220,14 +220,14 @@ async def test_a_missing_program_is_told_like_in_a_shell(sockets: Path, tty: boo
 async def test_a_command_that_reads_nothing_ends_without_its_input(sockets: Path) -> None:
     async with node_with_pod(sockets / "node") as socket, session(socket, "true") as run:
         for _ in range(100):
-            run.send(Channel.STDIN, b"x" * 10_000)
+            run.send(ExecChannel.STDIN, b"x" * 10_000)
         await run.until_exit()
         assert run.exit == 0
 
 
 async def test_what_no_client_may_say_ends_the_session(sockets: Path) -> None:
     async with node_with_pod(sockets / "node") as socket, session(socket, "sleep", "1000") as run:
-        run.send(Channel.STDERR, b"?")
+        run.send(ExecChannel.STDERR, b"?")
         await run.finish()
         assert (run.errors, run.exit) == (b"error: a client has no channel 2\n", None)
 

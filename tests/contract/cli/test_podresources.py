@@ -24,7 +24,7 @@ GPU = ResourceName("example.com/gpu")
 async def ask(plugbay: Plugbay, state: ManagerState, *argv: str) -> Done:
     """What the command says of a node with a pod of one container.
 
-    It is a process of its own, as for users: grpc.aio complains on stderr when one process runs two event loops.
+    It is a process of its own, as for users.
     """
     pods = AdmittedPods()
     container = ContainerRequest(ContainerName("c"), ContainerKind.APP, {})

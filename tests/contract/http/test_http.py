@@ -13,7 +13,7 @@ from plugbay.errors import NodeUnreachable, SocketInUse
 from plugbay.ops.http import serve_http
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.ops.listening import TcpAddress, UnixAddress
-from tests.contract.rigs.http import DEADLINE_S, Site, Wire, ask, connect, path, status_of
+from tests.contract.rigs.http_requests import DEADLINE_S, Site, Wire, ask, connect, path, status_of
 
 __all__ = ["path"]
 

@@ -16,7 +16,7 @@ from plugbay.ops.http import serve_http
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.ops.listening import UnixAddress
 from plugbay.ops.routing import Router
-from tests.contract.rigs.http import DEADLINE_S, Site, ask, path, status_of
+from tests.contract.rigs.http_requests import DEADLINE_S, Site, ask, path, status_of
 
 __all__ = ["path"]
 

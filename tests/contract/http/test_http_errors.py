@@ -12,7 +12,7 @@ import pytest
 from plugbay.ops.http import serve_http
 from plugbay.ops.http_limits import Limits
 from plugbay.ops.listening import UnixAddress
-from tests.contract.rigs.http import DEADLINE_S, Site, ask, connect, path, status_of
+from tests.contract.rigs.http_requests import DEADLINE_S, Site, ask, connect, path, status_of
 
 __all__ = ["path"]
 

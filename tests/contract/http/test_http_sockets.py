@@ -13,7 +13,7 @@ import pytest
 from plugbay.errors import PathTooLong, PathUnusable, SocketInUse
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress
-from tests.contract.rigs.http import DEADLINE_S, Site, ask, path
+from tests.contract.rigs.http_requests import DEADLINE_S, Site, ask, path
 
 __all__ = ["path"]
 

@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -31,8 +31,12 @@ from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.grpc.framing import MAX_MESSAGE_BYTES
+from plugbay.wire.grpc.metadata import Metadata
+from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.grpc.services import ServerStream, Service, Unary
 from plugbay.wire.plugin_server import device_plugin_handler
-from plugbay.wire.transport import MAX_MESSAGE_BYTES, open_channel, serve_grpc
+from tests.contract.rigs.grpcio import open_channel
 
 GOPHER: Final = ResourceName("example.com/gopher")
 APP: Final = ContainerName("app")
@@ -98,29 +102,21 @@ async def check_nothing_is_lost(manager: DeviceManager, root: Path) -> None:
 # --- answers that are none ------------------------------------------------------------------------------------------
 
 
-class Breaking(grpc.GenericRpcHandler):
+def breaking(plugin: FakePlugin, method: str, answer: bytes | None) -> Service:
     """A plugin's service, but for one method, which answers with bytes of a test's choice, or never."""
 
-    def __init__(self, plugin: FakePlugin, method: str, answer: bytes | None) -> None:
-        self._inner = device_plugin_handler(plugin)
-        self._method = method
-        self._answer = answer
-
-    def service(self, handler_call_details: Any) -> Any:
-        if not handler_call_details.method.endswith(f"/{self._method}"):
-            return self._inner.service(handler_call_details)
-        if self._method == "ListAndWatch":
-            return grpc.unary_stream_rpc_method_handler(self._stream)
-        return grpc.unary_unary_rpc_method_handler(self._respond)
-
-    async def _respond(self, request: bytes, context: object) -> bytes:
-        if self._answer is None:
+    async def respond(_: bytes) -> bytes:
+        if answer is None:
             await asyncio.Event().wait()
-        assert self._answer is not None
-        return self._answer
+        assert answer is not None
+        return answer
 
-    async def _stream(self, request: bytes, context: object) -> AsyncIterator[bytes]:
-        yield await self._respond(request, context)
+    async def stream(request: bytes, _: Metadata) -> AsyncGenerator[bytes, None]:
+        yield await respond(request)
+
+    service = device_plugin_handler(plugin)
+    broken = ServerStream(stream) if method == "ListAndWatch" else Unary(respond)
+    return Service(service.name, {**service.methods, method: broken})
 
 
 @pytest.mark.parametrize(
@@ -134,7 +130,7 @@ async def test_plugin_that_cannot_be_understood(sockets: Path, method: str, answ
     plugin = FakePlugin(GOPHER, socket, [Device("a"), Device("b")], ALL_OPTIONS)
     hurried = "pre_start_timeout_s" if method == "PreStartContainer" else "call_timeout_s"
     async with running_manager(sockets, **({hurried: HASTE_S} if answer is None else {})) as manager:
-        async with serve_grpc(socket, [Breaking(plugin, method, answer)]):
+        async with serve_grpc(socket, [breaking(plugin, method, answer)]):
             if method == "GetDevicePluginOptions":
                 with pytest.raises(RpcFailed) as caught:
                     await plugin.register(paths.registration_socket)
@@ -279,7 +275,7 @@ async def test_only_the_first_container_response_counts(sockets: Path) -> None:
     plugin = FakePlugin(GOPHER, socket, [Device("a")], PluginOptions())
     async with (
         running_manager(sockets) as manager,
-        serve_grpc(socket, [Breaking(plugin, "Allocate", answers.SerializeToString())]),
+        serve_grpc(socket, [breaking(plugin, "Allocate", answers.SerializeToString())]),
     ):
         await plugin.register(paths.registration_socket)
         await counts(manager, 1, 1)

@@ -253,6 +253,7 @@ async def test_node_whose_port_is_in_use_does_not_start(plugbay: Plugbay) -> Non
     taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     async with taken:
         address = "127.0.0.1:{1}".format(*taken.sockets[0].getsockname())
-        code, out, err = await plugbay("node", "up", "--name", "n1", "--metrics", address, "--log-level", "warning")
+        options = ("--name", "n1", "--runtime", "process", "--metrics", address, "--log-level", "warning")
+        code, out, err = await plugbay("node", "up", *options)
     assert (code, out, err) == (1, "", f"plugbay: error: another program is listening at {address}\n")
     assert not (plugbay.root / "device-plugins").exists()

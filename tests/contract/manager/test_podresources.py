@@ -41,8 +41,9 @@ from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fake_plugin import fake_plugin
 from plugbay.wire.generated import podresources_v1_pb2 as v1
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.podresources import pod_resources_handlers
-from plugbay.wire.transport import open_channel, serve_grpc
+from tests.contract.rigs.grpcio import open_channel
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "podresources" / "kubelet-1.36.jsonl"
 RECORDED = [json.loads(line) for line in GOLDEN.read_text().splitlines()]

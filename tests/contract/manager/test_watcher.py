@@ -12,7 +12,6 @@ import stat
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import grpc
 import pytest
 
 from plugbay.errors import PathUnusable, RpcCode, RpcFailed
@@ -20,8 +19,9 @@ from plugbay.kernel.watch import watch_paths
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
 from plugbay.testing.fake_watched_plugin import FakeWatchedPlugin, fake_watched_plugin
+from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.grpc.services import Service, Unary
 from plugbay.wire.pluginregistration import PluginInfo, RegistrationStatus, plugin_registration_handler
-from plugbay.wire.transport import serve_grpc
 from tests.contract.rigs.manager import DEADLINE_S, GOPHER, bench, never, registered
 
 TWO = (Device("d0"), Device("d1"))
@@ -110,12 +110,12 @@ class Garbage(FakePlugin):
         super().__init__(GOPHER, socket, (), PluginOptions())
         self.asked = asyncio.Event()
 
-    def handler(self, service: str, method: str) -> grpc.GenericRpcHandler:
-        async def answer(_request: bytes, _context: object) -> bytes:
+    def handler(self, service: str, method: str) -> Service:
+        async def answer(_: bytes) -> bytes:
             self.asked.set()
             return b"\xff"
 
-        return grpc.method_handlers_generic_handler(service, {method: grpc.unary_unary_rpc_method_handler(answer)})
+        return Service(service, {method: Unary(answer)})
 
 
 async def test_garbage_for_information_is_a_failed_attempt(sockets: Path) -> None:

@@ -19,7 +19,7 @@ from plugbay.kubelet.podresources import PodResourcesClient
 from plugbay.model.devices import Device
 from plugbay.model.health import HEALTHY, unhealthy
 from plugbay.model.ids import DeviceId
-from plugbay.node.api.frames import Channel
+from plugbay.node.api.frames import ExecChannel
 from plugbay.node.config import NodeConfig
 from tests.contract.rigs.node_run import (
     DEADLINE_S,
@@ -46,7 +46,7 @@ async def test_a_pod_gets_its_device_and_shows_it(root: Path) -> None:
         assert shown["spec"]["nodeName"] == "n1"
         assert shown["status"]["containerStatuses"][0]["containerID"].startswith("process://")
         frames = await node.exec("gopher-pod", "sh", "-c", "echo $DEVICES; exit 3")
-        assert frames == [(Channel.STDOUT, b"g1\n"), (Channel.EXIT, b'{"exitCode": 3}')]
+        assert frames == [(ExecChannel.STDOUT, b"g1\n"), (ExecChannel.EXIT, b'{"exitCode": 3}')]
         devices = await node.get("/plugbay/v1/devices")
         assert devices["resources"][0]["devices"][0]["holder"] == {
             "namespace": "default",
@@ -99,8 +99,8 @@ async def test_a_restarted_node_adopts_its_pods(root: Path) -> None:
         holders = (await node.get("/plugbay/v1/devices"))["resources"][0]["devices"]
         assert [(device["id"], device["holder"]["pod"]) for device in holders] == [("g1", "stays")]
         assert await node.exec("stays", "sh", "-c", "echo $DEVICES") == [
-            (Channel.STDOUT, b"g1\n"),
-            (Channel.EXIT, b'{"exitCode": 0}'),
+            (ExecChannel.STDOUT, b"g1\n"),
+            (ExecChannel.EXIT, b'{"exitCode": 0}'),
         ]
         events = (await node.get("/api/v1/events", involvedObject="stays"))["items"]
         # Before them it may have waited for the plugin's first list.
@@ -206,9 +206,9 @@ async def test_a_command_that_cannot_be_run_says_so(root: Path) -> None:
         await node.create(pod("p"))
         await node.pod_in("p", "Running")
         (stderr, exit_frame) = await node.exec("p", "no-such-program")
-        assert stderr[0] is Channel.STDERR
+        assert stderr[0] is ExecChannel.STDERR
         assert b"no-such-program" in stderr[1]
-        assert exit_frame == (Channel.EXIT, b'{"exitCode": 126}')
+        assert exit_frame == (ExecChannel.EXIT, b'{"exitCode": 126}')
         await node.gone("p", gracePeriodSeconds="0")
 
 

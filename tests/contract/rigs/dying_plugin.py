@@ -12,8 +12,8 @@ from typing import Any
 
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.testing.fake_plugin import FakePlugin
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_server import device_plugin_handler
-from plugbay.wire.transport import serve_grpc
 
 ALL_OPTIONS = PluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
 

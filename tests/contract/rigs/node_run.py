@@ -15,7 +15,7 @@ import pytest
 from plugbay.cli.kubectl.client import NodeClient
 from plugbay.model.devices import Device
 from plugbay.model.ids import DeviceId
-from plugbay.node.api.frames import Channel
+from plugbay.node.api.frames import ExecChannel
 from plugbay.node.config import NodeConfig
 from plugbay.node.run import run_node
 from plugbay.ops.changes import Changes
@@ -90,8 +90,8 @@ class Node:
         async with asyncio.timeout(DEADLINE_S):
             return await asyncio.to_thread(read)
 
-    async def exec(self, name: str, *argv: str) -> list[tuple[Channel, bytes]]:
-        def run() -> list[tuple[Channel, bytes]]:
+    async def exec(self, name: str, *argv: str) -> list[tuple[ExecChannel, bytes]]:
+        def run() -> list[tuple[ExecChannel, bytes]]:
             with self.client.exec(f"{PODS}/{name}/exec", {}, list(argv)) as frames:
                 return [(frame.channel, frame.payload) for frame in frames]
 

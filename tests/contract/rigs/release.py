@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
-
-import grpc
 
 from plugbay.errors import RpcCode
 from plugbay.manager.gates import FeatureGates, parse_feature_gates
@@ -17,8 +15,10 @@ from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, DeviceId, PodUid
 from plugbay.testing.fake_plugin import FakePlugin, refusing
+from plugbay.wire.grpc.metadata import Metadata
+from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.grpc.services import Method, ServerStream, Service, Unary
 from plugbay.wire.plugin_server import device_plugin_handler
-from plugbay.wire.transport import serve_grpc
 from tests.contract.rigs.manager import DEADLINE_S, Bench, bench
 
 ON: Final[FeatureGates] = parse_feature_gates("DeviceManagerDeallocate=true")
@@ -69,37 +69,36 @@ async def some_edits(_: Sequence[DeviceId]) -> ContainerEdits:
     return ContainerEdits()
 
 
-class Recording(grpc.GenericRpcHandler):
+class Recording:
     """A plugin's service that keeps the bytes of every request: what is on the wire, whoever reads it."""
 
     def __init__(self, plugin: FakePlugin) -> None:
-        self._inner = device_plugin_handler(plugin)
         self.requests: list[tuple[str, bytes]] = []
+        service = device_plugin_handler(plugin)
+        methods = {name: self._recorded(name, method) for name, method in service.methods.items()}
+        self.service = Service(service.name, methods)
 
-    def service(self, handler_call_details: Any) -> Any:
-        method = handler_call_details.method.rpartition("/")[2]
-        handler: Any = self._inner.service(handler_call_details)
-        if handler is None:
-            self.requests.append((method, b"?"))
-            return None
-        if handler.unary_stream:
+    def _recorded(self, name: str, method: Method) -> Method:
+        match method:
+            case Unary(answer):
 
-            async def stream(request: bytes, context: Any) -> None:
-                self.requests.append((method, request))
-                await handler.unary_stream(request, context)  # which writes its messages itself
+                async def call(request: bytes) -> bytes:
+                    self.requests.append((name, request))
+                    return await answer(request)
 
-            return grpc.unary_stream_rpc_method_handler(stream)
+                return Unary(call)
+            case ServerStream(answers):
 
-        async def call(request: bytes, context: Any) -> Any:
-            self.requests.append((method, request))
-            return await handler.unary_unary(request, context)
+                def stream(request: bytes, metadata: Metadata) -> AsyncGenerator[bytes, None]:
+                    self.requests.append((name, request))
+                    return answers(request, metadata)
 
-        return grpc.unary_unary_rpc_method_handler(call)
+                return ServerStream(stream)
 
 
 @asynccontextmanager
 async def recorded(plugin: FakePlugin) -> AsyncIterator[Recording]:
     """``plugin``, served on its socket, with a record of the traffic."""
     recording = Recording(plugin)
-    async with serve_grpc(plugin.socket, [recording]):
+    async with serve_grpc(plugin.socket, [recording.service]):
         yield recording

@@ -17,7 +17,7 @@ from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import DeviceId
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
 from plugbay.wire.plugin_client import PluginClient
-from plugbay.wire.transport import open_channel
+from tests.contract.rigs.grpcio import open_channel
 
 DEADLINE_S = 30
 EDITS = ContainerEdits(

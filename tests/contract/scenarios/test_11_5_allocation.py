@@ -6,9 +6,6 @@ import asyncio
 import re
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
-
-import grpc
 
 from plugbay.errors import RpcCode
 from plugbay.kubelet.checkpoint import load
@@ -19,8 +16,9 @@ from plugbay.ops.http_client import UnixHttpClient
 from plugbay.ops.listening import UnixAddress
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.grpc.services import Service, Unary
 from plugbay.wire.plugin_server import device_plugin_handler
-from plugbay.wire.transport import serve_grpc
 from tests.contract.rigs import scenario_nodes
 from tests.contract.rigs.manager import (
     APP,
@@ -127,16 +125,16 @@ async def test_s058_answer_without_container_responses_refuses_the_pod_and_frees
 
 
 async def test_s059_of_two_container_responses_the_first_counts(sockets: Path) -> None:
-    async def allocate(_request: bytes, _context: object) -> bytes:
+    async def allocate(_: bytes) -> bytes:
         envs = ({"WHO": "first"}, {"WHO": "second", "MORE": "yes"})
         responses = [pb.ContainerAllocateResponse(envs=env) for env in envs]
         return pb.AllocateResponse(container_responses=responses).SerializeToString()
 
-    methods: dict[str, Any] = {"Allocate": grpc.unary_unary_rpc_method_handler(allocate)}
     async with bench(sockets) as b:
         plugin = FakePlugin(GOPHER, b.at("p.sock"), listed("a"), PluginOptions())
-        twice = grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", methods)
-        async with serve_grpc(plugin.socket, [twice, device_plugin_handler(plugin)]):
+        service = device_plugin_handler(plugin)
+        twice = Service(service.name, {**service.methods, "Allocate": Unary(allocate)})
+        async with serve_grpc(plugin.socket, [twice]):
             await plugin.register(b.paths.registration_socket)
             await b.counts(1, 1)
             await b.admit(pod("p"))

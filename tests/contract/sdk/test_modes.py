@@ -22,8 +22,8 @@ from plugbay.ops.tasks import first
 from plugbay.sdk.process.runner import serving
 from plugbay.sdk.serving.server import PluginServer
 from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.podresources import pod_resources_handlers
-from plugbay.wire.transport import serve_grpc
 from tests.contract.rigs.manager import GOPHER, OTHER, container, pod
 from tests.contract.rigs.release import gated
 

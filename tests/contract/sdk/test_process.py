@@ -113,6 +113,25 @@ async def test_file_may_serve_its_plugins_itself(paths: KubeletPaths) -> None:
     assert [entry.name for entry in paths.device_plugins.iterdir()] == []
 
 
+async def test_process_loads_nothing_that_it_does_not_use(paths: KubeletPaths) -> None:
+    unused = ("libssl", "libcrypto", "_ssl.", "_hashlib.", "_pickle.", "_random.", "_bz2.", "_lzma.")
+    async with fake_kubelet(paths) as kubelet, python("-c", RUNNING, str(paths.root)) as process:
+        await (await kubelet.next_registration()).until_devices("m")
+        maps = await asyncio.to_thread(Path(f"/proc/{process.pid}/maps").read_text)
+        await end(process)
+    loaded = {Path(line.split()[-1]).name for line in maps.splitlines()}
+    assert [name for name in loaded if name.startswith(unused)] == []
+
+
+async def test_author_may_use_tls(paths: KubeletPaths) -> None:
+    author = RUNNING.replace("import sys", "import sys, ssl, urllib.request").replace(
+        'Device("m")', 'Device(f"m{len(ssl.create_default_context().get_ciphers()) > 0}")'
+    )
+    async with fake_kubelet(paths) as kubelet, python("-c", author, str(paths.root)) as process:
+        await (await kubelet.next_registration()).until_devices("mTrue")
+        await end(process)
+
+
 ITSELF = RUNNING.replace('argv=["--root", sys.argv[1]]', "").replace(", )", ")")
 
 

@@ -14,8 +14,8 @@ from plugbay.model.ids import PodUid
 from plugbay.sdk.author.release_settings import ReleaseSource
 from plugbay.sdk.release.report import release_status
 from plugbay.testing.fake_plugin import FakePlugin
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_server import device_plugin_handler
-from plugbay.wire.transport import serve_grpc
 from tests.contract.rigs.manager import GOPHER, bench, pod
 from tests.contract.rigs.release import BOTH, ON, WITHOUT, gated
 from tests.contract.rigs.sdk_release import Cleaning, run_pod

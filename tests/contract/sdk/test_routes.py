@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-import grpc
 import pytest
 
 from plugbay import Device, DevicePlugin
@@ -27,10 +26,12 @@ from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.serving.states import State
 from plugbay.testing.fake_kubelet import fake_kubelet
 from plugbay.wire import plugin_versions
+from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.grpc.services import Service, Unary
 from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.pluginregistration import PluginInfo, PluginRegistrationClient, RegistrationStatus
 from plugbay.wire.registration import Registration, registration_handler
-from plugbay.wire.transport import open_channel, serve_grpc
+from tests.contract.rigs.grpcio import open_channel
 from tests.contract.rigs.manager import GOPHER, bench
 from tests.contract.rigs.serving import running
 from tests.contract.rigs.wire import connected
@@ -181,12 +182,11 @@ async def test_every_version_is_served_and_a_kubelet_that_has_only_the_newer_one
 ) -> None:
     """Tomorrow's, say, in which the options are another message."""
 
-    def of_tomorrow(*_: object) -> grpc.GenericRpcHandler:
-        async def options(_: bytes, __: Any) -> bytes:
+    def of_tomorrow(*_: object) -> Service:
+        async def options(_: bytes) -> bytes:
             return b"of tomorrow"
 
-        handler: Any = grpc.unary_unary_rpc_method_handler(options)
-        return grpc.method_handlers_generic_handler("v2.DevicePlugin", {"GetDevicePluginOptions": handler})
+        return Service("v2.DevicePlugin", {"GetDevicePluginOptions": Unary(options)})
 
     monkeypatch.setitem(cast("dict[str, object]", plugin_versions._HANDLERS), "v2", of_tomorrow)
     monkeypatch.setattr(registration, "API_VERSIONS", tuple(plugin_versions._HANDLERS))

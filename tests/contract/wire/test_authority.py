@@ -17,7 +17,7 @@ from plugbay.errors import RpcFailed
 from plugbay.ops.tasks import background
 from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.pluginregistration import PluginRegistrationClient
-from plugbay.wire.transport import authority_of
+from plugbay.wire.sockets import authority_of
 
 DEADLINE_S: Final = 30
 SETTINGS: Final = bytes.fromhex("000000040000000000")

@@ -1,7 +1,5 @@
-"""A server that is cancelled between any two steps of its start and its end: the cancellation and the socket are gone.
-
-`asyncio.wait_for`, with which grpcio waits for the end, swallows a cancellation that comes with it before Python 3.12.
-"""
+"""A server that is cancelled between any two steps of its start and its end: neither the cancellation is lost, nor the
+socket left."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.wire.transport import serve_grpc
+from plugbay.wire.grpc.server import serve_grpc
 
 DEADLINE_S = 30
 STEPS = range(16)

@@ -15,11 +15,12 @@ from plugbay.model.devices import Device, ListedDevice, PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
-from plugbay.wire.calls import Connection
 from plugbay.wire.device_list import NewList, encode_devices
+from plugbay.wire.grpc.channel import Channel
+from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.grpc.services import Service, Unary
 from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.plugin_server import device_plugin_handler
-from plugbay.wire.transport import serve_grpc
 from tests.contract.rigs.wire import DEADLINE_S, G1, connected, failure_of, hang, open_raw, pair, path
 
 __all__ = ["path"]
@@ -121,13 +122,13 @@ async def test_a_method_the_plugin_does_not_have(path: Path) -> None:
 
 
 async def test_an_answer_that_cannot_be_read(path: Path) -> None:
-    async def garbage(request: bytes, context: object) -> bytes:
+    async def garbage(_: bytes) -> bytes:
         return b"\xff\xff"
 
-    handler = grpc.method_handlers_generic_handler(
-        "v1beta1.DevicePlugin", {"Allocate": grpc.unary_unary_rpc_method_handler(garbage)}
-    )
-    async with serve_grpc(path, [handler]), connected(PluginClient(path)) as client:
+    async with (
+        serve_grpc(path, [Service("v1beta1.DevicePlugin", {"Allocate": Unary(garbage)})]),
+        connected(PluginClient(path)) as client,
+    ):
         with pytest.raises(RpcFailed, match="code = Internal desc = grpc: failed to unmarshal"):
             await client.allocate((G1,))
 
@@ -222,7 +223,7 @@ async def test_a_cancelled_caller_stays_cancelled(path: Path) -> None:
 
 async def test_waits_for_the_loss_of_a_connection_that_are_given_up_leave_nothing(path: Path) -> None:
     async with serve_grpc(path, []):
-        connection = Connection(path)
+        connection = Channel(path)
         await connection.connect(DEADLINE_S)
         before = _futures()
         for _ in range(20):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from plugbay.model.devices import PluginOptions
 from plugbay.testing.fake_plugin import FakePlugin
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_server import device_plugin_handler
-from plugbay.wire.transport import serve_grpc
 
 DEADLINE_S = 60
 CLIENT = """

@@ -12,7 +12,9 @@ from plugbay.errors import PathTooLong, PathUnusable
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.testing.fake_plugin import fake_plugin
 from plugbay.wire.device_list import encode_devices
-from plugbay.wire.transport import MAX_MESSAGE_BYTES, MAX_SOCKET_PATH_BYTES, serve_grpc
+from plugbay.wire.grpc.framing import MAX_MESSAGE_BYTES
+from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.sockets import MAX_SOCKET_PATH_BYTES
 from tests.contract.rigs.wire import G2, failure_of, open_raw, pair, path
 
 __all__ = ["path"]

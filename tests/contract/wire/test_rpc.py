@@ -17,11 +17,13 @@ from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.testing.fake_plugin import FakePlugin
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.grpc.services import Service
 from plugbay.wire.handlers import server_stream
 from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.plugin_server import PreferenceRequest, device_plugin_handler
 from plugbay.wire.registration import Registration, register, registration_handler
-from plugbay.wire.transport import open_channel, serve_grpc
+from tests.contract.rigs.grpcio import open_channel
 from tests.contract.rigs.wire import DEADLINE_S, EDITS, G1, G2, connected, pair, path
 
 __all__ = ["path"]
@@ -158,6 +160,8 @@ async def test_an_iterator_that_cannot_be_closed_is_served_too(path: Path) -> No
             return self.left.pop()
 
     stream = server_stream(pb.Empty, lambda _: Once())
-    handler = grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", {"ListAndWatch": stream})
-    async with serve_grpc(path, [handler]), connected(PluginClient(path)) as client:
+    async with (
+        serve_grpc(path, [Service("v1beta1.DevicePlugin", {"ListAndWatch": stream})]),
+        connected(PluginClient(path)) as client,
+    ):
         assert len([update async for update in client.lists()]) == 2

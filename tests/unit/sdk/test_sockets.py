@@ -3,7 +3,7 @@ from pathlib import Path
 
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.sockets import new_socket_path, remove_leftovers
-from plugbay.wire.transport import check_socket_path
+from plugbay.wire.sockets import check_socket_path
 
 NAME = ResourceName("example.com/gopher")
 

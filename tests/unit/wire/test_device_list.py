@@ -45,7 +45,30 @@ def messages(draw: st.DrawFn) -> bytes:
     return b"".join(parts)
 
 
-@given(st.lists(messages() | st.binary(max_size=12), min_size=1, max_size=8))
+@st.composite
+def edited(draw: st.DrawFn) -> list[bytes]:
+    """Messages each of which is the one before with some devices, or a byte, changed, put in, or left out."""
+    devices = draw(st.lists(encoded_device(), max_size=12))
+    sequence = [joined(devices)]
+    for _ in range(draw(st.integers(1, 6))):
+        first = draw(st.integers(0, len(devices)))
+        last = draw(st.integers(first, min(len(devices), first + 3)))
+        # What looks like devices inside of one, too.
+        tricky = st.just(pb.Device(ID=joined(devices[:2]).decode(errors="ignore")).SerializeToString())
+        devices[first:last] = draw(st.lists(encoded_device() | st.sampled_from([*devices, b""]) | tricky, max_size=3))
+        message = joined(devices)
+        if message and draw(st.integers(0, 4)) == 0:
+            at = draw(st.integers(0, len(message) - 1))
+            message = message[:at] + draw(st.binary(max_size=2)) + message[at + 1 :]
+        sequence.append(message)
+    return sequence
+
+
+def joined(devices: list[bytes]) -> bytes:
+    return b"".join(b"\x0a" + varint(len(device)) + device for device in devices)
+
+
+@given(st.lists(messages() | st.binary(max_size=12), min_size=1, max_size=8) | edited())
 @example([b"\x0a\x00", b"\x0a\x00\x0a\x00", b""])
 def test_reads_what_plain_parsing_reads(sequence: list[bytes]) -> None:
     reader = DeviceListReader()
@@ -126,6 +149,19 @@ def test_a_bad_message_is_refused_whole(broken: bytes) -> None:
         reader.read(broken)
     assert refusal.value.code is RpcCode.INTERNAL
     assert reader.read(encode_devices([Device("a"), Device("b", health=HEALTHY)])) == ChangedDevices([])
+
+
+def test_a_change_among_many_is_read_where_it_is() -> None:
+    reader = DeviceListReader()
+    names = [f"unit-{number:05}" for number in range(1000)]
+    reader.read(encode_devices(Device(name) for name in names))
+    for name in (names[0], names[500], names[-1]):
+        for health in (unhealthy(), HEALTHY):
+            update = reader.read(
+                encode_devices(Device(each, health=health if each == name else HEALTHY) for each in names)
+            )
+            assert isinstance(update, ChangedDevices)
+            assert [device.id for device in update.devices] == [name]
 
 
 def varint(value: int) -> bytes:

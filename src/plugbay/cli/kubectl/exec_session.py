@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from plugbay.cli.kubectl.terminal import raw_terminal, window_changes
-from plugbay.node.api.frames import Channel, Frame, FrameDecoder
+from plugbay.node.api.frames import ExecChannel, Frame, FrameDecoder
 from plugbay.ops.http_client import Upgraded
 
 _CHUNK: Final = 32 * 1024
@@ -56,7 +56,7 @@ class _Session:
     def follow_window(self, terminal: int, changes: int) -> None:
         def send_size() -> None:
             size = os.get_terminal_size(terminal)
-            self._queue(Channel.RESIZE, json.dumps({"width": size.columns, "height": size.lines}).encode())
+            self._queue(ExecChannel.RESIZE, json.dumps({"width": size.columns, "height": size.lines}).encode())
 
         def changed() -> None:
             os.read(changes, _CHUNK)
@@ -95,19 +95,19 @@ class _Session:
     def _take(self, chunk: bytes) -> None:
         for frame in self._decoder.feed(chunk):
             match frame.channel:
-                case Channel.STDOUT:
+                case ExecChannel.STDOUT:
                     _write(sys.stdout.fileno(), frame.payload)
-                case Channel.STDERR:
+                case ExecChannel.STDERR:
                     _write(sys.stderr.fileno(), frame.payload)
-                case Channel.EXIT:
+                case ExecChannel.EXIT:
                     self._exit = frame.payload
 
     def _read_input(self) -> None:
         chunk = os.read(self._input, _CHUNK)
         self._has_input = bool(chunk)
-        self._queue(Channel.STDIN, chunk)
+        self._queue(ExecChannel.STDIN, chunk)
 
-    def _queue(self, channel: Channel, payload: bytes) -> None:
+    def _queue(self, channel: ExecChannel, payload: bytes) -> None:
         self._unsent += Frame(channel, payload).encode()
 
     def _send(self) -> None:

@@ -28,7 +28,9 @@ def run(*plugins: DevicePlugin | PluginSource, argv: Sequence[str] | None = None
         SystemExit: it did not end well; a sentence on standard error says why.
     """
     from plugbay.cli.printing.outcome import outcome
+    from plugbay.ops.late_modules import fill_late
 
+    fill_late()
     given = sys.argv[1:] if argv is None else argv
     if code := outcome(lambda: _parse(plugins, given)):
         raise SystemExit(code)

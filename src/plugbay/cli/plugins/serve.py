@@ -11,6 +11,7 @@ from plugbay.cli.plugins import dry_run
 from plugbay.cli.plugins.serve_options import add_serve_options
 from plugbay.cli.printing.outcome import end_early_on_sigterm
 from plugbay.cli.targets.loading import DESCRIPTION, add_targets, load_targets
+from plugbay.ops.garbage import nothing_to_collect
 
 if TYPE_CHECKING:
     from plugbay.ops.listening import Address
@@ -51,22 +52,22 @@ def run(args: argparse.Namespace) -> int:
 
 def serve(args: argparse.Namespace) -> int:
     """Serve until a signal, or until an end that an option asks for; returns 0."""
-    import asyncio
-    import logging
-    import sys
-    from functools import partial
+    with nothing_to_collect():
+        import asyncio
+        import logging
+        import sys
+        from functools import partial
 
-    from plugbay.cli.arguments.roots import chosen_kubelet_root
-    from plugbay.cli.printing.logs import configure_logs
-    from plugbay.errors import UsageError
-    from plugbay.kernel.heaps import share_one_heap
-    from plugbay.kubelet.paths import KubeletPaths
-    from plugbay.ops.listening import parse_address
-    from plugbay.sdk.author.release_settings import ReleaseSettings, ReleaseSource
-    from plugbay.sdk.cdi.directory import CDI_DIRECTORY
-    from plugbay.sdk.process import runner
-    from plugbay.sdk.process.endings import Endings, IfNone, OnRefusal
-    from plugbay.sdk.serving.routes import RegistrationRoute
+        from plugbay.cli.arguments.roots import chosen_kubelet_root
+        from plugbay.cli.printing.logs import configure_logs
+        from plugbay.errors import UsageError
+        from plugbay.kernel.heaps import share_one_heap
+        from plugbay.kubelet.paths import KubeletPaths
+        from plugbay.sdk.author.release_settings import ReleaseSettings, ReleaseSource
+        from plugbay.sdk.cdi.directory import CDI_DIRECTORY
+        from plugbay.sdk.process import runner
+        from plugbay.sdk.process.endings import Endings, IfNone, OnRefusal
+        from plugbay.sdk.serving.routes import RegistrationRoute
 
     end_early_on_sigterm()
     configure_logs(args.log_level, sys.stderr, form=args.log_format)
@@ -74,7 +75,7 @@ def serve(args: argparse.Namespace) -> int:
         return dry_run.run(args)
     if args.against is not None:
         raise UsageError("--against goes with --dry-run")
-    address = None if args.metrics is None else parse_address(args.metrics)
+    address = None if args.metrics is None else _address_of(args.metrics)
     members = [member for _, of_target in load_targets(args) for member in of_target]
     root = chosen_kubelet_root(args)  # only now: `nvidia` has an option of its own for it
     endings = Endings(
@@ -104,6 +105,12 @@ def serve(args: argparse.Namespace) -> int:
     share_one_heap()  # before there are threads
     asyncio.run(serving(onlooker=say) if address is None else _serve_with_pages(address, serving, say))
     return 0
+
+
+def _address_of(text: str) -> Address:
+    from plugbay.ops.listening import parse_address  # imported here, as are the pages: few plugins have any
+
+    return parse_address(text)
 
 
 async def _serve_with_pages(

@@ -17,7 +17,7 @@ from plugbay.cli.kubectl.client import NodeClient, pod_path
 from plugbay.cli.printing.output import show_note
 from plugbay.documents import Json
 from plugbay.errors import NodeUnreachable, UsageError
-from plugbay.node.api.frames import Channel
+from plugbay.node.api.frames import ExecChannel
 
 _LONGEST_S: Final = 999_999_999
 """No log is as old as this: a longer time means all of it."""
@@ -98,9 +98,9 @@ def _watched(client: NodeClient, args: argparse.Namespace, path: str, query: dic
     """Print the output of a command until its end."""
     with client.exec(path, query, args.command) as frames:
         for frame in frames:
-            if frame.channel is Channel.EXIT:
+            if frame.channel is ExecChannel.EXIT:
                 return frame.payload
-            out = sys.stdout.buffer if frame.channel is Channel.STDOUT else sys.stderr.buffer
+            out = sys.stdout.buffer if frame.channel is ExecChannel.STDOUT else sys.stderr.buffer
             out.write(frame.payload)
             out.flush()
     return None

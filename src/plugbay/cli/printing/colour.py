@@ -40,9 +40,7 @@ _DOUBTFUL: Final = (
 _START: Final = r"(?:(?<=^)|(?<=  )|(?<=\())"
 _END: Final = r"(?=  |$| \(|\))"
 """A cell, or a word in brackets behind a device: never a word of a sentence."""
-_CELL: Final = re.compile(
-    rf"{_START}(?:(?P<bad>{'|'.join(_BAD)})|(?P<doubtful>{'|'.join(_DOUBTFUL)})){_END}", re.MULTILINE
-)
+_CELL: Final = rf"{_START}(?:(?P<bad>{'|'.join(_BAD)})|(?P<doubtful>{'|'.join(_DOUBTFUL)})){_END}"
 
 
 def is_wanted(stream: TextIO, environ: Mapping[str, str]) -> bool:
@@ -63,4 +61,5 @@ def coloured(text: str, code: str) -> str:
 
 def painted(page: str) -> str:
     """A table or a page of ``describe`` with the states in colour that want a look."""
-    return _CELL.sub(lambda cell: coloured(cell[0], RED if cell["bad"] else YELLOW), page)
+    # Compiled by the first page, and kept by `re`: processes that only log have none.
+    return re.sub(_CELL, lambda cell: coloured(cell[0], RED if cell["bad"] else YELLOW), page, flags=re.MULTILINE)

@@ -23,8 +23,8 @@ from plugbay.model.podresources import AllocatableResources, PodResources
 from plugbay.model.requests import PodRequest
 from plugbay.ops.clock import Clock
 from plugbay.ops.rate_limit import TokenBucket
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.podresources import pod_resources_handlers
-from plugbay.wire.transport import serve_grpc
 
 CALLS_PER_S: Final = 100
 CALLS_AT_ONCE: Final = 10

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from plugbay.node.api.frames import Channel, Frame, FrameDecoder
+from plugbay.node.api.frames import ExecChannel, Frame, FrameDecoder
 from plugbay.runtimes.exec_input import TerminalSize
 from plugbay.runtimes.port import ExecExit, ExecOutput
 
@@ -28,9 +28,9 @@ def encode(item: ExecOutput | ExecExit) -> bytes:
     """The frames for what a command printed, or for how it ended."""
     match item:
         case ExecOutput(stream, chunk):
-            return Frame(Channel(stream.value), chunk).encode()
+            return Frame(ExecChannel(stream.value), chunk).encode()
         case ExecExit(exit_code):
-            return Frame(Channel.EXIT, json.dumps({"exitCode": exit_code}).encode()).encode()
+            return Frame(ExecChannel.EXIT, json.dumps({"exitCode": exit_code}).encode()).encode()
 
 
 class InputDecoder:
@@ -50,9 +50,9 @@ class InputDecoder:
 
 def _decode(frame: Frame) -> bytes | TerminalSize:
     match frame.channel:
-        case Channel.STDIN:
+        case ExecChannel.STDIN:
             return frame.payload
-        case Channel.RESIZE:
+        case ExecChannel.RESIZE:
             return _size(frame.payload)
         case other:
             raise ValueError(f"a client has no channel {other.value}")

@@ -9,7 +9,7 @@ from typing import Final
 
 from plugbay.errors import ExecFailed, InstanceNotFound, InstanceUnreadable
 from plugbay.node.api.exec_frames import InputDecoder, encode
-from plugbay.node.api.frames import Channel, Frame
+from plugbay.node.api.frames import ExecChannel, Frame
 from plugbay.ops.routing import UpgradedStream
 from plugbay.ops.tasks import first
 from plugbay.runtimes.exec_input import ExecInput, TerminalSize
@@ -30,7 +30,7 @@ async def output_frames(
             async for item in items:
                 yield encode(item)
     except (ExecFailed, InstanceNotFound, InstanceUnreadable) as error:
-        yield Frame(Channel.STDERR, f"error: {error}\n".encode()).encode()
+        yield Frame(ExecChannel.STDERR, f"error: {error}\n".encode()).encode()
         yield encode(ExecExit(_CANNOT_RUN_EXIT_CODE))
 
 
@@ -62,7 +62,7 @@ async def _receive(stream: UpgradedStream, backlog: _Backlog, given: ExecInput) 
                     backlog.add(item)
             await backlog.has_room.wait()
     except ValueError as error:
-        await stream.write(Frame(Channel.STDERR, f"error: {error}\n".encode()).encode())
+        await stream.write(Frame(ExecChannel.STDERR, f"error: {error}\n".encode()).encode())
 
 
 async def _pass_on(backlog: _Backlog, given: ExecInput) -> None:

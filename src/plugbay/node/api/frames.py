@@ -11,7 +11,7 @@ from typing import Final
 _HEAD: Final = struct.Struct(">BI")
 
 
-class Channel(IntEnum):
+class ExecChannel(IntEnum):
     """The kind of content that a frame carries."""
 
     STDIN = 0
@@ -29,7 +29,7 @@ class Channel(IntEnum):
 class Frame:
     """One piece, with where it belongs."""
 
-    channel: Channel
+    channel: ExecChannel
     payload: bytes
 
     def encode(self) -> bytes:
@@ -70,8 +70,8 @@ class FrameDecoder:
             yield Frame(_channel(channel), payload)
 
 
-def _channel(number: int) -> Channel:
+def _channel(number: int) -> ExecChannel:
     try:
-        return Channel(number)
+        return ExecChannel(number)
     except ValueError:
         raise ValueError(f"there is no channel {number}") from None

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from plugbay.errors import DiscoveryEnded, PathUnusable
-from plugbay.kernel.uevent import Uevent, open_uevents
 from plugbay.model.devices import Device
 from plugbay.ops.backoff import RETRIES, Backoff
 from plugbay.ops.tasks import first
@@ -101,6 +100,8 @@ class Discovery:
                 self._reasons.add(f"watch of {path}")
 
     async def _open_uevents(self, up: contextlib.AsyncExitStack) -> AsyncIterator[object]:
+        from plugbay.kernel.uevent import open_uevents  # here and below: few plugins want uevents
+
         try:
             return await up.enter_async_context(open_uevents())
         except OSError as error:
@@ -111,6 +112,8 @@ class Discovery:
             return _never()
 
     async def _follow_uevents(self, events: AsyncIterator[object]) -> None:
+        from plugbay.kernel.uevent import Uevent
+
         async for event in events:
             if not isinstance(event, Uevent) or matches(self._uevents, event.properties):
                 self._reasons.add(str(event))

@@ -24,7 +24,7 @@ from plugbay.sdk.serving.routes import RegistrationRoute
 from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.sockets import check_directory, new_socket_path
 from plugbay.sdk.watching import watching
-from plugbay.wire.transport import check_socket_path
+from plugbay.wire.sockets import check_socket_path
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import logging
 import sys
@@ -90,7 +89,9 @@ def _module_name(path: Path) -> str:
     """A name that is this file's alone, since pickles know classes by it; with a prefix, for a file named random.py."""
     name = f"plugbay_target_{path.stem}"
     if name in sys.modules and sys.modules[name].__file__ != str(path):
-        return f"{name}_{hashlib.sha256(bytes(path)).hexdigest()[:8]}"
+        from hashlib import sha256  # brings OpenSSL, and few processes have two files of one name
+
+        return f"{name}_{sha256(bytes(path)).hexdigest()[:8]}"
     return name
 
 

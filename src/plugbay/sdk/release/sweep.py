@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -224,4 +223,6 @@ class Sweep:
 
 def jittered(interval_s: float) -> float:
     """The interval of this time, with jitter."""
-    return interval_s * random.uniform(_SOONEST, 1.0)
+    from random import uniform  # imported here: most plugins never get here, and it takes memory
+
+    return interval_s * uniform(_SOONEST, 1.0)

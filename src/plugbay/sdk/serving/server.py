@@ -37,7 +37,6 @@ from plugbay.sdk.cdi.directory import CDI_DIRECTORY
 from plugbay.sdk.discovery.discovery import Discovery
 from plugbay.sdk.discovery.history import DeviceHistory, Looks
 from plugbay.sdk.discovery.listing import Listing
-from plugbay.sdk.health.monitor import HealthMonitor
 from plugbay.sdk.release.evidence.pod_lists import Shared
 from plugbay.sdk.serving.counting import CountedService
 from plugbay.sdk.serving.keeper import DRAIN_S, Keeper
@@ -50,13 +49,14 @@ from plugbay.sdk.serving.service import PluginService
 from plugbay.sdk.serving.states import LifeEvent, State, shown
 from plugbay.sdk.sockets import check_directory, is_directory, new_socket_path, remove_leftovers
 from plugbay.sdk.watching import Watches
+from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_server import Caller
 from plugbay.wire.plugin_versions import device_plugin_handlers
 from plugbay.wire.pluginregistration import plugin_registration_handler
-from plugbay.wire.transport import serve_grpc
 
 if TYPE_CHECKING:
     from plugbay.sdk.cdi.publication import CdiPublication
+    from plugbay.sdk.health.monitor import HealthMonitor
     from plugbay.sdk.release.release import Release
 
 logger = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class PluginServer:
         self._pod_lists = shared.pod_lists
         self.counted = CountedService(self._service)
         self._discovery = Discovery(plugin, self._listing, self._cdi)
-        self._monitors = tuple(HealthMonitor(check, self._listing) for check in health_checks(plugin))
+        self._monitors = _monitors_of(plugin, self._listing)
         self._keeper = Keeper(
             self._life,
             self._service,
@@ -305,6 +305,15 @@ class PluginServer:
             up.push_async_callback(self._service.drain, DRAIN_S)
             if await self._keeper.keep(sockets, changes) is LifeEvent.SOCKET_LOST:
                 logger.info("%s: our socket vanished; making a new one", self.resource)
+
+
+def _monitors_of(plugin: DevicePlugin, listing: Listing) -> tuple[HealthMonitor, ...]:
+    checks = health_checks(plugin)
+    if not checks:
+        return ()
+    from plugbay.sdk.health.monitor import HealthMonitor  # imported here: it can start processes, and few plugins check
+
+    return tuple(HealthMonitor(check, listing) for check in checks)
 
 
 def _cdi_publication(plugin: DevicePlugin, directory: Path, paths: KubeletPaths) -> CdiPublication | None:

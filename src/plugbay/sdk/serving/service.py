@@ -32,8 +32,8 @@ from plugbay.sdk.hooks.turns import START_PATIENCE_S, Turns
 from plugbay.sdk.release.evidence.pod_lists import Quiet
 from plugbay.sdk.release.hooks import ReleaseHooks
 from plugbay.wire.device_list import encode_devices
+from plugbay.wire.grpc.framing import MAX_MESSAGE_BYTES
 from plugbay.wire.plugin_server import Caller, PreferenceRequest
-from plugbay.wire.transport import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from plugbay.sdk.cdi.publication import CdiPublication

@@ -122,7 +122,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[LifeEvent, State]]] = {
         LifeEvent.DRAINED: State.TEARING_DOWN,
     },
     State.TEARING_DOWN: {
-        LifeEvent.STREAM_LOST: State.TEARING_DOWN,  # gRPC may stop before a handler has ended
+        LifeEvent.STREAM_LOST: State.TEARING_DOWN,  # an end that is cancelled twice does not wait for streams
         LifeEvent.ASKED_ANEW: State.TEARING_DOWN,
         LifeEvent.TORN_DOWN: State.STOPPED,
     },

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import grpc
 import pytest
 
+from plugbay.errors import RpcCode
 from plugbay.manager.config import ReleaseLimits
 from plugbay.manager.release.queue import patience_s
 from plugbay.manager.release.rules import ReleaseVerdict, verdict_of
 from plugbay.model.ids import DeviceId, PodUid, ResourceName
 from plugbay.model.releases import Operation, OperationId, OperationKind
-from plugbay.wire.status import rpc_code
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DONE = {"OK"}
@@ -32,17 +31,16 @@ def operation(attempts: int = 0) -> Operation:
     )
 
 
-@pytest.mark.parametrize("code", grpc.StatusCode, ids=lambda code: code.name)
-def test_every_status_has_its_verdict(code: grpc.StatusCode) -> None:
-    name = rpc_code(code).value
+@pytest.mark.parametrize("code", RpcCode, ids=lambda code: code.name)
+def test_every_status_has_its_verdict(code: RpcCode) -> None:
     wanted = ReleaseVerdict.RETRY
-    if name in DONE:
+    if code.value in DONE:
         wanted = ReleaseVerdict.DONE
-    elif name in REFUSED:
+    elif code.value in REFUSED:
         wanted = ReleaseVerdict.REFUSED
-    elif name == "Unimplemented":
+    elif code is RpcCode.UNIMPLEMENTED:
         wanted = ReleaseVerdict.UNSUPPORTED
-    assert verdict_of(rpc_code(code)) is wanted
+    assert verdict_of(code) is wanted
 
 
 @pytest.mark.parametrize(

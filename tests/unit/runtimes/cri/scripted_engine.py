@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import grpc
 from google.protobuf.message import Message
 
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.wire.cri import IMAGES, RUNTIME
 from plugbay.wire.generated import cri_v1_pb2 as v1
+from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.grpc.services import Service, Unary
 from plugbay.wire.handlers import unary
-from plugbay.wire.transport import serve_grpc
 
 SECOND: Final = 10**9
 _IMAGE_CALLS: Final = ("ImageStatus", "PullImage")
@@ -67,11 +67,11 @@ class ScriptedEngine:
         for service, are_images in ((RUNTIME, False), (IMAGES, True)):
             names = [each for each in vars(type(self)) if each[0].isupper() and (each in _IMAGE_CALLS) is are_images]
             methods = {each: self._handler(each) for each in names if each not in self.lacking}
-            handlers.append(grpc.method_handlers_generic_handler(service, methods))
+            handlers.append(Service(service, methods))
         async with serve_grpc(socket, handlers):
             yield
 
-    def _handler(self, method: str) -> grpc.RpcMethodHandler[Any, Any]:
+    def _handler(self, method: str) -> Unary:
         answer: Callable[[Any], Awaitable[Message]] = getattr(self, method)
 
         async def respond(request: Message) -> Message:

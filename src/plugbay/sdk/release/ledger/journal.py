@@ -22,7 +22,6 @@ Source: ``flock(2)``, ``open(2)`` on O_APPEND.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import logging
 import os
 import threading
@@ -312,4 +311,8 @@ def _told(path: Path) -> Iterator[None]:
 def _stem(resource: ResourceName) -> str:
     """The start of file names: the resource name, or its hash if the name, of up to 308 characters, is too long."""
     stem = resource.replace("/", "_")
-    return stem if len(stem) <= _LONGEST_STEM else hashlib.sha256(resource.encode()).hexdigest()
+    if len(stem) <= _LONGEST_STEM:
+        return stem
+    from hashlib import sha256  # brings OpenSSL, and few names are so long
+
+    return sha256(resource.encode()).hexdigest()

@@ -1,0 +1,45 @@
+"""The methods that a server offers, by service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from plugbay.wire.grpc.metadata import Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """A method with one answer.
+
+    Attributes:
+        answer: given the encoded request; `RpcFailed` is the status that the caller gets.
+    """
+
+    answer: Callable[[bytes], Awaitable[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStream:
+    """A method that streams its answers.
+
+    Attributes:
+        answers: given the encoded request and the call's metadata; the generator is closed when the caller goes away.
+    """
+
+    answers: Callable[[bytes, Metadata], AsyncGenerator[bytes, None]]
+
+
+Method = Unary | ServerStream
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """
+    Attributes:
+        name: such as ``v1beta1.DevicePlugin``.
+        methods: by name, such as ``Allocate``.
+    """
+
+    name: str
+    methods: Mapping[str, Method]
