@@ -11,11 +11,25 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import RpcFailed
+from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
-from plugbay.testing.fake_kubelet import RegisteredPlugin
-from plugbay.testing.fakenvml import a100_nvswitch, fake_driver, h100_mig, in_mig_mode, lay_out_driver, t4
+from plugbay.plugins.nvidia.config.arguments import parse_flags
+from plugbay.plugins.nvidia.serving.settings import NodeSettings
+from plugbay.plugins.nvidia.serving.source import NvidiaSource
+from plugbay.sdk.process.runner import serving
+from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
+from plugbay.testing.fakenvml import (
+    a100_nvswitch,
+    fake_driver,
+    h100_mig,
+    in_mig_mode,
+    lay_out_driver,
+    lay_out_tegra,
+    lay_out_wsl,
+    t4,
+)
 from tests.contract.conftest import Plugbay
-from tests.contract.rigs.gpu_node import OFTEN, gpu_node, until
+from tests.contract.rigs.gpu_node import OFTEN, gpu_node, unhealthy, until
 from tests.contract.rigs.nvidia import environ_of
 
 
@@ -229,3 +243,66 @@ async def test_a_label_of_the_node_switches_the_configuration(
         labels["nvidia.com/device-plugin.config"] = "four"
         await until(lambda: len(plugin.devices) == 5)
         assert not plugin.ended.is_set()
+
+
+async def test_wsl_offers_all_gpus_as_one_device(sockets: Path, nvml_library: Path) -> None:
+    """Scenario 49."""
+    lay_out_wsl(sockets / "machine")
+    async with gpu_node(a100_nvswitch(), sockets, nvml_library, "--pass-device-specs") as node:
+        plugin = await node.resource()
+        await until(lambda: plugin.devices)
+        assert set(plugin.devices) == {"all"}
+        answer = await plugin.client.allocate(ids("all"))
+        assert answer is not None
+        assert dict(answer.edits.env) == {"NVIDIA_VISIBLE_DEVICES": "all"}
+        assert "/dev/dxg" in [each.container_path for each in answer.edits.device_nodes]
+        await until(lambda: node.source.health.is_watching)
+        await node.driver.xid(3, 79)
+        await until(lambda: unhealthy(plugin) == {"all": "Xid79"})
+
+
+async def test_tegra_offers_its_gpu_without_a_driver_library(sockets: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Scenario 50."""
+    root = sockets / "machine"
+    lay_out_tegra(root)
+    arguments, environment = parse_flags([OFTEN], {})
+    source = NvidiaSource(NodeSettings(arguments, environment, {}, root, sockets / "cdi"))
+    paths = KubeletPaths(sockets / "k")
+    with caplog.at_level(logging.INFO):
+        async with fake_kubelet(paths) as kubelet, serving([source], paths=paths):
+            plugin = await kubelet.next_registration()
+            await until(lambda: plugin.devices)
+            assert set(plugin.devices) == {"tegra"}
+            assert await env(plugin, "tegra") == {"NVIDIA_VISIBLE_DEVICES": "tegra"}
+            view = source.view
+            assert view is not None
+            await until(lambda: view.looks > 3)
+            assert not unhealthy(plugin)
+    assert caplog.text.count("Running with config") == 1
+
+
+async def test_device_nodes_are_named_in_answers(sockets: Path, nvml_library: Path) -> None:
+    """Scenarios 80 and 82."""
+    flags = ("--mig-strategy=mixed", "--pass-device-specs", "--dev-root=/host")
+    machine = h100_mig()
+    async with gpu_node(machine, sockets, nvml_library, *flags) as node:
+        plugin = await node.resource("nvidia.com/mig-3g.40gb")
+        assert machine.gpus[3].mig is not None
+        answer = await plugin.client.allocate(ids(machine.gpus[3].mig.devices[0].uuid))
+        assert answer is not None
+        found = [(each.host_path, each.container_path, each.permissions) for each in answer.edits.device_nodes]
+    paths = [path for _, path, _ in found]
+    assert "/dev/nvidia3" in paths
+    assert len([path for path in paths if path.startswith("/dev/nvidia-caps/")]) == 2
+    assert all((host, allowed) == (f"/host{path}", "rw") for host, path, allowed in found)
+
+
+async def test_an_entry_of_a_config_file_serves_gpus(plugbay: Plugbay, nvml_library: Path) -> None:
+    config = plugbay.root / "plugins.yaml"
+    config.write_text(
+        "plugins:\n- target: nvidia\n  settings: {driver-root-ctr-path: /, mig-strategy: mixed, rescan-interval: 1s}\n"
+    )
+    async with fake_driver(t4(), library=nvml_library) as driver, plugbay.node_up() as _:
+        async with plugbay.start("serve", "--config", str(config), env=environ_of(driver)):
+            done = await plugbay("node", "wait", "--for=resource=nvidia.com/gpu=1", "--timeout", "20s")
+            assert done.code == 0, done

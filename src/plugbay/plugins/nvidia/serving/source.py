@@ -75,6 +75,7 @@ class NvidiaSource:
         self._config_due = False
         self._view: NodeView | None = None
         self._told: set[str] = set()
+        self._is_config_told = False
         self._backoff = Backoff(_RETRIES, steady_s=_STEADY_S)
         self.health = NodeHealth(settings.variables)
         if settings.named is None:
@@ -230,6 +231,9 @@ class NvidiaSource:
             return
         if self._view.looks == 1:
             check_problems(sight.node.problems, fail_on_init_error=configuration.fail_on_init_error)
+        if self._is_config_told:
+            return
+        self._is_config_told = True
         logger.info("Running with config:\n%s", printed(configuration, sight.node.patterns))
         if not sight.resources:
             logger.warning("No devices found on platform %s; looking again at intervals", sight.choice.platform.value)
