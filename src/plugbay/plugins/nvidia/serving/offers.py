@@ -16,7 +16,7 @@ from plugbay.plugins.nvidia.survey import GpuUuid, LinkMatrix
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ResourceOffer:
     """A resource with all that its answers depend on.
 
     Attributes:

@@ -14,7 +14,7 @@ from plugbay.model.ids import DeviceId
 from plugbay.plugins.nvidia.answers.answering import answer
 from plugbay.plugins.nvidia.answers.requests import requested_devices
 from plugbay.plugins.nvidia.choosing import preferred, shared_choice
-from plugbay.plugins.nvidia.serving.offers import Offer
+from plugbay.plugins.nvidia.serving.offers import ResourceOffer
 from plugbay.sdk.author.by_ids import AnswersByIds
 from plugbay.sdk.hooks.calls import in_thread
 
@@ -26,17 +26,17 @@ _NO_PREFERENCE: Final = "error getting list of preferred allocation devices"
 class NvidiaPlugin(AnswersByIds):
     """The devices of one resource; `offer` changes them while they are served."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: ResourceOffer) -> None:
         self.resource_name = offer.resource.name
         self._offer = offer
         self._news: set[asyncio.Event] = set()
 
     @property
-    def offered(self) -> Offer:
+    def offered(self) -> ResourceOffer:
         return self._offer
 
-    def offer(self, offer: Offer) -> None:
-        """Offer this from now on; from the event loop's thread."""
+    def offer(self, offer: ResourceOffer) -> None:
+        """ResourceOffer this from now on; from the event loop's thread."""
         if offer == self._offer:
             return
         self._offer = offer

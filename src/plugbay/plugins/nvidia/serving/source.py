@@ -27,7 +27,7 @@ from plugbay.plugins.nvidia.nvml.values import GpuEvent, Watching, WatchLost
 from plugbay.plugins.nvidia.serving.health import NodeHealth
 from plugbay.plugins.nvidia.serving.measuring import measure
 from plugbay.plugins.nvidia.serving.node import NodeView
-from plugbay.plugins.nvidia.serving.offers import Offer
+from plugbay.plugins.nvidia.serving.offers import ResourceOffer
 from plugbay.plugins.nvidia.serving.plugin import NvidiaPlugin
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, load_active, roots_of
 from plugbay.plugins.nvidia.serving.sight import Sight
@@ -260,13 +260,13 @@ class NvidiaSource:
             logger.log(level, "%s", sentence)
 
     def _offer(self, sight: Sight, changed: Callable[[], None]) -> None:
-        """Offer what was seen; plugins come and go with their resources."""
+        """ResourceOffer what was seen; plugins come and go with their resources."""
         assert self.active is not None
         assert self._view is not None
         fresh: dict[ResourceName, NvidiaPlugin] = {}
         for name, resource in sight.resources.items():
             health = self._health_of(resource, sight)
-            offer = Offer(
+            offer = ResourceOffer(
                 resource, self.active.configuration, self._view.features, self._view.links_of(resource), health
             )
             if (plugin := self._plugins.get(name)) is None:
@@ -319,7 +319,7 @@ class NvidiaSource:
                         self._asked.set()
 
     def _take_event(self, event: GpuEvent) -> None:
-        """Offer what follows from an event at once."""
+        """ResourceOffer what follows from an event at once."""
         sight = self.sight
         if sight is None or not self.health.take_event(event, sight):
             return
