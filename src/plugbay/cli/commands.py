@@ -160,12 +160,13 @@ COMMANDS: Final[dict[str, Command | Group]] = {
     "nvidia": Group(
         "look at the NVIDIA GPUs of this machine",
         "Look at the NVIDIA GPUs of this machine. `plugbay serve nvidia` offers them to a kubelet.",
-        examples=("plugbay nvidia labels",),
+        examples=("plugbay nvidia labels", "plugbay nvidia mps"),
     ),
     "nvidia labels": Command(
         "print the labels of gpu-feature-discovery, or write them for Node Feature Discovery",
         "plugbay.cli.plugins.nvidia_labels:declare",
     ),
+    "nvidia mps": Command("run the MPS daemons of this node", "plugbay.cli.plugins.nvidia_mps:declare"),
     "completion": Command("let a shell complete commands, options and names", "plugbay.cli.shell.completion:declare"),
     "version": Command("show the version", "plugbay.cli.shell.version:declare"),
     "help": Command("show the help of a command", "plugbay.cli.shell.help:declare"),

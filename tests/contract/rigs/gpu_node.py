@@ -10,6 +10,7 @@ from pathlib import Path
 
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.plugins.nvidia.config.arguments import parse_flags
+from plugbay.plugins.nvidia.mps.readiness import MpsReadiness
 from plugbay.plugins.nvidia.nvml.client import NvmlSettings
 from plugbay.plugins.nvidia.serving.settings import NodeSettings
 from plugbay.plugins.nvidia.serving.source import NvidiaSource
@@ -63,6 +64,7 @@ async def gpu_node(
     *flags: str,
     variables: Mapping[str, str] | None = None,
     read_labels: Callable[[str], Mapping[str, str]] | None = None,
+    mps: MpsReadiness | None = None,
     **nvml: float,
 ) -> AsyncIterator[GpuNode]:
     """A kubelet and our plugin, in this process, with a driver that shows ``machine``."""
@@ -74,7 +76,7 @@ async def gpu_node(
         arguments, environment = parse_flags(words, variables or {})
         settings = NodeSettings(arguments, environment, {**environ, **(variables or {})}, root, directory / "cdi")
         asked = NvmlSettings(driver_root=Path("/"), sys_root=root / "sys", environ=environ, **nvml)  # type: ignore[arg-type]
-        source = NvidiaSource(settings, asked, read_labels)
+        source = NvidiaSource(settings, asked, read_labels, mps)
         paths = KubeletPaths(directory / "k")
         async with fake_kubelet(paths) as kubelet, serving([source], paths=paths) as look_again:
             yield GpuNode(driver, kubelet, source, look_again, root)

@@ -22,6 +22,8 @@ from plugbay.plugins.nvidia.config.switching import ActiveConfig
 from plugbay.plugins.nvidia.devices.devices import ResourceDevices
 from plugbay.plugins.nvidia.devices.problems import check_problems
 from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
+from plugbay.plugins.nvidia.mps.programs import MpsPrograms
+from plugbay.plugins.nvidia.mps.readiness import MpsReadiness
 from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
 from plugbay.plugins.nvidia.nvml.values import GpuEvent, Watching, WatchLost
 from plugbay.plugins.nvidia.serving.health import NodeHealth
@@ -39,6 +41,7 @@ logger = logging.getLogger(__name__)
 
 _RETRIES: Final = Delays(1.0, 30.0, jitter=0.2)
 _STEADY_S: Final = 60.0
+_MPS_ANSWER_S: Final = 5.0
 _SETTLE_S: Final = 0.1
 """A configuration file is read when it has been left alone for so long."""
 
@@ -49,6 +52,7 @@ class NvidiaSource:
     Args:
         nvml: where the driver is, and how long it may take; None for what the settings say.
         read_labels: gives the labels of a node, and blocks meanwhile; None to ask the cluster.
+        mps: asks the MPS daemons; None for those at the usual place.
 
     Attributes:
         name: for logs.
@@ -64,6 +68,7 @@ class NvidiaSource:
         settings: NodeSettings,
         nvml: NvmlSettings | None = None,
         read_labels: Callable[[str], Mapping[str, str]] | None = None,
+        mps: MpsReadiness | None = None,
     ) -> None:
         self.name = "nvidia"
         self.settings = settings
@@ -78,6 +83,8 @@ class NvidiaSource:
         self._is_config_told = False
         self._backoff = Backoff(_RETRIES, steady_s=_STEADY_S)
         self.health = NodeHealth(settings.variables)
+        self._mps = mps or MpsReadiness(MpsPrograms(settings.variables, answer_s=_MPS_ANSWER_S))
+        self._waiting: Mapping[ResourceName, str] = {}
         if settings.named is None:
             self._take(load_active(settings, None, None))
 
@@ -221,6 +228,9 @@ class NvidiaSource:
             self._asked.set()
         if sight.survey is None and not sight.resources:
             return  # nothing is known, which is not the same as no devices
+        self._waiting = await self._mps.waiting(sight.resources.values(), configuration)
+        for name, problem in self._waiting.items():
+            self._tell(f"{name} is not offered yet: {problem}")
         self._offer(sight, changed)
 
     def _check_start(self, sight: Sight, configuration: Configuration) -> None:
@@ -265,6 +275,8 @@ class NvidiaSource:
         assert self._view is not None
         fresh: dict[ResourceName, NvidiaPlugin] = {}
         for name, resource in sight.resources.items():
+            if name in self._waiting:
+                continue
             health = self._health_of(resource, sight)
             offer = ResourceOffer(
                 resource, self.active.configuration, self._view.features, self._view.links_of(resource), health
@@ -284,7 +296,7 @@ class NvidiaSource:
         assert self.active is not None
         now = asyncio.get_running_loop().time()
         delay_s = self.active.configuration.health.rescan_s
-        if self.sight is None or self.sight.trouble is not None:
+        if self.sight is None or self.sight.trouble is not None or self._waiting:
             delay_s = min(delay_s, self._backoff.next_delay_s())
         else:
             self._backoff.reset()
