@@ -8,6 +8,7 @@ from dataclasses import replace
 from plugbay.errors import DriverCallFailed, DriverUnusable
 from plugbay.plugins.nvidia.answers.features import NO_FEATURES, CdiClass, NodeFeatures
 from plugbay.plugins.nvidia.config.configuration import Configuration
+from plugbay.plugins.nvidia.devices.detection import PlatformSigns
 from plugbay.plugins.nvidia.devices.devices import DeviceKind, ResourceDevices
 from plugbay.plugins.nvidia.nvml.client import Nvml
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
@@ -16,7 +17,7 @@ from plugbay.plugins.nvidia.serving.offers import covering
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, has_library, roots_of
 from plugbay.plugins.nvidia.serving.sight import Sight, read_minors, seen
 from plugbay.plugins.nvidia.serving.specs import find_features, write_node_specs
-from plugbay.plugins.nvidia.survey import LinkMatrix, Survey
+from plugbay.plugins.nvidia.survey import LinkMatrix, MigMinors, Survey
 from plugbay.sdk.hooks.calls import in_thread
 
 logger = logging.getLogger(__name__)
@@ -53,13 +54,9 @@ class NodeView:
         """
         settings = self._settings
         self.looks += 1
-        roots = await in_thread(roots_of, settings, configuration)
-        is_installed = await in_thread(has_library, settings, roots)
-        signs = await in_thread(lambda: find_signs(settings.root, has_nvml=is_installed))
-        answer = await self._ask(is_installed=is_installed)
-        minors = await in_thread(read_minors, settings.root)
+        signs, minors, features, self.warnings = await in_thread(_look_at_files, settings, configuration)
+        answer = await self._ask(is_installed=signs.has_nvml)
         sight = seen(configuration, signs, answer, minors, self.sight)
-        features, self.warnings = await in_thread(find_features, settings, configuration)
         if configuration.uses_cdi and sight.survey is not None and sight.trouble is None:
             written = (configuration, sight.survey, minors, features)
             if written != self._written:
@@ -102,3 +99,13 @@ class NodeView:
             self._links = await self.nvml.links()
         except (DriverUnusable, DriverCallFailed) as error:
             logger.warning("GPUs are chosen without regard to their links, which cannot be read: %s", error)
+
+
+def _look_at_files(
+    settings: NodeSettings, configuration: Configuration
+) -> tuple[PlatformSigns, MigMinors, NodeFeatures, tuple[str, ...]]:
+    """The machine as its files describe it, and warnings. Blocks."""
+    is_installed = has_library(settings, roots_of(settings, configuration))
+    signs = find_signs(settings.root, has_nvml=is_installed)
+    features, warnings = find_features(settings, configuration)
+    return signs, read_minors(settings.root), features, warnings
