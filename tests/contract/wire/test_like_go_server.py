@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from google.protobuf.message import DecodeError
 from hpack import Decoder
 
 from plugbay.errors import RpcCode, RpcFailed
@@ -156,9 +157,11 @@ def status(number: int, text: str) -> list[Answer]:
     return [["HEADERS", 1, True, fields]]
 
 
-def unreadable(kind: str, problem: str) -> list[Answer]:
-    text = f"grpc: error unmarshalling request: Error parsing message with type 'v1beta1.{kind}': {problem}"
-    return status(13, text)
+def unreadable(request: bytes) -> list[Answer]:
+    """The refusal of an AllocateRequest: protobuf's own words, which every version chooses anew."""
+    with pytest.raises(DecodeError) as problem:
+        AllocateRequest.FromString(request)
+    return status(13, f"grpc: error unmarshalling request: {problem.value}")
 
 
 def reset(code: ErrorCode) -> list[Answer]:
@@ -214,9 +217,11 @@ WITH_GOAWAY: Final[dict[str, list[Answer]]] = {
     "bad-hpack": goaway(ErrorCode.COMPRESSION_ERROR),
 }
 """grpc-go closes the connection without a word."""
+NOT_PROTOBUF: Final = b"\xff\xff"
+NOT_UTF8: Final = b"\x0a\x03\x0a\x01\xff"
 IN_OTHER_WORDS: Final[dict[str, list[Answer]]] = {
-    "bad-protobuf": unreadable("AllocateRequest", "Wire format was corrupt"),
-    "bad-utf8": unreadable("AllocateRequest", "String field had bad UTF-8"),
+    "bad-protobuf": unreadable(NOT_PROTOBUF),
+    "bad-utf8": unreadable(NOT_UTF8),
     "bad-protobuf-stream": status(13, "grpc: failed to unmarshal the received message: "),
     "no-message-data-end": NO_REQUEST,
     "short-prefix": CUT_OFF,
