@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
@@ -34,6 +35,7 @@ async def test_a_reader_that_goes_while_its_log_is_opened_leaves_nothing_open(tm
     log.write_bytes(b"a\n")
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))  # what comes later finds it done
     await asyncio.to_thread(os.getpid)
+    gc.collect()  # what other tests have left open
     before = set(os.listdir("/proc/self/fd"))
     for _ in range(50):
         async with aclosing(read_log(log, tail=None)) as chunks:
