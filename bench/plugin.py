@@ -18,7 +18,7 @@ from bench.figures import Figure, Pace
 from bench.processes import children, cpu_ms_per_min, open_files, python, rss_mb
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.http_client import UnixHttpClient
-from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
+from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 
 RESOURCE: Final = "example.com/gopher"
 RESOURCES: Final = 50

@@ -167,7 +167,7 @@ from pathlib import Path
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
 from plugbay.model.ids import DeviceId
-from plugbay.testing.fake_plugin import fake_plugin
+from plugbay.testing.fakes.plugin import fake_plugin
 
 async def main():
     paths = KubeletPaths(Path(sys.argv[1]))

@@ -21,7 +21,7 @@ from plugbay.model.devices import Device
 from plugbay.model.health import HEALTHY, unhealthy
 from plugbay.sdk.author.plugin import DevicePlugin
 from plugbay.sdk.process.runner import serve
-from plugbay.testing.fake_plugin import fake_plugin
+from plugbay.testing.fakes.plugin import fake_plugin
 from plugbay.wire.device_list import encode_devices
 
 RESOURCE: Final = "example.com/unit"

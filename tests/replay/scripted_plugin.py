@@ -13,8 +13,8 @@ from plugbay.errors import RpcCode, RpcFailed
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import DeviceId
-from plugbay.testing.fake_plugin import FakePlugin
-from plugbay.testing.fake_watched_plugin import FakeWatchedPlugin
+from plugbay.testing.fakes.plugin import FakePlugin
+from plugbay.testing.fakes.watched_plugin import FakeWatchedPlugin
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_server import PreferenceRequest, device_plugin_handler

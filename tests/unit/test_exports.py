@@ -27,7 +27,7 @@ DOORS = (
     plugbay.testing,
     plugbay.testing.fakenvml,
 )
-LAZY = (plugbay, plugbay.manager, plugbay.node)
+LAZY = (plugbay, plugbay.manager, plugbay.node, plugbay.testing)
 NAMES = [(door, name) for door in DOORS for name in door.__all__]
 HEAVY = ("asyncio", "grpc", "google.protobuf", "yaml", "h11", "msgspec")
 
@@ -72,7 +72,7 @@ def test_names_are_shown_before_they_are_imported(door: ModuleType) -> None:
     assert set(shown) >= set(door.__all__)
 
 
-@pytest.mark.parametrize("door", ["plugbay", "plugbay.manager", "plugbay.node"])
+@pytest.mark.parametrize("door", ["plugbay", "plugbay.manager", "plugbay.node", "plugbay.testing"])
 def test_import_loads_nothing_heavy(door: str) -> None:
     code = f"import sys, {door}; print(*(name for name in {HEAVY!r} if name in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()

@@ -1,21 +1,28 @@
-"""Fakes and clocks to test a plugin or a kubelet, in any language, over real sockets: public, for our users' tests too.
+"""A kubelet for tests, fakes and clocks: for plugins and kubelets in any language, over real sockets. Public.
 
 The names of ``__all__`` are public; `docs/python.md` shows their use. The rest serves our own tests.
 
-May live here: fakes that speak the protocols, clocks that stand still, conformance suites. May not: anything that
+May live here: kubelets and plugins to test with, clocks that stand still, conformance suites. May not: anything that
 needs pytest or hypothesis when a fake alone is imported, or a private module of theirs at all.
 """
 
-from plugbay.errors import RpcCode
-from plugbay.kubelet.paths import KubeletPaths
-from plugbay.model.devices import PluginOptions
-from plugbay.model.ids import DeviceId
-from plugbay.model.releases import OperationId, ReleaseReason
-from plugbay.sdk.process.runner import serving
-from plugbay.testing.clock import ManualClock
-from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
-from plugbay.testing.fake_watched_plugin import FakeWatchedPlugin, fake_watched_plugin
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plugbay.doors import opens
+
+if TYPE_CHECKING:
+    from plugbay.errors import RpcCode
+    from plugbay.kubelet.paths import KubeletPaths
+    from plugbay.model.devices import PluginOptions
+    from plugbay.model.ids import DeviceId
+    from plugbay.model.releases import OperationId, ReleaseReason
+    from plugbay.sdk.process.runner import serving
+    from plugbay.testing.clock import ManualClock
+    from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
+    from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin, refusing
+    from plugbay.testing.fakes.watched_plugin import FakeWatchedPlugin, fake_watched_plugin
 
 __all__ = [
     "DeviceId",
@@ -35,3 +42,20 @@ __all__ = [
     "refusing",
     "serving",
 ]
+
+if not TYPE_CHECKING:  # else a misspelt name would go unnoticed
+    __getattr__, __dir__ = opens(
+        __name__,
+        {
+            "plugbay.errors": ["RpcCode"],
+            "plugbay.kubelet.paths": ["KubeletPaths"],
+            "plugbay.model.devices": ["PluginOptions"],
+            "plugbay.model.ids": ["DeviceId"],
+            "plugbay.model.releases": ["OperationId", "ReleaseReason"],
+            "plugbay.sdk.process.runner": ["serving"],
+            "plugbay.testing.clock": ["ManualClock"],
+            "plugbay.testing.fakes.kubelet": ["FakeKubelet", "RegisteredPlugin", "fake_kubelet"],
+            "plugbay.testing.fakes.plugin": ["FakePlugin", "fake_plugin", "refusing"],
+            "plugbay.testing.fakes.watched_plugin": ["FakeWatchedPlugin", "fake_watched_plugin"],
+        },
+    )

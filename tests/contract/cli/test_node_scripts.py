@@ -14,7 +14,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device
 from plugbay.model.health import unhealthy
 from plugbay.model.ids import DeviceId
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Done, Plugbay

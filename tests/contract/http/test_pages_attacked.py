@@ -27,7 +27,7 @@ from plugbay.sdk.process.pages import PluginPages
 from plugbay.sdk.process.roster import Roster
 from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.watching import watching
-from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
+from plugbay.testing.fakes.kubelet import RegisteredPlugin, fake_kubelet
 from tests.contract.rigs.http_pages import LOOPBACK, page, page_once
 from tests.contract.rigs.http_requests import Site, connect, path
 from tests.contract.rigs.loop_time import HELD_S, loop_time

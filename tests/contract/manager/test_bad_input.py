@@ -29,7 +29,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.testing.clock import ManualClock
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.grpc.framing import MAX_MESSAGE_BYTES
 from plugbay.wire.grpc.metadata import Metadata

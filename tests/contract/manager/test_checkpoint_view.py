@@ -34,7 +34,7 @@ from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.ops.clock import Clock, SystemClock
 from plugbay.testing.clock import ManualClock
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin
 from plugbay.wire.convert import decode_edits
 from tests.contract.rigs.manager import SleepersClock
 

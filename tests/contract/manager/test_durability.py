@@ -29,7 +29,7 @@ from plugbay.manager.store.store import open_store
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.ops.changes import Changes
 from plugbay.testing.clock import ManualClock
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin
 
 CHILD: Final = Path(__file__).parents[1] / "rigs/crashing_manager.py"
 GOLDEN: Final = Path(__file__).parents[2] / "golden" / "checkpoints"

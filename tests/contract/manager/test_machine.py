@@ -24,7 +24,7 @@ from plugbay.model.health import HEALTHY, unhealthy
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.testing.clock import ManualClock
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin, refusing
 
 NAME = ResourceName("example.com/r")
 GRACE_S = 300

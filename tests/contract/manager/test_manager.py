@@ -15,7 +15,7 @@ from plugbay.manager.state import Expired, Live, Stopped
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits, Mount
 from plugbay.model.ids import PodUid
-from plugbay.testing.fake_plugin import fake_plugin, refusing
+from plugbay.testing.fakes.plugin import fake_plugin, refusing
 from tests.contract.rigs.manager import APP, GOPHER, OTHER, SleepersClock, bench, container, pod, rejection
 
 # --- registration ---------------------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ from plugbay.model.requests import PodRequest
 from plugbay.node.pages import rejections_metric
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.ops.metrics import MetricKind, exposition
-from plugbay.testing.fake_plugin import refusing
-from plugbay.testing.fake_watched_plugin import fake_watched_plugin
+from plugbay.testing.fakes.plugin import refusing
+from plugbay.testing.fakes.watched_plugin import fake_watched_plugin
 from plugbay.wire.registration import Registration, register
 from tests.contract.conftest import Plugbay
 from tests.contract.rigs.http_pages import Page

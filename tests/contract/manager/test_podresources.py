@@ -39,7 +39,7 @@ from plugbay.model.podresources import (
 )
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.testing.clock import ManualClock
-from plugbay.testing.fake_plugin import fake_plugin
+from plugbay.testing.fakes.plugin import fake_plugin
 from plugbay.wire.generated import podresources_v1_pb2 as v1
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.podresources import pod_resources_handlers

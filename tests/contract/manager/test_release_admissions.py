@@ -17,7 +17,7 @@ from plugbay.errors import RpcCode
 from plugbay.manager.crash_points import CrashPoint
 from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import ContainerKind
-from plugbay.testing.fake_plugin import refusing
+from plugbay.testing.fakes.plugin import refusing
 from tests.contract.rigs.manager import OTHER, Gate, container, pod, rejection
 from tests.contract.rigs.release import BOTH, INTERNAL, P, Sequenced, gated, some_edits
 

@@ -21,7 +21,7 @@ from plugbay.manager.crash_points import CrashPoint
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import ReleaseReason
-from plugbay.testing.fake_plugin import FakePlugin, Released, refusing
+from plugbay.testing.fakes.plugin import FakePlugin, Released, refusing
 from tests.contract.manager.test_durability import (
     DEADLINE_S,
     DEVICES,

@@ -16,7 +16,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName
 from plugbay.model.releases import OperationKind
 from plugbay.model.requests import ContainerKind, PodRequest
-from plugbay.testing.fake_plugin import FakePlugin, refusing
+from plugbay.testing.fakes.plugin import FakePlugin, refusing
 from tests.contract.rigs.manager import OTHER, Bench, Gate, container, never, pod
 from tests.contract.rigs.release import ALL, BOTH, INTERNAL, P, Sequenced, ended, fine, first_notice, gated
 

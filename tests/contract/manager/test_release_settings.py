@@ -12,7 +12,7 @@ import pytest
 from plugbay.kubelet.checkpoint import load
 from plugbay.manager.config import ReleaseLimits
 from plugbay.manager.store.store import open_store
-from plugbay.testing.fake_plugin import FakePlugin
+from plugbay.testing.fakes.plugin import FakePlugin
 from tests.contract.rigs.manager import bench, pod, rejection
 from tests.contract.rigs.release import BOTH, INTERNAL, P, Sequenced, gated, operations, some_edits
 

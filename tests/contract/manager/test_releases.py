@@ -17,7 +17,7 @@ from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.health import unhealthy
 from plugbay.model.ids import PodUid
 from plugbay.model.releases import OperationKind
-from plugbay.testing.fake_plugin import refusing
+from plugbay.testing.fakes.plugin import refusing
 from tests.contract.rigs.manager import GOPHER, Gate, never, pod, rejection
 from tests.contract.rigs.release import BOTH, INTERNAL, P, Sequenced, ended, fine, first_notice, gated, operations
 

@@ -17,8 +17,8 @@ import pytest
 from plugbay.errors import PathUnusable, RpcCode, RpcFailed
 from plugbay.kernel.watch import watch_paths
 from plugbay.model.devices import Device, PluginOptions
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
-from plugbay.testing.fake_watched_plugin import FakeWatchedPlugin, fake_watched_plugin
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin
+from plugbay.testing.fakes.watched_plugin import FakeWatchedPlugin, fake_watched_plugin
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.grpc.services import Service, Unary
 from plugbay.wire.pluginregistration import PluginInfo, RegistrationStatus, plugin_registration_handler

@@ -19,7 +19,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ReleaseLimits, Unconfirmed
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.releases import ReleaseReason
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin, refusing
 from tests.contract.conftest import Plugbay
 from tests.contract.rigs.manager import Gate, SleepersClock, bench, never
 from tests.contract.rigs.manager import pod as pod_request

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 from tests.contract.conftest import Plugbay
 
 DEADLINE_S = 20

@@ -20,7 +20,7 @@ from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.plugins.scratch.config import layout_of
 from plugbay.plugins.scratch.plugin import scratch_plugins
 from plugbay.sdk.process.runner import serving as serving_plugins
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 from tests.contract.conftest import Plugbay
 from tests.contract.rigs.manager import GOPHER, bench
 from tests.contract.rigs.manager import pod as pod_with_gopher

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from plugbay.model.devices import Device, PluginOptions
-from plugbay.testing.fake_plugin import FakePlugin
+from plugbay.testing.fakes.plugin import FakePlugin
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_server import device_plugin_handler
 

@@ -15,8 +15,8 @@ from plugbay.plugins.nvidia.nvml.client import NvmlSettings
 from plugbay.plugins.nvidia.serving.settings import NodeSettings
 from plugbay.plugins.nvidia.serving.source import NvidiaSource
 from plugbay.sdk.process.runner import serving
-from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 from plugbay.testing.fakenvml import FakeDriver, FakeMachine, fake_driver, lay_out_machine
+from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 from tests.contract.rigs.nvidia import DEADLINE_S, environ_of
 
 OFTEN = "--rescan-interval=200ms"

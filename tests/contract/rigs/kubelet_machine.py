@@ -35,7 +35,7 @@ _KUBELET: Final = """
 import asyncio
 from pathlib import Path
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 
 async def main():
     async with fake_kubelet(KubeletPaths(Path("/var/lib/kubelet"))) as kubelet:

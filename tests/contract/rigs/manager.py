@@ -24,8 +24,8 @@ from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.ops.changes import Changes
 from plugbay.testing.clock import ManualClock
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
-from plugbay.testing.fake_watched_plugin import FakeWatchedPlugin
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin
+from plugbay.testing.fakes.watched_plugin import FakeWatchedPlugin
 from plugbay.wire.pluginregistration import RegistrationStatus
 
 GOPHER: Final = ResourceName("example.com/gopher")

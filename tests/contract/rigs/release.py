@@ -14,7 +14,7 @@ from plugbay.manager.release.notices import ReleaseNotice
 from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, DeviceId, PodUid
-from plugbay.testing.fake_plugin import FakePlugin, refusing
+from plugbay.testing.fakes.plugin import FakePlugin, refusing
 from plugbay.wire.grpc.metadata import Metadata
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.grpc.services import Method, ServerStream, Service, Unary

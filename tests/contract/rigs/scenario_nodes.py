@@ -20,7 +20,7 @@ from plugbay.node.config import NodeConfig
 from plugbay.node.run import run_node
 from plugbay.ops.clock import Clock, SystemClock
 from plugbay.pods.admission import NOBODY, Joining
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin
 
 RESOURCE = "example.com/gopher"
 PODS = "/api/v1/namespaces/default/pods"

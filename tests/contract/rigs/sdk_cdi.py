@@ -18,7 +18,7 @@ from plugbay.kubelet.checkpoint_data import CheckpointData, PodDevicesEntry
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
 from plugbay.sdk.process.runner import serving
-from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
+from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 
 KIND = "vendor.example/gopher"
 RESOURCE = "vendor.example/gopher"

@@ -28,7 +28,7 @@ from plugbay.model.devices import Device
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.release.evidence.readings import holders
 from plugbay.testing.clock import ManualClock
-from plugbay.testing.fake_plugin import fake_plugin
+from plugbay.testing.fakes.plugin import fake_plugin
 
 OTHER: Final = ResourceName("example.com/other")
 """Another plugin's, of which ours know nothing."""

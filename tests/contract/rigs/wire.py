@@ -15,7 +15,7 @@ from plugbay.errors import RpcFailed
 from plugbay.model.devices import Device
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import DeviceId
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin
 from plugbay.wire.plugin_client import PluginClient
 from tests.contract.rigs.grpcio import open_channel
 

@@ -13,7 +13,7 @@ import pytest
 from plugbay.kernel.watch import watch_paths
 from plugbay.model.devices import Device
 from plugbay.node import run as runner
-from plugbay.testing.fake_plugin import fake_plugin
+from plugbay.testing.fakes.plugin import fake_plugin
 from tests.contract.rigs.scenario_nodes import DEADLINE_S, RESOURCE, Node, container_status, node, plugin, pod
 
 

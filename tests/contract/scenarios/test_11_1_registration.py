@@ -18,8 +18,8 @@ from plugbay.manager.metrics import manager_metrics
 from plugbay.manager.serving.snapshot import ResourceCount
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.ops.metrics import exposition
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin
-from plugbay.testing.fake_watched_plugin import fake_watched_plugin
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin
+from plugbay.testing.fakes.watched_plugin import fake_watched_plugin
 from plugbay.wire.registration import Registration, register
 from tests.contract.rigs.manager import GOPHER, OTHER, Bench, bench, listed, never, pod
 

@@ -14,7 +14,7 @@ import pytest
 
 from plugbay.errors import PathUnusable
 from plugbay.manager.serving.snapshot import ResourceCount
-from plugbay.testing.fake_plugin import fake_plugin
+from plugbay.testing.fakes.plugin import fake_plugin
 from tests.contract.rigs.manager import GOPHER, bench, listed
 
 CHECKPOINTS: Final = Path(__file__).parents[2] / "golden/checkpoints"

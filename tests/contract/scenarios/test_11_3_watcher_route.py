@@ -10,8 +10,8 @@ import pytest
 from plugbay.errors import RpcCode
 from plugbay.manager.endpoints import watcher
 from plugbay.model.devices import Device
-from plugbay.testing.fake_plugin import refusing
-from plugbay.testing.fake_watched_plugin import fake_watched_plugin
+from plugbay.testing.fakes.plugin import refusing
+from plugbay.testing.fakes.watched_plugin import fake_watched_plugin
 from plugbay.wire.pluginregistration import PluginInfo, RegistrationStatus
 from tests.contract.rigs.manager import GOPHER, REGISTERED, bench, never, pod, registered
 

@@ -13,7 +13,7 @@ from plugbay.manager.serving.snapshot import ResourceCount
 from plugbay.manager.state import Expired, Live
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.health import unhealthy
-from plugbay.testing.fake_plugin import FakePlugin
+from plugbay.testing.fakes.plugin import FakePlugin
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from tests.contract.rigs.manager import GOPHER, OTHER, Bench, SleepersClock, bench, listed, pod, rejection
 

@@ -14,7 +14,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.health import unhealthy
 from plugbay.ops.http_client import UnixHttpClient
 from plugbay.ops.listening import UnixAddress
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin, refusing
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.grpc.services import Service, Unary

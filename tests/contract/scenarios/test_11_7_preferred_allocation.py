@@ -14,7 +14,7 @@ from plugbay.manager.serving.podresources import serve_pod_resources
 from plugbay.model.devices import ListedDevice, PluginOptions
 from plugbay.model.ids import DeviceId
 from plugbay.model.requests import ContainerKind
-from plugbay.testing.fake_plugin import FakePlugin, refusing
+from plugbay.testing.fakes.plugin import FakePlugin, refusing
 from plugbay.wire.plugin_server import PreferenceRequest
 from tests.contract.rigs.manager import GOPHER, Bench, Gate, bench, container, pod, rejection
 

@@ -8,7 +8,7 @@ import pytest
 
 from plugbay.errors import AdmissionError, InsufficientDevices, RpcCode
 from plugbay.model.ids import PodUid
-from plugbay.testing.fake_plugin import refusing
+from plugbay.testing.fakes.plugin import refusing
 from tests.contract.rigs.cores import Cores
 from tests.contract.rigs.manager import APP, OTHER, bench, container, pod
 from tests.contract.rigs.scenario_topology import ALL, TWO_NODES, placed, settings

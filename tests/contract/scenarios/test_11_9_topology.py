@@ -21,7 +21,7 @@ from plugbay.model.health import unhealthy
 from plugbay.model.requests import ContainerKind, PodRequest
 from plugbay.model.topology import NumaTopology, pretended_nodes
 from plugbay.testing.clock import ManualClock
-from plugbay.testing.fake_plugin import refusing
+from plugbay.testing.fakes.plugin import refusing
 from plugbay.wire.plugin_server import PreferenceRequest
 from tests.contract.rigs.manager import GOPHER, OTHER, Bench, Gate, bench, container, never, pod, rejection
 from tests.contract.rigs.scenario_topology import ALL, MISALIGNED, STRICT, TWO_NODES, ids, placed, settings

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 from tests.contract.rigs import without_inotify
 
 DEADLINE_S: Final = 30

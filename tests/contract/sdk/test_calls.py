@@ -16,7 +16,7 @@ from plugbay.errors import RpcCode, RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import PluginOptions
 from plugbay.sdk.hooks import blocking
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 from tests.contract.rigs.logs import Log, log
 from tests.contract.rigs.serving import DEADLINE_S, NAME, Things, ids, paths, serving
 

@@ -18,7 +18,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.cdi.entries import WITHOUT_ENV
 from plugbay.sdk.cdi.spec_turns import LOCK_NAME, SpecTurns
 from plugbay.sdk.process.runner import serving
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 from tests.contract.conftest import Plugbay
 from tests.contract.rigs.logs import Errors, errors
 from tests.contract.rigs.sdk_cdi import DEADLINE_S, KIND, RESOURCE, Gophers, Machine, allocate, gopher, machine

@@ -21,7 +21,7 @@ from plugbay.sdk.process.config import ConfigEntry
 from plugbay.sdk.process.config_file import ConfigFile
 from plugbay.sdk.process.runner import serving
 from plugbay.sdk.process.sources import Member, known_plugins
-from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
+from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 from tests.contract.conftest import DEADLINE_S, Plugbay
 from tests.contract.rigs.logs import Errors, errors
 

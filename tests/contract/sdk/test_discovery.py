@@ -18,7 +18,7 @@ from plugbay.model.ids import DeviceId
 from plugbay.sdk.discovery import discovery
 from plugbay.sdk.discovery.reasons import QUIET_S
 from plugbay.sdk.process.runner import serving
-from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
+from plugbay.testing.fakes.kubelet import RegisteredPlugin, fake_kubelet
 from tests.contract.rigs.logs import Log, log
 
 __all__ = ["log"]

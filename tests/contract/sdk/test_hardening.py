@@ -20,7 +20,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
 from plugbay.sdk.process.runner import serving
 from plugbay.sdk.serving import keeper
-from plugbay.testing.fake_kubelet import FakeKubelet, fake_kubelet
+from plugbay.testing.fakes.kubelet import FakeKubelet, fake_kubelet
 
 NAME = "example.com/thing"
 DEADLINE_S = 30

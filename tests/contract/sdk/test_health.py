@@ -17,7 +17,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
 from plugbay.sdk.process.runner import serving
 from plugbay.sdk.process.targets import load_plugins
-from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
+from plugbay.testing.fakes.kubelet import RegisteredPlugin, fake_kubelet
 from tests.contract.rigs.logs import Log, log
 
 __all__ = ["log"]

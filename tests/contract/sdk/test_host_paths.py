@@ -9,7 +9,7 @@ import yaml
 
 from plugbay import Device, DeviceNode, Mount
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 from tests.contract.conftest import Plugbay
 from tests.contract.rigs.logs import Log, log
 from tests.contract.rigs.serving import NAME, Things, paths, serving

@@ -18,7 +18,7 @@ from plugbay.errors import RegistrationRefused
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.process.endings import Endings, IfNone, OnRefusal
 from plugbay.sdk.process.runner import serve, serving
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 
 DEADLINE_S = 30
 

@@ -23,7 +23,7 @@ from plugbay.sdk.process.endings import Endings, IfNone
 from plugbay.sdk.process.runner import serve, serving
 from plugbay.sdk.process.sources import Member
 from plugbay.sdk.watching import Watches
-from plugbay.testing.fake_kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
+from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 from tests.contract.rigs.logs import Errors, errors
 
 __all__ = ["errors"]

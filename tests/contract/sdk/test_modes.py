@@ -21,7 +21,7 @@ from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.ops.tasks import first
 from plugbay.sdk.process.runner import serving
 from plugbay.sdk.serving.server import PluginServer
-from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
+from plugbay.testing.fakes.kubelet import RegisteredPlugin, fake_kubelet
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.podresources import pod_resources_handlers
 from tests.contract.rigs.manager import GOPHER, OTHER, container, pod

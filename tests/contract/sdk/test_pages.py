@@ -29,7 +29,7 @@ from plugbay.sdk.process.roster import Roster
 from plugbay.sdk.process.sources import Member
 from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.watching import watching
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 from tests.contract.conftest import Plugbay
 from tests.contract.rigs.http_pages import LOOPBACK, page, page_once, page_until
 

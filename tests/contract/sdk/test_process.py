@@ -15,7 +15,7 @@ import pytest
 
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 DEADLINE_S = 20

@@ -23,7 +23,7 @@ from plugbay.sdk.author.release_settings import ReleaseSource
 from plugbay.sdk.release import giving
 from plugbay.sdk.release.evidence import readings
 from plugbay.sdk.serving.server import PluginServer
-from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
+from plugbay.testing.fakes.kubelet import RegisteredPlugin, fake_kubelet
 from tests.contract.rigs.manager import DEADLINE_S, GOPHER
 from tests.contract.rigs.stock_release import Gophers, served
 

@@ -13,7 +13,7 @@ from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import PodUid
 from plugbay.sdk.author.release_settings import ReleaseSource
 from plugbay.sdk.release.report import release_status
-from plugbay.testing.fake_plugin import FakePlugin
+from plugbay.testing.fakes.plugin import FakePlugin
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_server import device_plugin_handler
 from tests.contract.rigs.manager import GOPHER, bench, pod

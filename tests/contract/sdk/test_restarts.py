@@ -26,7 +26,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.sdk.process.runner import serving
 from plugbay.sdk.serving import registration
 from plugbay.sdk.serving.routes import RegistrationRoute
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 from tests.contract.rigs.manager import Bench, bench
 
 DEADLINE_S: Final = 30

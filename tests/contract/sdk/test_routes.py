@@ -24,7 +24,7 @@ from plugbay.sdk.serving.reporting import ServingReport
 from plugbay.sdk.serving.routes import RegistrationRoute
 from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.serving.states import State
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 from plugbay.wire import plugin_versions
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.grpc.services import Service, Unary

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plugbay.kubelet.paths import KubeletPaths
-from plugbay.testing.fake_kubelet import FakeKubelet, fake_kubelet
+from plugbay.testing.fakes.kubelet import FakeKubelet, fake_kubelet
 from tests.contract.conftest import Plugbay
 
 DEADLINE_S = 30

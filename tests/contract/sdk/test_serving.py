@@ -20,7 +20,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import DeviceId
 from plugbay.sdk.process.runner import serve
 from plugbay.sdk.serving.states import State
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 from tests.contract.rigs.logs import Log, log
 from tests.contract.rigs.serving import DEADLINE_S, NAME, Things, ids, paths, serving
 

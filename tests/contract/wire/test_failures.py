@@ -14,7 +14,7 @@ from plugbay.errors import ConflictingEdits, RpcCode, RpcFailed
 from plugbay.model.devices import Device, ListedDevice, PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
-from plugbay.testing.fake_plugin import FakePlugin, fake_plugin, refusing
+from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin, refusing
 from plugbay.wire.device_list import NewList, encode_devices
 from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.grpc.server import serve_grpc

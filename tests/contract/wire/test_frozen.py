@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from plugbay.model.devices import PluginOptions
-from plugbay.testing.fake_plugin import FakePlugin
+from plugbay.testing.fakes.plugin import FakePlugin
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_server import device_plugin_handler
 

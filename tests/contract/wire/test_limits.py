@@ -10,7 +10,7 @@ import pytest
 
 from plugbay.errors import PathTooLong, PathUnusable
 from plugbay.model.devices import Device, PluginOptions
-from plugbay.testing.fake_plugin import fake_plugin
+from plugbay.testing.fakes.plugin import fake_plugin
 from plugbay.wire.device_list import encode_devices
 from plugbay.wire.grpc.framing import MAX_MESSAGE_BYTES
 from plugbay.wire.grpc.server import serve_grpc

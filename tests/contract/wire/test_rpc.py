@@ -15,7 +15,7 @@ from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
-from plugbay.testing.fake_plugin import FakePlugin
+from plugbay.testing.fakes.plugin import FakePlugin
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.grpc.services import Service

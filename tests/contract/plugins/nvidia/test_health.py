@@ -11,8 +11,8 @@ import pytest
 
 from plugbay.errors import RpcFailed
 from plugbay.model.ids import DeviceId
-from plugbay.testing.fake_kubelet import RegisteredPlugin
 from plugbay.testing.fakenvml import FakeFault, a100_nvswitch, h100_mig, t4
+from plugbay.testing.fakes.kubelet import RegisteredPlugin
 from tests.contract.rigs.gpu_node import GpuNode, gpu_node, unhealthy, until
 
 SOON = "--health-clean-time=200ms"

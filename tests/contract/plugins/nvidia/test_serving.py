@@ -17,7 +17,6 @@ from plugbay.plugins.nvidia.config.arguments import parse_flags
 from plugbay.plugins.nvidia.serving.settings import NodeSettings
 from plugbay.plugins.nvidia.serving.source import NvidiaSource
 from plugbay.sdk.process.runner import serving
-from plugbay.testing.fake_kubelet import RegisteredPlugin, fake_kubelet
 from plugbay.testing.fakenvml import (
     a100_nvswitch,
     fake_driver,
@@ -28,6 +27,7 @@ from plugbay.testing.fakenvml import (
     lay_out_wsl,
     t4,
 )
+from plugbay.testing.fakes.kubelet import RegisteredPlugin, fake_kubelet
 from tests.contract.conftest import Plugbay
 from tests.contract.rigs.gpu_node import OFTEN, gpu_node, unhealthy, until
 from tests.contract.rigs.nvidia import environ_of

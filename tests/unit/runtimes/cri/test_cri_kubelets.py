@@ -18,7 +18,7 @@ from plugbay.ops.clock import SystemClock
 from plugbay.pods.node import read_machine
 from plugbay.runtimes.cri.config import Conventions
 from plugbay.runtimes.cri.sandboxes import CriSandboxes
-from plugbay.testing.fake_kubelet import fake_kubelet
+from plugbay.testing.fakes.kubelet import fake_kubelet
 from plugbay.wire.cri import CriClient
 from plugbay.wire.generated import cri_v1_pb2 as v1
 from tests.container_specs import sandbox_spec
