@@ -19,7 +19,7 @@ SOON = "--health-clean-time=200ms"
 AT_ONCE_S = 0.1
 
 
-async def test_an_xid_is_at_the_kubelet_at_once(sockets: Path, nvml_library: Path) -> None:
+async def test_scenario_96_an_xid_is_at_the_kubelet_at_once(sockets: Path, nvml_library: Path) -> None:
     """Scenario 96, and the bound of 100 ms, as the best of five so that a busy machine does not fail it."""
     machine = a100_nvswitch()
     took = []
@@ -37,7 +37,7 @@ async def test_an_xid_is_at_the_kubelet_at_once(sockets: Path, nvml_library: Pat
     assert min(took) < AT_ONCE_S
 
 
-async def test_an_xid_of_a_mig_instance_marks_its_devices(sockets: Path, nvml_library: Path) -> None:
+async def test_scenario_100_an_xid_of_a_mig_instance_marks_its_devices(sockets: Path, nvml_library: Path) -> None:
     """Scenario 100, as it was intended: every device is watched, not one of each GPU."""
     machine = h100_mig()
     gpu = machine.gpus[3]
@@ -53,7 +53,7 @@ async def test_an_xid_of_a_mig_instance_marks_its_devices(sockets: Path, nvml_li
         await until(lambda: unhealthy(plugin) == {one.uuid: "Xid79", other.uuid: "Xid79"})
 
 
-async def test_all_replicas_of_a_gpu_are_marked(sockets: Path, nvml_library: Path) -> None:
+async def test_scenario_100_all_replicas_of_a_gpu_are_marked(sockets: Path, nvml_library: Path) -> None:
     """Scenario 100."""
     config = sockets / "config.yaml"
     config.write_text("sharing: {timeSlicing: {resources: [{name: gpu, replicas: 3}]}}\n")
@@ -142,7 +142,7 @@ async def test_a_killed_worker_is_replaced_and_no_event_is_missed(sockets: Path,
         assert not plugin.ended.is_set()
 
 
-async def test_nothing_is_watched_where_everything_is_disabled(sockets: Path, nvml_library: Path) -> None:
+async def test_scenario_92_nothing_is_watched_where_everything_is_disabled(sockets: Path, nvml_library: Path) -> None:
     """Scenario 92."""
     async with gpu_node(t4(), sockets, nvml_library, variables={"DP_DISABLE_HEALTHCHECKS": "all"}) as node:
         plugin = await watched(node)

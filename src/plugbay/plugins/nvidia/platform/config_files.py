@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import InvalidNvidiaConfig, PathUnusable
+from plugbay.kernel.files import read_bytes
 from plugbay.plugins.nvidia.config.arguments import Layer
 from plugbay.plugins.nvidia.config.choices import Dialect
 from plugbay.plugins.nvidia.config.configuration import Configuration
@@ -59,13 +61,12 @@ def list_configs(directory: Path) -> tuple[str, ...]:
 
 def _read(file: Path) -> str:
     try:
-        with file.open("rb") as opened:
-            content = opened.read(MAX_BYTES + 1)
+        content = read_bytes(file, limit=MAX_BYTES)
     except OSError as error:
         problem = f"open {file}: {(error.strerror or '').lower()}"
+        if error.errno == errno.EFBIG:
+            problem = f"holds more than {MAX_BYTES} bytes"
         raise InvalidNvidiaConfig(problem, source=str(file), step=OPENING) from error
-    if len(content) > MAX_BYTES:
-        raise InvalidNvidiaConfig(f"holds more than {MAX_BYTES} bytes", source=str(file), step=OPENING)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -16,6 +16,7 @@ from plugbay.model.field_path import FieldPath, field_text
 from plugbay.plugins.nvidia.config.arguments import parse_arguments
 from plugbay.plugins.nvidia.config.choices import Dialect
 from plugbay.plugins.nvidia.config.file import parse_file
+from plugbay.plugins.nvidia.config.flags import PLUGIN_FLAGS
 from plugbay.plugins.nvidia.config.printing import printed
 from plugbay.plugins.nvidia.config.resource_names import NO_PATTERNS
 from plugbay.plugins.nvidia.config.validation import validate
@@ -49,6 +50,9 @@ WHOLE: Final[dict[str, Any]] = {
             "nvidiaCTKPath": "/usr/local/bin/nvidia-ctk",
             "containerDriverRoot": "/driver",
             "sharedDevicesAllocationPolicy": "packed",
+            "healthRecovery": "clean",
+            "healthCleanTime": "90s",
+            "rescanInterval": "1m",
         },
         "gfd": {
             "oneshot": True,
@@ -121,6 +125,10 @@ def line_of(text: str, path: FieldPath) -> int:
             items = [index for index in range(number + 1, len(lines)) if lines[index].startswith(f"{indent[2:]}- ")]
             number = items[step]
     return number + 1
+
+
+def test_the_whole_file_has_every_field_of_the_schema() -> None:
+    assert {flag.field for flag in PLUGIN_FLAGS if flag.field} <= set(PLACES)
 
 
 @pytest.mark.parametrize("dialect", Dialect)

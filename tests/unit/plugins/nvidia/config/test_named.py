@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -110,6 +111,30 @@ def test_files_that_cannot_be_read(tmp_path: Path, content: bytes | None, proble
     file = tmp_path / "config.yaml"
     if content is not None:
         file.write_bytes(content)
+    with pytest.raises(InvalidNvidiaConfig, match=problem):
+        load_configuration(file, {}, {}, has_nvml=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("fifo", "it is a fifo that no process writes to"),
+        ("directory", "is a directory"),
+        ("circle", "too many levels of symbolic links"),
+        ("endless", f"holds more than {MAX_BYTES} bytes"),
+    ],
+)
+def test_what_is_not_an_ordinary_file_is_refused_at_once(tmp_path: Path, kind: str, problem: str) -> None:
+    file = tmp_path / "config.yaml"
+    match kind:
+        case "fifo":
+            os.mkfifo(file)
+        case "directory":
+            file.mkdir()
+        case "circle":
+            file.symlink_to(file.name)
+        case "endless":
+            file.symlink_to("/dev/zero")
     with pytest.raises(InvalidNvidiaConfig, match=problem):
         load_configuration(file, {}, {}, has_nvml=True)
 

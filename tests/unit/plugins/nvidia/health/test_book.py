@@ -35,7 +35,7 @@ def sick(marks: HealthBook) -> dict[str, str]:
     return {each: health.reason for each, health in found.items() if not health.is_healthy}
 
 
-def test_an_xid_marks_its_gpu_only() -> None:
+def test_scenario_96_an_xid_marks_its_gpu_only() -> None:
     """Scenario 96."""
     marks = book()
     assert marks.take(xid(79), DEVICES, 0.0) == (ONE,)
@@ -43,7 +43,7 @@ def test_an_xid_marks_its_gpu_only() -> None:
     assert "GPU has fallen off the bus" in marks.health_of(ONE).message
 
 
-def test_ecc_events_and_ignored_xids_mark_nothing() -> None:
+def test_scenarios_91_97_ecc_events_and_ignored_xids_mark_nothing() -> None:
     """Scenarios 91 and 97."""
     marks = book()
     assert marks.take(GpuEvent("GPU-1", DOUBLE_BIT_ECC, 0), DEVICES, 0.0) == ()
