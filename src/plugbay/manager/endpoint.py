@@ -29,6 +29,7 @@ from plugbay.model.releases import Operation, OperationKind
 from plugbay.wire.device_list import ChangedDevices, NewList
 from plugbay.wire.plugin_client import PluginClient
 from plugbay.wire.plugin_server import LISTS_ONLY_READ, PROMISE, STORE
+from plugbay.wire.plugin_transport import PluginTransport
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Endpoint:
     """A registered plugin's connection, from registration to the end of its stream.
 
     Args:
+        transport: the way to the plugin.
         store: names our store, for the plugin.
 
     Attributes:
@@ -51,7 +53,15 @@ class Endpoint:
         table: its last list; None before the first list.
     """
 
-    def __init__(self, resource: ResourceName, socket: Path, config: ManagerConfig, *, store: str = "") -> None:
+    def __init__(
+        self,
+        resource: ResourceName,
+        socket: Path,
+        config: ManagerConfig,
+        *,
+        transport: PluginTransport,
+        store: str = "",
+    ) -> None:
         self.resource = resource
         self.socket = socket
         self.options = PluginOptions()
@@ -59,7 +69,7 @@ class Endpoint:
         self.release_slots = asyncio.Semaphore(config.release.parallel)
         self._config = config
         self._store = store
-        self._client = PluginClient(socket)
+        self._client = PluginClient(socket, transport)
 
     async def connect(self) -> None:
         """Dial and ask for the options; the connection is closed when that fails.

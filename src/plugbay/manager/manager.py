@@ -51,6 +51,7 @@ from plugbay.ops.clock import Clock
 from plugbay.ops.tasks import uninterrupted
 from plugbay.wire.convert import decode_edits
 from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.plugin_transport import PLAIN, PluginTransport
 from plugbay.wire.registration import registration_handler
 from plugbay.wire.sockets import check_socket_path
 
@@ -59,12 +60,17 @@ logger = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def run_manager(
-    config: ManagerConfig, *, clock: Clock, hint_providers: Sequence[HintProvider] = ()
+    config: ManagerConfig,
+    *,
+    clock: Clock,
+    hint_providers: Sequence[HintProvider] = (),
+    transport: PluginTransport = PLAIN,
 ) -> AsyncIterator[DeviceManager]:
     """Run a manager that serves registration until the block ends. It takes up what its store holds.
 
     Args:
         hint_providers: managers of other resources that lie on NUMA nodes; asked after the devices.
+        transport: the way to plugins and from them; a test records and disturbs what passes there.
 
     Raises:
         UnusableTopology: see `make_policy`.
@@ -87,7 +93,13 @@ async def run_manager(
         await asyncio.to_thread(make_directory, config.paths.plugins_registry)
         tasks = asyncio.TaskGroup()
         manager = DeviceManager(
-            config, clock=clock, store=store, tasks=tasks, topology=topology, hint_providers=hint_providers
+            config,
+            clock=clock,
+            store=store,
+            tasks=tasks,
+            topology=topology,
+            hint_providers=hint_providers,
+            transport=transport,
         )
         # Entered before the tasks, so that it is written for the last time when nothing can change any more.
         view = await stack.enter_async_context(
@@ -106,10 +118,13 @@ async def run_manager(
         stack.push_async_callback(manager.endpoints.close)  # runs after registration has stopped
         stack.push_async_callback(manager.releases.close)  # before that, or its calls would seem to fail
         await stack.enter_async_context(
-            serve_grpc(config.paths.registration_socket, [registration_handler(manager.endpoints.register)])
+            serve_grpc(
+                config.paths.registration_socket,
+                [transport.offered(registration_handler(manager.endpoints.register))],
+            )
         )
         manager.watcher = await stack.enter_async_context(
-            run_watcher(config.paths.plugins_registry, manager.endpoints, clock=clock)
+            run_watcher(config.paths.plugins_registry, manager.endpoints, clock=clock, transport=transport)
         )
         # Started last: a manager that cannot start must leave the file as it was.
         stack.callback(view.start(manager.changes(), tasks).cancel)
@@ -148,6 +163,7 @@ class DeviceManager:
         tasks: asyncio.TaskGroup,
         topology: TopologyManager,
         hint_providers: Sequence[HintProvider],
+        transport: PluginTransport,
     ) -> None:
         self.topology = topology
         self.watcher: PluginWatcher | None = None
@@ -178,6 +194,7 @@ class DeviceManager:
             changes=self._changes,
             releases=self.releases,
             connected=connected,
+            transport=transport,
         )
         self._allocation = PodAllocation(
             topology=topology,

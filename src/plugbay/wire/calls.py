@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import AsyncGenerator
+from typing import Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from plugbay.errors import RpcCode, RpcFailed
-from plugbay.wire.grpc.channel import Channel
+from plugbay.wire.grpc.metadata import NO_METADATA, Metadata
 
 _Answer = TypeVar("_Answer", bound=Message)
 
 
+class CallChannel(Protocol):
+    """Encoded calls to one server, as `plugbay.wire.grpc.channel.Channel` makes them."""
+
+    @property
+    def is_connected(self) -> bool: ...
+
+    async def connect(self, timeout_s: float) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def unary(
+        self, method: str, request: bytes, *, timeout_s: float | None = None, metadata: Metadata = NO_METADATA
+    ) -> bytes: ...
+
+    def stream(
+        self, method: str, request: bytes, *, timeout_s: float | None = None, metadata: Metadata = NO_METADATA
+    ) -> AsyncGenerator[bytes, None]: ...
+
+
 async def call(
-    channel: Channel, method: str, request: Message, answer: type[_Answer], *, timeout_s: float | None = None
+    channel: CallChannel, method: str, request: Message, answer: type[_Answer], *, timeout_s: float | None = None
 ) -> _Answer:
     """Call ``method``, such as ``/v1beta1.DevicePlugin/Allocate``.
 

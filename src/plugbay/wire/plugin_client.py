@@ -18,9 +18,9 @@ from plugbay.wire.calls import call
 from plugbay.wire.convert import decode_edits, options_from_pb, reason_to_pb
 from plugbay.wire.device_list import ChangedDevices, DeviceListReader, NewList
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.grpc.metadata import NO_METADATA, Metadata
 from plugbay.wire.newest import newest
+from plugbay.wire.plugin_transport import PLAIN, PluginTransport
 
 _SERVICE = "/v1beta1.DevicePlugin/"
 _Answer = TypeVar("_Answer", bound=Message)
@@ -44,8 +44,8 @@ class ContainerResponse:
 class PluginClient:
     """A connection to a plugin's socket. Failing calls raise `RpcFailed`."""
 
-    def __init__(self, path: Path) -> None:
-        self._channel = Channel(path)
+    def __init__(self, path: Path, transport: PluginTransport = PLAIN) -> None:
+        self._channel = transport.channel(path)
 
     async def connect(self, timeout_s: float) -> None:
         """Connect, trying again while the socket is not there yet.

@@ -11,9 +11,9 @@ from typing import Final, Protocol
 
 from plugbay.wire.calls import call
 from plugbay.wire.generated import pluginregistration_v1_pb2 as pb
-from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.grpc.services import Service
 from plugbay.wire.handlers import unary
+from plugbay.wire.plugin_transport import PLAIN, PluginTransport
 from plugbay.wire.sockets import authority_of
 
 DEVICE_PLUGIN: Final = "DevicePlugin"
@@ -52,8 +52,8 @@ class PluginRegistrationClient:
     Failing calls raise `RpcFailed`.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._channel = Channel(path, authority=authority_of(path))
+    def __init__(self, path: Path, transport: PluginTransport = PLAIN) -> None:
+        self._channel = transport.channel(path, authority=authority_of(path))
 
     async def connect(self, timeout_s: float) -> None:
         """Connect, and try again while no server listens yet.

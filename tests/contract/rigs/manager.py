@@ -26,6 +26,7 @@ from plugbay.ops.changes import Changes
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin
 from plugbay.testing.fakes.watched_plugin import FakeWatchedPlugin
+from plugbay.wire.plugin_transport import PLAIN, PluginTransport
 from plugbay.wire.pluginregistration import RegistrationStatus
 
 GOPHER: Final = ResourceName("example.com/gopher")
@@ -155,6 +156,7 @@ async def bench(
     *,
     clock: SleepersClock | None = None,
     hint_providers: Sequence[HintProvider] = (),
+    transport: PluginTransport = PLAIN,
     info_timeout_s: float = DEADLINE_S,
     **settings: Any,
 ) -> AsyncIterator[Bench]:
@@ -168,7 +170,9 @@ async def bench(
     clock = clock or SleepersClock()
     async with AsyncExitStack() as around:
         around.enter_context(pytest.MonkeyPatch.context()).setattr(watcher, "INFO_TIMEOUT_S", info_timeout_s)
-        manager = await around.enter_async_context(run_manager(config, clock=clock, hint_providers=hint_providers))
+        manager = await around.enter_async_context(
+            run_manager(config, clock=clock, hint_providers=hint_providers, transport=transport)
+        )
         yield Bench(config, clock, manager, await around.enter_async_context(AsyncExitStack()))
 
 

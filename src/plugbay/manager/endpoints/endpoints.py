@@ -24,6 +24,7 @@ from plugbay.model.ids import DeviceId, PodUid, ResourceName
 from plugbay.ops.changes import Changes, Inbox
 from plugbay.ops.clock import Clock
 from plugbay.ops.metrics import Histogram, LabelCounter
+from plugbay.wire.plugin_transport import PluginTransport
 from plugbay.wire.registration import Registration
 
 logger = logging.getLogger(__name__)
@@ -58,8 +59,10 @@ class Endpoints:
         changes: Changes,
         releases: Releases,
         connected: ConnectedPlugins,
+        transport: PluginTransport,
     ) -> None:
         self._config = config
+        self._transport = transport
         self._clock = clock
         self._tasks = tasks
         self._state = state
@@ -103,8 +106,9 @@ class Endpoints:
         Raises:
             RegistrationRefused: with the text for the plugin. What was registered before goes on.
         """
+        await self._transport.admit(resource, socket)
         try:
-            endpoint = Endpoint(resource, socket, self._config, store=self._store_name)
+            endpoint = Endpoint(resource, socket, self._config, transport=self._transport, store=self._store_name)
         except PathTooLong as error:
             raise RegistrationRefused(f"failed to dial device plugin: {error}") from error
         await endpoint.connect()

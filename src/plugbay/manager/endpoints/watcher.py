@@ -27,6 +27,7 @@ from plugbay.model.ids import ResourceName
 from plugbay.ops.backoff import OPERATIONS, Backoff
 from plugbay.ops.clock import Clock
 from plugbay.ops.tasks import background, first
+from plugbay.wire.plugin_transport import PluginTransport
 from plugbay.wire.pluginregistration import DEVICE_PLUGIN, PluginRegistrationClient, RegistrationStatus
 
 logger = logging.getLogger(__name__)
@@ -86,9 +87,11 @@ def make_directory(directory: Path) -> None:
 
 
 @asynccontextmanager
-async def run_watcher(directory: Path, endpoints: Endpoints, *, clock: Clock) -> AsyncIterator[PluginWatcher]:
+async def run_watcher(
+    directory: Path, endpoints: Endpoints, *, clock: Clock, transport: PluginTransport
+) -> AsyncIterator[PluginWatcher]:
     """Watch ``directory`` until the block ends. Plugins that are registered then stay registered."""
-    watcher = PluginWatcher(directory, endpoints, clock)
+    watcher = PluginWatcher(directory, endpoints, clock, transport)
     async with background(watcher.run(), name="plugin watcher"):
         yield watcher
 
@@ -106,10 +109,11 @@ class _Socket:
 class PluginWatcher:
     """Made by `run_watcher`."""
 
-    def __init__(self, directory: Path, endpoints: Endpoints, clock: Clock) -> None:
+    def __init__(self, directory: Path, endpoints: Endpoints, clock: Clock, transport: PluginTransport) -> None:
         self._directory = directory
         self._endpoints = endpoints
         self._clock = clock
+        self._transport = transport
         self._sockets: dict[Path, _Socket] = {}
 
     @property
@@ -197,7 +201,7 @@ class PluginWatcher:
             await self._clock.sleep(backoff.next_delay_s())
 
     async def _attempt(self, socket: _Socket, incarnation: int) -> None:
-        client = PluginRegistrationClient(socket.path)
+        client = PluginRegistrationClient(socket.path, self._transport)
         try:
             await client.connect(DIAL_TIMEOUT_S)
             try:

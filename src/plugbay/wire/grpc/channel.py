@@ -84,6 +84,11 @@ class Channel:
         if link is not None and link.is_usable:
             await asyncio.wait([link.leaving])
 
+    def break_off(self) -> None:
+        """Break the connection as if it were lost: calls under way fail, and the next call makes a new one."""
+        for link in tuple(self._links):
+            link.abort()
+
     async def close(self) -> None:
         """Close the connection; calls under way fail, and so do later ones."""
         self._is_closed = True

@@ -10,6 +10,7 @@ from plugbay.manager.endpoints.endpoints import Endpoints
 from plugbay.manager.endpoints.watcher import Actual, PluginWatcher, WatchStep, _Socket, next_step
 from plugbay.model.ids import ResourceName
 from plugbay.testing.clock import ManualClock
+from plugbay.wire.plugin_transport import PLAIN
 from plugbay.wire.pluginregistration import DEVICE_PLUGIN, PluginInfo, PluginRegistrationClient
 
 
@@ -77,6 +78,6 @@ class Replaced(PluginRegistrationClient):
 async def test_socket_that_changes_while_its_plugin_answers_is_dropped(then: int | None) -> None:
     """Changes are acted on a moment later, and an answer may come in between."""
     socket = _Socket(Path("/p.sock"), desired=1)
-    watcher = PluginWatcher(socket.path.parent, Connecting(), ManualClock())
+    watcher = PluginWatcher(socket.path.parent, Connecting(), ManualClock(), PLAIN)
     await watcher._connect(socket, 1, Replaced(socket, then))
     assert next_step(socket.desired, socket.actual) is WatchStep.DEREGISTER
