@@ -23,19 +23,30 @@ if TYPE_CHECKING:
     from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
     from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin, refusing
     from plugbay.testing.fakes.watched_plugin import FakeWatchedPlugin, fake_watched_plugin
+    from plugbay.testing.traffic.faults import FaultSwitch, FaultSwitches
+    from plugbay.testing.traffic.recorder import TrafficRecorder
+    from plugbay.testing.traffic.records import Party, TrafficEvent, TrafficRecord
+    from plugbay.testing.traffic.transport import DisturbedTransport
 
 __all__ = [
     "DeviceId",
+    "DisturbedTransport",
     "FakeKubelet",
     "FakePlugin",
     "FakeWatchedPlugin",
+    "FaultSwitch",
+    "FaultSwitches",
     "KubeletPaths",
     "ManualClock",
     "OperationId",
+    "Party",
     "PluginOptions",
     "RegisteredPlugin",
     "ReleaseReason",
     "RpcCode",
+    "TrafficEvent",
+    "TrafficRecord",
+    "TrafficRecorder",
     "fake_kubelet",
     "fake_plugin",
     "fake_watched_plugin",
@@ -57,5 +68,9 @@ if not TYPE_CHECKING:  # else a misspelt name would go unnoticed
             "plugbay.testing.fakes.kubelet": ["FakeKubelet", "RegisteredPlugin", "fake_kubelet"],
             "plugbay.testing.fakes.plugin": ["FakePlugin", "fake_plugin", "refusing"],
             "plugbay.testing.fakes.watched_plugin": ["FakeWatchedPlugin", "fake_watched_plugin"],
+            "plugbay.testing.traffic.faults": ["FaultSwitch", "FaultSwitches"],
+            "plugbay.testing.traffic.recorder": ["TrafficRecorder"],
+            "plugbay.testing.traffic.records": ["Party", "TrafficEvent", "TrafficRecord"],
+            "plugbay.testing.traffic.transport": ["DisturbedTransport"],
         },
     )
