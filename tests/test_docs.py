@@ -186,6 +186,8 @@ DOORS: Final = (
     "plugbay.node",
     "plugbay.testing",
     "plugbay.testing.fakenvml",
+    "plugbay.testing.fakesysfs",
+    "plugbay.testing.strategies",
 )
 TEMPLATES: Final = sorted((REPOSITORY / "src/plugbay/cli/plugins/templates").glob("*.py.txt"))
 EXAMPLES: Final = sorted((REPOSITORY / "examples").rglob("*.py"))

@@ -17,6 +17,8 @@ import plugbay.manager
 import plugbay.node
 import plugbay.testing
 import plugbay.testing.fakenvml
+import plugbay.testing.fakesysfs
+import plugbay.testing.strategies
 
 DOORS = (
     plugbay,
@@ -26,6 +28,8 @@ DOORS = (
     plugbay.node,
     plugbay.testing,
     plugbay.testing.fakenvml,
+    plugbay.testing.fakesysfs,
+    plugbay.testing.strategies,
 )
 LAZY = (plugbay, plugbay.manager, plugbay.node, plugbay.testing)
 NAMES = [(door, name) for door in DOORS for name in door.__all__]
