@@ -14,6 +14,7 @@ pipe, log = os.environ["CUDA_MPS_PIPE_DIRECTORY"], os.environ["CUDA_MPS_LOG_DIRE
 path = pipe + "/control"
 if sys.argv[1:] == ["-f"]:
     if os.path.exists("{refusal}"):
+        print("refuses to start", flush=True)
         sys.exit(7)
     values = []
     server = socket.socket(socket.AF_UNIX)
@@ -22,7 +23,9 @@ if sys.argv[1:] == ["-f"]:
     server.bind(path)
     server.listen()
     with open(log + "/control.log", "a", buffering=1) as said:
-        said.write("starts as %d\\n" % os.getpid())
+        start = "starts as %d" % os.getpid()
+        said.write(start + "\\n")
+        print(start, "in the foreground", sep="\\n", flush=True)
         while True:
             client, _ = server.accept()
             with client, client.makefile("rw") as stream:

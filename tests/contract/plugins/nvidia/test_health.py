@@ -11,9 +11,10 @@ import pytest
 
 from plugbay.errors import RpcFailed
 from plugbay.model.ids import DeviceId
-from plugbay.testing.fakenvml import FakeFault, a100_nvswitch, h100_mig, t4
+from plugbay.testing.fakenvml import FakeFault, a100_nvswitch, h100_mig, lay_out_wsl, t4
 from plugbay.testing.fakes.kubelet import RegisteredPlugin
 from tests.contract.rigs.gpu_node import GpuNode, gpu_node, unhealthy, until
+from tests.contract.rigs.nvidia import DEADLINE_S
 
 SOON = "--health-clean-time=200ms"
 AT_ONCE_S = 0.1
@@ -149,6 +150,62 @@ async def test_scenario_92_nothing_is_watched_where_everything_is_disabled(socke
         await node.driver.xid(0, 79)
         await until(lambda: node.source.health.xid_counts)
         assert not unhealthy(plugin)
+
+
+async def test_scenario_98_after_a_wait_that_fails_devices_are_probed(sockets: Path, nvml_library: Path) -> None:
+    """The reference marks all of them, for good."""
+    machine = a100_nvswitch()
+    bad = machine.gpus[5]
+    async with gpu_node(machine, sockets, nvml_library, SOON) as node:
+        plugin = await watched(node)
+        await node.driver.misbehave(
+            FakeFault("nvmlEventSetWait", result=999), FakeFault("nvmlDeviceGetTemperature", bad.uuid, result=999)
+        )
+        await node.driver.xid(0, 13)  # wakes the wait
+        await until(lambda: unhealthy(plugin) == {bad.uuid: "ProbeFailed"})
+        await node.driver.misbehave()
+        await until(lambda: not unhealthy(plugin))
+        await until_watched(node)
+        await node.driver.xid(2, 79)
+        await until(lambda: unhealthy(plugin) == {machine.gpus[2].uuid: "Xid79"})
+
+
+async def test_scenario_99_gpus_that_cannot_be_watched(sockets: Path, nvml_library: Path) -> None:
+    machine = a100_nvswitch()
+    old, broken = machine.gpus[1], machine.gpus[4]
+    async with gpu_node(machine, sockets, nvml_library) as node:
+        await node.driver.misbehave(
+            FakeFault("nvmlDeviceRegisterEvents", old.uuid, result=3),
+            FakeFault("nvmlDeviceRegisterEvents", broken.uuid, result=999),
+        )
+        plugin = await watched(node)
+        view = node.source.view
+        assert view is not None
+        view.nvml.watch_anew()
+        await until(lambda: unhealthy(plugin) == {broken.uuid: "NotWatched"})
+        await node.driver.misbehave()
+        view.nvml.watch_anew()
+        await until(lambda: not unhealthy(plugin))
+
+
+async def test_all_gpus_of_a_wsl_machine_come_back_together(sockets: Path, nvml_library: Path) -> None:
+    async with gpu_node(a100_nvswitch(), sockets, nvml_library, SOON, "--device-discovery-strategy=nvml") as node:
+        lay_out_wsl(node.root)
+        plugin = await watched(node)
+        await until(lambda: set(plugin.devices) == {"all"})
+        await node.driver.xid(3, 94)
+        await until(lambda: unhealthy(plugin) == {"all": "Xid94"})
+        await until(lambda: not unhealthy(plugin))
+
+
+async def until_watched(node: GpuNode) -> None:
+    """Wait until a GPU's XIDs are seen: one that marks nothing is counted."""
+    counts = node.source.health.xid_counts
+    before = counts.total()
+    async with asyncio.timeout(DEADLINE_S):
+        while counts.total() == before:
+            await node.driver.xid(0, 13)
+            await asyncio.sleep(0.05)
 
 
 async def watched(node: GpuNode, plugin: RegisteredPlugin | None = None) -> RegisteredPlugin:

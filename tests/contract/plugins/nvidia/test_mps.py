@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.errors import DriverUnusable, GpusUnusable
-from plugbay.model.ids import ResourceName
+from plugbay.errors import DriverUnusable, GpusUnusable, RpcFailed
+from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.ops.backoff import Delays
 from plugbay.plugins.nvidia.config.arguments import parse_flags
 from plugbay.plugins.nvidia.mps.control import MpsControl
@@ -24,7 +24,7 @@ from plugbay.plugins.nvidia.mps.programs import MpsPlace, MpsPrograms, tell_daem
 from plugbay.plugins.nvidia.mps.readiness import MpsReadiness
 from plugbay.plugins.nvidia.nvml.client import NvmlSettings
 from plugbay.testing.fakenvml import fake_driver, lay_out_machine, t4
-from tests.contract.rigs.gpu_node import gpu_node, until
+from tests.contract.rigs.gpu_node import gpu_node, unhealthy, until
 from tests.contract.rigs.mps import StandIns
 from tests.contract.rigs.nvidia import DEADLINE_S, environ_of
 
@@ -77,6 +77,9 @@ async def test_daemons_start_are_told_their_limits_and_end(
             "told set_default_active_thread_percentage 50",
         ]
         await until(lambda: "nvidia.com/gpu: told set_default_active_thread_percentage 50" in caplog.text)
+        said = [record.getMessage() for record in caplog.records if record.getMessage().startswith(f"{GPU}: ")]
+        assert f"{GPU}: in the foreground" in said
+        assert len([line for line in said if " starts as " in line]) == 1, "said twice, and told once"
     assert not (sockets / ".ready").exists()
     assert not place.started.exists()
     assert not place.log.exists()
@@ -104,10 +107,12 @@ async def test_a_daemon_that_is_killed_is_started_again(
 async def test_a_daemon_that_does_not_start_is_tried_again(
     sockets: Path, stand_ins: StandIns, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     stand_ins.refusal.touch()
     async with controlled(sockets, stand_ins, always(PLAN)):
         await until(lambda: "it ended with status 7 before it answered" in caplog.text)
         assert not (sockets / ".ready").exists()
+        assert f"{GPU}: refuses to start" in caplog.text
         stand_ins.refusal.unlink()
         await until((sockets / ".ready").exists)
 
@@ -186,6 +191,29 @@ async def test_scenario_108_without_the_program_nothing_is_served_and_it_is_trie
         async with controlled(root, stand_ins, always(PLAN)):
             plugin = await node.resource()
             await until(lambda: len(plugin.devices) == 2)
+
+
+async def test_devices_are_unhealthy_while_a_daemon_that_has_answered_is_silent(
+    sockets: Path, nvml_library: Path, stand_ins: StandIns, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    file, root = sockets / "config.yaml", sockets / "mps"
+    file.write_text(CONFIG)
+    flags = (f"--config-file={file}", "--mps-root=/run/mps")
+    readiness = MpsReadiness(stand_ins.programs, root)
+    async with gpu_node(t4(), sockets, nvml_library, *flags, mps=readiness) as node:
+        async with controlled(root, stand_ins, always(PLAN)):
+            plugin = await node.resource()
+            await until(lambda: len(plugin.devices) == 2)
+            assert not unhealthy(plugin)
+        await until(lambda: set(unhealthy(plugin).values()) == {"MpsDaemonSilent"})
+        assert len(plugin.devices) == 2
+        with pytest.raises(RpcFailed, match=r"the MPS daemon of nvidia\.com/gpu does not answer: "):
+            await plugin.client.allocate([DeviceId(next(iter(plugin.devices)))])
+        assert f"the MPS daemon of {GPU} does not answer any more: " in caplog.text
+        async with controlled(root, stand_ins, always(PLAN)):
+            await until(lambda: not unhealthy(plugin))
+        assert f"the MPS daemon of {GPU} answers again" in caplog.text
 
 
 async def test_programs_that_hang_are_ended(tmp_path: Path) -> None:

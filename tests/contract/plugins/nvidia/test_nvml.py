@@ -16,8 +16,8 @@ import pytest
 from plugbay.errors import DriverCallFailed, DriverUnusable
 from plugbay.ops.backoff import Delays
 from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
-from plugbay.plugins.nvidia.nvml.library import find_library
 from plugbay.plugins.nvidia.nvml.values import GpuEvent, GpuProcess, Watching, WatchLost
+from plugbay.plugins.nvidia.platform.library import find_library
 from plugbay.plugins.nvidia.survey import Addressing, Fabric, MigMode, P2PLevel, Virtualization
 from plugbay.testing.fakenvml import (
     READY,
@@ -355,8 +355,55 @@ async def test_a_driver_that_is_installed_later_is_found(nvml_library: Path, tmp
             with pytest.raises(DriverUnusable, match="is not installed"):
                 await nvml.survey()
             lay_out_driver(tmp_path, "550.54.15", nvml_library)
-            assert find_library(tmp_path) == str(tmp_path / "usr/lib64/libnvidia-ml.so.550.54.15")
+            assert find_library(tmp_path).path == str(tmp_path / "usr/lib64/libnvidia-ml.so.550.54.15")
             assert len((await nvml.survey()).gpus) == 1
+
+
+async def test_scenario_102_mig_devices_are_found_by_uuid_or_by_their_place(nvml_library: Path) -> None:
+    machine = h100_mig()
+    gpu = machine.gpus[3]
+    assert gpu.mig is not None
+    device = gpu.mig.devices[1]
+    async with fake_nvml(machine, nvml_library) as (_, nvml):
+        found = await nvml.probe(device.uuid)
+        assert await nvml.probe(f"MIG-{gpu.uuid}/{device.gpu_instance}/{device.compute_instance}") == found
+        with pytest.raises(DriverCallFailed, match="Not Found"):
+            await nvml.probe(f"MIG-{gpu.uuid}/99/0")
+        with pytest.raises(DriverCallFailed, match="Not Found"):
+            await nvml.probe("MIG-00000000-0000-0000-0000-000000000000")
+        assert await nvml.probe(gpu.uuid)
+
+
+async def test_a_gpu_without_a_pci_address_is_described(nvml_library: Path) -> None:
+    """As that of an Orin."""
+    async with fake_nvml(t4(), nvml_library) as (driver, nvml):
+        await driver.misbehave(FakeFault("nvmlDeviceGetPciInfo", result=3))
+        survey = await nvml.survey()
+    assert [gpu.pci_bus_id for gpu in survey.gpus] == [""]
+    assert not survey.unreadable
+
+
+async def test_the_driver_below_another_root_is_asked(nvml_library: Path, tmp_path: Path) -> None:
+    roots = tmp_path / "old", tmp_path / "new"
+    for root in roots:
+        lay_out_driver(root, "550.54.15", nvml_library)
+    async with fake_nvml(t4(), nvml_library, driver_root=roots[0]) as (driver, _):
+        environ = {name: value for name, value in environ_of(driver).items() if name != "LD_LIBRARY_PATH"}
+        async with Nvml(NvmlSettings(driver_root=roots[0], environ=environ)) as nvml, aclosing(nvml.events()) as events:
+            assert isinstance(await next_event(events), Watching)
+            assert loaded(nvml.pid) == {roots[0]}
+            assert not await nvml.move(roots[0])
+            assert await nvml.move(roots[1])
+            assert isinstance(await next_event(events), WatchLost)
+            assert isinstance(await next_event(events), Watching)
+            assert loaded(nvml.pid) == {roots[1]}
+            assert nvml.times_unusable == 0
+
+
+def loaded(pid: int | None) -> set[Path]:
+    """The roots of the drivers that a process has loaded."""
+    maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {Path(line.split()[-1]).parents[2] for line in maps if "libnvidia-ml.so" in line}
 
 
 async def test_the_worker_is_lean_and_idle(nvml_library: Path) -> None:

@@ -12,13 +12,14 @@ import logging
 import os
 import shutil
 import signal
-from asyncio.subprocess import DEVNULL, Process
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import GpusUnusable, PathUnusable
 from plugbay.ops.tasks import first
+from plugbay.plugins.nvidia.mps.daemon_log import DaemonLog
 from plugbay.plugins.nvidia.mps.plan import MpsPlan
 from plugbay.plugins.nvidia.mps.programs import PERCENTAGE, MpsPlace, MpsPrograms, run_program, tell_daemon
 
@@ -26,11 +27,9 @@ logger = logging.getLogger(__name__)
 
 _EXCLUSIVE: Final = "EXCLUSIVE_PROCESS"
 _DEFAULT: Final = "DEFAULT"
-_LOG: Final = "control.log"
 _SELINUX: Final = Path("/sys/fs/selinux")
 _SELINUX_LABEL: Final = b"system_u:object_r:container_file_t:s0\0"
 _ASK_S: Final = 0.1
-_TAIL_S: Final = 1.0
 _QUIT_S: Final = 5.0
 
 
@@ -68,6 +67,8 @@ class MpsDaemon:
 
     async def _serve(self) -> None:
         process = await self._start()
+        log, output = DaemonLog(self._plan.resource, self._place.log), process.stdout
+        assert output is not None
         try:
             await self._until_answering(process)
             for command in self._plan.commands():
@@ -79,12 +80,13 @@ class MpsDaemon:
                 self._plan.thread_percentage,
             )
             await self._told(True)
-            await first(process.wait(), self._tail())
+            await first(process.wait(), _for_ever(log.follow(output)), log.follow_file())
             raise GpusUnusable(f"it {_how_ended(process)}")
         finally:
             await self._told(False)
             await asyncio.to_thread(self._place.started.unlink, missing_ok=True)
             await self._quit(process)
+            await log.rest(output)
 
     async def _start(self) -> Process:
         control = self._programs.control
@@ -93,8 +95,8 @@ class MpsDaemon:
                 *(control, "-f"),
                 env=self._place.environ(self._programs),
                 stdin=DEVNULL,
-                stdout=DEVNULL,
-                stderr=DEVNULL,
+                stdout=PIPE,
+                stderr=STDOUT,
                 start_new_session=True,  # Ctrl-C is for us
             )
         except OSError as error:
@@ -152,27 +154,11 @@ class MpsDaemon:
         except OSError as error:
             raise PathUnusable(str(self._place.directory), f"cannot be made: {error.strerror}") from error
 
-    async def _tail(self) -> None:
-        """Bring what the daemon logs into our log."""
-        position = 0
-        while True:
-            text, position = await asyncio.to_thread(_read_from, self._place.log / _LOG, position)
-            for line in text.splitlines():
-                logger.info("%s: %s", self._plan.resource, line)
-            await asyncio.sleep(_TAIL_S)
 
-
-def _read_from(path: Path, position: int) -> tuple[str, int]:
-    """The whole lines of a file from a position on, and the position behind them; from the start if it is shorter."""
-    try:
-        with path.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(position if position <= file.tell() else 0)
-            start = file.tell()
-            whole, newline, _ = file.read().rpartition(b"\n")
-    except OSError:
-        return "", position
-    return whole.decode(errors="replace"), start + len(whole) + len(newline)
+async def _for_ever(work: Awaitable[None]) -> None:
+    """Do ``work``, and go on waiting: a daemon that closes its output has not ended."""
+    await work
+    await asyncio.Event().wait()
 
 
 def _how_ended(process: Process) -> str:

@@ -7,7 +7,7 @@ import importlib.util
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -16,10 +16,10 @@ from plugbay.errors import DriverCallFailed, DriverUnusable
 from plugbay.ops.backoff import Backoff, Delays
 from plugbay.ops.tasks import background
 from plugbay.plugins.nvidia.nvml.connection import NvmlConnection
-from plugbay.plugins.nvidia.nvml.library import find_library
 from plugbay.plugins.nvidia.nvml.reading import read_links, read_metrics, read_survey
 from plugbay.plugins.nvidia.nvml.troubles import crashed, hung, unusable
 from plugbay.plugins.nvidia.nvml.values import DriverEvent, GpuEvent, GpuMetrics, Probe, Watching, WatchLost
+from plugbay.plugins.nvidia.platform.library import find_library
 from plugbay.plugins.nvidia.survey import LinkMatrix, Survey
 
 logger = logging.getLogger(__name__)
@@ -136,6 +136,16 @@ class Nvml:
         finally:
             self._is_read = False
 
+    async def move(self, driver_root: Path) -> bool:
+        """Ask the driver below this root from the next question on; False if that is where it is asked already."""
+        if driver_root == self._settings.driver_root:
+            return False
+        async with self._turn:
+            self._settings = replace(self._settings, driver_root=driver_root)
+            if (connection := self._connection) is not None:
+                await self._end(connection, f"the NVIDIA driver is asked below {driver_root} from now on")
+        return True
+
     def watch_anew(self) -> None:
         """Watch the GPUs that there are now; for GPUs that came or were lost since."""
         self._watch_due.set()
@@ -182,8 +192,12 @@ class Nvml:
     async def _start_afresh(self, connection: NvmlConnection) -> None:
         """End a worker whose driver is unusable: the next question gets one that looks for the library anew."""
         self.times_unusable += 1
+        await self._end(connection, "the NVIDIA driver cannot be used any more")
+
+    async def _end(self, connection: NvmlConnection, problem: str) -> None:
+        """End a worker; the next question gets a new one."""
         self._is_wanted.clear()
-        self._lose_watch("the NVIDIA driver cannot be used any more")
+        self._lose_watch(problem)
         await self._forget(connection)
         connection.end(None)
 
@@ -229,7 +243,7 @@ class Nvml:
                 logger.warning("process %d hangs in the NVIDIA driver and cannot be killed", connection.process.pid)
 
     def _arguments(self) -> tuple[str, ...]:
-        self._library = find_library(self._settings.driver_root)
+        self._library = find_library(self._settings.driver_root).path
         bindings = importlib.util.find_spec("pynvml")
         places = [_OURS]
         if bindings is not None and bindings.origin is not None:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import pynvml as nvml
 
+from plugbay.plugins.nvidia.nvml.placement import placement_in
+
 GPU_INSTANCE_PROFILES: Final = 18
 COMPUTE_INSTANCE_PROFILES: Final = 9
 NVLINKS: Final = 36
@@ -64,7 +66,8 @@ class DriverQuestions:
         """One GPU. ``found`` gets the UUID and the bus ID, for the case that what follows fails."""
         device = nvml.nvmlDeviceGetHandleByIndex(index)
         found["uuid"] = uuid = _text(nvml.nvmlDeviceGetUUID(device))
-        found["pci_bus_id"] = bus_id = _text(nvml.nvmlDeviceGetPciInfo(device).busId)
+        pci = _unless_absent(nvml.nvmlDeviceGetPciInfo, device)  # None for the GPU of an Orin
+        found["pci_bus_id"] = bus_id = "" if pci is None else _text(pci.busId)
         minor = _unless_absent(nvml.nvmlDeviceGetMinorNumber, device)
         memory = _unless_absent(nvml.nvmlDeviceGetMemoryInfo, device)
         return {
@@ -75,7 +78,7 @@ class DriverQuestions:
             "name": _text(nvml.nvmlDeviceGetName(device)),
             "memory_bytes": 0 if memory is None else memory.total,
             "compute_capability": nvml.nvmlDeviceGetCudaComputeCapability(device),
-            "numa_node": self._numa_node(bus_id),
+            "numa_node": self._numa_node(bus_id) if bus_id else None,
             "brand": _unless_absent(nvml.nvmlDeviceGetBrand, device),
             "virtualization": _unless_absent(nvml.nvmlDeviceGetVirtualizationMode, device),
             "addressing": _unless_absent(nvml.nvmlDeviceGetAddressingMode, device),
@@ -117,7 +120,7 @@ class DriverQuestions:
 
     def probe(self, uuid: str) -> Described:
         """Whether a GPU or a MIG device answers, and what the driver says of its health."""
-        device = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        device = _handle_of(uuid)
         gpu = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(device) if uuid.startswith("MIG-") else device
         nvml.nvmlDeviceGetName(gpu)
         nvml.nvmlDeviceGetMemoryInfo(device)
@@ -139,6 +142,21 @@ class DriverQuestions:
             except nvml.NVMLError:
                 continue
         return measured
+
+
+def _handle_of(uuid: str) -> Any:
+    """The GPU or MIG device of a UUID; one that tells its place is also found where the driver does not take it."""
+    try:
+        return nvml.nvmlDeviceGetHandleByUUID(uuid)
+    except nvml.NVMLError:
+        placement = placement_in(uuid)
+        if placement is None:
+            raise
+    for _, handle in _mig_handles(nvml.nvmlDeviceGetHandleByUUID(placement.gpu_uuid)):
+        instances = nvml.nvmlDeviceGetGpuInstanceId(handle), nvml.nvmlDeviceGetComputeInstanceId(handle)
+        if instances == (placement.gpu_instance, placement.compute_instance):
+            return handle
+    raise nvml.NVMLError(nvml.NVML_ERROR_NOT_FOUND)
 
 
 def _measure(device: Any) -> Described:

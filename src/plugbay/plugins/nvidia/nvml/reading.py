@@ -57,7 +57,7 @@ def read_survey(answer: Mapping[str, Any]) -> Survey:
                 each["problem"],
                 each["code"],
                 each["uuid"],
-                normalise_bus_id(each["pci_bus_id"]) if each["pci_bus_id"] else "",
+                normalise_bus_id(each["pci_bus_id"]),
             )
             for each in answer["unreadable"]
         ),

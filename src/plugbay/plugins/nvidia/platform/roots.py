@@ -5,14 +5,12 @@ Source: k8s-device-plugin 0.20 ``cmd/nvidia-device-plugin/main.go``, ``internal/
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from plugbay.plugins.nvidia.platform.signs import LIBRARY_DIRECTORIES
+from plugbay.plugins.nvidia.platform.library import FoundLibrary, find_library
 
-NVML_LIBRARY: Final = "libnvidia-ml.so.1"
 CONTROL_NODES: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 """The nodes that every container with a GPU needs."""
 
@@ -24,14 +22,12 @@ class ContainerRoots:
     Attributes:
         driver: the root of the driver's installation.
         dev: ``driver`` if it holds a directory ``dev``, else the root of the container.
-        library: the driver's library as it is to be loaded: a full path, or the plain name for the dynamic linker.
-        tried: the paths at which no library was found, in order.
+        library: the driver's library.
     """
 
     driver: Path
     dev: Path
-    library: str
-    tried: tuple[str, ...] = ()
+    library: FoundLibrary
 
 
 def find_roots(root: Path, container_driver_root: str) -> ContainerRoots:
@@ -43,14 +39,7 @@ def find_roots(root: Path, container_driver_root: str) -> ContainerRoots:
     """
     driver = root / container_driver_root.lstrip("/")
     dev = driver if (driver / "dev").is_dir() else root
-    tried: list[str] = []
-    if container_driver_root not in ("", "/"):
-        for directory in LIBRARY_DIRECTORIES:
-            candidate = driver / directory / NVML_LIBRARY
-            with contextlib.suppress(OSError):
-                return ContainerRoots(driver, dev, str(candidate.resolve(strict=True)), tuple(tried))
-            tried.append(str(candidate))
-    return ContainerRoots(driver, dev, NVML_LIBRARY, tuple(tried))
+    return ContainerRoots(driver, dev, find_library(driver))
 
 
 def present_control_nodes(root: Path) -> tuple[str, ...]:

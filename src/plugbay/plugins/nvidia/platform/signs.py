@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.plugins.nvidia.devices.detection import PlatformSigns
+from plugbay.plugins.nvidia.platform.library import linker_finds
 
 _TEGRA_RELEASE: Final = "etc/nv_tegra_release"
 _SOC_FAMILY: Final = "sys/devices/soc0/family"
@@ -16,16 +17,6 @@ _NVIDIA: Final = "0x10de"
 _DISPLAY_CLASS: Final = "0x03"
 _VFIO_DRIVER: Final = "vfio-pci"
 _DXCORE: Final = "libdxcore.so"
-_WSL_LIBRARIES: Final = "usr/lib/wsl/lib"
-LIBRARY_DIRECTORIES: Final = (
-    "usr/lib64",
-    "usr/lib/x86_64-linux-gnu",
-    "usr/lib/aarch64-linux-gnu",
-    "lib64",
-    "lib/x86_64-linux-gnu",
-    "lib/aarch64-linux-gnu",
-)
-"""Where libraries of a driver lie below its root, in the order in which they are looked for."""
 
 
 def find_signs(root: Path, *, has_nvml: bool, library_path: Sequence[str] = ()) -> PlatformSigns:
@@ -33,20 +24,15 @@ def find_signs(root: Path, *, has_nvml: bool, library_path: Sequence[str] = ()) 
 
     Args:
         has_nvml: whether the driver's library can be loaded.
-        library_path: more directories in which libraries are looked for, below ``root`` too.
+        library_path: the directories of ``LD_LIBRARY_PATH``, which are not below ``root``.
     """
     return PlatformSigns(
-        has_dxcore=_has_library(root, _DXCORE, library_path),
+        has_dxcore=linker_finds(_DXCORE, root, library_path),
         has_tegra_release=(root / _TEGRA_RELEASE).exists(),
         soc_family=_text(root / _SOC_FAMILY),
         has_nvml=has_nvml,
         vfio_functions=tuple(_vfio_functions(root)),
     )
-
-
-def _has_library(root: Path, name: str, library_path: Sequence[str]) -> bool:
-    directories = (*library_path, _WSL_LIBRARIES, *LIBRARY_DIRECTORIES, "usr/lib", "lib")
-    return any((root / directory.lstrip("/") / name).exists() for directory in directories)
 
 
 def _vfio_functions(root: Path) -> Iterator[str]:

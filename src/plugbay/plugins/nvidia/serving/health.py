@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from plugbay.errors import DriverCallFailed, DriverUnusable
 from plugbay.model.health import Health, unhealthy, unknown
+from plugbay.model.ids import ResourceName
 from plugbay.plugins.nvidia.devices.devices import DeviceKind, NvidiaDevice
-from plugbay.plugins.nvidia.health.book import HealthBook
+from plugbay.plugins.nvidia.health.book import HealthBook, problem_of
 from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
 from plugbay.plugins.nvidia.health.xids import xid_policy
 from plugbay.plugins.nvidia.nvml.client import Nvml
@@ -20,8 +21,10 @@ from plugbay.plugins.nvidia.serving.sight import Sight
 
 logger = logging.getLogger(__name__)
 
+MPS_SILENT: Final = "MpsDaemonSilent"
+NODE_MISSING: Final = "DeviceNodeMissing"
 _NOT_SUPPORTED: Final = "not supported"
-_PROBED: Final = (DeviceKind.GPU, DeviceKind.MIG)
+_PROBED: Final = (DeviceKind.GPU, DeviceKind.MIG, DeviceKind.WSL)
 
 
 class NodeHealth:
@@ -45,6 +48,7 @@ class NodeHealth:
         self.last_xids: dict[str, int] = {}
         self.is_watching = False
         self._unwatched: Mapping[str, str] = {}
+        self._hindered: dict[str, Health] = {}
         self._probe_all = False
         self._times_unusable = 0
 
@@ -53,6 +57,8 @@ class NodeHealth:
         if sight.trouble is not None and device.kind is not DeviceKind.TEGRA:
             return unknown(sight.trouble.reason, str(sight.trouble))
         health = self.book.health_of(device)
+        if health.is_healthy:
+            health = self._hindered.get(device.id, health)
         problem = self._unwatched.get(device.gpu_uuid, "")
         if health.is_healthy and problem and _NOT_SUPPORTED not in problem.lower():
             return unhealthy("NotWatched", f"the driver reports no events of it: {problem}")
@@ -93,6 +99,20 @@ class NodeHealth:
             self.book.found(sight.gpu_uuids, devices, now)
         self.book.keep({device.id for device in devices}, sight.lost.keys())
 
+    def hinder(self, sight: Sight, silent: Mapping[ResourceName, str]) -> None:
+        """Take over what keeps containers from using GPUs that are in order themselves.
+
+        Args:
+            silent: the resources whose MPS daemon does not answer any more, each with the reason.
+        """
+        self._hindered = {
+            device.id: unhealthy(MPS_SILENT, f"the MPS daemon of {name} does not answer: {problem}")
+            for name, problem in silent.items()
+            for device in sight.resources[name].devices.values()
+            if device.is_shared
+        }
+        self._hindered |= {id: unhealthy(NODE_MISSING, problem) for id, problem in sight.without_nodes.items()}
+
     async def probe_due(self, sight: Sight, nvml: Nvml) -> bool:
         """Probe the devices that may come back, and after a gap of events all of them; False if the driver failed."""
         if sight.trouble is not None:
@@ -104,7 +124,8 @@ class NodeHealth:
         try:
             for device in due:
                 if device.gpu_uuid not in sight.lost:
-                    self._probed(device, await _probe(nvml, device.id), loop.time())
+                    uuids = sight.gpu_uuids if device.kind is DeviceKind.WSL else (device.id,)
+                    self._probed(device, await _probe(nvml, uuids), loop.time())
         except DriverUnusable:  # the next look tells of it
             self._probe_all = self._probe_all or probe_all
             return False
@@ -119,8 +140,14 @@ class NodeHealth:
             logger.info("%s is healthy again: a probe passed", device.id)
 
 
-async def _probe(nvml: Nvml, uuid: str) -> Probe | str:
-    try:
-        return await nvml.probe(uuid)
-    except DriverCallFailed as error:
-        return str(error)
+async def _probe(nvml: Nvml, uuids: Iterable[str]) -> Probe | str:
+    """The outcome of a probe of a device: the first one that does not pass, of all its GPUs."""
+    outcome: Probe | str = "the driver finds no GPU"
+    for uuid in sorted(uuids):
+        try:
+            outcome = await nvml.probe(uuid)
+        except DriverCallFailed as error:
+            return f"{uuid} does not answer: {error}"
+        if problem_of(outcome):
+            break
+    return outcome

@@ -106,6 +106,6 @@ def _look_at_files(
 ) -> tuple[PlatformSigns, MigMinors, NodeFeatures, tuple[str, ...]]:
     """The machine as its files describe it, and warnings. Blocks."""
     is_installed = has_library(settings, roots_of(settings, configuration))
-    signs = find_signs(settings.root, has_nvml=is_installed)
+    signs = find_signs(settings.root, has_nvml=is_installed, library_path=settings.library_path)
     features, warnings = find_features(settings, configuration)
     return signs, read_minors(settings.root), features, warnings

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from plugbay.errors import UsageError
 from plugbay.plugins.nvidia.config.arguments import Layer
@@ -15,11 +13,9 @@ from plugbay.plugins.nvidia.config.named import choose_config
 from plugbay.plugins.nvidia.config.switching import ActiveConfig, switched
 from plugbay.plugins.nvidia.config.validation import NamedSource, config_file_of, named_source_of
 from plugbay.plugins.nvidia.platform.config_files import list_configs, load_configuration
-from plugbay.plugins.nvidia.platform.roots import NVML_LIBRARY, ContainerRoots, find_roots
-from plugbay.plugins.nvidia.platform.signs import LIBRARY_DIRECTORIES
+from plugbay.plugins.nvidia.platform.library import NVML_LIBRARY, linker_finds
+from plugbay.plugins.nvidia.platform.roots import ContainerRoots, find_roots
 from plugbay.sdk.cdi.directory import CDI_DIRECTORY
-
-_CACHE: Final = "etc/ld.so.cache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +45,11 @@ class NodeSettings:
         """The single configuration file."""
         name = config_file_of(self.arguments, self.environment)
         return Path(name) if name else None
+
+    @property
+    def library_path(self) -> tuple[str, ...]:
+        """The directories in which the dynamic linker looks first."""
+        return tuple(each for each in self.variables.get("LD_LIBRARY_PATH", "").split(":") if each)
 
     @property
     def watched(self) -> tuple[Path, ...]:
@@ -98,12 +99,4 @@ def roots_of(settings: NodeSettings, configuration: Configuration) -> ContainerR
 
 def has_library(settings: NodeSettings, roots: ContainerRoots) -> bool:
     """Whether the driver's library is installed where it would be loaded from. It is not loaded for that."""
-    if roots.library != NVML_LIBRARY:
-        return True
-    own = [Path(each) for each in settings.variables.get("LD_LIBRARY_PATH", "").split(":") if each]
-    places = [*own, *(settings.root / each for each in (*LIBRARY_DIRECTORIES, "usr/lib", "lib", "usr/lib/wsl/lib"))]
-    if any((place / NVML_LIBRARY).exists() for place in places):
-        return True
-    with contextlib.suppress(OSError):
-        return NVML_LIBRARY.encode() + b"\0" in (settings.root / _CACHE).read_bytes()
-    return False
+    return roots.library.is_found or linker_finds(NVML_LIBRARY, settings.root, settings.library_path)

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from plugbay.errors import DriverUnusable
 from plugbay.model.ids import ResourceName
+from plugbay.plugins.nvidia.config.choices import DiscoveryStrategy
 from plugbay.plugins.nvidia.config.configuration import Configuration
-from plugbay.plugins.nvidia.devices.detection import GpuSource, PlatformSigns, SourceChoice, source_of
+from plugbay.plugins.nvidia.devices.detection import GpuSource, Platform, PlatformSigns, SourceChoice, source_of
 from plugbay.plugins.nvidia.devices.devices import NvidiaDevice, ResourceDevices, all_devices, device_map
 from plugbay.plugins.nvidia.devices.node import NodeDevices, node_devices
 from plugbay.plugins.nvidia.survey import MigMinors, Survey
 from plugbay.plugins.nvidia.survey.mig_minors import NO_MIG_MINORS, PATH
+
+_AUTO: Final = DiscoveryStrategy.AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,7 @@ class Sight:
         trouble: why the driver cannot be asked now.
         resources: the devices, those of lost GPUs included.
         lost: the problems of GPUs that the driver counts and does not describe any more, by UUID.
+        without_nodes: the problems of devices whose device nodes are missing, by ID: no container can have them.
         places: the UUID that each index of a GPU had last: a lost GPU does not tell its UUID.
     """
 
@@ -36,6 +41,7 @@ class Sight:
     resources: Mapping[ResourceName, ResourceDevices] = field(default_factory=dict)
     lost: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[int, str] = field(default_factory=dict)
+    without_nodes: Mapping[str, str] = field(default_factory=dict)
 
     def devices(self) -> Iterator[NvidiaDevice]:
         for _, device in all_devices(self.resources):
@@ -68,6 +74,8 @@ def seen(
     trouble = answer if isinstance(answer, DriverUnusable) else None
     shown = survey if survey is not None else last
     choice = source_of(configuration.discovery_strategy, signs, shown)
+    if before is not None and _hides_the_platform(survey, before) and configuration.discovery_strategy is _AUTO:
+        choice = before.choice
     node = node_devices(configuration, choice.source, shown, minors)
     known = before.places if before is not None else {}
     lost = dict(_lost(survey, known)) if survey is not None else dict(before.lost if before is not None else {})
@@ -80,6 +88,11 @@ def seen(
         trouble = None
     places = {**(before.places if before is not None else {}), **_places(survey)}
     return Sight(choice, shown, trouble, minors, node, device_map(pairs), lost, places)
+
+
+def _hides_the_platform(survey: Survey | None, before: Sight) -> bool:
+    """Whether a GPU is lost whose name may be what told the platform: a Tegra stays one without its GPU."""
+    return survey is not None and bool(survey.unreadable) and before.choice.platform is Platform.TEGRA
 
 
 def _places(survey: Survey | None) -> dict[int, str]:

@@ -23,7 +23,7 @@ from plugbay.plugins.nvidia.devices.devices import ResourceDevices
 from plugbay.plugins.nvidia.devices.problems import check_problems
 from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
 from plugbay.plugins.nvidia.mps.programs import MpsPrograms
-from plugbay.plugins.nvidia.mps.readiness import MpsReadiness
+from plugbay.plugins.nvidia.mps.readiness import MpsAnswers, MpsReadiness
 from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
 from plugbay.plugins.nvidia.nvml.values import GpuEvent, Watching, WatchLost
 from plugbay.plugins.nvidia.serving.health import NodeHealth
@@ -84,7 +84,7 @@ class NvidiaSource:
         self._backoff = Backoff(_RETRIES, steady_s=_STEADY_S)
         self.health = NodeHealth(settings.variables)
         self._mps = mps or MpsReadiness(MpsPrograms(settings.variables, answer_s=_MPS_ANSWER_S))
-        self._waiting: Mapping[ResourceName, str] = {}
+        self._mps_answers = MpsAnswers()
         if settings.named is None:
             self._take(load_active(settings, None, None))
 
@@ -182,6 +182,17 @@ class NvidiaSource:
         self._take(active)
         if before is None or active != before:
             (logger.error if active.refusal else logger.info)("%s", active.sentence())
+        await self._follow_driver(active.configuration)
+
+    async def _follow_driver(self, configuration: Configuration) -> None:
+        """Ask the driver at the place that the configuration names, if that is another one than before."""
+        if self._view is None or self._nvml_settings is not None:
+            return
+        root = await in_thread(lambda: roots_of(self.settings, configuration).driver)
+        if await self._view.nvml.move(root):
+            logger.info(
+                "the configuration names another root of the driver: GPUs are read through %s from now on", root
+            )
 
     def _labels(self) -> Mapping[str, str]:
         """The labels of the node, asked before anything is chosen by them. Blocks."""
@@ -228,9 +239,10 @@ class NvidiaSource:
             self._asked.set()
         if sight.survey is None and not sight.resources:
             return  # nothing is known, which is not the same as no devices
-        self._waiting = await self._mps.waiting(sight.resources.values(), configuration)
-        for name, problem in self._waiting.items():
+        self._mps_answers = await self._mps.ask(sight.resources.values(), configuration)
+        for name, problem in self._mps_answers.waiting.items():
             self._tell(f"{name} is not offered yet: {problem}")
+        self.health.hinder(sight, self._mps_answers.silent)
         self._offer(sight, changed)
 
     def _check_start(self, sight: Sight, configuration: Configuration) -> None:
@@ -275,7 +287,7 @@ class NvidiaSource:
         assert self._view is not None
         fresh: dict[ResourceName, NvidiaPlugin] = {}
         for name, resource in sight.resources.items():
-            if name in self._waiting:
+            if name in self._mps_answers.waiting:
                 continue
             health = self._health_of(resource, sight)
             offer = ResourceOffer(
@@ -296,7 +308,7 @@ class NvidiaSource:
         assert self.active is not None
         now = asyncio.get_running_loop().time()
         delay_s = self.active.configuration.health.rescan_s
-        if self.sight is None or self.sight.trouble is not None or self._waiting:
+        if self.sight is None or self.sight.trouble is not None or not self._mps_answers.is_settled:
             delay_s = min(delay_s, self._backoff.next_delay_s())
         else:
             self._backoff.reset()

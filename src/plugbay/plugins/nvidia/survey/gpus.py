@@ -85,7 +85,8 @@ class Gpu:
     Attributes:
         index: NVML's; drivers number GPUs anew when one is gone.
         minor: of ``/dev/nvidia<minor>``; it may differ from the index. -1 when the driver gives none, as in WSL.
-        pci_bus_id: in lower case with a domain of four digits, as sysfs has it: ``0000:3b:00.0``.
+        pci_bus_id: in lower case with a domain of four digits, as sysfs has it: ``0000:3b:00.0``; empty for a GPU that
+            is not on a PCI bus, as that of an Orin.
         memory_bytes: in total; 0 when the driver does not say.
         numa_node: None when sysfs knows none.
         compute_capability: major and minor.
@@ -160,6 +161,8 @@ def architecture_of(compute_capability: tuple[int, int]) -> str:
 
 
 def normalise_bus_id(bus_id: str) -> str:
-    """A PCI bus ID as sysfs names it: ``00000000:3B:00.0`` becomes ``0000:3b:00.0``."""
+    """A PCI bus ID as sysfs names it: ``00000000:3B:00.0`` becomes ``0000:3b:00.0``; an empty one stays so."""
+    if not bus_id:
+        return ""
     domain, _, rest = bus_id.lower().partition(":")
     return f"{domain[-4:] if not domain[:-4].strip('0') else domain}:{rest}"

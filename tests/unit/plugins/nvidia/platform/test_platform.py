@@ -17,8 +17,9 @@ from plugbay.plugins.nvidia.devices.detection import (
     platform_of,
     source_of,
 )
-from plugbay.plugins.nvidia.platform.roots import CONTROL_NODES, NVML_LIBRARY, find_roots, present_control_nodes
-from plugbay.plugins.nvidia.platform.signs import LIBRARY_DIRECTORIES, find_signs
+from plugbay.plugins.nvidia.platform.library import LIBRARY_DIRECTORIES, NVML_LIBRARY
+from plugbay.plugins.nvidia.platform.roots import CONTROL_NODES, find_roots, present_control_nodes
+from plugbay.plugins.nvidia.platform.signs import find_signs
 
 Maker = Callable[[Path], None]
 
@@ -93,7 +94,7 @@ def test_gpus_that_are_handed_to_virtual_machines(tmp_path: Path) -> None:
 def test_libraries_are_looked_for_in_more_directories(tmp_path: Path) -> None:
     put(tmp_path, "opt/wsl/libdxcore.so")
     assert not find_signs(tmp_path, has_nvml=True).has_dxcore
-    assert find_signs(tmp_path, has_nvml=True, library_path=["/opt/wsl"]).has_dxcore
+    assert find_signs(tmp_path, has_nvml=True, library_path=[str(tmp_path / "opt/wsl")]).has_dxcore
 
 
 @pytest.mark.parametrize("name", ["Orin (nvgpu)", "NVIDIA Thor", "NVIDIA Thor T5000"])
@@ -144,16 +145,17 @@ def test_library_below_the_driver_root(tmp_path: Path) -> None:
     (real.parent / NVML_LIBRARY).symlink_to(real.name)
     put(tmp_path, f"driver-root/lib64/{NVML_LIBRARY}")
     roots = find_roots(tmp_path, "/driver-root")
-    assert roots.library == str(real)
-    assert roots.tried == (str(tmp_path / "driver-root" / LIBRARY_DIRECTORIES[0] / NVML_LIBRARY),)
+    assert roots.library.path == str(real)
+    assert roots.library.tried == (str(tmp_path / "driver-root" / LIBRARY_DIRECTORIES[0] / NVML_LIBRARY),)
     assert (roots.driver, roots.dev) == (tmp_path / "driver-root", tmp_path)
 
 
 @pytest.mark.parametrize("setting", ["", "/", "/driver-root"])
 def test_library_of_the_linker(tmp_path: Path, setting: str) -> None:
     roots = find_roots(tmp_path, setting)
-    assert roots.library == NVML_LIBRARY
-    assert len(roots.tried) == (len(LIBRARY_DIRECTORIES) if setting == "/driver-root" else 0)
+    assert roots.library.path == NVML_LIBRARY
+    assert not roots.library.is_found
+    assert str(tmp_path / setting.lstrip("/") / LIBRARY_DIRECTORIES[0] / NVML_LIBRARY) in roots.library.tried
 
 
 def test_dev_root_is_the_driver_root_that_holds_dev(tmp_path: Path) -> None:
