@@ -167,6 +167,9 @@ COMMANDS: Final[dict[str, Command | Group]] = {
         "plugbay.cli.plugins.nvidia_labels:declare",
     ),
     "nvidia mps": Command("run the MPS daemons of this node", "plugbay.cli.plugins.nvidia_mps:declare"),
+    "conform": Command(
+        "judge a device plugin, in any language, by what kubelets need", "plugbay.cli.testing.conform:declare"
+    ),
     "completion": Command("let a shell complete commands, options and names", "plugbay.cli.shell.completion:declare"),
     "version": Command("show the version", "plugbay.cli.shell.version:declare"),
     "help": Command("show the help of a command", "plugbay.cli.shell.help:declare"),

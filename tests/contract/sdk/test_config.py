@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.cli.targets.loading import config_file
+from plugbay.cli.arguments.targets.loading import config_file
 from plugbay.errors import DuplicateResource, InvalidDocument, PluginLoadError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.workers import Returned, Worker

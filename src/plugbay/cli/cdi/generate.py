@@ -17,9 +17,9 @@ from plugbay.cdi.text import Format, write_spec
 from plugbay.cdi.versions import minimum_version
 from plugbay.cli.arguments.options import path_of
 from plugbay.cli.arguments.parser import CommandParser
+from plugbay.cli.arguments.targets.loading import DESCRIPTION, add_targets, load_targets
 from plugbay.cli.printing.logs import configure_logs
 from plugbay.cli.printing.output import show, show_error
-from plugbay.cli.targets.loading import DESCRIPTION, add_targets, load_targets
 from plugbay.errors import InvalidDevice
 from plugbay.model.devices import Device
 from plugbay.sdk.cdi.entries import entries_of

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import signal
 from pathlib import Path
 from typing import Final
 
@@ -15,14 +13,11 @@ from plugbay.cli.arguments.starting import wait_for_start
 from plugbay.cli.kubectl.client import NodeClient
 from plugbay.cli.printing.output import show_error
 from plugbay.errors import NodeUnreachable, PathUnusable, UsageError
-from plugbay.kernel.private_mounts import enter_private_mounts, show_at
+from plugbay.kernel.enclosed import become, exit_code_of
 from plugbay.kubelet.paths import STOCK_ROOT, KubeletPaths
 
 _PROC: Final = Path("/proc")
 _START_S: Final = 30.0
-_CANNOT_RUN: Final = 126
-_NOT_FOUND: Final = 127
-_IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def declare(parser: CommandParser) -> None:
@@ -46,18 +41,12 @@ def enclose(args: argparse.Namespace) -> int:
     root = chosen_root(args)
     _wait_for_node(root)
     try:
-        enter_private_mounts(proc_root=_PROC)
-        show_at(root, STOCK_ROOT, proc_root=_PROC)
-    except OSError as error:
-        problem = f"cannot be mounted in a namespace of its own ({error.strerror})"
-        raise PathUnusable(str(STOCK_ROOT), f"{problem}; it takes root, or user namespaces for this user") from error
-    for number in _IGNORED_BY_PYTHON:
-        signal.signal(number, signal.SIG_DFL)
-    try:
-        os.execvp(args.command[0], args.command)
-    except OSError as error:
-        show_error(f"{args.command[0]}: {error.strerror}")
-        return _NOT_FOUND if isinstance(error, FileNotFoundError) else _CANNOT_RUN
+        error = become(args.command, directory=root, place=STOCK_ROOT, proc_root=_PROC)
+    except OSError as refused:
+        problem = f"cannot be mounted in a namespace of its own ({refused.strerror})"
+        raise PathUnusable(str(STOCK_ROOT), f"{problem}; it takes root, or user namespaces for this user") from refused
+    show_error(f"{args.command[0]}: {error.strerror}")
+    return exit_code_of(error)
 
 
 def _wait_for_node(root: Path) -> None:

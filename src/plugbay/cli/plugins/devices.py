@@ -7,11 +7,11 @@ import asyncio
 import sys
 
 from plugbay.cli.arguments.parser import CommandParser
+from plugbay.cli.arguments.targets.loading import DESCRIPTION, add_targets, load_targets
 from plugbay.cli.kubectl.forms import Form, list_of, object_text
 from plugbay.cli.printing.logs import configure_logs
 from plugbay.cli.printing.output import show, show_error, show_note, show_page
 from plugbay.cli.printing.table import NONE, Columns
-from plugbay.cli.targets.loading import DESCRIPTION, add_targets, load_targets
 from plugbay.documents import Json
 from plugbay.errors import PlugbayError
 from plugbay.model.attributes import AttributeValue

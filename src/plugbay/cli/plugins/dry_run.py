@@ -6,7 +6,7 @@ import argparse
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from plugbay.cli.targets.loading import config_file, load_targets
+from plugbay.cli.arguments.targets.loading import config_file, load_targets
 
 if TYPE_CHECKING:
     from plugbay.sdk.process.sources import Member

@@ -38,9 +38,9 @@ def run(*plugins: DevicePlugin | PluginSource, argv: Sequence[str] | None = None
 
 def _parse(plugins: Sequence[DevicePlugin | PluginSource], argv: Sequence[str]) -> argparse.Namespace:
     from plugbay.cli.arguments.parser import CommandParser
+    from plugbay.cli.arguments.targets.loading import add_config
     from plugbay.cli.plugins.serve import serve
     from plugbay.cli.plugins.serve_options import add_serve_options
-    from plugbay.cli.targets.loading import add_config
 
     program = os.path.basename(sys.argv[0])
     parser = CommandParser(prog=program)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from plugbay.cli.arguments.parser import CommandParser
+from plugbay.cli.arguments.targets.loading import DESCRIPTION, add_targets, load_targets
 from plugbay.cli.plugins import dry_run
 from plugbay.cli.plugins.serve_options import add_serve_options
 from plugbay.cli.printing.outcome import end_early_on_sigterm
-from plugbay.cli.targets.loading import DESCRIPTION, add_targets, load_targets
 from plugbay.ops.garbage import nothing_to_collect
 
 if TYPE_CHECKING:

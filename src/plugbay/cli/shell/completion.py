@@ -15,9 +15,9 @@ import shtab
 from plugbay.cli.arguments.names import node_name, pod_name
 from plugbay.cli.arguments.options import directory_of, file_of, path_of
 from plugbay.cli.arguments.parser import CommandParser
+from plugbay.cli.arguments.targets.ready_made import READY_MADE
 from plugbay.cli.main import make_parser
 from plugbay.cli.printing.output import show
-from plugbay.cli.targets.ready_made import READY_MADE
 
 if TYPE_CHECKING:
     from shtab import CompleteType

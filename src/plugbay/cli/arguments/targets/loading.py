@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from plugbay.cli.arguments.options import path_of
 from plugbay.cli.arguments.parser import CommandParser
-from plugbay.cli.targets.ready_made import READY_MADE, ReadyMadeParser, of_another_target, ready_made
+from plugbay.cli.arguments.targets.ready_made import READY_MADE, ReadyMadeParser, of_another_target, ready_made
 
 if TYPE_CHECKING:
     from plugbay.sdk.process.config import ConfigEntry

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from plugbay.sdk.process.sources import Member
 
 _MODULES: Final = {
-    "directory": "plugbay.cli.targets.directory",
-    "nvidia": "plugbay.cli.targets.nvidia",
-    "scratch": "plugbay.cli.targets.scratch",
+    "directory": "plugbay.cli.arguments.targets.directory",
+    "nvidia": "plugbay.cli.arguments.targets.nvidia",
+    "scratch": "plugbay.cli.arguments.targets.scratch",
 }
 READY_MADE: Final = tuple(_MODULES)
 

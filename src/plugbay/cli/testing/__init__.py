@@ -1,0 +1,1 @@
+"""Commands that test plugins: conform, trace, chaos."""

@@ -1,0 +1,91 @@
+"""Verdicts: what became of each rule, for each resource of the plugin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from plugbay.testing.conformance.rule import AnyRule, RuleSeverity
+
+
+class RuleOutcome(Enum):
+    """The result of one rule."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_APPLICABLE = "not applicable"
+    """It says nothing about this plugin."""
+    NOT_JUDGED = "not judged"
+    """The plugin did not get so far that it could be judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result of one rule for one resource.
+
+    Attributes:
+        resource: its name; empty for a plugin that never registered one.
+        findings: a sentence for each thing that is wrong; for other outcomes than FAILED, the reason.
+        is_known: whether the baseline has it, so that it counts no more.
+        trace: what happened in the rule's scene, a line for each event.
+        took_s: the time that its scene took.
+    """
+
+    rule: AnyRule
+    resource: str
+    outcome: RuleOutcome
+    findings: tuple[str, ...] = ()
+    is_known: bool = False
+    trace: tuple[str, ...] = ()
+    took_s: float = 0.0
+
+    def counts_at(self, threshold: RuleSeverity) -> bool:
+        """Whether it makes the run fail: a finding that is not known, or a rule that could not be judged."""
+        is_bad = self.outcome in (RuleOutcome.FAILED, RuleOutcome.NOT_JUDGED) and not self.is_known
+        return is_bad and self.rule.severity.weight >= threshold.weight
+
+
+@dataclass(frozen=True, slots=True)
+class PluginOutput:
+    """The end of what a plugin printed, on both its streams.
+
+    Attributes:
+        size: all that it printed, in bytes.
+        cause: what it was doing then, such as the name of a scene.
+    """
+
+    end: str
+    size: int
+    cause: str = ""
+
+    @property
+    def is_cut(self) -> bool:
+        return self.size > len(self.end.encode(errors="surrogateescape"))
+
+
+@dataclass(frozen=True, slots=True)
+class ConformanceReport:
+    """The result of a run.
+
+    Attributes:
+        command: the plugin under test, as it was given.
+        verdicts: by rule, then by resource.
+        outputs: what plugins printed that ended or never registered.
+        took_s: the time of the whole run.
+    """
+
+    command: tuple[str, ...]
+    resources: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
+    outputs: tuple[PluginOutput, ...] = ()
+    notes: tuple[str, ...] = ()
+    took_s: float = 0.0
+    counts: dict[RuleOutcome, int] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        counts = {each: sum(verdict.outcome is each for verdict in self.verdicts) for each in RuleOutcome}
+        object.__setattr__(self, "counts", counts)
+
+    def fails_at(self, threshold: RuleSeverity) -> bool:
+        """Whether some verdict at least as grave as ``threshold`` counts."""
+        return any(verdict.counts_at(threshold) for verdict in self.verdicts)

@@ -1,0 +1,171 @@
+"""A run: survey the plugin, play every scene that a chosen rule needs, and judge what was seen."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from plugbay.testing.conformance.findings import ConformanceReport, PluginOutput, RuleOutcome, Verdict
+from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
+from plugbay.testing.conformance.rule import AnyRule, AnyScene, Manner
+from plugbay.testing.conformance.rules.start import SURVEY
+from plugbay.testing.conformance.settings import ConformanceSettings
+from plugbay.testing.conformance.stage import Stage, open_stage
+from plugbay.testing.conformance.survey import FirstMeeting
+
+_UNKNOWN: Final = "the plugin registered no resource"
+_MOST_OUTPUTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A scene after it was played for one resource.
+
+    Attributes:
+        seen: what its rules judge; None if it did not come to that, because of ``trouble``.
+        trouble: why nothing was seen.
+    """
+
+    scene: AnyScene
+    resource: str
+    seen: Any
+    trouble: NotApplicable | CannotJudge | None
+    trace: tuple[str, ...]
+    took_s: float
+
+
+class Progress:
+    """Hears how a run goes; this one keeps it to itself."""
+
+    def playing(self, scene: str, resource: str) -> None:
+        """A scene begins."""
+
+    def judged(self, verdict: Verdict, done: int, of: int) -> None:
+        """A rule was judged for a resource."""
+
+
+class _Run:
+    def __init__(self, settings: ConformanceSettings, rules: Sequence[AnyRule], progress: Progress) -> None:
+        self.settings = settings
+        self.rules = rules
+        self.progress = progress
+        self.verdicts: list[Verdict] = []
+        self.outputs: list[PluginOutput] = []
+        self.expected = len(rules)
+
+    async def play(self, stage: Stage, scene: AnyScene) -> Played:
+        """Play a scene; whatever the plugin does, there is an end."""
+        self.progress.playing(scene.name, stage.resource)
+        began = time.monotonic()
+        seen, trouble = None, None
+        try:
+            async with asyncio.timeout(scene.timeout_s):
+                seen = await scene.play(stage)
+        except (NotApplicable, CannotJudge) as reason:
+            trouble = reason
+        except TimeoutError:
+            trouble = CannotJudge(f"the scene {scene.name!r} was not over after {scene.timeout_s:g} s")
+        self._keep_output(stage, scene)
+        return Played(scene, stage.resource, seen, trouble, stage.trace.lines, time.monotonic() - began)
+
+    def judge(self, played: Played) -> None:
+        """Judge what was seen by every rule of the scene."""
+        for rule in self.rules:
+            if rule.scene is played.scene:
+                outcome, findings = _judged(rule, played)
+                verdict = Verdict(rule, played.resource, outcome, findings, trace=played.trace, took_s=played.took_s)
+                self.verdicts.append(verdict)
+                self.progress.judged(verdict, len(self.verdicts), self.expected)
+
+    def _keep_output(self, stage: Stage, scene: AnyScene) -> None:
+        for subject in stage.subjects:
+            if not subject.is_running and len(self.outputs) < _MOST_OUTPUTS:
+                ending = f"which ended with {subject.exit_code}"
+                cause = f"in the scene {scene.name!r}, {ending}"
+                self.outputs.append(PluginOutput(subject.output.text, subject.output.size, cause))
+
+
+def _judged(rule: AnyRule, played: Played) -> tuple[RuleOutcome, tuple[str, ...]]:
+    try:
+        if played.trouble is not None:
+            raise played.trouble
+        findings = tuple(rule.judge(played.seen))
+    except NotApplicable as reason:
+        return RuleOutcome.NOT_APPLICABLE, (str(reason),)
+    except CannotJudge as reason:
+        return RuleOutcome.NOT_JUDGED, (str(reason),)
+    return (RuleOutcome.FAILED if findings else RuleOutcome.PASSED), findings
+
+
+async def judge_plugin(
+    settings: ConformanceSettings, rules: Sequence[AnyRule], progress: Progress | None = None
+) -> ConformanceReport:
+    """Judge the plugin by ``rules``, for each of its resources."""
+    began = time.monotonic()
+    run = _Run(settings, rules, progress or Progress())
+    async with open_stage(settings) as stage:
+        played = await run.play(stage, SURVEY)
+        met: FirstMeeting | None = played.seen
+    resources = met.resources if met is not None else ()
+    scenes = [each for each in dict.fromkeys(rule.scene for rule in rules) if each is not SURVEY]
+    run.expected = sum(rule.scene is SURVEY for rule in rules)
+    run.expected += sum(rule.scene is not SURVEY for rule in rules) * max(1, len(resources))
+    run.judge(played)
+    notes: tuple[str, ...] = ()
+    if met is None or not resources:
+        for each in scenes:
+            run.judge(Played(each, "", None, CannotJudge(_UNKNOWN), (), 0.0))
+    else:
+        jobs = 1 if met.ports else settings.jobs
+        if met.ports:
+            notes = (_one_at_a_time(met.ports),)
+        await _play_all(run, scenes, resources, jobs)
+    outputs = tuple(run.outputs) or ((met.output,) if met is not None and not resources else ())
+    return ConformanceReport(
+        settings.command.words,
+        resources,
+        tuple(sorted(run.verdicts, key=lambda each: (each.rule.number, each.resource))),
+        outputs,
+        notes,
+        time.monotonic() - began,
+    )
+
+
+def _one_at_a_time(ports: Iterable[int]) -> str:
+    named = ", ".join(map(str, ports))
+    return (
+        f"The plugin listens on TCP port {named}, so that only one instance of it can run at a time: this takes longer."
+    )
+
+
+async def _play_all(run: _Run, scenes: Sequence[AnyScene], resources: Sequence[str], jobs: int) -> None:
+    """Play the scenes that can be played beside others, then those that cannot."""
+    shared = [each for each in scenes if each.manner is Manner.SHARED]
+    own = [each for each in scenes if each.manner is Manner.OWN]
+    room = asyncio.Semaphore(jobs)
+
+    async def play_shared() -> None:
+        async with room, open_stage(run.settings) as stage:
+            for each in shared:
+                for resource in resources:
+                    stage.play_next(resource)
+                    run.judge(await run.play(stage, each))
+
+    async def play_own(scene: AnyScene, resource: str) -> None:
+        async with room, open_stage(run.settings, resource) as stage:
+            played = await run.play(stage, scene)
+        run.judge(played)
+
+    async with asyncio.TaskGroup() as tasks:
+        if shared:
+            tasks.create_task(play_shared())
+        for scene in own:
+            for resource in resources:
+                tasks.create_task(play_own(scene, resource))
+    for scene in scenes:
+        if scene.manner is Manner.ALONE:
+            for resource in resources:
+                await play_own(scene, resource)

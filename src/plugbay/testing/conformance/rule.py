@@ -1,0 +1,111 @@
+"""Rules: what a plugin has to do, why, and how what was seen in a scene is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Generic, TypeVar
+
+from plugbay.testing.conformance.stage import Stage
+
+_PREFIX: Final = "PB"
+_SCENE_S: Final = 60.0
+
+Seen = TypeVar("Seen")
+
+
+class RuleSeverity(Enum):
+    """The weight of a rule: what happens to users of a plugin that breaks it."""
+
+    MUST = "must"
+    """A kubelet breaks, a pod fails, or devices are lost, because of it."""
+    SHOULD = "should"
+    """It works, but worse than it could: slowly, wastefully, or not after a mishap that is rare."""
+    INFO = "info"
+    """Something that authors want to know."""
+
+    @property
+    def weight(self) -> int:
+        """More for the graver one."""
+        return {RuleSeverity.MUST: 2, RuleSeverity.SHOULD: 1, RuleSeverity.INFO: 0}[self]
+
+
+class Manner(Enum):
+    """The way in which a scene gets its plugin."""
+
+    SHARED = "shared"
+    """It only looks and calls: it may use a plugin that other such scenes have used, and leaves it as it was."""
+    OWN = "own"
+    """It starts, stops or disturbs the plugin, and so has one of its own; other scenes are played at the same time."""
+    ALONE = "alone"
+    """As OWN, and nothing else is played meanwhile: it changes the devices, or measures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene(Generic[Seen]):
+    """Something that is done with the plugin once, for all rules that judge what was seen.
+
+    Attributes:
+        name: a few words, for progress and traces.
+        play: does it, and returns what was seen.
+        timeout_s: the longest time that it may take; calls in it have their own, shorter ones.
+    """
+
+    name: str
+    play: Callable[[Stage], Awaitable[Seen]]
+    manner: Manner = Manner.SHARED
+    timeout_s: float = _SCENE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Generic[Seen]):
+    """One numbered rule.
+
+    Attributes:
+        number: never used again for another rule; its first digit is its group.
+        title: what a plugin has to do, as a sentence.
+        source: where that is written: an API comment, a kubelet's source, a section of a specification.
+        scene: what is done to see it.
+        judge: a sentence for each thing that is wrong; it may raise a reason for none.
+    """
+
+    number: int
+    title: str
+    severity: RuleSeverity
+    source: str
+    scene: Scene[Seen]
+    judge: Callable[[Seen], Iterable[str]]
+
+    @property
+    def name(self) -> str:
+        """Its number as users write it, such as PB101."""
+        return f"{_PREFIX}{self.number}"
+
+
+AnyRule = Rule[Any]
+"""A rule on whatever was seen in its scene."""
+AnyScene = Scene[Any]
+"""A scene whatever it shows."""
+
+
+def scene(
+    name: str, *, manner: Manner = Manner.SHARED, timeout_s: float = _SCENE_S
+) -> Callable[[Callable[[Stage], Awaitable[Seen]]], Scene[Seen]]:
+    """Make a `Scene` of a coroutine function, as a decorator."""
+
+    def make(play: Callable[[Stage], Awaitable[Seen]]) -> Scene[Seen]:
+        return Scene(name, play, manner, timeout_s)
+
+    return make
+
+
+def rule(
+    number: int, title: str, severity: RuleSeverity, *, source: str, scene: Scene[Seen]
+) -> Callable[[Callable[[Seen], Iterable[str]]], Rule[Seen]]:
+    """Make a `Rule` of a function that judges what was seen in ``scene``, as a decorator."""
+
+    def make(judge: Callable[[Seen], Iterable[str]]) -> Rule[Seen]:
+        return Rule(number, title, severity, source, scene, judge)
+
+    return make

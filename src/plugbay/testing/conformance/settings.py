@@ -1,0 +1,33 @@
+"""The settings of a run: what is judged, how long the plugin may take, and how devices are made to change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from plugbay.testing.conformance.subject.command import PluginCommand
+
+READY_S: Final = 20.0
+JOBS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConformanceSettings:
+    """Attributes:
+    ready_timeout_s: the time that the plugin has from its start to its first list with a healthy device.
+    jobs: so many scenes are played at a time, each with a plugin of its own.
+    provoke: a shell command that makes a device appear, disappear, fail or recover; empty if there is none.
+    resources: the resources to wait for at the start; empty to take those that come.
+    environ: the environment of the plugin.
+    places: the directory in which the roots are made; its path has to be short.
+    """
+
+    command: PluginCommand
+    ready_timeout_s: float = READY_S
+    jobs: int = JOBS
+    provoke: str = ""
+    resources: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+    places: Path = Path("/tmp")

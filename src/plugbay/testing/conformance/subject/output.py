@@ -1,0 +1,47 @@
+"""The end of what a program prints, however much that is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from typing import Final
+
+KEPT_BYTES: Final = 16_384
+"""About 200 lines: what a program says before it dies, and a page that still can be read."""
+
+
+class OutputEnd:
+    """Attributes: ``size``: all bytes so far."""
+
+    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
+        self.size = 0
+        self._kept = kept_bytes
+        self._pieces: deque[bytes] = deque()
+        self._held = 0
+
+    def add(self, piece: bytes) -> None:
+        """Take what was printed next; what is too old is forgotten."""
+        self.size += len(piece)
+        self._pieces.append(piece[-self._kept :])
+        self._held += len(self._pieces[-1])
+        while self._held - len(self._pieces[0]) >= self._kept:
+            self._held -= len(self._pieces.popleft())
+
+    @property
+    def text(self) -> str:
+        """The end; bytes that are not UTF-8 are shown escaped."""
+        return b"".join(self._pieces)[-self._kept :].decode(errors="backslashreplace")
+
+    async def follow(self, pipe: int) -> None:
+        """Take all that comes from ``pipe``, to its end; closes it."""
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(pipe, "rb", buffering=0)
+        )
+        try:
+            while piece := await reader.read(65_536):
+                self.add(piece)
+        finally:
+            transport.close()

@@ -1,0 +1,87 @@
+"""The survey: the plugin's first start, from which a run learns its resources, and whether it can be judged at all."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from plugbay.testing.conformance.findings import PluginOutput
+from plugbay.testing.conformance.probe.kubelet import Attempt, ProbeKubelet
+from plugbay.testing.conformance.reasons import CannotJudge
+from plugbay.testing.conformance.settings import ConformanceSettings
+from plugbay.testing.conformance.stage import Stage
+
+_SETTLE_S: Final = 0.7
+"""The time without a Register call after which all resources of a plugin have come, unless they are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstMeeting:
+    """The plugin's first start.
+
+    Attributes:
+        attempts: its Register calls.
+        resources: those that were accepted, sorted.
+        exit_code: how it ended; None while it runs.
+        ports: the TCP ports on which it listens.
+        output: what it printed.
+        waited_s: the time that it had.
+        trouble: why it could not be started at all; empty if it was.
+    """
+
+    attempts: tuple[Attempt, ...]
+    resources: tuple[str, ...]
+    exit_code: int | None
+    ports: tuple[int, ...]
+    output: PluginOutput
+    waited_s: float
+    trouble: str = ""
+
+
+async def survey(stage: Stage) -> FirstMeeting:
+    """Start the plugin before a kubelet that accepts all that a kubelet accepts, and wait for its resources."""
+    settings = stage.settings
+    await stage.kubelet.listen()
+    try:
+        subject = await stage.start_plugin()
+    except CannotJudge as trouble:
+        return FirstMeeting((), (), None, (), PluginOutput("", 0), 0.0, str(trouble))
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    async with asyncio.TaskGroup() as tasks:
+        ending = tasks.create_task(subject.ended.wait())
+        coming = tasks.create_task(_until_registered(stage, settings))
+        await asyncio.wait([ending, coming], return_when=asyncio.FIRST_COMPLETED)
+        ending.cancel()
+        coming.cancel()
+    waited_s = loop.time() - began
+    for resource in stage.kubelet.resources:
+        if (meeting := await stage.kubelet.meet(resource, 0)) is not None:
+            await meeting.until_listed(min(settings.ready_timeout_s, 5))
+    return FirstMeeting(
+        attempts=tuple(stage.kubelet.attempts),
+        resources=stage.kubelet.resources,
+        exit_code=subject.exit_code,
+        ports=tuple(await subject.ports()) if subject.is_running else (),
+        output=PluginOutput(subject.output.text, subject.output.size, "when it was first started"),
+        waited_s=waited_s,
+    )
+
+
+async def _until_registered(stage: Stage, settings: ConformanceSettings) -> None:
+    kubelet = stage.kubelet
+    if settings.resources:
+        await kubelet.until(lambda: set(settings.resources) <= set(kubelet.resources), settings.ready_timeout_s)
+        return
+    if not await kubelet.until(lambda: bool(kubelet.resources), settings.ready_timeout_s):
+        return
+    known = -1
+    while known != len(kubelet.meetings):
+        known = len(kubelet.meetings)
+        await kubelet.until(partial(_are_more, kubelet, known), _SETTLE_S)
+
+
+def _are_more(kubelet: ProbeKubelet, known: int) -> bool:
+    return len(kubelet.meetings) > known
