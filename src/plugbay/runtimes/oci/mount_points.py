@@ -17,6 +17,8 @@ from plugbay.cdi.inject import OciSpec
 from plugbay.runtimes.oci.rootfs import LOWER_LAYERS, RootFs
 
 _LAYERS: Final = "points"
+_BINDS: Final = frozenset({"bind", "rbind"})
+"""Types and options of mounts that show something of the host, which may be a file; as in CDI specs of GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def _is_plain(source: Path, inside: str) -> bool:
 
 
 def _is_file(mount: Mapping[str, Any]) -> bool:
-    return "bind" in (mount.get("type"), *mount.get("options", ())) and not os.path.isdir(mount["source"])
+    return bool(_BINDS & {mount.get("type"), *mount.get("options", ())}) and not os.path.isdir(mount["source"])
 
 
 def _with_layer(mount: Mapping[str, Any], layer: Path) -> dict[str, Any]:

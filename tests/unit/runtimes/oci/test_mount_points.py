@@ -46,6 +46,15 @@ def test_missing_directory_and_file_are_in_a_layer_on_top(host: Path, tmp_path: 
     assert layers(made) == {"/opt": f"/container/points/0:{host}/opt:/layer", "/usr": f"{host}/usr:/layer"}
 
 
+def test_a_file_of_a_cdi_spec_has_a_file_to_be_mounted_on(host: Path, tmp_path: Path) -> None:
+    (tmp_path / "libcuda.so").touch()
+    options = ["ro", "nosuid", "nodev", "rbind", "rprivate"]
+    library = {"destination": "/usr/lib64/libcuda.so", "source": f"{tmp_path}/libcuda.so", "options": options}
+    made = placed(host, {**library, "type": "bind"}, {**library, "destination": "/usr/lib64/libcuda.so.1"})
+    assert made.files == ("points/1/lib64/libcuda.so", "points/1/lib64/libcuda.so.1")
+    assert made.directories == ()
+
+
 def test_a_link_of_the_root_is_followed(host: Path) -> None:
     assert placed(host, bind("/share/new")).directories == ("points/1/share/new",)
 
