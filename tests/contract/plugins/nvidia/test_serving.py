@@ -125,6 +125,19 @@ async def test_a_changed_configuration_is_taken_over_and_a_broken_one_is_not(
         assert not plugin.ended.is_set(), "the stream to the kubelet went on"
 
 
+async def test_log_says_what_a_configuration_file_asks_for_in_vain(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = sockets / "config.yaml"
+    config.write_text("flags:\n  migStrateg: single\n")
+    with caplog.at_level(logging.WARNING):
+        async with gpu_node(
+            t4(), sockets, nvml_library, f"--config-file={config}", "--config-dialect=reference"
+        ) as node:
+            await node.resource()
+    assert "config.yaml:2: flags.migStrateg: there is no such field; it is ignored" in caplog.text
+
+
 async def test_cdi_specs_are_written_and_follow_the_gpus(sockets: Path, nvml_library: Path) -> None:
     machine = t4()
     lay_out_driver(sockets / "machine", machine.driver_version)

@@ -13,6 +13,7 @@ from plugbay.model.ids import ResourceName
 from plugbay.plugins.nvidia.answers.features import NO_FEATURES, CdiClass, NodeFeatures
 from plugbay.plugins.nvidia.config.choices import DeviceIdStrategy, DeviceListStrategy, SharingStrategy
 from plugbay.plugins.nvidia.config.configuration import Configuration
+from plugbay.plugins.nvidia.config.host_paths import join_root
 from plugbay.plugins.nvidia.devices.devices import NvidiaDevice, by_index
 
 VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
@@ -113,10 +114,9 @@ def _list_mounts(ids: Sequence[str], features: NodeFeatures) -> list[Mount]:
 
 
 def _mps_mounts(resource: ResourceName, mps_root: str) -> list[Mount]:
-    root = mps_root.rstrip("/")
     return [
-        Mount(f"{root}/{resource}/pipe", container_path=f"/mps/{resource}/pipe"),
-        Mount(f"{root}/shm", container_path="/dev/shm"),
+        Mount(join_root(mps_root, resource, "pipe"), container_path=f"/mps/{resource}/pipe"),
+        Mount(join_root(mps_root, "shm"), container_path="/dev/shm"),
     ]
 
 
@@ -124,5 +124,4 @@ def _nodes(devices: Sequence[NvidiaDevice], dev_root: str, features: NodeFeature
     of_devices = [path for device in sorted(devices, key=by_index) for path in device.paths]
     control = features.control_nodes if any(device.has_control_nodes for device in devices) or not devices else ()
     paths = dict.fromkeys((*control, *of_devices, *(channel.path for channel in features.imex_channels)))
-    root = dev_root.rstrip("/")
-    return [DeviceNode(f"{root}{path}", container_path=path, permissions="rw") for path in paths]
+    return [DeviceNode(join_root(dev_root, path), container_path=path, permissions="rw") for path in paths]

@@ -84,8 +84,7 @@ def imex_spec(channels: Sequence[ImexChannel], roots: SpecRoots) -> Spec | None:
         return None
     devices = []
     for channel in channels:
-        on_host = roots.host_node(channel.path)
-        node = SpecDeviceNode(channel.path, host_path="" if on_host == channel.path else on_host)
+        node = SpecDeviceNode(channel.path, host_path=roots.named_host_node(channel.path))
         devices.append(SpecDevice(str(channel.number), edits=Edits(device_nodes=(node,))))
     return _spec(CdiClass.IMEX_CHANNEL, devices, Edits())
 

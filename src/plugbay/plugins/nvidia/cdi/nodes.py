@@ -45,10 +45,9 @@ class NodeFinder:
         found = self._look(path)
         if found is None or found.type != _CHARACTER:
             return None
-        on_host = self.roots.host_node(path)
         return SpecDeviceNode(
             path,
-            host_path="" if on_host == path else on_host,
+            host_path=self.roots.named_host_node(path),
             major=found.major,
             minor=found.minor,
             file_mode=found.mode or None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from plugbay.plugins.nvidia.config.choices import (
     DeviceIdStrategy,
@@ -16,6 +17,10 @@ from plugbay.plugins.nvidia.config.choices import (
 from plugbay.plugins.nvidia.config.durations import Span
 from plugbay.plugins.nvidia.config.resource_names import NO_PATTERNS, ResourcePatterns
 from plugbay.plugins.nvidia.config.sharing import NO_SHARING, SharingSettings
+
+SELF_CONTAINED: Final = "self-contained"
+"""A feature flag of ours: CDI specs without the hooks of NVIDIA's container toolkit."""
+ALL_HOOKS: Final = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,11 @@ class CdiSettings:
     hook_path: str
     feature_flags: tuple[str, ...] = ()
     disabled_hooks: tuple[str, ...] = ()
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether specs have hooks of NVIDIA's container toolkit."""
+        return ALL_HOOKS not in self.disabled_hooks and SELF_CONTAINED not in self.feature_flags
 
 
 @dataclass(frozen=True, slots=True)

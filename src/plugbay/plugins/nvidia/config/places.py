@@ -19,6 +19,10 @@ PARSING: Final = f"{_LOAD}: error parsing config file"
 CONVERTING: Final = f"{PARSING}: unmarshal error: error converting YAML to JSON"
 DECODING: Final = f"{PARSING}: unmarshal error: error unmarshaling JSON: while decoding JSON"
 VALIDATING: Final = "error starting plugins: unable to validate flags"
+SAVING: Final = (
+    "error starting plugins: error getting plugins: unable to create cdi spec file: failed to save CDI spec: "
+    "failed to write spec"
+)
 """The words that NVIDIA's plugin puts in front of its errors, by the step that fails."""
 
 

@@ -37,7 +37,7 @@ from plugbay.plugins.nvidia.config.durations import parse_span
 from plugbay.plugins.nvidia.config.file import ConfigContent
 from plugbay.plugins.nvidia.config.flags import PLUGIN_FLAGS, ConfigFlag, FlagValue
 from plugbay.plugins.nvidia.config.named import NamedConfigs
-from plugbay.plugins.nvidia.config.places import DEFAULTS, VALIDATING, ConfigPlace, Given
+from plugbay.plugins.nvidia.config.places import DEFAULTS, SAVING, VALIDATING, ConfigPlace, Given
 
 Chosen = TypeVar("Chosen", bound=Enum)
 
@@ -143,7 +143,7 @@ def validate(
         pass_device_specs=settings.boolean(flag.PASS_DEVICE_SPECS),
         list_strategies=strategies,
         id_strategy=id_strategy,
-        cdi=_cdi(settings),
+        cdi=_cdi(settings, strategies),
         allocation_policy=policy,
         imex=_imex(settings),
         kubelet_socket=settings.text(flag.KUBELET_SOCKET),
@@ -225,13 +225,20 @@ def _roots(settings: _Settings) -> DriverRoots:
     return DriverRoots(host, settings.text(flag.DEV_ROOT) or host, settings.text(flag.CONTAINER_DRIVER_ROOT))
 
 
-def _cdi(settings: _Settings) -> CdiSettings:
-    return CdiSettings(
+def _cdi(settings: _Settings, strategies: Sequence[DeviceListStrategy]) -> CdiSettings:
+    cdi = CdiSettings(
         annotation_prefix=settings.text(flag.CDI_ANNOTATION_PREFIX),
         hook_path=settings.text(flag.CDI_HOOK_PATH),
         feature_flags=settings.given(flag.CDI_FEATURE_FLAGS).value,
         disabled_hooks=settings.given(flag.CDI_DISABLED_HOOKS).value,
     )
+    if not cdi.hook_path and cdi.has_hooks and any(strategy.uses_cdi for strategy in strategies):
+        place = settings.given(flag.CDI_HOOK_PATH).place
+        allowed = "the host's path of nvidia-ctk or nvidia-cdi-hook"
+        raise place.error(
+            'invalid CDI Spec: invalid hook "createContainer" with empty path', step=SAVING, allowed=allowed
+        )
+    return cdi
 
 
 def _imex(settings: _Settings) -> ImexSettings:

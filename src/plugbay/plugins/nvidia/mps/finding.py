@@ -40,6 +40,8 @@ async def find_plans(
     name = config_file_of(arguments, environment)
     file = Path(name) if name else None
     configuration = await asyncio.to_thread(load_configuration, file, arguments, environment, has_nvml=True)
+    for warning in configuration.warnings:
+        logger.warning("%s", warning)
     if configuration.sharing.strategy is not SharingStrategy.MPS:
         return ()
     answer = await _ask(configuration, root, nvml or NvmlSettings())

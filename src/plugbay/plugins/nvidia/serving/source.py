@@ -266,7 +266,9 @@ class NvidiaSource:
         self.health.compare(before, sight, self._view.nvml)
         if before is not None and before.gpu_uuids != sight.gpu_uuids:
             self._view.nvml.watch_anew()
-        for each in (*sight.node.warnings, *filter(None, [sight.choice.warning]), *self._view.warnings):
+        assert self.active is not None
+        of_node = (*sight.node.warnings, *filter(None, [sight.choice.warning]), *self._view.warnings)
+        for each in (*self.active.configuration.warnings, *of_node):
             self._tell(each, level=logging.WARNING)
         for problem in sight.node.problems:
             if problem.problem not in sight.lost.values():  # those are offered as unhealthy

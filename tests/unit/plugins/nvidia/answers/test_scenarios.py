@@ -142,6 +142,25 @@ def test_83_dev_root_is_the_driver_root_by_default() -> None:
 
 
 @pytest.mark.parametrize(
+    ("root", "on_host"),
+    [
+        ("/host/", "/host/dev/nvidia0"),
+        ("/a/../b//", "/b/dev/nvidia0"),
+        ("//host", "/host/dev/nvidia0"),
+        ("rel/./x", "rel/x/dev/nvidia0"),
+    ],
+)
+def test_paths_of_the_host_are_written_the_short_way(root: str, on_host: str) -> None:
+    edits = allocated(resource_of("foo"), ["foo"], "--pass-device-specs", f"--dev-root={root}")
+    assert [node.host_path for node in edits.device_nodes] == [on_host]
+
+
+def test_paths_of_mps_are_written_the_short_way() -> None:
+    edits = allocated(resource_of("foo", replicas=3), ["foo::0"], "--mps-root=/x//y/", config=MPS)
+    assert [mount.host_path for mount in edits.mounts] == ["/x/y/nvidia.com/gpu/pipe", "/x/y/shm"]
+
+
+@pytest.mark.parametrize(
     ("ids", "value"),
     [
         ([], None),

@@ -187,6 +187,28 @@ def test_paths_of_the_host_are_those_of_its_roots(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("container", "container_dev", "host", "host_dev", "on_host"),
+    [
+        ("/", "/", "/", "/", ""),
+        ("/driver-root", "/", "/", "/", "/dev/nvidia0"),
+        ("/driver-root", "/", "/driver-root", "/", ""),
+        ("/driver-root", "/", "/driver-root", "/dev", ""),
+        ("/driver-root", "/", "", "", ""),
+        ("/driver-root", "/", "/run/driver", "/", "/dev/nvidia0"),
+        ("/driver-root", "/", "/run/driver", "/run/driver", "/run/driver/dev/nvidia0"),
+        ("/driver-root", "/driver-root", "/", "/ignored", "/dev/nvidia0"),
+        ("/driver-root", "/driver-root", "/driver-root", "/ignored", "/driver-root/dev/nvidia0"),
+        ("/driver-root", "/", "/a/../b//c/", "/a/../b//c/", "/b/c/dev/nvidia0"),
+    ],
+)
+def test_nodes_have_a_host_s_path_unless_no_root_is_another_on_the_host(
+    container: str, container_dev: str, host: str, host_dev: str, on_host: str
+) -> None:
+    found = SpecRoots(Path(container), Path(container_dev), host, host_dev)
+    assert found.named_host_node("/dev/nvidia0") == on_host
+
+
 def test_sockets_and_graphics_files(tmp_path: Path) -> None:
     root = golden_driver(tmp_path)
     write(root, "run/nvidia-persistenced/socket")

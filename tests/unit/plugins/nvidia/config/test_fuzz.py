@@ -158,7 +158,7 @@ def is_fitting(path: FieldPath, value: object) -> bool:
             and not isinstance(here, int)
         )
     if name in FREE_TEXTS:
-        return isinstance(value, str)
+        return isinstance(value, str) and (bool(value) or name != "nvidiaCTKPath")
     if isinstance(known, bool):
         return isinstance(value, bool)
     if name == "replicas":

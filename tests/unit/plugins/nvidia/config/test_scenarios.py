@@ -457,3 +457,23 @@ def test_first_setting_that_fails_is_that_of_the_reference(arguments: list[str],
     with pytest.raises(InvalidNvidiaConfig) as raised:
         configured(arguments, config=MPS, has_nvml=has_nvml)
     assert raised.value.problem.startswith(problem)
+
+
+CDI: Final = "--device-list-strategy=cdi-cri"
+NO_HOOK: Final = "--nvidia-cdi-hook-path="
+
+
+def test_specs_with_hooks_of_no_program_are_refused() -> None:
+    with pytest.raises(InvalidNvidiaConfig) as raised:
+        configured([CDI, NO_HOOK])
+    assert raised.value.reference_text == (
+        "error starting plugins: error getting plugins: unable to create cdi spec file: failed to save CDI spec: "
+        'failed to write spec: invalid CDI Spec: invalid hook "createContainer" with empty path'
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], [CDI, "--cdi-disable-hooks=all"], [CDI, "--cdi-feature-flags=self-contained"]], ids=str
+)
+def test_without_hooks_no_program_is_needed(arguments: list[str]) -> None:
+    assert configured([*arguments, NO_HOOK]).cdi.hook_path == ""
