@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from plugbay.allocation.table import NO_DEVICES
 from plugbay.errors import PathUnusable, StoreUnusable
@@ -65,12 +66,16 @@ async def run_manager(
     clock: Clock,
     hint_providers: Sequence[HintProvider] = (),
     transport: PluginTransport = PLAIN,
+    prepare: Callable[[Path], None] = prepare_directory,
+    crashes: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[DeviceManager]:
     """Run a manager that serves registration until the block ends. It takes up what its store holds.
 
     Args:
         hint_providers: managers of other resources that lie on NUMA nodes; asked after the devices.
         transport: the way to plugins and from them; a test records and disturbs what passes there.
+        prepare: makes the device plugin directory ready, in a thread; a test may have it keep old sockets.
+        crashes: asked at the end: whether the registration socket stays, as it does when a kubelet is killed.
 
     Raises:
         UnusableTopology: see `make_policy`.
@@ -89,7 +94,7 @@ async def run_manager(
             await asyncio.to_thread(remove_unfinished, directory)
         stored = await settle_checkpoint(config, store, await asyncio.to_thread(store.load), clock.now())
         stored = await _named(store, stored)
-        await asyncio.to_thread(prepare_directory, config.paths.device_plugins)
+        await asyncio.to_thread(prepare, config.paths.device_plugins)
         await asyncio.to_thread(make_directory, config.paths.plugins_registry)
         tasks = asyncio.TaskGroup()
         manager = DeviceManager(
@@ -121,6 +126,7 @@ async def run_manager(
             serve_grpc(
                 config.paths.registration_socket,
                 [transport.offered(registration_handler(manager.endpoints.register))],
+                stays=crashes,
             )
         )
         manager.watcher = await stack.enter_async_context(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from plugbay.doors import opens
 
 if TYPE_CHECKING:
-    from plugbay.errors import RpcCode
+    from plugbay.errors import AdmissionError, RpcCode
     from plugbay.kubelet.paths import KubeletPaths
     from plugbay.model.devices import PluginOptions
     from plugbay.model.ids import DeviceId
@@ -23,23 +23,41 @@ if TYPE_CHECKING:
     from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
     from plugbay.testing.fakes.plugin import FakePlugin, fake_plugin, refusing
     from plugbay.testing.fakes.watched_plugin import FakeWatchedPlugin, fake_watched_plugin
+    from plugbay.testing.local.expectations import ExpectationFailed, PluginNotReady
+    from plugbay.testing.local.facade import Kubelet
+    from plugbay.testing.local.fault_controls import FaultControl, FaultControls
+    from plugbay.testing.local.kubelet import LocalKubelet
+    from plugbay.testing.local.opening import local_kubelet
+    from plugbay.testing.local.plugins import PluginInTest
+    from plugbay.testing.local.pods import AdmittedPod
+    from plugbay.testing.local.settings import KubeletOptions
     from plugbay.testing.traffic.faults import FaultSwitch, FaultSwitches
     from plugbay.testing.traffic.recorder import TrafficRecorder
     from plugbay.testing.traffic.records import Party, TrafficEvent, TrafficRecord
     from plugbay.testing.traffic.transport import DisturbedTransport
 
 __all__ = [
+    "AdmissionError",
+    "AdmittedPod",
     "DeviceId",
     "DisturbedTransport",
+    "ExpectationFailed",
     "FakeKubelet",
     "FakePlugin",
     "FakeWatchedPlugin",
+    "FaultControl",
+    "FaultControls",
     "FaultSwitch",
     "FaultSwitches",
+    "Kubelet",
+    "KubeletOptions",
     "KubeletPaths",
+    "LocalKubelet",
     "ManualClock",
     "OperationId",
     "Party",
+    "PluginInTest",
+    "PluginNotReady",
     "PluginOptions",
     "RegisteredPlugin",
     "ReleaseReason",
@@ -50,6 +68,7 @@ __all__ = [
     "fake_kubelet",
     "fake_plugin",
     "fake_watched_plugin",
+    "local_kubelet",
     "refusing",
     "serving",
 ]
@@ -58,7 +77,7 @@ if not TYPE_CHECKING:  # else a misspelt name would go unnoticed
     __getattr__, __dir__ = opens(
         __name__,
         {
-            "plugbay.errors": ["RpcCode"],
+            "plugbay.errors": ["AdmissionError", "RpcCode"],
             "plugbay.kubelet.paths": ["KubeletPaths"],
             "plugbay.model.devices": ["PluginOptions"],
             "plugbay.model.ids": ["DeviceId"],
@@ -68,6 +87,14 @@ if not TYPE_CHECKING:  # else a misspelt name would go unnoticed
             "plugbay.testing.fakes.kubelet": ["FakeKubelet", "RegisteredPlugin", "fake_kubelet"],
             "plugbay.testing.fakes.plugin": ["FakePlugin", "fake_plugin", "refusing"],
             "plugbay.testing.fakes.watched_plugin": ["FakeWatchedPlugin", "fake_watched_plugin"],
+            "plugbay.testing.local.expectations": ["ExpectationFailed", "PluginNotReady"],
+            "plugbay.testing.local.facade": ["Kubelet"],
+            "plugbay.testing.local.fault_controls": ["FaultControl", "FaultControls"],
+            "plugbay.testing.local.kubelet": ["LocalKubelet"],
+            "plugbay.testing.local.opening": ["local_kubelet"],
+            "plugbay.testing.local.plugins": ["PluginInTest"],
+            "plugbay.testing.local.pods": ["AdmittedPod"],
+            "plugbay.testing.local.settings": ["KubeletOptions"],
             "plugbay.testing.traffic.faults": ["FaultSwitch", "FaultSwitches"],
             "plugbay.testing.traffic.recorder": ["TrafficRecorder"],
             "plugbay.testing.traffic.records": ["Party", "TrafficEvent", "TrafficRecord"],

@@ -7,7 +7,7 @@ import errno
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -67,11 +67,18 @@ async def connected(path: Path) -> socket.socket:
         raise
 
 
+def _goes() -> bool:
+    return False
+
+
 @contextmanager
-def listening(path: Path) -> Iterator[socket.socket]:
+def listening(path: Path, *, stays: Callable[[], bool] = _goes) -> Iterator[socket.socket]:
     """A socket bound to ``path``, to which only its owner, and root, may connect; the file goes with the block.
 
     A stale socket at ``path`` is replaced. A file that another process has put there meanwhile is left alone.
+
+    Args:
+        stays: asked at the end of the block: whether the file stays, as when a process is killed.
 
     Raises:
         PathTooLong: the kernel cannot bind the path.
@@ -91,7 +98,7 @@ def listening(path: Path) -> Iterator[socket.socket]:
         finally:
             # The listener keeps the file's number: until it is closed, no other file has the same.
             with suppress(OSError):
-                if _identity(path.lstat()) == made:
+                if not stays() and _identity(path.lstat()) == made:
                     path.unlink()
 
 

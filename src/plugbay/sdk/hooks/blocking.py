@@ -55,12 +55,18 @@ class Stepwise:
                 given, step = error, steps.throw
 
 
+def dismiss_guard() -> None:
+    """End the thread that watches the steps, and wait until it has ended; the next step starts another."""
+    _guard.dismiss()
+
+
 class _Guard:
     """The watch over the steps of all event loops of the process."""
 
     def __init__(self) -> None:
         self._steps: dict[int, tuple[Callable[..., Any], float]] = {}
         self._begun = threading.Event()
+        self._dismissed = threading.Event()
         self._told: dict[str, None] = {}
         self._thread: threading.Thread | None = None
 
@@ -75,11 +81,21 @@ class _Guard:
     def end(self) -> None:
         self._steps.pop(threading.get_ident(), None)
 
+    def dismiss(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._dismissed.set()
+        self._begun.set()
+        thread.join()
+        self._begun.clear()
+        self._dismissed.clear()
+
     def _watch(self) -> None:
-        asleep = threading.Event()  # never set: for its timeout
         while True:
             self._begun.wait()
-            asleep.wait(TOO_LONG_S)
+            if self._dismissed.wait(TOO_LONG_S):
+                return
             for thread, (hook, since) in list(self._steps.items()):
                 if monotonic() - since >= TOO_LONG_S:
                     self._tell(hook, thread)

@@ -91,6 +91,11 @@ def _started(function: Callable[..., Any], *arguments: object) -> asyncio.Future
     return outcome
 
 
+def dismiss_threads() -> None:
+    """End the thread that is kept for the next hook, if there is one, and wait until it has ended."""
+    _threads.dismiss()
+
+
 _Work = Callable[[], Callable[[], None]]
 """Gives what is to be called when the thread is free again."""
 
@@ -103,26 +108,35 @@ class _Threads:
     """
 
     def __init__(self) -> None:
-        self._idle: list[SimpleQueue[_Work]] = []
-        """The thread that waits for work, if there is one, by what it waits on."""
+        self._idle: list[tuple[SimpleQueue[_Work | None], threading.Thread]] = []
+        """The thread that waits for work, if there is one, with what it waits on."""
         self._lock = threading.Lock()
         """This lock is for threads that run out of work at the same time: one of them is kept."""
 
     def hand(self, work: _Work) -> None:
         try:
-            inbox = self._idle.pop()
+            inbox, _ = self._idle.pop()
         except IndexError:
             inbox = SimpleQueue()
             threading.Thread(target=self._work_off, args=(inbox,), name="hooks", daemon=True).start()
         inbox.put(work)
 
-    def _work_off(self, inbox: SimpleQueue[_Work]) -> None:
+    def dismiss(self) -> None:
+        try:
+            inbox, thread = self._idle.pop()
+        except IndexError:
+            return
+        inbox.put(None)
+        thread.join()
+
+    def _work_off(self, inbox: SimpleQueue[_Work | None]) -> None:
         is_kept = True
-        while is_kept:
-            tell = inbox.get()()
+        while is_kept and (work := inbox.get()) is not None:
+            tell = work()
+            del work
             with self._lock:
                 if is_kept := not self._idle:
-                    self._idle.append(inbox)
+                    self._idle.append((inbox, threading.current_thread()))
             tell()
             del tell  # with the hook's result
 

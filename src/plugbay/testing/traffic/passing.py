@@ -109,10 +109,10 @@ class Passage:
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # or it would be told of as never retrieved
         if not self._call.broken.done():
             return task.result()
-        if not task.cancelled():
-            task.exception()  # or it would be told of as never retrieved
         breakage = self._call.broken.result()
         if breakage.kind is not None:
             self._record.fault(breakage.kind.value)

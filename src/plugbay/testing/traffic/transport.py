@@ -67,18 +67,9 @@ def _no_connection() -> None:
 
 
 class DisturbedChannel:
-    """A channel to a plugin, or of a plugin to its kubelet: implements `plugbay.wire.calls.CallChannel`."""
+    """A channel to a plugin: implements `plugbay.wire.calls.CallChannel`."""
 
-    def __init__(
-        self,
-        inner: Channel,
-        resource: str,
-        recorder: TrafficRecorder,
-        switches: FaultSwitches,
-        *,
-        caller: Party = Party.KUBELET,
-    ) -> None:
-        self._caller = caller
+    def __init__(self, inner: Channel, resource: str, recorder: TrafficRecorder, switches: FaultSwitches) -> None:
         self._inner = inner
         self._resource = resource
         self._recorder = recorder
@@ -137,19 +128,19 @@ class DisturbedChannel:
             await messages.aclose()
 
     def _open(self, method: str) -> DisturbedCall:
-        call = DisturbedCall(method, self._resource, self._break_off)
+        call = DisturbedCall(method, self._resource, self.break_off)
         self._calls.add(call)
         return call
 
     def _passage(self, call: DisturbedCall) -> Passage:
-        record = self._recorder.call(self._number, self._resource, call.method, self._caller)
+        record = self._recorder.call(self._number, self._resource, call.method, Party.KUBELET)
         return Passage(call, record, self._switches)
 
-    def _break_off(self) -> None:
+    def break_off(self) -> None:
         """Break the connection, and every call on it, also those that a fault holds back."""
         for call in tuple(self._calls):
             call.end(Breakage(texts.connection_lost(texts.reading_failed("connection reset by peer"))))
         self._inner.break_off()
 
     def _put(self, event: TrafficEvent) -> None:
-        self._recorder.put(event, self._caller, self._number, resource=self._resource)
+        self._recorder.put(event, Party.KUBELET, self._number, resource=self._resource)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from plugbay.wire.grpc.server_link import Offer, ServerLink
-from plugbay.wire.grpc.services import Otherwise, Service
+from plugbay.wire.grpc.services import Service
 from plugbay.wire.http2.codes import ErrorCode
 from plugbay.wire.sockets import listening
 
@@ -32,7 +32,7 @@ async def serve_grpc(
     *,
     grace_s: float = 0,
     max_calls: int = 100,
-    otherwise: Otherwise | None = None,
+    stays: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[None]:
     """Serve ``services`` on the unix socket ``path`` until the block ends; the socket is gone afterwards.
 
@@ -44,15 +44,15 @@ async def serve_grpc(
 
     Args:
         max_calls: so many calls of one connection run at a time.
-        otherwise: answers calls of methods that no service has, for servers that pass calls on.
+        stays: asked at the end: whether the socket's file stays, as when a process is killed.
 
     Raises:
         PathTooLong: the kernel cannot bind the path.
         PathUnusable: the directory is missing or closed to us, or something else is at ``path``.
     """
-    server = _Server(services, max_calls, otherwise)
+    server = _Server(services, max_calls)
     try:
-        with listening(path) as listener, server.accepting(listener):
+        with listening(path, stays=stays) as listener, server.accepting(listener):
             yield
     finally:
         await _to_the_end(server.stop(grace_s))
@@ -61,9 +61,9 @@ async def serve_grpc(
 class _Server:
     """Accepts connections by itself: asyncio's server loses those that come while it closes (CPython 3.11 to 3.13)."""
 
-    def __init__(self, services: Sequence[Service], max_calls: int, otherwise: Otherwise | None) -> None:
+    def __init__(self, services: Sequence[Service], max_calls: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._offer = Offer({service.name: service for service in services}, max_calls, otherwise)
+        self._offer = Offer({service.name: service for service in services}, max_calls)
         self._joining: set[asyncio.Task[object]] = set()
         self._pause: asyncio.TimerHandle | None = None
 

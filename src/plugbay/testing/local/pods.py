@@ -1,0 +1,108 @@
+"""Pods as tests write them: in brief, or as a manifest; and what an admitted pod has got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from plugbay.errors import UsageError
+from plugbay.model.edits import ContainerEdits
+from plugbay.model.ids import ContainerName, PodUid, ResourceName
+from plugbay.model.pods import DEFAULT_NAMESPACE, Pod, pod_request, with_identity
+from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
+
+ONLY_CONTAINER = ContainerName("app")
+"""The container of a pod that is given as its devices alone."""
+_MANIFEST = frozenset({"apiVersion", "kind", "metadata", "spec"})
+
+Limits = Mapping[str, int]
+"""Resource name to the number of devices."""
+PodInput = str | Path | Mapping[str, object] | PodRequest
+"""A pod: ``{"example.com/card": 1}``, ``{"train": {"example.com/card": 1}, "log": {}}`` by containers, a manifest as a
+mapping, as YAML text or as a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedPod:
+    """A pod that has its devices.
+
+    Attributes:
+        edits: what each container gets, merged over its resources.
+        devices: the devices of each container by resource, sorted.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    edits: Mapping[str, ContainerEdits]
+    devices: Mapping[str, Mapping[str, tuple[str, ...]]]
+
+    def __getitem__(self, container: str) -> ContainerEdits:
+        """The edits of a container."""
+        return self.edits[container]
+
+
+def request_of(
+    pod: PodInput,
+    *,
+    init: Mapping[str, Limits] | None,
+    sidecars: Mapping[str, Limits] | None,
+    name: str,
+    number: int,
+) -> PodRequest:
+    """The request of ``pod`` to the Device Manager.
+
+    Args:
+        init, sidecars: containers that start before those of a pod that is given in brief.
+        name: the pod's name in any case; empty for a manifest's own, or one made of ``number``.
+        number: of the pod; no other of the kubelet has it.
+
+    Raises:
+        UsageError: it is not a pod.
+        InvalidManifest: the manifest is wrong; all problems in one error.
+    """
+    if isinstance(pod, PodRequest):
+        return pod
+    uid = PodUid(f"uid-{number}")
+    if isinstance(pod, Mapping) and not _MANIFEST & pod.keys():
+        containers = [
+            *_containers(init or {}, ContainerKind.INIT),
+            *_containers(sidecars or {}, ContainerKind.SIDECAR),
+            *_containers(_by_container(pod), ContainerKind.APP),
+        ]
+        return PodRequest(uid, DEFAULT_NAMESPACE, name or f"pod-{number}", tuple(containers))
+    if init or sidecars:
+        raise UsageError("a manifest names its init containers and sidecars itself; give it alone")
+    found = _from_manifest(pod)
+    named = replace(found, name=name) if name else found
+    return pod_request(with_identity(named, uid=uid, suffix=f"{number:05}"))
+
+
+def _from_manifest(pod: str | Path | Mapping[str, object]) -> Pod:
+    from plugbay.manifest import Strictness, load_pods, pod_from_v1  # its schema takes time that brief pods need not
+
+    if isinstance(pod, Mapping):
+        return pod_from_v1(pod, source="this pod")
+    text, source = (pod.read_text(encoding="utf-8"), str(pod)) if isinstance(pod, Path) else (pod, "this manifest")
+    pods, _ = load_pods(text, source=source, mode=Strictness.STRICT)
+    if len(pods) != 1:
+        raise UsageError(f"{source} holds {len(pods)} pods; admit them one at a time")
+    return pods[0]
+
+
+def _by_container(pod: Mapping[str, object]) -> Mapping[str, object]:
+    """Containers by name; limits alone are those of the only container."""
+    return pod if all(isinstance(value, Mapping) for value in pod.values()) and pod else {ONLY_CONTAINER: pod}
+
+
+def _containers(containers: Mapping[str, object], kind: ContainerKind) -> Iterator[ContainerRequest]:
+    for name, limits in containers.items():
+        if not isinstance(limits, Mapping):
+            raise UsageError(f"container {name!r} asks for {limits!r}; write {{'example.com/card': 1}}, for instance")
+        for resource, count in limits.items():
+            if not isinstance(resource, str) or not isinstance(count, int) or count < 0:
+                raise UsageError(f"container {name!r} asks for {count!r} of {resource!r}; say how many devices")
+        yield ContainerRequest(
+            ContainerName(name), kind, {ResourceName(resource): count for resource, count in limits.items()}
+        )

@@ -1,0 +1,92 @@
+"""The settings of a kubelet for tests, and the Device Manager's configuration that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+from plugbay.errors import UsageError
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.manager.config import ManagerConfig
+from plugbay.manager.gates import parse_feature_gates
+from plugbay.model.topology import pretended_nodes
+from plugbay.topology.settings import TopologySettings
+
+PATIENCE_S: Final = 10.0
+"""How long a test waits for something that should happen at once."""
+
+
+class KubeletOptions(TypedDict, total=False):
+    """The keywords of `local_kubelet`, `Kubelet`, the fixtures and the marker ``kubelet``.
+
+    Attributes:
+        numa_nodes: the number of NUMA nodes of the machine; devices name nodes from 0 on.
+        topology_policy: ``none``, ``best-effort``, ``restricted`` or ``single-numa-node``.
+        topology_scope: ``container`` or ``pod``.
+        topology_options: a kubelet's ``topologyManagerPolicyOptions``.
+        feature_gates: ``"Gate=true,Other=false"``, or the same as a mapping.
+        grace_period_s: how long the devices of a plugin that is gone still count; a kubelet's is 300.
+        call_timeout_s: deadline of calls to plugins, for which a kubelet waits forever.
+        within_s: how long ``plugin``, ``restart`` and ``wait_for`` wait unless they are told otherwise.
+    """
+
+    numa_nodes: int
+    topology_policy: str
+    topology_scope: str
+    topology_options: Mapping[str, str]
+    feature_gates: str | Mapping[str, bool]
+    grace_period_s: float
+    call_timeout_s: float
+    within_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletSettings:
+    """`KubeletOptions` with their defaults."""
+
+    numa_nodes: int = 1
+    topology_policy: str = "none"
+    topology_scope: str = "container"
+    topology_options: Mapping[str, str] = field(default_factory=dict)
+    feature_gates: str | Mapping[str, bool] = ""
+    grace_period_s: float = 300.0
+    call_timeout_s: float = 60.0
+    within_s: float = PATIENCE_S
+
+
+def settings_of(options: Mapping[str, Any]) -> KubeletSettings:
+    """The settings that ``options`` make.
+
+    Raises:
+        UsageError: there is no such option.
+    """
+    known = [each.name for each in fields(KubeletSettings)]
+    for name in options:
+        if name not in known:
+            raise UsageError(f"a kubelet for tests has no option {name!r}; its options are {', '.join(known)}")
+    return KubeletSettings(**options)
+
+
+def manager_config(settings: KubeletSettings, paths: KubeletPaths, store: Path) -> ManagerConfig:
+    """The configuration of the Device Manager.
+
+    Raises:
+        UsageError: a feature gate is unknown or cannot be set so.
+    """
+    return ManagerConfig(
+        paths,
+        store,
+        call_timeout_s=settings.call_timeout_s,
+        grace_period_s=settings.grace_period_s,
+        gates=parse_feature_gates(_gates_text(settings.feature_gates)),
+        topology=TopologySettings(settings.topology_policy, settings.topology_scope, settings.topology_options),
+        numa=pretended_nodes(settings.numa_nodes),
+    )
+
+
+def _gates_text(gates: str | Mapping[str, bool]) -> str:
+    if isinstance(gates, str):
+        return gates
+    return ",".join(f"{name}={'true' if value else 'false'}" for name, value in gates.items())

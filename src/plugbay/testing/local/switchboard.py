@@ -1,0 +1,57 @@
+"""A test's hand on its kubelet's end and start: a crash, sockets that stay, connections that break all at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from weakref import WeakSet
+
+from plugbay.manager.endpoints.registration import prepare_directory
+from plugbay.testing.traffic.faults import FaultSwitches
+from plugbay.testing.traffic.recorder import TrafficRecorder
+from plugbay.testing.traffic.transport import DisturbedChannel, DisturbedTransport
+from plugbay.wire.grpc.channel import LOCALHOST
+
+
+class Switchboard:
+    """The manager's way to plugins, and the manner of its end and its next start.
+
+    Attributes:
+        transport: the way to plugins.
+        is_crashing: whether the manager's end is to look like that of a killed process.
+    """
+
+    def __init__(self, recorder: TrafficRecorder, faults: FaultSwitches) -> None:
+        self.transport = _KnownChannels(recorder, faults)
+        self.is_crashing = False
+        self._keeps_sockets = False
+
+    def begin(self, *, keep_sockets: bool) -> None:
+        """Prepare for the manager's next start."""
+        self.is_crashing = False
+        self._keeps_sockets = keep_sockets
+
+    def prepare(self, directory: Path) -> None:
+        """Make the device plugin directory ready. Blocks."""
+        if self._keeps_sockets:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+        else:
+            prepare_directory(directory)
+
+    def crash(self) -> None:
+        """Break every connection without a word; the registration socket's file stays when the manager ends."""
+        self.is_crashing = True
+        for channel in tuple(self.transport.channels):
+            channel.break_off()
+
+
+class _KnownChannels(DisturbedTransport):
+    """Attributes: ``channels``: those in use."""
+
+    def __init__(self, recorder: TrafficRecorder, switches: FaultSwitches) -> None:
+        super().__init__(recorder, switches)
+        self.channels: WeakSet[DisturbedChannel] = WeakSet()
+
+    def channel(self, socket: Path, *, authority: str = LOCALHOST) -> DisturbedChannel:
+        channel = super().channel(socket, authority=authority)
+        self.channels.add(channel)
+        return channel
