@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from google.protobuf.message import DecodeError
+
 from plugbay.wire.calls import call
 from plugbay.wire.generated import pluginregistration_v1_pb2 as pb
 from plugbay.wire.grpc.services import Service
@@ -80,6 +82,20 @@ class PluginRegistrationClient:
             pb.RegistrationStatusResponse,
             timeout_s=timeout_s,
         )
+
+
+def without_endpoint(encoded: bytes) -> tuple[PluginInfo, bytes] | None:
+    """An encoded answer to GetInfo, and the same without its endpoint: then the plugin is at the same socket.
+
+    Every other field survives, also those that we do not know. None if the bytes are not such an answer.
+    """
+    try:
+        answer = pb.PluginInfo.FromString(encoded)
+    except DecodeError:
+        return None
+    info = PluginInfo(answer.type, answer.name, answer.endpoint, tuple(answer.supported_versions))
+    answer.ClearField("endpoint")
+    return info, answer.SerializeToString()
 
 
 class PluginRegistrationServicer(Protocol):

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from google.protobuf.message import DecodeError
+
 from plugbay.model.devices import PluginOptions
 from plugbay.wire.calls import call
 from plugbay.wire.convert import options_to_pb
@@ -45,6 +47,20 @@ async def register(socket: Path, registration: Registration, *, options: PluginO
         await call(channel, "/v1beta1.Registration/Register", request, pb.Empty, timeout_s=timeout_s)
     finally:
         await channel.close()
+
+
+def moved_registration(encoded: bytes, place: Callable[[str], str]) -> tuple[Registration, bytes] | None:
+    """An encoded Register request, and the same with the endpoint that ``place`` makes of its own.
+
+    Every other field survives, also those that we do not know. None if the bytes are not such a request.
+    """
+    try:
+        request = pb.RegisterRequest.FromString(encoded)
+    except DecodeError:
+        return None
+    registration = Registration(request.version, request.endpoint, request.resource_name)
+    request.endpoint = place(request.endpoint)
+    return registration, request.SerializeToString()
 
 
 def registration_handler(accept: Callable[[Registration], Awaitable[None]]) -> Service:

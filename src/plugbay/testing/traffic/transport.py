@@ -67,9 +67,18 @@ def _no_connection() -> None:
 
 
 class DisturbedChannel:
-    """A channel to a plugin: implements `plugbay.wire.calls.CallChannel`."""
+    """A channel to a plugin, or of a plugin to its kubelet: implements `plugbay.wire.calls.CallChannel`."""
 
-    def __init__(self, inner: Channel, resource: str, recorder: TrafficRecorder, switches: FaultSwitches) -> None:
+    def __init__(
+        self,
+        inner: Channel,
+        resource: str,
+        recorder: TrafficRecorder,
+        switches: FaultSwitches,
+        *,
+        caller: Party = Party.KUBELET,
+    ) -> None:
+        self._caller = caller
         self._inner = inner
         self._resource = resource
         self._recorder = recorder
@@ -133,7 +142,7 @@ class DisturbedChannel:
         return call
 
     def _passage(self, call: DisturbedCall) -> Passage:
-        record = self._recorder.call(self._number, self._resource, call.method, Party.KUBELET)
+        record = self._recorder.call(self._number, self._resource, call.method, self._caller)
         return Passage(call, record, self._switches)
 
     def break_off(self) -> None:
@@ -143,4 +152,4 @@ class DisturbedChannel:
         self._inner.break_off()
 
     def _put(self, event: TrafficEvent) -> None:
-        self._recorder.put(event, Party.KUBELET, self._number, resource=self._resource)
+        self._recorder.put(event, self._caller, self._number, resource=self._resource)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from plugbay.wire.grpc.server_link import Offer, ServerLink
-from plugbay.wire.grpc.services import Service
+from plugbay.wire.grpc.services import Otherwise, Service
 from plugbay.wire.http2.codes import ErrorCode
 from plugbay.wire.sockets import listening
 
@@ -33,6 +33,7 @@ async def serve_grpc(
     grace_s: float = 0,
     max_calls: int = 100,
     stays: Callable[[], bool] = lambda: False,
+    otherwise: Otherwise | None = None,
 ) -> AsyncIterator[None]:
     """Serve ``services`` on the unix socket ``path`` until the block ends; the socket is gone afterwards.
 
@@ -45,12 +46,13 @@ async def serve_grpc(
     Args:
         max_calls: so many calls of one connection run at a time.
         stays: asked at the end: whether the socket's file stays, as when a process is killed.
+        otherwise: answers calls of methods that no service has, for servers that pass calls on.
 
     Raises:
         PathTooLong: the kernel cannot bind the path.
         PathUnusable: the directory is missing or closed to us, or something else is at ``path``.
     """
-    server = _Server(services, max_calls)
+    server = _Server(services, max_calls, otherwise)
     try:
         with listening(path, stays=stays) as listener, server.accepting(listener):
             yield
@@ -61,9 +63,9 @@ async def serve_grpc(
 class _Server:
     """Accepts connections by itself: asyncio's server loses those that come while it closes (CPython 3.11 to 3.13)."""
 
-    def __init__(self, services: Sequence[Service], max_calls: int) -> None:
+    def __init__(self, services: Sequence[Service], max_calls: int, otherwise: Otherwise | None) -> None:
         self._loop = asyncio.get_running_loop()
-        self._offer = Offer({service.name: service for service in services}, max_calls)
+        self._offer = Offer({service.name: service for service in services}, max_calls, otherwise)
         self._joining: set[asyncio.Task[object]] = set()
         self._pause: asyncio.TimerHandle | None = None
 

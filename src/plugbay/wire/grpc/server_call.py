@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from plugbay.wire.grpc.framing import MAX_MESSAGE_BYTES, MessageReader, frame
 from plugbay.wire.grpc.kept import CALL_BYTES, KeptOfPeer
 from plugbay.wire.grpc.link import Link
 from plugbay.wire.grpc.metadata import decode_metadata
-from plugbay.wire.grpc.services import Method, ServerStream, Unary
+from plugbay.wire.grpc.services import AnyMethod, Forwarded, ServerStream, Unary
 from plugbay.wire.grpc.statuses import OK_TRAILERS, trailers
 from plugbay.wire.grpc.texts import deadline_passed
 from plugbay.wire.http2.codes import ErrorCode
@@ -48,7 +48,7 @@ class ServerCall:
         self,
         link: Link,
         stream: int,
-        method: Method,
+        method: AnyMethod,
         fields: Fields,
         *,
         timeout_s: float | None,
@@ -190,11 +190,17 @@ class ServerCall:
                 self._put(await answer(request))
                 await self._until_taken()
             case ServerStream(answers):
-                async with aclosing(answers(request, decode_metadata(self._fields))) as messages:
-                    async for message in messages:
-                        self._put(message)
-                        self._link.flush()
-                        await self._until_taken()
+                await self._put_all(answers(request, decode_metadata(self._fields)))
+            case Forwarded(answers):
+                left_s = None if self._until is None else self._until - asyncio.get_running_loop().time()
+                await self._put_all(answers(request, decode_metadata(self._fields), left_s))
+
+    async def _put_all(self, answers: AsyncGenerator[bytes, None]) -> None:
+        async with aclosing(answers) as messages:
+            async for message in messages:
+                self._put(message)
+                self._link.flush()
+                await self._until_taken()
 
     def _put(self, message: bytes) -> None:
         if not self._is_answered:

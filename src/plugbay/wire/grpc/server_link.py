@@ -12,7 +12,7 @@ from plugbay.wire.grpc.kept import KeptOfAll, KeptOfPeer
 from plugbay.wire.grpc.link import Link
 from plugbay.wire.grpc.quoting import quoted
 from plugbay.wire.grpc.server_call import ServerCall
-from plugbay.wire.grpc.services import Method, Service
+from plugbay.wire.grpc.services import AnyMethod, Otherwise, Service
 from plugbay.wire.grpc.statuses import trailers
 from plugbay.wire.grpc.texts import deadline_passed, is_grpc
 from plugbay.wire.grpc.timeouts import decode_timeout
@@ -45,6 +45,7 @@ class Offer:
 
     Attributes:
         max_calls: so many calls of one connection run at a time.
+        otherwise: answers calls of methods that no service has.
         links: the connections.
         running: the methods that answer calls, until they have ended.
         kept: what the calls of all peers take.
@@ -52,11 +53,12 @@ class Offer:
 
     services: Mapping[str, Service]
     max_calls: int
+    otherwise: Otherwise | None = None
     links: set[ServerLink] = field(default_factory=set)
     running: set[asyncio.Task[None]] = field(default_factory=set)
     kept: KeptOfAll = field(default_factory=KeptOfAll)
 
-    def find(self, path: bytes) -> Method:
+    def find(self, path: bytes) -> AnyMethod:
         """The method at ``path``, such as ``/v1beta1.DevicePlugin/Allocate``.
 
         Raises:
@@ -66,6 +68,8 @@ class Offer:
         if not (slash and path.startswith(b"/")):
             raise RpcFailed(RpcCode.UNIMPLEMENTED, f"malformed method name: {quoted(path)}")
         service = self.services.get(name)
+        if self.otherwise is not None and (service is None or method not in service.methods):
+            return self.otherwise(f"/{name}/{method}")
         if service is None:
             raise RpcFailed(RpcCode.UNIMPLEMENTED, f"unknown service {name}")
         if method not in service.methods:

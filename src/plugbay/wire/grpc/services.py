@@ -43,3 +43,20 @@ class Service:
 
     name: str
     methods: Mapping[str, Method]
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """A method that no service lists, with one answer or a stream of them: its calls are passed on to another server.
+
+    Attributes:
+        answers: given the encoded request, the call's metadata, and the seconds that its caller leaves it, None for no
+            limit; the generator is closed when the caller goes away.
+    """
+
+    answers: Callable[[bytes, Metadata, float | None], AsyncGenerator[bytes, None]]
+
+
+AnyMethod = Method | Forwarded
+Otherwise = Callable[[str], Forwarded]
+"""Makes the method for a path that no service has, such as ``/v1beta1.DevicePlugin/Allocate``."""
