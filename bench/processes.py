@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -15,9 +15,11 @@ STOPPING_S: Final = 10
 
 
 @asynccontextmanager
-async def python(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """``python ARGUMENTS`` as a process of its own until the block ends."""
-    process = await asyncio.create_subprocess_exec(sys.executable, *arguments)
+async def python(
+    *arguments: str, environ: Mapping[str, str] | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """``python ARGUMENTS`` as a process of its own until the block ends, with ``environ`` or our environment."""
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, env=environ)
     try:
         yield process
     finally:
