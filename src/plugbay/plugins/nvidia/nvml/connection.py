@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _pickle as pickle  # its Python twin, which is not used, would cost a fifth of a megabyte
 import asyncio
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self

@@ -35,7 +35,7 @@ class _FabricInfo(Structure):
 
 
 class DriverQuestions:
-    """The questions, with what they need of the machine beside the driver.
+    """The questions to a driver from one start of its library to the next.
 
     Args:
         sys_root: where sysfs is.
@@ -43,6 +43,7 @@ class DriverQuestions:
 
     def __init__(self, sys_root: str) -> None:
         self._sys_root = sys_root
+        self._profiles: dict[str, tuple[object, list[tuple[int, Any]]]] = {}
 
     def survey(self) -> Described:
         """The driver and all GPUs; see `plugbay.plugins.nvidia.survey`."""
@@ -70,21 +71,47 @@ class DriverQuestions:
         found["pci_bus_id"] = bus_id = "" if pci is None else _text(pci.busId)
         minor = _unless_absent(nvml.nvmlDeviceGetMinorNumber, device)
         memory = _unless_absent(nvml.nvmlDeviceGetMemoryInfo, device)
+        memory_bytes = 0 if memory is None else memory.total
         return {
             "index": index,
             "uuid": uuid,
             "pci_bus_id": bus_id,
             "minor": -1 if minor is None else minor,
             "name": _text(nvml.nvmlDeviceGetName(device)),
-            "memory_bytes": 0 if memory is None else memory.total,
+            "memory_bytes": memory_bytes,
             "compute_capability": nvml.nvmlDeviceGetCudaComputeCapability(device),
             "numa_node": self._numa_node(bus_id) if bus_id else None,
             "brand": _unless_absent(nvml.nvmlDeviceGetBrand, device),
             "virtualization": _unless_absent(nvml.nvmlDeviceGetVirtualizationMode, device),
             "addressing": _unless_absent(nvml.nvmlDeviceGetAddressingMode, device),
             "fabric": _unless_absent(_fabric, device),
-            **_mig(device),
+            **self._mig(device, uuid, memory_bytes),
         }
+
+    def _mig(self, device: Any, uuid: str, memory_bytes: int) -> Described:
+        """The MIG mode of a GPU, with its MIG devices and the profiles that it supports."""
+        mode = _unless_absent(nvml.nvmlDeviceGetMigMode, device)
+        if mode is None:
+            return {"mig": None, "mig_devices": [], "mig_profiles": []}
+        profiles = self._gpu_instance_profiles(device, uuid, (memory_bytes, tuple(mode)))
+        indices = {profile.id: index for index, profile in profiles}
+        return {
+            "mig": (bool(mode[0]), bool(mode[1])),
+            "mig_devices": [
+                found
+                for slot, each in _mig_handles(device)
+                if (found := _unless_absent(_mig_device, slot, each, device, indices)) is not None
+            ],  # without those that are taken down at this moment
+            "mig_profiles": [(index, profile.memorySizeMB) for index, profile in profiles],
+        }
+
+    def _gpu_instance_profiles(self, device: Any, uuid: str, state: object) -> list[tuple[int, Any]]:
+        """The profiles of a GPU. They are most of a survey's calls, and the same while the GPU's ``state`` is."""
+        known, profiles = self._profiles.get(uuid, (None, []))
+        if known != state:
+            profiles = list(_gpu_instance_profiles(device))
+            self._profiles[uuid] = (state, profiles)
+        return profiles
 
     def _numa_node(self, bus_id: str) -> int | None:
         domain, _, rest = bus_id.lower().partition(":")
@@ -218,24 +245,6 @@ def _fabric(device: Any) -> Described:
         "clique": fabric.clique,
         "state": fabric.state,
         "status": fabric.status,
-    }
-
-
-def _mig(device: Any) -> Described:
-    """The MIG mode of a GPU, with its MIG devices and the profiles that it supports."""
-    mode = _unless_absent(nvml.nvmlDeviceGetMigMode, device)
-    if mode is None:
-        return {"mig": None, "mig_devices": [], "mig_profiles": []}
-    profiles = list(_gpu_instance_profiles(device))
-    indices = {profile.id: index for index, profile in profiles}
-    return {
-        "mig": (bool(mode[0]), bool(mode[1])),
-        "mig_devices": [
-            found
-            for slot, each in _mig_handles(device)
-            if (found := _unless_absent(_mig_device, slot, each, device, indices)) is not None
-        ],  # without those that are taken down at this moment
-        "mig_profiles": [(index, profile.memorySizeMB) for index, profile in profiles],
     }
 
 
