@@ -27,8 +27,8 @@ from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.serving.snapshot import ResourceCount
 from plugbay.model.ids import ResourceName
 from plugbay.ops.clock import SystemClock
-from plugbay.testing.fake_kubelet import fake_kubelet
 from plugbay.testing.fakenvml import FakeDriver, a100_nvswitch, fake_driver, lay_out_machine
+from plugbay.testing.fakes.kubelet import fake_kubelet
 
 RESOURCE: Final = ResourceName("nvidia.com/gpu")
 GPUS: Final = 8

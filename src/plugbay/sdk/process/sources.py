@@ -7,11 +7,10 @@ import logging
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from plugbay.errors import DuplicateResource, PluginLoadError
 from plugbay.model.ids import ResourceName
-from plugbay.model.podresources import PodResources
 from plugbay.ops.backoff import RETRIES, Backoff
 from plugbay.ops.metrics import Metric
 from plugbay.ops.tasks import first
@@ -20,6 +19,9 @@ from plugbay.sdk.author.problems import problem_of, trace_of
 from plugbay.sdk.author.resources import PluginSource
 from plugbay.sdk.hooks.calls import given
 from plugbay.sdk.watching import Watches, warn_of_silence
+
+if TYPE_CHECKING:
+    from plugbay.model.podresources import PodResources
 
 logger = logging.getLogger(__name__)
 

@@ -95,10 +95,13 @@ def _add_flag(parser: argparse._ActionsContainer, flag: ConfigFlag) -> None:
 def from_options(args: argparse.Namespace) -> Sequence[Member]:
     import os
 
-    from plugbay.plugins.nvidia.config.arguments import parse_flags
-    from plugbay.plugins.nvidia.serving.settings import NodeSettings
-    from plugbay.plugins.nvidia.serving.source import NvidiaSource
-    from plugbay.sdk.cdi.directory import CDI_DIRECTORY
+    from plugbay.ops.garbage import nothing_to_collect
+
+    with nothing_to_collect():
+        from plugbay.plugins.nvidia.config.arguments import parse_flags
+        from plugbay.plugins.nvidia.serving.settings import NodeSettings
+        from plugbay.plugins.nvidia.serving.source import NvidiaSource
+        from plugbay.sdk.cdi.directory import CDI_DIRECTORY
 
     words = [
         f"--{flag.names[0]}={value}" for flag in _flags() for value in getattr(args, f"{_PREFIX}{flag.names[0]}") or ()

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 from plugbay.errors import DriverCallFailed, DriverUnusable
-from plugbay.plugins.nvidia.answers.features import NO_FEATURES, CdiClass, NodeFeatures
+from plugbay.plugins.nvidia.answers.features import NO_FEATURES, CdiClass, ImexChannel, NodeFeatures
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.devices.detection import PlatformSigns
-from plugbay.plugins.nvidia.devices.devices import DeviceKind, ResourceDevices
 from plugbay.plugins.nvidia.nvml.client import Nvml
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
+from plugbay.plugins.nvidia.platform.imex import find_channels
+from plugbay.plugins.nvidia.platform.roots import present_control_nodes
 from plugbay.plugins.nvidia.platform.signs import find_signs
-from plugbay.plugins.nvidia.serving.offers import covering
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, has_library, roots_of
-from plugbay.plugins.nvidia.serving.sight import Sight, read_minors, seen
-from plugbay.plugins.nvidia.serving.specs import find_features, write_node_specs
+from plugbay.plugins.nvidia.serving.sight import Sight, seen
 from plugbay.plugins.nvidia.survey import LinkMatrix, MigMinors, Survey
+from plugbay.plugins.nvidia.survey.mig_minors import NO_MIG_MINORS, PATH
 from plugbay.sdk.hooks.calls import in_thread
 
 logger = logging.getLogger(__name__)
@@ -28,7 +29,8 @@ class NodeView:
 
     Attributes:
         nvml: the driver.
-        sight: the last look; None before the first.
+        sight: the last look; None before the first. It is the same object while nothing changes.
+        links: of the GPUs; None while they are not known.
         looks: how many looks there were.
         features: what the node has for every container.
         warnings: of the last look, beside those of devices.
@@ -40,11 +42,13 @@ class NodeView:
         self.looks = 0
         self.features: NodeFeatures = NO_FEATURES
         self.warnings: tuple[str, ...] = ()
+        self.links: LinkMatrix | None = None
         self._settings = settings
-        self._links: LinkMatrix | None = None
         self._written: object = None
         self._classes: frozenset[CdiClass] = frozenset()
         self._library_missing: DriverUnusable | None = None
+        self._minors = ("", NO_MIG_MINORS)  # what the driver's file said, and its meaning
+        self._seen_with: tuple[Configuration, PlatformSigns] | None = None
 
     async def look(self, configuration: Configuration) -> Sight:
         """Ask the driver, and describe what there is to engines.
@@ -54,27 +58,38 @@ class NodeView:
         """
         settings = self._settings
         self.looks += 1
-        signs, minors, features, self.warnings = await in_thread(_look_at_files, settings, configuration)
-        answer = await self._ask(is_installed=signs.has_nvml)
-        sight = seen(configuration, signs, answer, minors, self.sight)
+        signs, features, self.warnings, self._minors = await in_thread(
+            _look_at_files, settings, configuration, self._minors
+        )
+        minors = self._minors[1]
+        sight = self._seen(configuration, signs, await self._ask(is_installed=signs.has_nvml), minors)
         if configuration.uses_cdi and sight.survey is not None and sight.trouble is None:
             written = (configuration, sight.survey, minors, features)
             if written != self._written:
                 classes = await in_thread(
-                    write_node_specs, settings, configuration, sight.survey, minors, features.imex_channels
+                    _write_specs, settings, configuration, sight.survey, minors, features.imex_channels
                 )
                 self._written, self._classes = written, classes
             features = replace(features, optional_classes=self._classes)
         self.features = features
         await self._learn_links(sight)
-        self.sight = sight
+        self.sight, self._seen_with = sight, (configuration, signs)
         return sight
 
-    def links_of(self, resource: ResourceDevices) -> LinkMatrix | None:
-        """The links of a resource's GPUs; None when not all of its devices are whole GPUs."""
-        if any(device.kind is not DeviceKind.GPU for device in resource.devices.values()):
-            return None
-        return covering(self._links, list(resource.devices))
+    def _seen(
+        self, configuration: Configuration, signs: PlatformSigns, answer: Survey | DriverUnusable, minors: MigMinors
+    ) -> Sight:
+        """The machine after this look: the last sight while all is as it was, as on nearly all looks."""
+        before = self.sight
+        if (
+            before is not None
+            and before.trouble is None
+            and answer is before.survey
+            and minors is before.minors
+            and self._seen_with == (configuration, signs)
+        ):
+            return before
+        return seen(configuration, signs, answer, minors, before)
 
     async def _ask(self, *, is_installed: bool) -> Survey | DriverUnusable:
         if self._library_missing is not None and not is_installed:
@@ -93,19 +108,53 @@ class NodeView:
         """Ask for the links of GPUs that are not known yet; without them a choice takes any GPUs."""
         if sight.trouble is not None or sight.survey is None or len(sight.survey.gpus) < 2:
             return
-        if self._links is not None and sight.gpu_uuids <= set(self._links.uuids):
+        if self.links is not None and sight.gpu_uuids <= set(self.links.uuids):
             return
         try:
-            self._links = await self.nvml.links()
+            self.links = await self.nvml.links()
         except (DriverUnusable, DriverCallFailed) as error:
             logger.warning("GPUs are chosen without regard to their links, which cannot be read: %s", error)
 
 
 def _look_at_files(
-    settings: NodeSettings, configuration: Configuration
-) -> tuple[PlatformSigns, MigMinors, NodeFeatures, tuple[str, ...]]:
-    """The machine as its files describe it, and warnings. Blocks."""
+    settings: NodeSettings, configuration: Configuration, minors: tuple[str, MigMinors]
+) -> tuple[PlatformSigns, NodeFeatures, tuple[str, ...], tuple[str, MigMinors]]:
+    """The machine as its files describe it, warnings, and the minor numbers of MIG instances. Blocks."""
     is_installed = has_library(settings, roots_of(settings, configuration))
     signs = find_signs(settings.root, has_nvml=is_installed, library_path=settings.library_path)
-    features, warnings = find_features(settings, configuration)
-    return signs, read_minors(settings.root), features, warnings
+    features, warnings = _find_features(settings, configuration)
+    return signs, features, warnings, _read_minors(settings.root, minors)
+
+
+def _read_minors(root: Path, known: tuple[str, MigMinors]) -> tuple[str, MigMinors]:
+    """The driver's file, which has a thousand lines for eight GPUs, and its meaning."""
+    try:
+        text = (root / PATH).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    return known if text == known[0] else (text, MigMinors.parse(text))
+
+
+def _find_features(settings: NodeSettings, configuration: Configuration) -> tuple[NodeFeatures, tuple[str, ...]]:
+    """The things that the node has for every container, and warnings.
+
+    Raises:
+        GpusUnusable: an IMEX channel is required and missing.
+    """
+    roots = roots_of(settings, configuration)
+    channels, warnings = find_channels(configuration.imex, (roots.dev, settings.root))
+    return NodeFeatures(present_control_nodes(settings.root), channels), warnings
+
+
+def _write_specs(
+    settings: NodeSettings,
+    configuration: Configuration,
+    survey: Survey,
+    minors: MigMinors,
+    channels: tuple[ImexChannel, ...],
+) -> frozenset[CdiClass]:
+    """As `write_node_specs`."""
+    # Imported here: most nodes write no specs, and do without 3 MB and the time to read them.
+    from plugbay.plugins.nvidia.serving.specs import write_node_specs
+
+    return write_node_specs(settings, configuration, survey, minors, channels)

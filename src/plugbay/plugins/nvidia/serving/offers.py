@@ -20,7 +20,7 @@ class ResourceOffer:
     """A resource with all that its answers depend on.
 
     Attributes:
-        links: of the machine's GPUs; None when not all devices are whole GPUs.
+        links: of the machine's GPUs; None when they are not known.
         health: by the devices' own IDs; healthy where it says nothing.
     """
 

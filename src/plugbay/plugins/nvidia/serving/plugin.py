@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
@@ -13,8 +12,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.plugins.nvidia.answers.answering import answer
 from plugbay.plugins.nvidia.answers.requests import requested_devices
-from plugbay.plugins.nvidia.choosing import preferred, shared_choice
-from plugbay.plugins.nvidia.serving.offers import ResourceOffer
+from plugbay.plugins.nvidia.serving.offers import ResourceOffer, covering
 from plugbay.sdk.author.by_ids import AnswersByIds
 from plugbay.sdk.hooks.calls import in_thread
 
@@ -57,7 +55,7 @@ class NvidiaPlugin(AnswersByIds):
     async def allocate_ids(self, ids: Sequence[DeviceId]) -> ContainerEdits:
         offer = self._offer
         devices = requested_devices(offer.resource, ids, offer.configuration.sharing)
-        return answer(offer.resource.name, devices, offer.configuration, offer.features, unique=str(uuid.uuid4()))
+        return answer(offer.resource.name, devices, offer.configuration, offer.features, unique=_random_name())
 
     async def preferred_ids(
         self, available: Sequence[DeviceId], must_include: Sequence[DeviceId], size: int
@@ -65,12 +63,15 @@ class NvidiaPlugin(AnswersByIds):
         offer = self._offer
 
         def choose() -> list[str]:
+            # Imported here: a kubelet asks for it when the plugin has long been registered.
+            from plugbay.plugins.nvidia.choosing import preferred, shared_choice
+
             return preferred(
                 offer.resource.listed_ids(),
                 available,
                 must_include,
                 size,
-                links=offer.links if offer.is_aligned else None,
+                links=covering(offer.links, list(offer.resource.devices)) if offer.is_aligned else None,
                 shared=shared_choice(offer.configuration.allocation_policy.value),
             )
 
@@ -79,3 +80,10 @@ class NvidiaPlugin(AnswersByIds):
         except AllocationError as error:
             raise AllocationError(f"{_NO_PREFERENCE}: {error}") from error
         return [DeviceId(each) for each in chosen]
+
+
+def _random_name() -> str:
+    # Imported here: nothing of the start needs it.
+    from uuid import uuid4
+
+    return str(uuid4())

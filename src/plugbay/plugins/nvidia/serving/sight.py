@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from plugbay.errors import DriverUnusable
@@ -15,7 +14,6 @@ from plugbay.plugins.nvidia.devices.detection import GpuSource, Platform, Platfo
 from plugbay.plugins.nvidia.devices.devices import NvidiaDevice, ResourceDevices, all_devices, device_map
 from plugbay.plugins.nvidia.devices.node import NodeDevices, node_devices
 from plugbay.plugins.nvidia.survey import MigMinors, Survey
-from plugbay.plugins.nvidia.survey.mig_minors import NO_MIG_MINORS, PATH
 
 _AUTO: Final = DiscoveryStrategy.AUTO
 
@@ -106,11 +104,3 @@ def _lost(survey: Survey, places: Mapping[int, str]) -> Iterator[tuple[str, str]
         uuid = gpu.uuid or places.get(gpu.index, "")
         if uuid and uuid not in present:
             yield uuid, gpu.problem
-
-
-def read_minors(root: Path) -> MigMinors:
-    """The minor numbers of the machine's MIG instances. Blocks."""
-    try:
-        return MigMinors.parse((root / PATH).read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        return NO_MIG_MINORS

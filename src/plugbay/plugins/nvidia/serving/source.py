@@ -7,12 +7,11 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from plugbay.errors import OperatorError, PlugbayError, UsageError
 from plugbay.model.health import Health
 from plugbay.model.ids import ResourceName
-from plugbay.model.podresources import PodResources
 from plugbay.ops.backoff import Backoff, Delays
 from plugbay.ops.metrics import Metric
 from plugbay.ops.tasks import background
@@ -27,7 +26,6 @@ from plugbay.plugins.nvidia.mps.readiness import MpsAnswers, MpsReadiness
 from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
 from plugbay.plugins.nvidia.nvml.values import GpuEvent, Watching, WatchLost
 from plugbay.plugins.nvidia.serving.health import NodeHealth
-from plugbay.plugins.nvidia.serving.measuring import measure
 from plugbay.plugins.nvidia.serving.node import NodeView
 from plugbay.plugins.nvidia.serving.offers import ResourceOffer
 from plugbay.plugins.nvidia.serving.plugin import NvidiaPlugin
@@ -36,6 +34,9 @@ from plugbay.plugins.nvidia.serving.sight import Sight
 from plugbay.sdk.author.plugin import DevicePlugin
 from plugbay.sdk.hooks.calls import in_thread
 from plugbay.sdk.watching import Watches
+
+if TYPE_CHECKING:
+    from plugbay.model.podresources import PodResources
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +86,8 @@ class NvidiaSource:
         self.health = NodeHealth(settings.variables)
         self._mps = mps or MpsReadiness(MpsPrograms(settings.variables, answer_s=_MPS_ANSWER_S))
         self._mps_answers = MpsAnswers()
-        if settings.named is None:
+        self._named = settings.named
+        if self._named is None:
             self._take(load_active(settings, None, None))
 
     @property
@@ -132,6 +134,9 @@ class NvidiaSource:
 
     async def metrics(self, pods: Sequence[PodResources] | None) -> Sequence[Metric]:
         """The metrics of the GPUs, joined with the pods that hold them; see `plugbay.plugins.nvidia.monitoring`."""
+        # Imported here: a plugin that shows no metrics does without.
+        from plugbay.plugins.nvidia.serving.measuring import measure
+
         return [] if self._view is None else await measure(self._view, self.health, pods)
 
     async def look_once(self) -> Sequence[DevicePlugin]:
@@ -172,7 +177,7 @@ class NvidiaSource:
         """Read the configuration; a broken one changes nothing but the log."""
         before = self.active
         try:
-            labels = await in_thread(self._labels) if self.settings.named is not None else None
+            labels = await in_thread(self._labels) if self._named is not None else None
             active = await in_thread(load_active, self.settings, before, labels)
         except OperatorError as error:
             if before is None:
@@ -196,7 +201,7 @@ class NvidiaSource:
 
     def _labels(self) -> Mapping[str, str]:
         """The labels of the node, asked before anything is chosen by them. Blocks."""
-        named = self.settings.named
+        named = self._named
         assert named is not None
         if not named.node_name:
             raise UsageError("a label of the node is to choose the configuration, and --node-name does not say which")
@@ -218,7 +223,7 @@ class NvidiaSource:
         Raises:
             OperatorError: at the first look, and the configuration wants the start to fail then.
         """
-        if self._config_due or (self.settings.named is not None and self.sight is not None):
+        if self._config_due or (self._named is not None and self.sight is not None):
             self._config_due = False
             await self._configure()
         assert self.active is not None
@@ -292,9 +297,7 @@ class NvidiaSource:
             if name in self._mps_answers.waiting:
                 continue
             health = self._health_of(resource, sight)
-            offer = ResourceOffer(
-                resource, self.active.configuration, self._view.features, self._view.links_of(resource), health
-            )
+            offer = ResourceOffer(resource, self.active.configuration, self._view.features, self._view.links, health)
             if (plugin := self._plugins.get(name)) is None:
                 plugin = NvidiaPlugin(offer)
             plugin.offer(offer)

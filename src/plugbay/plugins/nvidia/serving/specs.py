@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from plugbay.plugins.nvidia.answers.features import CdiClass, ImexChannel, NodeFeatures
+from plugbay.plugins.nvidia.answers.features import CdiClass, ImexChannel
 from plugbay.plugins.nvidia.cdi.devices import spec_devices
 from plugbay.plugins.nvidia.cdi.driver_files import find_driver_files
 from plugbay.plugins.nvidia.cdi.generation import gpu_spec, imex_spec, optional_spec
@@ -13,24 +13,11 @@ from plugbay.plugins.nvidia.cdi.nodes import NodeFinder
 from plugbay.plugins.nvidia.cdi.roots import SpecRoots
 from plugbay.plugins.nvidia.cdi.writing import write_specs
 from plugbay.plugins.nvidia.config.configuration import Configuration
-from plugbay.plugins.nvidia.platform.imex import find_channels
-from plugbay.plugins.nvidia.platform.roots import present_control_nodes
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, roots_of
 from plugbay.plugins.nvidia.survey import MigMinors, Survey
 
 _SELF_CONTAINED: Final = "self-contained"
 """A feature flag of ours: specs without the hooks of NVIDIA's container toolkit."""
-
-
-def find_features(settings: NodeSettings, configuration: Configuration) -> tuple[NodeFeatures, tuple[str, ...]]:
-    """The things that the node has for every container, and warnings.
-
-    Raises:
-        GpusUnusable: an IMEX channel is required and missing.
-    """
-    roots = roots_of(settings, configuration)
-    channels, warnings = find_channels(configuration.imex, (roots.dev, settings.root))
-    return NodeFeatures(present_control_nodes(settings.root), channels), warnings
 
 
 def write_node_specs(
