@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
@@ -95,10 +95,12 @@ class Document:
     Attributes:
         value: built of dict with text keys, list, str, int, float, bool and None only.
         lines: the 1-based line of every mapping key and list item, and of the document itself at ``()``.
+        repeated: the line at which each key stood before, of those that stand several times in one mapping.
     """
 
     value: object
     lines: Mapping[FieldPath, int]
+    repeated: Mapping[FieldPath, int] = field(default_factory=dict)
 
 
 def read_documents(text: str, *, source: str, repeated_keys: RepeatedKeys = RepeatedKeys.REFUSED) -> Iterator[Document]:
@@ -113,7 +115,7 @@ def read_documents(text: str, *, source: str, repeated_keys: RepeatedKeys = Repe
             tree = _Tree(source, repeated_keys)
             value = tree.read(node, ())
             if value is not None:
-                yield Document(value, tree.lines)
+                yield Document(value, tree.lines, tree.repeated)
     except yaml.YAMLError as error:
         raise _broken(error, text, source) from error
     except _TooManyValues as error:
@@ -133,6 +135,7 @@ class _Tree:
 
     def __init__(self, source: str, repeated_keys: RepeatedKeys) -> None:
         self.lines: dict[FieldPath, int] = {}
+        self.repeated: dict[FieldPath, int] = {}
         self._source = source
         self._repeated_keys = repeated_keys
         self._values = 0
@@ -173,8 +176,10 @@ class _Tree:
             if key_node.tag == f"{_TAG}merge":
                 continue
             key = self._key(key_node, path)
-            if key in own and self._repeated_keys is RepeatedKeys.REFUSED:
-                raise self._error(key_node, (*path, key), "duplicate key")
+            if key in own:
+                if self._repeated_keys is RepeatedKeys.REFUSED:
+                    raise self._error(key_node, (*path, key), "duplicate key")
+                self.repeated[(*path, key)] = self.lines[(*path, key)]
             self.lines[(*path, key)] = key_node.start_mark.line + 1
             own[key] = self.read(value_node, (*path, key))
         return merged | own

@@ -42,7 +42,8 @@ _HELP: Final = {
     flags.USE_NODE_FEATURE_API: "only false is possible: labels go to a file",
     flags.DISCOVERY_STRATEGY: "where the properties of GPUs are read; only NVML can be asked",
     flags.CONTAINER_DRIVER_ROOT: "the driver's installation, as this process sees it",
-    CONFIG_DIALECT: "extended: unknown fields of the file are errors; reference: as NVIDIA's plugin 0.20 reads it",
+    CONFIG_DIALECT: "reference: the file is read as NVIDIA's plugin 0.20 does, with warnings; "
+    "extended: unknown fields are errors, and all fields do what they say",
 }
 
 

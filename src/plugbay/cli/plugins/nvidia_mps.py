@@ -25,7 +25,8 @@ _FLAGS: Final = {
     flags.CONFIG_FILE: "configuration file of NVIDIA's plugin, version v1; read again after SIGHUP",
     flags.MIG_STRATEGY: "how GPUs in MIG mode are offered; mixed is not possible with MPS",
     flags.CONTAINER_DRIVER_ROOT: "the driver's installation, as this process sees it",
-    flags.CONFIG_DIALECT: "extended: unknown fields of the file are errors; reference: as NVIDIA's plugin reads it",
+    flags.CONFIG_DIALECT: "reference: the file is read as NVIDIA's plugin 0.20 does, with warnings; "
+    "extended: unknown fields are errors, and all fields do what they say",
 }
 _PREFIX: Final = "mps_flag_"
 

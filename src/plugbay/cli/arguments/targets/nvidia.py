@@ -41,7 +41,8 @@ _HELP: Final = {
     "config-file": "configuration file of NVIDIA's plugin, version v1; read again whenever it changes",
     "cdi-feature-flags": "features of CDI specs, with commas between them",
     "cdi-disable-hooks": "hooks that CDI specs do not have, with commas between them, or all",
-    "config-dialect": "extended: unknown fields of the file are errors; reference: as NVIDIA's plugin 0.20 reads it",
+    "config-dialect": "reference: the file is read as NVIDIA's plugin 0.20 does, with warnings; "
+    "extended: unknown fields are errors, and all fields do what they say",
     "config-file-srcdir": "directory of configuration files, of which a label of the node names one",
     "default-config": "name of the file for a node without the label",
     "fallback-strategies": "what a node without label and default gets, in order: named, single, empty",

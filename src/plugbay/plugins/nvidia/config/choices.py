@@ -85,7 +85,7 @@ class FallbackStrategy(Enum):
 class Dialect(Enum):
     """How a configuration file is read where NVIDIA's plugin ignores what the file says."""
 
+    REFERENCE = "reference"
+    """As NVIDIA's plugin 0.20: what it takes is taken, and what it ignores is ignored, with a warning."""
     EXTENDED = "extended"
     """Unknown fields and repeated keys are errors; ``resources``, ``devices`` and ``rename`` do what they say."""
-    REFERENCE = "reference"
-    """As NVIDIA's plugin 0.20: unknown fields are ignored, and so are these three, with a warning."""

@@ -127,7 +127,7 @@ class Configuration:
     imex: ImexSettings
     kubelet_socket: str
     health: HealthSettings = HealthSettings()
-    dialect: Dialect = Dialect.EXTENDED
+    dialect: Dialect = Dialect.REFERENCE
     feature_discovery: FeatureDiscoverySettings = FeatureDiscoverySettings()
     patterns: ResourcePatterns = NO_PATTERNS
     sharing: SharingSettings = NO_SHARING

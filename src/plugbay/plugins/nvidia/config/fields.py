@@ -44,6 +44,11 @@ class Page:
     dialect: Dialect
     warnings: list[str] = field(default_factory=list)
 
+    @property
+    def is_lenient(self) -> bool:
+        """Whether everything that NVIDIA's plugin takes is taken."""
+        return self.dialect is Dialect.REFERENCE
+
     def place(self, path: FieldPath) -> ConfigPlace:
         """The place of a field; the line of one that is missing is that of what should hold it."""
         known = next((path[:end] for end in range(len(path), -1, -1) if path[:end] in self.lines), ())
@@ -56,6 +61,15 @@ class Page:
         place = self.place(path)
         where = place.source if place.line is None else f"{place.source}:{place.line}"
         self.warnings.append(f"{where}: {place.field}: {problem}" if place.field else f"{where}: {problem}")
+
+    def warn_of_extension(self, path: FieldPath) -> None:
+        """Say what becomes of a field that NVIDIA's plugin reads and then ignores."""
+        if self.is_lenient:
+            self.warn(
+                path, "it is ignored, as NVIDIA's plugin does; with --config-dialect=extended it does what it says"
+            )
+        else:
+            self.warn(path, "it does what it says here; NVIDIA's plugin 0.20 would ignore it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +169,16 @@ class Section:
     case: NameCase
 
     def get(self, name: str) -> FieldValue | None:
-        """The field of that name; None when it is missing or null."""
-        spelled = self._spelled(name)
-        value = self.value.get(spelled)
-        return None if value is None else FieldValue(value, (*self.path, spelled), self.page)
+        """The field of that name; None when it is missing or null. Of several spellings the last one counts."""
+        found = self.get_all(name)
+        return found[-1] if found else None
+
+    def get_all(self, name: str) -> list[FieldValue]:
+        """The field of that name in each of its spellings, in the order in which the reference reads them: sorted."""
+        spelled = sorted(key for key in self.value if self.is_called(key, name))
+        return [
+            FieldValue(self.value[key], (*self.path, key), self.page) for key in spelled if self.value[key] is not None
+        ]
 
     def has(self, name: str) -> bool:
         """Whether the field is there, be it null."""
@@ -174,21 +194,20 @@ class Section:
 
     def unknown(self, name: str, known: Sequence[str]) -> None:
         """Refuse the field, or note that it is ignored."""
-        if self.page.dialect is Dialect.EXTENDED:
+        if not self.page.is_lenient:
             raise self.page.error((*self.path, name), "unknown field", ", ".join(known))
-        self.page.warn((*self.path, name), "there is no such field; it is ignored")
+        self.page.warn((*self.path, name), f"there is no such field; it is ignored (allowed: {', '.join(known)})")
 
     def repeated(self, name: str, other: str) -> None:
-        """Refuse two spellings of one field, or note that one of them is ignored."""
-        if self.page.dialect is Dialect.EXTENDED:
+        """Refuse two spellings of one field, or note which of them counts."""
+        if not self.page.is_lenient:
             raise self.page.error((*self.path, name), f"duplicate key: it is the same field as {other}")
-        self.page.warn((*self.path, name), f"it is the same field as {other}; only one of the two counts")
+        counts = max(name, other)
+        self.page.warn((*self.path, name), f"it is the same field as {other}; where both speak, {counts} counts")
 
     def _spelled(self, name: str) -> str:
-        """The field's name as the file spells it; of several spellings the exact one counts, then the last."""
-        if name in self.value:
-            return name
-        return next((key for key in reversed(self.value) if self.is_called(key, name)), name)
+        """The field's name as the file spells it."""
+        return max((key for key in self.value if self.is_called(key, name)), default=name)
 
 
 def shown(value: object) -> str:

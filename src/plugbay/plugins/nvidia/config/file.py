@@ -5,6 +5,7 @@ Source: k8s-device-plugin 0.20 ``api/config/v1/config.go``; spec 1.3 to 1.5.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from plugbay.documents.go_json import compact
 from plugbay.errors import InvalidDocument, InvalidNvidiaConfig
 from plugbay.plugins.nvidia.config.arguments import Layer
 from plugbay.plugins.nvidia.config.choices import Dialect
-from plugbay.plugins.nvidia.config.fields import FieldValue, NameCase, Page
+from plugbay.plugins.nvidia.config.fields import FieldValue, NameCase, Page, Section
 from plugbay.plugins.nvidia.config.flags import DEVICE_LIST_STRATEGY, PLUGIN_FLAGS, ConfigFlag, FlagKind, FlagValue
 from plugbay.plugins.nvidia.config.places import CONVERTING, DECODING, PARSING, Given
 from plugbay.plugins.nvidia.config.resource_names import (
@@ -30,7 +31,7 @@ VERSION: Final = "v1"
 _FIELDS: Final = ("version", "flags", "resources", "sharing", "imex")
 _OF_FLAGS: Final = tuple(flag for flag in PLUGIN_FLAGS if flag.field)
 _KINDS: Final = {"list": "array", "str": "string", "bool": "bool", "int": "number", "float": "number"}
-_RESOURCES: Final = "Customizing the 'resources' field is not yet supported in the config. Ignoring..."
+_STRATEGIES: Final = f"one of {', '.join(DEVICE_LIST_STRATEGY.allowed)}, or a list of them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,11 @@ class ConfigContent:
     layer: Layer = field(default_factory=dict)
     patterns: ResourcePatterns = NO_PATTERNS
     sharing: SharingSettings = NO_SHARING
-    dialect: Dialect = Dialect.EXTENDED
+    dialect: Dialect = Dialect.REFERENCE
     warnings: tuple[str, ...] = ()
 
 
-def parse_file(text: str, *, source: str, dialect: Dialect = Dialect.EXTENDED) -> ConfigContent:
+def parse_file(text: str, *, source: str, dialect: Dialect = Dialect.REFERENCE) -> ConfigContent:
     """Read a configuration file; an empty one is an empty configuration.
 
     Args:
@@ -60,15 +61,19 @@ def parse_file(text: str, *, source: str, dialect: Dialect = Dialect.EXTENDED) -
     Raises:
         InvalidNvidiaConfig: the first thing that is wrong, with its place and what is allowed there.
     """
-    document = _document(text, source, dialect)
+    document, is_alone = _document(text, source, dialect)
     if document is None:
         return ConfigContent(dialect=dialect)
     page = Page(source, document.lines, dialect)
+    if not is_alone:
+        page.warn((), "more documents follow this one; they are ignored")
+    for path, line in document.repeated.items():
+        page.warn(path, f"duplicate key: it stands at line {line} as well, and the last one counts")
     if not isinstance(document.value, dict):
         kind = _KINDS[type(document.value).__name__]
         raise page.error((), f"json: cannot unmarshal {kind} into Go value of type v1.Config", "a mapping")
     root = FieldValue(document.value, (), page).section(_FIELDS)
-    layer = _read_layer(root.get("flags"), root.get("imex"))
+    layer = _read_layer(root)
     patterns = _read_patterns(root.get("resources"))
     sharing = read_sharing(root.get("sharing"))
     version = root.get("version")
@@ -77,7 +82,8 @@ def parse_file(text: str, *, source: str, dialect: Dialect = Dialect.EXTENDED) -
     return ConfigContent(layer, patterns, sharing, dialect, tuple(page.warnings))
 
 
-def _document(text: str, source: str, dialect: Dialect) -> Document | None:
+def _document(text: str, source: str, dialect: Dialect) -> tuple[Document | None, bool]:
+    """The document that counts, and whether nothing else follows."""
     # Imported here: PyYAML is large, and a plugin without a configuration file does not need it.
     from plugbay.documents.texts import RepeatedKeys, read_documents
 
@@ -85,20 +91,27 @@ def _document(text: str, source: str, dialect: Dialect) -> Document | None:
     try:
         documents = read_documents(text, source=source, repeated_keys=repeated)
         if dialect is Dialect.REFERENCE:
-            return next(documents, None)
+            return next(documents, None), _is_over(documents)
         found = list(documents)
     except InvalidDocument as error:
         step = DECODING if error.problem == "duplicate key" else CONVERTING
         raise InvalidNvidiaConfig(error.problem, error.field, error.line, error.source, step=step) from error
     if len(found) > 1:
         raise InvalidNvidiaConfig("holds more than one document", source=source, step=PARSING)
-    return found[0] if found else None
+    return (found[0] if found else None), True
 
 
-def _read_layer(flags: FieldValue | None, imex: FieldValue | None) -> Layer:
+def _is_over(documents: Iterator[Document]) -> bool:
+    try:
+        return next(documents, None) is None
+    except InvalidDocument:
+        return False
+
+
+def _read_layer(root: Section) -> Layer:
     layer: dict[str, Given[FlagValue]] = {}
-    for name, node in (("flags", flags), ("imex", imex)):
-        if node is not None:
+    for name in ("flags", "imex"):
+        for node in root.get_all(name):
             _read_section(node, (name,), layer)
     return layer
 
@@ -110,13 +123,11 @@ def _read_section(node: FieldValue, path: tuple[str, ...], layer: dict[str, Give
     section = node.section(names)
     by_name = {flag.field[depth]: flag for flag in below if len(flag.field) == depth + 1}
     for name in names:
-        found = section.get(name)
-        if found is None:
-            continue
-        if name in by_name:
-            layer[by_name[name].key] = Given(_read_flag(by_name[name], found), found.page.place(found.path))
-        else:
-            _read_section(found, (*path, name), layer)
+        for found in section.get_all(name):
+            if name in by_name:
+                layer[by_name[name].key] = Given(_read_flag(by_name[name], found), found.page.place(found.path))
+            else:
+                _read_section(found, (*path, name), layer)
 
 
 def _read_flag(flag: ConfigFlag, node: FieldValue) -> FlagValue:
@@ -124,7 +135,7 @@ def _read_flag(flag: ConfigFlag, node: FieldValue) -> FlagValue:
         case FlagKind.BOOLEAN:
             return node.boolean()
         case FlagKind.INTEGERS:
-            return tuple(item.integer() for item in node.items())
+            return tuple(_integer(item) for item in node.items())
         case FlagKind.SPAN:
             return node.span()
         case FlagKind.TEXTS:
@@ -133,16 +144,24 @@ def _read_flag(flag: ConfigFlag, node: FieldValue) -> FlagValue:
             return node.text()
 
 
+def _integer(item: FieldValue) -> int:
+    if item.value is None and item.page.is_lenient:
+        item.page.warn(item.path, "null counts as 0")
+        return 0
+    return item.integer()
+
+
 def _strategies(node: FieldValue) -> tuple[str, ...]:
     """A text is a list of one, and is not split at commas."""
     if isinstance(node.value, str):
         return (node.value,)
+    if node.value == [] and node.page.is_lenient:
+        node.page.warn(node.path, f"an empty list: containers get no device (allowed: {_STRATEGIES})")
     items = node.items() if isinstance(node.value, list) else [node]
     wrong = next((item for item in items if not isinstance(item.value, str)), None)
     if wrong is None:
         return tuple(item.text() for item in items)
-    allowed = f"one of {', '.join(DEVICE_LIST_STRATEGY.allowed)}, or a list of them"
-    raise wrong.error(f"invalid deviceListStrategy: {compact(node.value)}", allowed)
+    raise wrong.error(f"invalid deviceListStrategy: {compact(node.value)}", _STRATEGIES)
 
 
 def _read_patterns(node: FieldValue | None) -> ResourcePatterns:
@@ -152,11 +171,8 @@ def _read_patterns(node: FieldValue | None) -> ResourcePatterns:
     patterns = ResourcePatterns(*(tuple(_listed(section.get(name))) for name in ("gpus", "mig")))
     if patterns == NO_PATTERNS:
         return patterns
-    if node.page.dialect is Dialect.REFERENCE:
-        node.page.warn(node.path, _RESOURCES)
-        return NO_PATTERNS
-    node.page.warn(node.path, "it does what it says here; NVIDIA's plugin 0.20 would ignore it")
-    return patterns
+    node.page.warn_of_extension(node.path)
+    return NO_PATTERNS if node.page.is_lenient else patterns
 
 
 def _listed(node: FieldValue | None) -> list[ResourcePattern]:
@@ -166,6 +182,8 @@ def _listed(node: FieldValue | None) -> list[ResourcePattern]:
 def _read_pattern(node: FieldValue) -> ResourcePattern:
     section = node.section(("pattern", "name"), case=NameCase.EXACT)
     pattern, name = section.get("pattern"), section.get("name")
+    if pattern is None and node.page.is_lenient and section.has("pattern"):
+        pattern = FieldValue("", (*node.path, "pattern"), node.page)
     if pattern is None:
         raise section.error("resources must have a 'pattern' field set", "pattern", "a text in which * stands for any")
     if name is None:

@@ -145,8 +145,9 @@ KUBELET_SOCKET: Final = _text("kubelet-socket", "KUBELET_SOCKET", "/var/lib/kube
 CONFIG_FILE: Final = _text("config-file", "CONFIG_FILE", "")
 CDI_FEATURE_FLAGS: Final = ConfigFlag(("cdi-feature-flags",), ("CDI_FEATURE_FLAGS",), FlagKind.TEXTS, ())
 CDI_DISABLED_HOOKS: Final = ConfigFlag(("cdi-disable-hooks",), ("CDI_DISABLE_HOOKS",), FlagKind.TEXTS, ())
-CONFIG_DIALECT: Final = _text("config-dialect", "CONFIG_DIALECT", "extended", choices=Dialect)
-"""Ours: the way the configuration file is read."""
+CONFIG_DIALECT: Final = _text("config-dialect", "CONFIG_DIALECT", "reference", choices=Dialect)
+"""Ours: the way the configuration file is read. A file that serves NVIDIA's plugin serves us, unless it is asked for
+more than that."""
 CONFIG_DIRECTORY: Final = _text("config-file-srcdir", "CONFIG_FILE_SRCDIR", "")
 """The directory of named configuration files; this flag and the next four are those of NVIDIA's config-manager."""
 DEFAULT_CONFIG: Final = _text("default-config", "DEFAULT_CONFIG", "")

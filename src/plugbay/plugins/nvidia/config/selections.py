@@ -11,7 +11,6 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from plugbay.documents.go_json import compact
-from plugbay.plugins.nvidia.config.choices import Dialect
 from plugbay.plugins.nvidia.config.fields import FieldValue
 
 ALL: Final = "all"
@@ -142,12 +141,11 @@ def _read(node: FieldValue) -> DeviceSelection:
             if text != ALL:
                 raise ValueError(f"devices set as '{text}' but the only valid string input is 'all'")
             return ALL_DEVICES
-        case []:
-            if node.page.dialect is Dialect.REFERENCE:
-                return ALL_DEVICES
-            raise ValueError("devices set as an empty list, which selects no device")
         case list():
-            return ListedDevices(tuple(_reference(item) for item in node.items()))
+            items = [item for item in node.items() if item.value is not None or not node.page.is_lenient]
+            if not items and node.page.is_lenient:
+                return ALL_DEVICES
+            return ListedDevices(tuple(map(_reference, items)))
         case bool() | dict():
             raise ValueError(f"unrecognized type for devices spec: {compact(node.value)}")
         case _:

@@ -11,7 +11,7 @@ from typing import Final
 
 from plugbay.model.ids import ResourceName
 from plugbay.model.sharing import MAX_REPLICAS
-from plugbay.plugins.nvidia.config.choices import Dialect, SharingStrategy
+from plugbay.plugins.nvidia.config.choices import SharingStrategy
 from plugbay.plugins.nvidia.config.fields import FieldValue, NameCase, Page, Section
 from plugbay.plugins.nvidia.config.resource_names import parse_gpu_resource, shared_name
 from plugbay.plugins.nvidia.config.selections import ALL_DEVICES, DeviceSelection, read_selection
@@ -106,10 +106,17 @@ def read_sharing(node: FieldValue | None) -> SharingSettings:
     if node is None:
         return NO_SHARING
     section = node.section(("timeSlicing", "mps"))
-    mps, time_slicing = _read_shared(section, "mps"), _read_shared(section, "timeSlicing")
+    mps, time_slicing = _read_mps(section), _read_shared(section, "timeSlicing")
     if mps is not None and mps.fails_requests_over_one is None:
         mps = replace(mps, fails_requests_over_one=True)
     return SharingSettings(time_slicing, mps)
+
+
+def _read_mps(section: Section) -> SharedResources | None:
+    if section.page.is_lenient and section.has("mps") and section.get("mps") is None:
+        section.page.warn((*section.path, "mps"), "null shares nothing by MPS")
+        return None
+    return _read_shared(section, "mps")
 
 
 def _read_shared(section: Section, name: str) -> SharedResources | None:
@@ -143,8 +150,12 @@ def _read_resource(node: FieldValue) -> SharedResource:
     if count < _MIN_REPLICAS:
         raise replicas.error(f"number of replicas must be >= {_MIN_REPLICAS}", _REPLICAS)
     if count > MAX_REPLICAS:
-        raise replicas.error(f"{count} replicas are more than a kubelet can be told of", _REPLICAS)
+        problem = f"{count} replicas are more than a kubelet can be told of"
+        if not node.page.is_lenient:
+            raise replicas.error(problem, _REPLICAS)
+        node.page.warn(replicas.path, f"{problem}: there are {MAX_REPLICAS}")
     selection = read_selection(section.get("devices"))
+    count = min(count, MAX_REPLICAS)
     return SharedResource(parsed, count, rename.parsed(parse_gpu_resource) if rename is not None else None, selection)
 
 
@@ -154,18 +165,11 @@ def _customised(shared: SharedResources, page: Page, path: tuple[str | int, ...]
     for index, each in enumerate(shared.resources):
         default = shared_name(each.name) if shared.rename_by_default else None
         if each.rename not in (None, default):
-            _warn_of(page, (*path, index, "rename"))
+            page.warn_of_extension((*path, index, "rename"))
         if each.devices != ALL_DEVICES:
-            _warn_of(page, (*path, index, "devices"))
-        if page.dialect is Dialect.REFERENCE:
+            page.warn_of_extension((*path, index, "devices"))
+        if page.is_lenient:
             resources.append(replace(each, rename=default, devices=ALL_DEVICES))
         else:
             resources.append(replace(each, rename=each.rename or default))
     return replace(shared, resources=tuple(resources))
-
-
-def _warn_of(page: Page, path: tuple[str | int, ...]) -> None:
-    if page.dialect is Dialect.REFERENCE:
-        page.warn(path, "customizing it is not supported in the reference dialect; it is ignored")
-    else:
-        page.warn(path, "it does what it says here; NVIDIA's plugin 0.20 would ignore it")

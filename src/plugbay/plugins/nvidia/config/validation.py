@@ -120,7 +120,7 @@ def validate(
         InvalidNvidiaConfig: the first setting that is of no use, with its place and what is allowed there.
     """
     settings = _Settings(settle(arguments or {}, environment or {}, content.layer))
-    strategies = _list_strategies(settings, has_nvml=has_nvml)
+    strategies = _list_strategies(settings, has_nvml=has_nvml, takes_none=content.dialect is Dialect.REFERENCE)
     id_strategy = settings.choice(flag.DEVICE_ID_STRATEGY, DeviceIdStrategy, "invalid --device-id-strategy option: {}")
     policy = settings.choice(
         flag.SHARED_ALLOCATION_POLICY, SharedAllocationPolicy, "invalid --shared-devices-allocation-policy option: {}"
@@ -196,12 +196,12 @@ def choose(word: str, choices: type[Chosen], place: ConfigPlace, problem: str) -
         raise place.error(problem.format(word), step=VALIDATING, allowed=allowed) from None
 
 
-def _list_strategies(settings: _Settings, *, has_nvml: bool) -> tuple[DeviceListStrategy, ...]:
+def _list_strategies(settings: _Settings, *, has_nvml: bool, takes_none: bool) -> tuple[DeviceListStrategy, ...]:
     given = settings.given(flag.DEVICE_LIST_STRATEGY)
     words: Sequence[str] = given.value
     problem = "invalid --device-list-strategy option: invalid strategy: {}"
     strategies = tuple(choose(word, DeviceListStrategy, given.place, problem) for word in words)
-    if not strategies:
+    if not strategies and not takes_none:
         allowed = ", ".join(flag.DEVICE_LIST_STRATEGY.allowed)
         raise given.place.error("no device list strategy is given", step=VALIDATING, allowed=allowed)
     if any(strategy.uses_cdi for strategy in strategies) and not has_nvml:

@@ -19,7 +19,7 @@ from plugbay.plugins.nvidia.devices.problems import REPLICATING, SHARING, Device
 
 
 def share(
-    found: Sequence[Found], sharing: SharingSettings, dialect: Dialect = Dialect.EXTENDED
+    found: Sequence[Found], sharing: SharingSettings, dialect: Dialect = Dialect.REFERENCE
 ) -> tuple[list[Found], list[DeviceProblem]]:
     """The devices, those that are shared with their replicas and under the name of these.
 

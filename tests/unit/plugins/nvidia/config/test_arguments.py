@@ -134,9 +134,9 @@ def test_empty_variables() -> None:
 
 
 def test_dialect_is_known_before_the_file_is_read() -> None:
-    assert dialect_of({}, {}) is Dialect.EXTENDED
-    assert dialect_of(parse_arguments(["--config-dialect=reference"]), {}) is Dialect.REFERENCE
-    with pytest.raises(InvalidNvidiaConfig, match="allowed: extended, reference"):
+    assert dialect_of({}, {}) is Dialect.REFERENCE
+    assert dialect_of(parse_arguments(["--config-dialect=extended"]), {}) is Dialect.EXTENDED
+    with pytest.raises(InvalidNvidiaConfig, match="allowed: reference, extended"):
         dialect_of({}, parse_environment({"CONFIG_DIALECT": "go"}))
 
 

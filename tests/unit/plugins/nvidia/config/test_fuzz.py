@@ -260,8 +260,8 @@ def test_any_text_is_a_configuration_or_the_one_error(text: str, dialect: Dialec
 
 
 def test_reference_dialect_says_which_fields_it_ignores() -> None:
-    content = parse_file("flags:\n  foo: 1\nbar: 2\n", source="config.yaml", dialect=Dialect.REFERENCE)
+    content = parse_file("imex:\n  foo: 1\nbar: 2\n", source="config.yaml", dialect=Dialect.REFERENCE)
     assert content.warnings == (
-        "config.yaml:3: bar: there is no such field; it is ignored",
-        "config.yaml:2: flags.foo: there is no such field; it is ignored",
+        "config.yaml:3: bar: there is no such field; it is ignored (allowed: version, flags, resources, sharing, imex)",
+        "config.yaml:2: imex.foo: there is no such field; it is ignored (allowed: channelIDs, required)",
     )

@@ -11,7 +11,7 @@ import pytest
 
 from plugbay.errors import InvalidNvidiaConfig, OperatorError, PathUnusable, UsageError
 from plugbay.plugins.nvidia.config.arguments import parse_flags
-from plugbay.plugins.nvidia.config.choices import Dialect, FallbackStrategy, MigStrategy
+from plugbay.plugins.nvidia.config.choices import FallbackStrategy, MigStrategy
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.config.named import NODE_LABEL, NamedConfigs, choose_config, config_names
 from plugbay.plugins.nvidia.config.switching import ActiveConfig, switched
@@ -165,7 +165,7 @@ def test_live_switch(tmp_path: Path) -> None:
     files.write("single", "flags: {migStrategy: single}")
     files.write("broken", "flags:\n  migStrategy: 3\n")
     first = files.switch(None)
-    assert (first.name, first.configuration, first.refusal) == (None, configured_extended(), None)
+    assert (first.name, first.configuration, first.refusal) == (None, configured(), None)
     assert first.sentence() == "the empty configuration is used"
 
     files.labels[NODE_LABEL] = "single"
@@ -208,7 +208,3 @@ def test_broken_config_at_start_ends_it(tmp_path: Path) -> None:
     files.labels[NODE_LABEL] = "a"
     with pytest.raises(OperatorError, match="unknown version: v2"):
         files.switch(None)
-
-
-def configured_extended() -> Configuration:
-    return configured(dialect=Dialect.EXTENDED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -129,7 +130,54 @@ def test_09_extended_dialect_refuses_what_is_probably_a_mistake() -> None:
     assert refusal("version: v1\nversion: v1\n", dialect=Dialect.EXTENDED).line == 2
     assert "same field as flags" in refusal("flags: {}\nFlags: {}\n", dialect=Dialect.EXTENDED).problem
     assert "more than one document" in refusal("{}\n---\n{}\n", dialect=Dialect.EXTENDED).problem
-    assert configured(config="{}\n---\nversion: v2\n") == configured()
+    assert replace(configured(config="{}\n---\nversion: v2\n"), warnings=()) == configured()
+
+
+LENIENT: Final = [
+    (
+        "flags:\n  migStrateg: single\n",
+        2,
+        "flags.migStrateg: there is no such field; it is ignored (allowed: migStrategy,",
+    ),
+    ("flags: {}\nimex: {}\nflags:\n", 3, "flags: duplicate key: it stands at line 1 as well, and the last one counts"),
+    ("flags: {}\nFlags: {}\n", 2, "Flags: it is the same field as flags; where both speak, flags counts"),
+    ("version: v1\n---\nversion: v2\n", 1, "more documents follow this one; they are ignored"),
+    ("version: v1\n---\n[\n", 1, "more documents follow this one; they are ignored"),
+    (
+        "flags:\n  plugin:\n    deviceListStrategy: []\n",
+        3,
+        "flags.plugin.deviceListStrategy: an empty list: containers get no device (allowed: one of envvar, ",
+    ),
+    ("imex:\n  channelIDs:\n  - null\n", 3, "imex.channelIDs[0]: null counts as 0"),
+    ("sharing:\n  mps:\n", 2, "sharing.mps: null shares nothing by MPS"),
+    (
+        "sharing:\n  timeSlicing:\n    resources:\n    - name: gpu\n      replicas: 10001\n",
+        5,
+        "sharing.timeSlicing.resources[0].replicas: 10001 replicas are more than a kubelet can be told of",
+    ),
+    ("resources:\n  gpus:\n  - pattern: null\n    name: a\n", 1, "resources: it is ignored, as NVIDIA's plugin does;"),
+]
+
+
+@pytest.mark.parametrize(("config", "line", "warning"), LENIENT, ids=[warning for *_, warning in LENIENT])
+def test_09_whatever_the_reference_takes_is_taken_with_a_warning(config: str, line: int, warning: str) -> None:
+    place = f"config.yaml:{line}: "
+    assert any(each.startswith(place + warning) for each in configured(config=config).warnings)
+    assert refusal(config, dialect=Dialect.EXTENDED)
+
+
+@pytest.mark.parametrize(
+    ("config", "strategy", "fails"),
+    [
+        ("flags: {MigStrategy: single, MIGSTRATEGY: none}", "single", True),
+        ("flags: {migStrategy: single, migstrategy: none}", "none", True),
+        ("flags: {migStrategy: single}\nFlags: {failOnInitError: false}", "single", False),
+        ("flags: {migStrategy: single, migStrategy: mixed}", "mixed", True),
+    ],
+)
+def test_09_of_several_spellings_the_last_in_order_counts(config: str, strategy: str, fails: bool) -> None:
+    read = configured(config=config)
+    assert (read.mig_strategy.value, read.fail_on_init_error) == (strategy, fails)
 
 
 def test_10_file_is_a_list() -> None:
@@ -243,7 +291,6 @@ def test_16_devices_all_and_a_count() -> None:
         True,
         {},
         [0.5],
-        [None],
     ],
     ids=str,
 )
@@ -253,6 +300,13 @@ def test_17_devices_that_are_refused(value: object, dialect: Dialect) -> None:
     assert error.line == 6
     assert error.field.startswith("sharing.timeSlicing.resources[0].devices")
     assert "GPU indices" in error.allowed
+
+
+@pytest.mark.parametrize("value", ["[null]", "[null, null]"])
+def test_17_null_in_a_list_of_devices_is_what_only_the_reference_takes(value: str) -> None:
+    config = SHARED + f"      devices: {value}\n"
+    assert time_sliced(configured(config=config)).resources[0].devices == ALL_DEVICES
+    assert "unsupported type for device" in refusal(config, dialect=Dialect.EXTENDED).problem
 
 
 def test_17_empty_list_of_devices() -> None:
@@ -327,7 +381,12 @@ def test_25_time_slicing_does_not_fail_requests_over_one_unless_told() -> None:
 @pytest.mark.parametrize("way", ["timeSlicing", "mps"])
 @pytest.mark.parametrize("value", ["{}", "null", "{resources: []}", "{resources: null}"])
 def test_26_no_resources(way: str, value: str) -> None:
-    assert refusal(f"sharing: {{{way}: {value}}}", *ROOT).problem == "no resources specified"
+    dialect = Dialect.EXTENDED if (way, value) == ("mps", "null") else Dialect.REFERENCE
+    assert refusal(f"sharing: {{{way}: {value}}}", *ROOT, dialect=dialect).problem == "no resources specified"
+
+
+def test_26_null_for_mps_shares_nothing() -> None:
+    assert configured(config="sharing: {mps: null}").sharing.active is None
 
 
 def test_27_two_shared_resources() -> None:

@@ -16,6 +16,7 @@ from plugbay.plugins.nvidia.config.choices import Dialect
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.config.file import parse_file
 from plugbay.plugins.nvidia.config.flags import (
+    CDI_HOOK_PATH,
     DEVICE_LIST_STRATEGY,
     HEALTH_CLEAN_TIME,
     PLUGIN_FLAGS,
@@ -45,6 +46,8 @@ def fitting(flag: ConfigFlag) -> st.SearchStrategy[Any]:
     """Values that a flag takes in a file."""
     if flag in (HEALTH_CLEAN_TIME, RESCAN_INTERVAL):
         return SPANS
+    if flag is CDI_HOOK_PATH:
+        return TEXTS.filter(bool)  # hooks of CDI specs need a program
     match flag.kind:
         case FlagKind.BOOLEAN:
             return st.booleans()
