@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Collection, Coroutine, Mapping
+import signal
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -63,15 +64,32 @@ class Kubelet:
 
     # --- plugins and pods -------------------------------------------------------------------------------------------
 
-    def plugin(self, *plugins: Any, within_s: float | None = None, wait: bool = True) -> PluginInTest:
+    def plugin(
+        self,
+        *plugins: Any,
+        env: Mapping[str, str] | None = None,
+        private_root: bool = False,
+        resources: Sequence[str] = (),
+        within_s: float | None = None,
+        wait: bool = True,
+    ) -> PluginInTest:
         """See `LocalKubelet.plugin`."""
         __tracebackhide__ = True
-        return self._do(lambda kubelet: kubelet.plugin(*plugins, within_s=within_s, wait=wait))
+        return self._do(
+            lambda kubelet: kubelet.plugin(
+                *plugins, env=env, private_root=private_root, resources=resources, within_s=within_s, wait=wait
+            )
+        )
 
     def end_plugin(self, plugin: PluginInTest) -> None:
         """See `LocalKubelet.end_plugin`."""
         __tracebackhide__ = True
         self._do(lambda kubelet: kubelet.end_plugin(plugin))
+
+    def signal_plugin(self, plugin: PluginInTest, number: signal.Signals) -> None:
+        """See `LocalKubelet.signal_plugin`."""
+        __tracebackhide__ = True
+        self._look(lambda kubelet: kubelet.signal_plugin(plugin, number))
 
     def reload_plugin(self, plugin: PluginInTest) -> None:
         """See `LocalKubelet.reload_plugin`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -16,6 +17,7 @@ from plugbay.model.podresources import PodResources
 from plugbay.model.requests import PodRequest
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import SystemClock
+from plugbay.testing.local.commands import CommandOptions, start_command
 from plugbay.testing.local.expectations import (
     Expectation,
     ExpectationFailed,
@@ -27,6 +29,7 @@ from plugbay.testing.local.holding import Held, hold
 from plugbay.testing.local.manager_life import manager_life
 from plugbay.testing.local.plugins import PluginInTest, RunningPlugin, serve_plugin
 from plugbay.testing.local.pods import AdmittedPod, Limits, PodInput, request_of
+from plugbay.testing.local.refusals import refused_registrations
 from plugbay.testing.local.sights import KubeletSight, sight_of
 from plugbay.testing.local.switchboard import Switchboard
 from plugbay.testing.traffic.faults import FaultSwitches
@@ -63,12 +66,26 @@ class LocalKubelet:
 
     # --- plugins ----------------------------------------------------------------------------------------------------
 
-    async def plugin(self, *plugins: Any, within_s: float | None = None, wait: bool = True) -> PluginInTest:
+    async def plugin(
+        self,
+        *plugins: Any,
+        env: Mapping[str, str] | None = None,
+        private_root: bool = False,
+        resources: Sequence[str] = (),
+        within_s: float | None = None,
+        wait: bool = True,
+    ) -> PluginInTest:
         """Give it a plugin, and wait until that is registered and has sent a list of devices.
 
         Args:
-            plugins: a plugin to be served in this process: what ``@plugin`` makes, a `DevicePlugin` or its class; or
-                several, as one process serves them.
+            plugins: a command as a list of words; or a plugin to be served in this process: what ``@plugin`` makes, a
+                `DevicePlugin` or its class; or several of these, as one process serves them. In a command, and in
+                ``env``, ``{plugins}`` is the kubelet's directory for plugins, ``{socket}`` its registration socket,
+                ``{root}`` its root. A command that has none of them runs in a mount namespace of its own, in which the
+                kubelet's root lies at /var/lib/kubelet: it takes root rights, or user namespaces.
+            env: variables of a command, besides those of this process.
+            private_root: whether a command runs in such a mount namespace in any case.
+            resources: resources to wait for; by default those of the plugin, or any resource of a command.
             within_s: how long to wait.
             wait: whether to wait at all.
 
@@ -77,7 +94,7 @@ class LocalKubelet:
             UsageError, InvalidResourceName: this is not a plugin that can be served.
         """
         before = self._endpoints()
-        plugin = await serve_plugin(plugins, self.paths, self._tasks)
+        plugin = await self._start(plugins, CommandOptions(env or {}, private_root, tuple(resources)))
         self._plugins.append(plugin)
         if wait:
             await self._until_ready(plugin, before, within_s)
@@ -92,6 +109,26 @@ class LocalKubelet:
     def reload_plugin(self, plugin: PluginInTest) -> None:
         """Have a plugin look for devices and register again, as on SIGHUP."""
         self._running(plugin).reload()
+
+    def signal_plugin(self, plugin: PluginInTest, number: signal.Signals) -> None:
+        """Send a signal to a plugin that is a program."""
+        self._running(plugin).send(number)
+
+    async def _start(self, plugins: Sequence[Any], options: CommandOptions) -> RunningPlugin:
+        match plugins:
+            case [list() | tuple() as words]:
+                return await start_command(
+                    [str(word) for word in words],
+                    options,
+                    self.paths.root,
+                    self._tasks,
+                    environ=self._environ,
+                    ended=self._changes.notify,
+                )
+            case _ if options != CommandOptions():
+                raise UsageError("env, private_root and resources are for a command, given as a list of words")
+            case _:
+                return await serve_plugin(plugins, self.paths, self._tasks)
 
     def _running(self, plugin: PluginInTest) -> RunningPlugin:
         for each in self._plugins:
@@ -307,9 +344,10 @@ class LocalKubelet:
         if await self._until(lambda: is_ready() or plugin.has_ended, seconds) and is_ready():
             return
         problem = "ended before it was ready" if plugin.has_ended else f"was not ready within {seconds:g} s"
-        await self.end_plugin(plugin)
         wanted = f"{plugin.name} {problem}: a registration and a list of devices were expected"
-        raise PluginNotReady(self._failure(wanted, plugin))
+        said = self._failure(wanted, plugin)  # before we end it
+        await self.end_plugin(plugin)
+        raise PluginNotReady(said)
 
     async def _until_back(self, resources: Sequence[ResourceName], within_s: float | None) -> None:
         seconds = self._patience(within_s)
@@ -326,7 +364,7 @@ class LocalKubelet:
     def _failure(self, problem: str, *plugins: PluginInTest) -> str:
         sight = sight_text(self.sight) if self._life is not None else "the kubelet is stopped"
         accounts = [each.account for each in plugins or self._plugins]
-        return "\n".join([problem, sight, *accounts])
+        return "\n".join([problem, sight, *refused_registrations(self.traffic), *accounts])
 
     # --- pods -------------------------------------------------------------------------------------------------------
 

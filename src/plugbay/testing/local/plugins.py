@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
@@ -33,6 +34,21 @@ class PluginInTest:
         return False
 
     @property
+    def pid(self) -> int | None:
+        """The process of a command; None for a plugin in this process."""
+        return None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of a command that has ended, negative for a signal; None while it runs."""
+        return None
+
+    @property
+    def output(self) -> str:
+        """The end of what a command printed, both streams together."""
+        return ""
+
+    @property
     def account(self) -> str:
         """A sentence about it, for failures."""
         return f"{self.name} is served in this process"
@@ -40,6 +56,10 @@ class PluginInTest:
 
 class RunningPlugin(PluginInTest, ABC):
     """The kubelet's side of a `PluginInTest`."""
+
+    @abstractmethod
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
 
     @abstractmethod
     def reload(self) -> None:
@@ -57,6 +77,9 @@ class ServedPlugin(RunningPlugin):
         resources = [resource_of(each) for each in members if isinstance(each, DevicePlugin)]
         super().__init__(", ".join(resources) or "the plugin", resources)
         self._served = served
+
+    def send(self, number: signal.Signals) -> None:
+        raise UsageError(f"{self.name} is served in this process, which a signal would reach as a whole")
 
     def reload(self) -> None:
         self._served.value()
