@@ -65,11 +65,16 @@ async def gpu_node(
     variables: Mapping[str, str] | None = None,
     read_labels: Callable[[str], Mapping[str, str]] | None = None,
     mps: MpsReadiness | None = None,
+    has_nodes: bool = False,
     **nvml: float,
 ) -> AsyncIterator[GpuNode]:
-    """A kubelet and our plugin, in this process, with a driver that shows ``machine``."""
+    """A kubelet and our plugin, in this process, with a driver that shows ``machine``.
+
+    Args:
+        has_nodes: whether the machine has real device nodes, which the test has to be allowed to make.
+    """
     root = directory / "machine"
-    lay_out_machine(root, machine)
+    lay_out_machine(root, machine, with_device_nodes=has_nodes)
     async with fake_driver(machine, library=library) as driver:
         environ = environ_of(driver)
         words = ("--driver-root-ctr-path=/", OFTEN, *flags)

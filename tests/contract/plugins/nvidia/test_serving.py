@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -22,7 +21,6 @@ from plugbay.testing.fakenvml import (
     fake_driver,
     h100_mig,
     in_mig_mode,
-    lay_out_driver,
     lay_out_tegra,
     lay_out_wsl,
     t4,
@@ -136,20 +134,6 @@ async def test_log_says_what_a_configuration_file_asks_for_in_vain(
         ) as node:
             await node.resource()
     assert "config.yaml:2: flags.migStrateg: there is no such field; it is ignored" in caplog.text
-
-
-async def test_cdi_specs_are_written_and_follow_the_gpus(sockets: Path, nvml_library: Path) -> None:
-    machine = t4()
-    lay_out_driver(sockets / "machine", machine.driver_version)
-    flags = ("--device-list-strategy=cdi-cri", "--nvidia-driver-root=/")
-    async with gpu_node(machine, sockets, nvml_library, *flags) as node:
-        plugin = await node.resource()
-        path = sockets / "cdi/k8s.device-plugin.nvidia.com-gpu.json"
-        spec = json.loads(path.read_text())
-        assert [device["name"] for device in spec["devices"]] == [machine.gpus[0].uuid]
-        answer = await plugin.client.allocate(ids(machine.gpus[0].uuid))
-        assert answer is not None
-        assert answer.edits.cdi_devices == (f"k8s.device-plugin.nvidia.com/gpu={machine.gpus[0].uuid}",)
 
 
 async def test_resources_come_and_go_with_mig_partitions(sockets: Path, nvml_library: Path) -> None:

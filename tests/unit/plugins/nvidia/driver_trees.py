@@ -73,3 +73,105 @@ def golden_driver(root: Path) -> Path:
     caps = {f"nvidia-caps/nvidia-cap{minor}": (_CAPABILITIES, minor) for minor in range(60, 90)}
     make_nodes(root, {**_NODES, **caps})
     return root
+
+
+_TEGRA_LIBRARIES: Final = "usr/lib/aarch64-linux-gnu"
+_TEGRA_NODES: Final = {
+    "nvmap": (10, 63),
+    "nvhost-gpu": (503, 0),
+    "nvgpu/igpu0/power": (502, 0),
+    "nvgpu/igpu0/ctrl": (502, 1),
+    "nvidia0": (195, 0),
+    "nvidia1": (195, 1),
+    "nvidia2": (195, 2),
+    "nvidiactl": (195, 255),
+    "nvidia-modeset": (195, 254),
+    "nvidia-uvm": (235, 0),
+}
+_TEGRA_LISTS: Final = {
+    "devices.csv": """\
+dev, /dev/nvmap
+dev,/dev/nvhost-gpu
+  dev , /dev/nvgpu/igpu0/*
+dev, /dev/nvidia0
+dev, /dev/nvidia1
+dev, nvidiactl
+dev, /dev/nvidia-modeset
+dev, /dev/nvhost-missing
+node, /dev/nvmap
+a line without a comma
+dev,
+""",
+    "drivers.csv": """\
+lib, /usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1.1
+lib, /usr/lib/aarch64-linux-gnu/nvidia/libnvos.so
+lib, /usr/lib/aarch64-linux-gnu/nvidia/libnvscf.so.*
+lib, /usr/lib/aarch64-linux-gnu/nvidia/libmissing.so
+lib, /etc/vulkan/icd.d/nvidia_icd.json
+sym, /usr/lib/aarch64-linux-gnu/libcuda.so
+sym, /usr/lib/aarch64-linux-gnu/nvidia/libnvidia-ml.so.1
+sym, /usr/lib/aarch64-linux-gnu/nvidia/libnvos.so
+sym, /usr/lib/aarch64-linux-gnu/nvidia/dangling.so
+dir, /usr/src/jetson_multimedia_api
+""",
+    "l4t.csv": """\
+dir, /usr/share/missing
+dir, /etc/vulkan/icd.d/nvidia_icd.json
+sym, /usr/lib/aarch64-linux-gnu/libcuda.so
+""",
+}
+
+
+def tegra_board(root: Path) -> Path:
+    """The files and nodes of a Tegra, with lists that have of each kind what there is, what is not, and mistakes."""
+    libraries = f"{_TEGRA_LIBRARIES}/nvidia"
+    for name, soname in (
+        ("libcuda.so.1.1", "libcuda.so.1"),
+        ("libnvos.so", "libnvos.so"),
+        ("libnvscf.so.36.1.0", "libnvscf.so.1"),
+        ("libnvidia-ml.so.540.4.0", "libnvidia-ml.so.1"),
+    ):
+        write(root, f"{libraries}/{name}", elf(soname))
+    for link, target in (
+        (f"{_TEGRA_LIBRARIES}/libcuda.so", "nvidia/libcuda.so.1"),
+        (f"{libraries}/libcuda.so.1", "libcuda.so.1.1"),
+        (f"{libraries}/libcuda.so", "libcuda.so.1"),
+        (f"{libraries}/libnvscf.so.1", "libnvscf.so.36.1.0"),
+        (f"{libraries}/libnvidia-ml.so.1", "libnvidia-ml.so.540.4.0"),
+        (f"{libraries}/dangling.so", "gone.so"),
+    ):
+        (root / link).symlink_to(target)
+    write(root, "etc/vulkan/icd.d/nvidia_icd.json", b"{}")
+    write(root, "etc/nv_tegra_release", b"# R36 (release), REVISION: 4.0\n")
+    write(root, "usr/src/jetson_multimedia_api/README")
+    for name, text in _TEGRA_LISTS.items():
+        write(root, f"etc/nvidia-container-runtime/host-files-for-container.d/{name}", text.encode())
+    make_nodes(root, _TEGRA_NODES)
+    return root
+
+
+WSL_STORE: Final = "usr/lib/wsl/drivers/nv_dispi.inf_amd64_8f1c3d0a5e2b7c94"
+
+
+def wsl_machine(root: Path) -> Path:
+    """The files and the node of Windows' subsystem for Linux, with the driver's files of Windows."""
+    for name in (
+        "libcuda.so.1.1",
+        "libcuda_loader.so",
+        "libnvidia-ptxjitcompiler.so.1",
+        "libnvidia-ml.so.1",
+        "libnvdxgdmal.so.1",
+        "libnvcuvid.so.1",
+        "libnvoptix_loader.so.1",
+        "nvcubins.bin",
+        "nvoptix.bin",
+        "nvapi64.dll",
+        "nvidia-smi",
+        "readme.txt",
+    ):
+        write(root, f"{WSL_STORE}/{name}", mode=0o555)
+    write(root, "usr/lib/wsl/lib/libdxcore.so")
+    write(root, "usr/lib/wsl/lib/libd3d12.so")
+    write(root, "usr/lib/wsl/drivers/iigd_dch.inf_amd64_1/libigdgmm_w.so.12")
+    make_nodes(root, {"dxg": (10, 125)})
+    return root

@@ -20,11 +20,13 @@ class NodesOfDevice:
     """A device of a spec and the device nodes that it needs.
 
     Attributes:
+        id: the device's own ID, by which it is registered.
         paths: of the driver's nodes.
         pci_bus_id: of the GPU whose nodes for graphics belong to it; empty for none.
     """
 
     name: str
+    id: str
     paths: tuple[str, ...]
     pci_bus_id: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -52,13 +54,15 @@ def spec_devices(
             continue
         if not gpu.is_mig_enabled or mig is MigStrategy.NONE:
             name = gpu.uuid if ids is DeviceIdStrategy.UUID else str(gpu.index)
-            yield NodesOfDevice(name, (_node(gpu),), gpu.pci_bus_id, _coherence(gpu) if has_coherence else {})
+            annotations = _coherence(gpu) if has_coherence else {}
+            yield NodesOfDevice(name, gpu.uuid, (_node(gpu),), gpu.pci_bus_id, annotations)
         if gpu.is_mig_enabled:
             for device in gpu.mig_devices:
                 if caps := _caps(gpu, device, minors):
                     name = device.uuid if ids is DeviceIdStrategy.UUID else f"{gpu.index}:{device.slot}"
                     draws = device.profile is not None and "gfx" in device.profile.suffix
-                    yield NodesOfDevice(name, (_node(gpu), *caps), gpu.pci_bus_id if draws else "")
+                    nodes = (_node(gpu), *caps)
+                    yield NodesOfDevice(name, device.uuid, nodes, gpu.pci_bus_id if draws else "")
 
 
 def _node(gpu: Gpu) -> str:

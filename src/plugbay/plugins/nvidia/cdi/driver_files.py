@@ -6,17 +6,16 @@ Source: nvidia-container-toolkit 1.20.0 ``pkg/nvcdi/driver-nvml.go``, ``internal
 
 from __future__ import annotations
 
-import glob
 import os
 import platform
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import GpusUnusable
-from plugbay.plugins.nvidia.cdi.elf import soname_of
+from plugbay.plugins.nvidia.cdi.tree import DriverTree, Library
 
 _LIBRARIES: Final = (
     "/",
@@ -85,21 +84,6 @@ _FIRMWARE_SETTING: Final = "sys/module/firmware_class/parameters/path"
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
-    """A shared library.
-
-    Attributes:
-        path: below the root, links resolved.
-        soname: the name under which programs look for it; None when the file is not a library.
-        links: the names in its directory that are links on the host.
-    """
-
-    path: str
-    soname: str | None
-    links: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
 class MountedFile:
     """A file and its place in containers; both absolute, and ``path`` below the root."""
 
@@ -143,7 +127,7 @@ def find_driver_files(
     Raises:
         GpusUnusable: there is no library of that version.
     """
-    tree = _Tree(root)
+    tree = DriverTree(root)
     if not any(tree.resolved(_LIBRARIES, f"{name}.so.{version}") for name in ("libcuda", "libnvidia-ml")):
         problem = f'failed to locate "libcuda.so.": libcuda.so.{version}: not found'
         raise GpusUnusable(problem, "unable to create cdi spec file: failed to get CDI spec")
@@ -167,7 +151,7 @@ def find_driver_files(
     )
 
 
-def _others(tree: _Tree, version: str, machine_root: Path) -> Iterator[MountedFile]:
+def _others(tree: DriverTree, version: str, machine_root: Path) -> Iterator[MountedFile]:
     for name in _PROGRAMS:
         yield from map(_in_place, tree.first(_PROGRAM_DIRECTORIES, name, is_program=True))
     for name in _CONFIGS:
@@ -206,57 +190,3 @@ def _firmware_directories(machine_root: Path) -> list[str]:
         "/lib/firmware",
     ]
     return [*([own] if own else []), *standard]
-
-
-class _Tree:
-    """Files below a root."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = os.path.realpath(root)
-
-    def found(self, directories: Sequence[str], pattern: str) -> list[str]:
-        """The files that match ``pattern`` in ``directories``, by directory and then by name."""
-        paths = []
-        for directory in dict.fromkeys(directories):
-            inside = glob.escape(f"{self._root.rstrip('/')}{directory}".rstrip("/"))
-            paths += [self._below(path) for path in sorted(glob.glob(f"{inside}/{pattern}")) if _is_file(path)]
-        return list(dict.fromkeys(paths))
-
-    def first(self, directories: Sequence[str], name: str, *, is_program: bool = False) -> list[str]:
-        """The first of `found`, in a list; programs that cannot be executed do not count."""
-        found = self.found(directories, name)
-        return [path for path in found if not is_program or os.stat(self.outside(path)).st_mode & 0o111][:1]
-
-    def resolved(self, directories: Sequence[str], pattern: str) -> list[str]:
-        """As `found`, with links followed, each file once."""
-        return list(dict.fromkeys(map(self._target, self.found(directories, pattern))))
-
-    def library(self, path: str) -> Library:
-        """The library at ``path``; its links are those that the reference would make in containers too."""
-        directory = os.path.dirname(self.outside(path))
-        links = {entry.name for entry in os.scandir(directory) if entry.is_symlink()}
-        soname = soname_of(Path(self.outside(path)))
-        wanted = {soname, _bare(soname or "")}
-        return Library(path, soname, frozenset(each for each in wanted if each in links))
-
-    def outside(self, path: str) -> str:
-        """The path for this process."""
-        return f"{self._root.rstrip('/')}{path}"
-
-    def _below(self, path: str) -> str:
-        return path if self._root == "/" else path.removeprefix(self._root)
-
-    def _target(self, path: str) -> str:
-        target = os.path.realpath(self.outside(path))
-        inside = self._root.rstrip("/") + "/"
-        return self._below(target) if target.startswith(inside) else path
-
-
-def _bare(name: str) -> str:
-    """The name up to ``.so``: that for which compilers look."""
-    head, mark, _ = name.partition(".so")
-    return head + mark if mark else ""
-
-
-def _is_file(path: str) -> bool:
-    return os.path.exists(path) and not os.path.isdir(path)

@@ -13,13 +13,15 @@ from enum import Enum
 from typing import Final
 
 from plugbay.cdi.spec import Hook
-from plugbay.plugins.nvidia.cdi.driver_files import DriverFiles, Library
+from plugbay.plugins.nvidia.cdi.driver_files import DriverFiles
+from plugbay.plugins.nvidia.cdi.tree import Library
 
 DEFAULT_HOOK_PROGRAM: Final = "/usr/bin/nvidia-ctk"
 _CREATE_CONTAINER: Final = "createContainer"
 _ENV: Final = ("NVIDIA_CTK_DEBUG=false",)
 _ALL: Final = "all"
 _LIBRARY: Final = re.compile(r"lib.+\.so(\..*)?")
+_CUDA: Final = re.compile(r"libcuda\.so\..*\..*")
 _VERSIONED: Final = re.compile(r".*\..*\..*")
 
 
@@ -58,16 +60,24 @@ class HookPrograms:
         if args:
             yield from self.hook("create-symlinks", *args)
 
+    def cache(self, folders: Iterable[str]) -> Iterator[Hook]:
+        """The hook that makes the dynamic linker find the libraries in ``folders``; none for no folders."""
+        if args := [arg for folder in folders for arg in ("--folder", folder)]:
+            yield from self.hook("update-ldcache", *args)
+
+
+def library_folders(paths: Iterable[str]) -> list[str]:
+    """The directories of those files that are libraries by their names, each once."""
+    libraries = (path for path in paths if _LIBRARY.fullmatch(posixpath.basename(path)))
+    return list(dict.fromkeys(map(posixpath.dirname, libraries)))
+
 
 def driver_hooks(files: DriverFiles, programs: HookPrograms) -> Iterator[Hook]:
     """The hooks that every container with a GPU needs, in order."""
     yield from programs.links(link for library in files.graphics for link in _graphics_links(library, files.version))
     yield from programs.links(link for library in files.libraries for link in driver_links(library))
     yield from programs.hook("enable-cuda-compat", f"--host-driver-version={files.version}")
-    paths = (library.path for library in files.libraries if _LIBRARY.fullmatch(posixpath.basename(library.path)))
-    folders = dict.fromkeys(map(posixpath.dirname, paths))
-    if folders:
-        yield from programs.hook("update-ldcache", *(arg for folder in folders for arg in ("--folder", folder)))
+    yield from programs.cache(library_folders(library.path for library in files.libraries))
     yield from programs.hook("disable-device-node-modification")
     yield from programs.hook("update-application-profile")
 
@@ -80,7 +90,7 @@ def driver_links(library: Library) -> Iterator[tuple[str, str]]:
     directory, name = posixpath.split(library.path)
     if not _VERSIONED.fullmatch(name):
         return
-    if name.startswith("libcuda.so."):
+    if _CUDA.fullmatch(name):
         yield "libcuda.so.1", posixpath.join(directory, "libcuda.so")
     elif name.startswith("libGLX_nvidia.so."):
         yield name, posixpath.join(directory, "libGLX_indirect.so.0")

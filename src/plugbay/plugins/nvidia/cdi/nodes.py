@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -54,6 +54,10 @@ class NodeFinder:
             permissions=_PERMISSIONS,
             gid=found.gid or None,
         )
+
+    def missing(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Those of the paths that are not device nodes."""
+        return tuple(path for path in paths if self.node(path) is None)
 
     def matching(self, pattern: str) -> Iterator[SpecDeviceNode]:
         """The device nodes whose paths match a pattern of the shell, by path."""

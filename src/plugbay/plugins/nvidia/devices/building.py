@@ -28,8 +28,9 @@ from plugbay.plugins.nvidia.devices.problems import (
 from plugbay.plugins.nvidia.survey import Gpu, MigDevice, MigMinors, Survey
 
 WSL_PATH: Final = "/dev/dxg"
-_ALL: Final = "all"
-_TEGRA: Final = "tegra"
+WSL_ID: Final = "all"
+TEGRA_ID: Final = "tegra"
+TEGRA_INDEX: Final = "0"
 _VISITING: Final = "error visiting devices: error visiting device: error visiting device"
 _VISITING_MIG: Final = f"{_VISITING}: error visiting MIG device: error visiting MIG device"
 _CAPABILITIES: Final = "/proc/driver/nvidia/capabilities"
@@ -55,7 +56,7 @@ class FoundDevices:
 
 def find_tegra() -> FoundDevices:
     """The one device of a Tegra machine."""
-    return FoundDevices(((GPU, NvidiaDevice(_TEGRA, "0", DeviceKind.TEGRA)),))
+    return FoundDevices(((GPU, NvidiaDevice(TEGRA_ID, TEGRA_INDEX, DeviceKind.TEGRA)),))
 
 
 def find_wsl(survey: Survey, strategy: MigStrategy) -> FoundDevices:
@@ -64,8 +65,8 @@ def find_wsl(survey: Survey, strategy: MigStrategy) -> FoundDevices:
     if not gpus:
         return FoundDevices(problems=tuple(_unreadable(survey, strategy)))
     device = NvidiaDevice(
-        _ALL,
-        _ALL,
+        WSL_ID,
+        WSL_ID,
         DeviceKind.WSL,
         paths=(WSL_PATH,),
         memory_bytes=gpus[-1].memory_bytes,

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from plugbay.plugins.nvidia.config.choices import DiscoveryStrategy
-from plugbay.plugins.nvidia.survey import Survey
+from plugbay.plugins.nvidia.survey import Gpu, Survey
 
 _TEGRA_FAMILY = "tegra"
+_THOR_ADDRESS = "0000:01:00."
 
 
 class Platform(Enum):
@@ -128,6 +129,14 @@ def labels_source(strategy: str, platform: Platform, *, fail_on_init_error: bool
     if fail_on_init_error:
         raise ValueError(f"failed to create resource manager: unsupported strategy {strategy}")
     return GpuSource.NULL
+
+
+def is_integrated_gpu(gpu: Gpu) -> bool:
+    """Whether a GPU is the Tegra's own; that of a Thor has the PCI address ``0000:01:00``, that of an Orin none.
+
+    Source: nvidia-container-toolkit 1.20.0 ``pkg/nvcdi/lib-csv.go``, ``isIntegratedGPU``.
+    """
+    return gpu.pci_bus_id.startswith(_THOR_ADDRESS) if gpu.pci_bus_id else _is_integrated(gpu.name)
 
 
 def _is_integrated(name: str) -> bool:

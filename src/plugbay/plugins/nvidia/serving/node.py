@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from plugbay.errors import DriverCallFailed, DriverUnusable
-from plugbay.plugins.nvidia.answers.features import NO_FEATURES, CdiClass, ImexChannel, NodeFeatures
+from plugbay.plugins.nvidia.answers.features import NO_FEATURES, ImexChannel, NodeFeatures
 from plugbay.plugins.nvidia.config.configuration import Configuration
-from plugbay.plugins.nvidia.devices.detection import PlatformSigns
+from plugbay.plugins.nvidia.devices.detection import GpuSource, PlatformSigns
 from plugbay.plugins.nvidia.nvml.client import Nvml
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 from plugbay.plugins.nvidia.platform.imex import find_channels
@@ -17,6 +17,7 @@ from plugbay.plugins.nvidia.platform.roots import present_control_nodes
 from plugbay.plugins.nvidia.platform.signs import find_signs
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, has_library, roots_of
 from plugbay.plugins.nvidia.serving.sight import Sight, seen
+from plugbay.plugins.nvidia.serving.written import WrittenSpecs, driver_nodes
 from plugbay.plugins.nvidia.survey import LinkMatrix, MigMinors, Survey
 from plugbay.plugins.nvidia.survey.mig_minors import NO_MIG_MINORS, PATH
 from plugbay.sdk.hooks.calls import in_thread
@@ -45,7 +46,7 @@ class NodeView:
         self.links: LinkMatrix | None = None
         self._settings = settings
         self._written: object = None
-        self._classes: frozenset[CdiClass] = frozenset()
+        self._specs = WrittenSpecs()
         self._library_missing: DriverUnusable | None = None
         self._minors = ("", NO_MIG_MINORS)  # what the driver's file said, and its meaning
         self._seen_with: tuple[Configuration, PlatformSigns] | None = None
@@ -63,14 +64,13 @@ class NodeView:
         )
         minors = self._minors[1]
         sight = self._seen(configuration, signs, await self._ask(is_installed=signs.has_nvml), minors)
-        if configuration.uses_cdi and sight.survey is not None and sight.trouble is None:
-            written = (configuration, sight.survey, minors, features)
-            if written != self._written:
-                classes = await in_thread(
-                    _write_specs, settings, configuration, sight.survey, minors, features.imex_channels
-                )
-                self._written, self._classes = written, classes
-            features = replace(features, optional_classes=self._classes)
+        if configuration.uses_cdi:
+            if sight.trouble is None and (sight.survey is not None or sight.choice.source is GpuSource.TEGRA):
+                await self._write_specs(configuration, sight, features)
+            features = replace(features, optional_classes=self._specs.classes)
+            self.warnings += self._specs.warnings
+            if sight.without_nodes != self._specs.without_nodes:
+                sight = replace(sight, without_nodes=self._specs.without_nodes)
         self.features = features
         await self._learn_links(sight)
         self.sight, self._seen_with = sight, (configuration, signs)
@@ -90,6 +90,14 @@ class NodeView:
         ):
             return before
         return seen(configuration, signs, answer, minors, before)
+
+    async def _write_specs(self, configuration: Configuration, sight: Sight, features: NodeFeatures) -> None:
+        """Write the CDI specs, if something has changed that they depend on."""
+        wanted = (configuration, sight.choice.source, sight.survey, sight.minors, features)
+        nodes = await in_thread(lambda: driver_nodes(roots_of(self._settings, configuration).dev))
+        if (wanted, nodes) != self._written:
+            self._specs = await in_thread(_write_specs, self._settings, configuration, sight, features.imex_channels)
+            self._written = wanted, nodes
 
     async def _ask(self, *, is_installed: bool) -> Survey | DriverUnusable:
         if self._library_missing is not None and not is_installed:
@@ -147,14 +155,10 @@ def _find_features(settings: NodeSettings, configuration: Configuration) -> tupl
 
 
 def _write_specs(
-    settings: NodeSettings,
-    configuration: Configuration,
-    survey: Survey,
-    minors: MigMinors,
-    channels: tuple[ImexChannel, ...],
-) -> frozenset[CdiClass]:
+    settings: NodeSettings, configuration: Configuration, sight: Sight, channels: tuple[ImexChannel, ...]
+) -> WrittenSpecs:
     """As `write_node_specs`."""
     # Imported here: most nodes write no specs, and do without 3 MB and the time to read them.
     from plugbay.plugins.nvidia.serving.specs import write_node_specs
 
-    return write_node_specs(settings, configuration, survey, minors, channels)
+    return write_node_specs(settings, configuration, sight, channels)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from plugbay.errors import UsageError
 from plugbay.plugins.nvidia.config.arguments import Layer
+from plugbay.plugins.nvidia.config.choices import Dialect
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.config.named import choose_config
 from plugbay.plugins.nvidia.config.switching import ActiveConfig, switched
@@ -15,6 +16,7 @@ from plugbay.plugins.nvidia.config.validation import NamedSource, config_file_of
 from plugbay.plugins.nvidia.platform.config_files import list_configs, load_configuration
 from plugbay.plugins.nvidia.platform.library import NVML_LIBRARY, linker_finds
 from plugbay.plugins.nvidia.platform.roots import ContainerRoots, find_roots
+from plugbay.plugins.nvidia.platform.signs import find_signs
 from plugbay.sdk.cdi.directory import CDI_DIRECTORY
 
 
@@ -85,9 +87,14 @@ def load_active(settings: NodeSettings, before: ActiveConfig | None, labels: Map
 
 
 def _load(settings: NodeSettings, file: Path | None) -> Configuration:
-    """Read a configuration. Whether there is a driver matters to CDI, and it says where the driver is."""
+    """Read a configuration. Whether there is a driver matters to CDI, and it says where the driver is.
+
+    The reference wants NVML for CDI on a Tegra as well, whose lists of files need none.
+    """
     loaded = load_configuration(file, settings.arguments, settings.environment, has_nvml=True)
     if not loaded.uses_cdi or has_library(settings, roots_of(settings, loaded)):
+        return loaded
+    if loaded.dialect is Dialect.EXTENDED and find_signs(settings.root, has_nvml=False).has_tegra_files:
         return loaded
     return load_configuration(file, settings.arguments, settings.environment, has_nvml=False)
 

@@ -275,6 +275,8 @@ class NvidiaSource:
         of_node = (*sight.node.warnings, *filter(None, [sight.choice.warning]), *self._view.warnings)
         for each in (*self.active.configuration.warnings, *of_node):
             self._tell(each, level=logging.WARNING)
+        for each in sight.without_nodes.values():
+            self._tell(f"a device is unhealthy: {each}")
         for problem in sight.node.problems:
             if problem.problem not in sight.lost.values():  # those are offered as unhealthy
                 self._tell(f"a GPU is not offered: {problem.problem}")
