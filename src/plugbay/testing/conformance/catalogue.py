@@ -12,7 +12,7 @@ from plugbay.errors import UsageError
 from plugbay.testing.conformance.rule import AnyRule, Rule
 
 _ROOM: Final = "plugbay.testing.conformance.rules"
-MODULES: Final = ("start",)
+MODULES: Final = ("start", "registration", "options", "lists", "allocate", "edits", "wrong_ids")
 """The modules with rules; each rule is a constant of one of them."""
 
 
