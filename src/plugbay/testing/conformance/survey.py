@@ -9,8 +9,6 @@ from typing import Final
 
 from plugbay.testing.conformance.findings import PluginOutput
 from plugbay.testing.conformance.probe.kubelet import Attempt, ProbeKubelet
-from plugbay.testing.conformance.probe.meeting import Meeting
-from plugbay.testing.conformance.probe.watcher import FoundSocket
 from plugbay.testing.conformance.reasons import CannotJudge
 from plugbay.testing.conformance.settings import ConformanceSettings
 from plugbay.testing.conformance.stage import Stage
@@ -25,9 +23,6 @@ class FirstMeeting:
 
     Attributes:
         attempts: its Register calls.
-        found: the sockets that it put below plugins_registry.
-        meetings: the registrations that were accepted, by either route.
-        wanted: the resources that it is said to have.
         resources: those that were accepted, sorted.
         exit_code: how it ended; None while it runs.
         ports: the TCP ports on which it listens.
@@ -37,9 +32,6 @@ class FirstMeeting:
     """
 
     attempts: tuple[Attempt, ...]
-    found: tuple[FoundSocket, ...]
-    meetings: tuple[Meeting, ...]
-    wanted: tuple[str, ...]
     resources: tuple[str, ...]
     exit_code: int | None
     ports: tuple[int, ...]
@@ -55,7 +47,7 @@ async def survey(stage: Stage) -> FirstMeeting:
     try:
         subject = await stage.start_plugin()
     except CannotJudge as trouble:
-        return FirstMeeting((), (), (), settings.resources, (), None, (), PluginOutput("", 0), 0.0, str(trouble))
+        return FirstMeeting((), (), None, (), PluginOutput("", 0), 0.0, str(trouble))
     loop = asyncio.get_running_loop()
     began = loop.time()
     async with asyncio.TaskGroup() as tasks:
@@ -70,9 +62,6 @@ async def survey(stage: Stage) -> FirstMeeting:
             await meeting.until_listed(min(settings.ready_timeout_s, 5))
     return FirstMeeting(
         attempts=tuple(stage.kubelet.attempts),
-        found=tuple(stage.kubelet.found),
-        meetings=tuple(stage.kubelet.meetings),
-        wanted=settings.resources,
         resources=stage.kubelet.resources,
         exit_code=subject.exit_code,
         ports=tuple(await subject.ports()) if subject.is_running else (),
@@ -89,10 +78,10 @@ async def _until_registered(stage: Stage, settings: ConformanceSettings) -> None
     if not await kubelet.until(lambda: bool(kubelet.resources), settings.ready_timeout_s):
         return
     known = -1
-    while known != len(kubelet.meetings):
-        known = len(kubelet.meetings)
+    while known != len(kubelet.resources):  # a plugin that registers one again and again is not waited for
+        known = len(kubelet.resources)
         await kubelet.until(partial(_are_more, kubelet, known), _SETTLE_S)
 
 
 def _are_more(kubelet: ProbeKubelet, known: int) -> bool:
-    return len(kubelet.meetings) > known
+    return len(kubelet.resources) > known

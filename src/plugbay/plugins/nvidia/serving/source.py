@@ -17,10 +17,8 @@ from plugbay.ops.metrics import Metric
 from plugbay.ops.tasks import background
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.config.printing import printed
-from plugbay.plugins.nvidia.config.resource_names import ResourcePatterns
 from plugbay.plugins.nvidia.config.switching import ActiveConfig
 from plugbay.plugins.nvidia.devices.devices import ResourceDevices
-from plugbay.plugins.nvidia.devices.patterns import node_patterns
 from plugbay.plugins.nvidia.devices.problems import check_problems
 from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
 from plugbay.plugins.nvidia.mps.programs import MpsPrograms
@@ -240,7 +238,6 @@ class NvidiaSource:
             if before is None or before.survey is None:
                 self._check_start(sight, configuration)
         except PlugbayError as error:
-            self._tell_config(configuration, node_patterns(configuration.patterns, configuration.mig_strategy, ()))
             if before is None and configuration.fail_on_init_error:
                 raise
             self._tell(f"GPUs stay as they were: {error}")
@@ -265,22 +262,18 @@ class NvidiaSource:
 
     def _check_start(self, sight: Sight, configuration: Configuration) -> None:
         assert self._view is not None
-        self._tell_config(configuration, sight.node.patterns)
         if sight.trouble is not None:
             if configuration.fail_on_init_error and self._view.looks == 1:
                 raise sight.trouble
             return
         if self._view.looks == 1:
             check_problems(sight.node.problems, fail_on_init_error=configuration.fail_on_init_error)
+        if self._is_config_told:
+            return
+        self._is_config_told = True
+        logger.info("Running with config:\n%s", printed(configuration, sight.node.patterns))
         if not sight.resources:
-            platform = sight.choice.platform.value
-            self._tell(f"No devices found on platform {platform}; looking again at intervals", level=logging.WARNING)
-
-    def _tell_config(self, configuration: Configuration, patterns: ResourcePatterns) -> None:
-        """Print the configuration once, also when the start fails then: it may say why."""
-        if not self._is_config_told:
-            self._is_config_told = True
-            logger.info("Running with config:\n%s", printed(configuration, patterns))
+            logger.warning("No devices found on platform %s; looking again at intervals", sight.choice.platform.value)
 
     def _compare(self, before: Sight | None, sight: Sight) -> None:
         """Judge what has changed on the machine, and tell of it."""

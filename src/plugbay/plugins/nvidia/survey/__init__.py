@@ -19,10 +19,9 @@ from plugbay.plugins.nvidia.survey.links import LinkMatrix, P2PLevel
 from plugbay.plugins.nvidia.survey.mig import MigAttributes, MigDevice, MigUuid
 from plugbay.plugins.nvidia.survey.mig_minors import MigMinors
 from plugbay.plugins.nvidia.survey.profiles import MigProfile
-from plugbay.plugins.nvidia.survey.survey import UNKNOWN_VERSION, Survey
+from plugbay.plugins.nvidia.survey.survey import Survey
 
 __all__ = [
-    "UNKNOWN_VERSION",
     "Addressing",
     "Fabric",
     "Gpu",
