@@ -170,6 +170,10 @@ COMMANDS: Final[dict[str, Command | Group]] = {
     "conform": Command(
         "judge a device plugin, in any language, by what kubelets need", "plugbay.cli.testing.conform:declare"
     ),
+    "trace": Command(
+        "show, keep and replay what passes between a device plugin and its kubelet",
+        "plugbay.cli.testing.trace:declare",
+    ),
     "completion": Command("let a shell complete commands, options and names", "plugbay.cli.shell.completion:declare"),
     "version": Command("show the version", "plugbay.cli.shell.version:declare"),
     "help": Command("show the help of a command", "plugbay.cli.shell.help:declare"),

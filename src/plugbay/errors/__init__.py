@@ -101,6 +101,7 @@
         ├── RequestRefused
         ├── InvalidNetworkResult
         ├── NetworkPluginFailed
+        ├── PluginProgramFailed
         └── DriverCallFailed
 
 May live here: exceptions, their sentences, and how these write names and places.
@@ -196,6 +197,7 @@ from plugbay.errors.peer import (
     InvalidNetworkResult,
     NetworkPluginFailed,
     PeerError,
+    PluginProgramFailed,
     RegistrationRefused,
     RequestRefused,
     RpcCode,
@@ -299,6 +301,7 @@ __all__ = [
     "PeerError",
     "PlugbayError",
     "PluginLoadError",
+    "PluginProgramFailed",
     "PodError",
     "PodExists",
     "PodNotFound",

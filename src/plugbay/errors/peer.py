@@ -69,6 +69,29 @@ class RegistrationRefused(PeerError):
     """A Register call cannot be granted; ``str()`` is the message sent back."""
 
 
+class PluginProgramFailed(PeerError):
+    """A program that should be a device plugin does not do what one does.
+
+    Attributes:
+        problem: a clause such as ``ended with exit code 3 before it registered``.
+        output: the end of what it printed.
+    """
+
+    def __init__(self, program: str, problem: str, output: str) -> None:
+        super().__init__(program, problem, output)
+        self.program = program
+        self.problem = problem
+        self.output = output
+
+    def __str__(self) -> str:
+        lines = self.output.rstrip().splitlines()
+        if not lines:
+            return f"{self.program} {self.problem}, and printed nothing"
+        return "\n".join(
+            [f"{self.program} {self.problem}; the last that it printed:", *(f"    {line}" for line in lines)]
+        )
+
+
 class RequestRefused(PeerError):
     """A node answered a request with a v1 Status; ``str()`` is the node's own sentence.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -45,6 +45,18 @@ async def background(work: Coroutine[Any, Any, None], *, name: str) -> AsyncIter
             yield
         finally:
             task.cancel()
+
+
+@contextmanager
+def ungrouped() -> Iterator[None]:
+    """Let the only error of a group that would end the block end it as itself: callers know it by its class."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from error.__cause__
 
 
 async def first(*works: Coroutine[Any, Any, object], timeout_s: float | None = None) -> bool:

@@ -99,6 +99,23 @@ def without_newer_fields(path: str, encoded: bytes, version: KubeletVersion | No
     return message.SerializeToString()
 
 
+def with_masked_values(path: str, encoded: bytes, is_secret: Callable[[str], bool], mask: str) -> bytes:
+    """An Allocate answer in which ``mask`` is the value of variables and annotations whose name is secret.
+
+    Every other message, and what cannot be read, is returned as it is.
+    """
+    message = read_message(path, encoded, is_answer=True) if path == ALLOCATE else None
+    if not isinstance(message, pb.AllocateResponse):
+        return encoded
+    has_masked = False
+    for container in message.container_responses:
+        for values in (container.envs, container.annotations):
+            for name in filter(is_secret, list(values)):
+                values[name] = mask
+                has_masked = True
+    return message.SerializeToString() if has_masked else encoded
+
+
 def _clear(message: Message, is_newer: Callable[[str], bool]) -> bool:
     """Clear fields, at any depth; return whether there were any."""
     has_cleared = False

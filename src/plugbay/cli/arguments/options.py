@@ -14,7 +14,7 @@ from plugbay.model.durations import parse_duration
 _URL: Final = re.compile("https?://")
 
 
-def add_root(parser: argparse.ArgumentParser, *, default: str | None = argparse.SUPPRESS) -> None:
+def add_root(parser: argparse._ActionsContainer, *, default: str | None = argparse.SUPPRESS) -> None:
     """``--root``; may be given before the command as well as after it."""
     parser.add_argument(
         "--root",

@@ -38,12 +38,8 @@ class Watch:
         self._is_wanted = True
         self._set = nvml.nvmlEventSetCreate()
         self.unwatched: dict[str, str] = {}
-        try:
-            for index in range(nvml.nvmlDeviceGetCount()):
-                self._register(index)
-        except nvml.NVMLError:
-            self._free()
-            raise
+        for index in range(nvml.nvmlDeviceGetCount()):
+            self._register(index)
         self.returned_at = time.monotonic()
         threading.Thread(target=self._wait, name="nvml events", daemon=True).start()
 
@@ -81,9 +77,6 @@ class Watch:
         if ended is not None and self._is_wanted:
             self._is_wanted = False
             self._push(ended)
-        self._free()
-
-    def _free(self) -> None:
         try:
             nvml.nvmlEventSetFree(self._set)
         except nvml.NVMLError:  # it went with its driver

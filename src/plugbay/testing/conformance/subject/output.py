@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 KEPT_BYTES: Final = 16_384
@@ -12,10 +13,14 @@ KEPT_BYTES: Final = 16_384
 
 
 class OutputEnd:
-    """Attributes: ``size``: all bytes so far."""
+    """Attributes:
+    size: all bytes so far.
+    listeners: called with each piece as it comes.
+    """
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
         self.size = 0
+        self.listeners: list[Callable[[bytes], object]] = []
         self._kept = kept_bytes
         self._pieces: deque[bytes] = deque()
         self._held = 0
@@ -23,6 +28,8 @@ class OutputEnd:
     def add(self, piece: bytes) -> None:
         """Take what was printed next; what is too old is forgotten."""
         self.size += len(piece)
+        for listener in self.listeners:
+            listener(piece)
         self._pieces.append(piece[-self._kept :])
         self._held += len(self._pieces[-1])
         while self._held - len(self._pieces[0]) >= self._kept:
