@@ -4,7 +4,12 @@ set -euo pipefail
 
 declare -A package_of=(
     [containerd]=containerd [runc]=runc [crun]=crun [busybox]=busybox-static [ip]=iproute2 [iptables-save]=iptables
-    [/usr/lib/cni/bridge]=containernetworking-plugins
+    [/usr/lib/cni/bridge]=containernetworking-plugins [go]=golang-go
+)
+# Libraries of Go, as sources.
+declare -A library_of=(
+    [/usr/share/gocode/src/google.golang.org/grpc]=golang-google-grpc-dev
+    [/usr/share/gocode/src/google.golang.org/protobuf]=golang-google-protobuf-dev
 )
 if ((EUID != 0)); then
     echo "make e2e needs root, for namespaces and containers" >&2
@@ -13,6 +18,9 @@ fi
 packages=()
 for program in "${!package_of[@]}"; do
     command -v "$program" >/dev/null || packages+=("${package_of[$program]}")
+done
+for directory in "${!library_of[@]}"; do
+    [[ -d $directory ]] || packages+=("${library_of[$directory]}")
 done
 if ((${#packages[@]} == 0)); then
     exit 0

@@ -56,6 +56,14 @@ def unhealthy(plugin: RegisteredPlugin) -> dict[str, str]:
     return {device.id: device.reason for device in plugin.devices.values() if not device.is_healthy}
 
 
+async def watched(node: GpuNode, plugin: RegisteredPlugin | None = None) -> RegisteredPlugin:
+    """The plugin, once its devices are listed and the driver's events are followed."""
+    found = plugin if plugin is not None else await node.resource()
+    await until(lambda: found.devices)
+    await until(lambda: node.source.health.is_watching)
+    return found
+
+
 @asynccontextmanager
 async def gpu_node(
     machine: FakeMachine,

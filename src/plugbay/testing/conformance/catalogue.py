@@ -12,7 +12,17 @@ from plugbay.errors import UsageError
 from plugbay.testing.conformance.rule import AnyRule, Rule
 
 _ROOM: Final = "plugbay.testing.conformance.rules"
-MODULES: Final = ("start",)
+MODULES: Final = (
+    "start",
+    "preferences",
+    "hooks",
+    "restarts.manners",
+    "restarts.streams",
+    "load.parallel",
+    "load.usage",
+    "life.ending",
+    "life.instances",
+)
 """The modules with rules; each rule is a constant of one of them."""
 
 

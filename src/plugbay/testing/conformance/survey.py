@@ -78,10 +78,10 @@ async def _until_registered(stage: Stage, settings: ConformanceSettings) -> None
     if not await kubelet.until(lambda: bool(kubelet.resources), settings.ready_timeout_s):
         return
     known = -1
-    while known != len(kubelet.meetings):
-        known = len(kubelet.meetings)
+    while known != len(kubelet.resources):  # a plugin that registers one again and again is not waited for
+        known = len(kubelet.resources)
         await kubelet.until(partial(_are_more, kubelet, known), _SETTLE_S)
 
 
 def _are_more(kubelet: ProbeKubelet, known: int) -> bool:
-    return len(kubelet.meetings) > known
+    return len(kubelet.resources) > known

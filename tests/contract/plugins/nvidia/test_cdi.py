@@ -30,14 +30,6 @@ CDI = ("--device-list-strategy=cdi-cri", "--nvidia-driver-root=/")
 KIND = "k8s.device-plugin.nvidia.com/gpu"
 
 
-@pytest.fixture
-def may_make_nodes(tmp_path: Path) -> None:
-    try:
-        os.mknod(tmp_path / "node", stat.S_IFCHR | 0o600, os.makedev(1, 3))
-    except PermissionError:
-        pytest.skip("device nodes cannot be made here: that takes the capability CAP_MKNOD")
-
-
 def read_spec(directory: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((directory / "cdi/k8s.device-plugin.nvidia.com-gpu.json").read_text())
     return found

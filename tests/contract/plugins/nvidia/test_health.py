@@ -12,8 +12,7 @@ import pytest
 from plugbay.errors import RpcFailed
 from plugbay.model.ids import DeviceId
 from plugbay.testing.fakenvml import FakeFault, a100_nvswitch, h100_mig, lay_out_wsl, t4
-from plugbay.testing.fakes.kubelet import RegisteredPlugin
-from tests.contract.rigs.gpu_node import GpuNode, gpu_node, unhealthy, until
+from tests.contract.rigs.gpu_node import GpuNode, gpu_node, unhealthy, until, watched
 from tests.contract.rigs.nvidia import DEADLINE_S
 
 SOON = "--health-clean-time=200ms"
@@ -206,11 +205,3 @@ async def until_watched(node: GpuNode) -> None:
         while counts.total() == before:
             await node.driver.xid(0, 13)
             await asyncio.sleep(0.05)
-
-
-async def watched(node: GpuNode, plugin: RegisteredPlugin | None = None) -> RegisteredPlugin:
-    """The plugin, once its devices are listed and the driver's events are followed."""
-    found = plugin if plugin is not None else await node.resource()
-    await until(lambda: found.devices)
-    await until(lambda: node.source.health.is_watching)
-    return found

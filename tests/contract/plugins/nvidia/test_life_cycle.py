@@ -14,7 +14,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.testing.fakenvml import FakeDriver, a100_nvswitch, fake_driver, lay_out_machine, t4
 from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
 from tests.contract.conftest import Plugbay
-from tests.contract.rigs.gpu_node import OFTEN, GpuNode, gpu_node, unhealthy, until
+from tests.contract.rigs.gpu_node import OFTEN, gpu_node, unhealthy, until, watched
 from tests.contract.rigs.nvidia import DEADLINE_S, environ_of
 
 
@@ -117,11 +117,3 @@ async def test_scenario_100_every_stream_hears_of_an_xid(sockets: Path, nvml_lib
             for stream in (one, other):
                 await until(lambda stream=stream: unhealthy(stream) == {machine.gpus[1].uuid: "Xid79"})  # type: ignore[misc]
             following.cancel()
-
-
-async def watched(node: GpuNode) -> RegisteredPlugin:
-    """The plugin, once its devices are listed and the driver's events are followed."""
-    plugin = await node.resource()
-    await until(lambda: plugin.devices)
-    await until(lambda: node.source.health.is_watching)
-    return plugin

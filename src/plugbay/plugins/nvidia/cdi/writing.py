@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from plugbay.cdi.directories import save, spec_name
 from plugbay.cdi.spec import Spec
 from plugbay.cdi.text import Format
+from plugbay.errors import PathUnusable
 from plugbay.plugins.nvidia.answers.features import VENDOR, CdiClass
 
 
@@ -19,7 +19,7 @@ def write_specs(specs: Mapping[CdiClass, Spec | None], directory: Path) -> froze
     gone.
 
     Raises:
-        PathUnusable: a file cannot be written.
+        PathUnusable: a file cannot be written or removed.
     """
     written = set()
     for device_class, spec in specs.items():
@@ -28,6 +28,24 @@ def write_specs(specs: Mapping[CdiClass, Spec | None], directory: Path) -> froze
             save(spec, directory, name, form=Format.JSON)
             written.add(device_class)
         else:
-            with contextlib.suppress(FileNotFoundError):
-                (directory / f"{name}{Format.JSON.value}").unlink()
+            _remove(path_of(device_class, directory))
     return frozenset(written)
+
+
+def has_specs(classes: Collection[CdiClass], directory: Path) -> bool:
+    """Whether the classes still have their files, which other programs may have removed."""
+    return all(path_of(each, directory).exists() for each in classes)
+
+
+def path_of(device_class: CdiClass, directory: Path) -> Path:
+    """The file of a class."""
+    return directory / f"{spec_name(VENDOR, device_class.value)}{Format.JSON.value}"
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except NotADirectoryError:
+        pass  # then it holds no file either
+    except OSError as error:
+        raise PathUnusable(str(path), f"is out of date and cannot be removed: {error.strerror}") from error

@@ -93,10 +93,11 @@ class Driver:
     def _watch_anew(self, wait_ms: int) -> dict[str, str]:
         from plugbay.plugins.nvidia.nvml.watch import Watch
 
+        fresh = Watch(wait_ms, self._push)
         if self._watch is not None:
-            self._watch.stop()
-        self._watch = Watch(wait_ms, self._push)
-        return self._watch.unwatched
+            self._watch.stop()  # only now: an event of the moment between comes twice, and none is lost
+        self._watch = fresh
+        return fresh.unwatched
 
 
 def _bindings() -> Any:

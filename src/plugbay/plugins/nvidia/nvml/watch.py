@@ -38,8 +38,12 @@ class Watch:
         self._is_wanted = True
         self._set = nvml.nvmlEventSetCreate()
         self.unwatched: dict[str, str] = {}
-        for index in range(nvml.nvmlDeviceGetCount()):
-            self._register(index)
+        try:
+            for index in range(nvml.nvmlDeviceGetCount()):
+                self._register(index)
+        except nvml.NVMLError:
+            self._free()
+            raise
         self.returned_at = time.monotonic()
         threading.Thread(target=self._wait, name="nvml events", daemon=True).start()
 
@@ -77,6 +81,9 @@ class Watch:
         if ended is not None and self._is_wanted:
             self._is_wanted = False
             self._push(ended)
+        self._free()
+
+    def _free(self) -> None:
         try:
             nvml.nvmlEventSetFree(self._set)
         except nvml.NVMLError:  # it went with its driver

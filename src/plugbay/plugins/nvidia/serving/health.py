@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 MPS_SILENT: Final = "MpsDaemonSilent"
 NODE_MISSING: Final = "DeviceNodeMissing"
+_STORM_S: Final = 10.0
+"""The shortest time between two lines of the log about the same XID of the same GPU."""
 _NOT_SUPPORTED: Final = "not supported"
 _PROBED: Final = (DeviceKind.GPU, DeviceKind.MIG, DeviceKind.WSL)
 
@@ -49,11 +51,14 @@ class NodeHealth:
         self.is_watching = False
         self._unwatched: Mapping[str, str] = {}
         self._hindered: dict[str, Health] = {}
+        self._ignored_told: dict[tuple[str, int], float] = {}
         self._probe_all = False
         self._times_unusable = 0
 
     def health_of(self, device: NvidiaDevice, sight: Sight) -> Health:
         """The health of a device."""
+        if device.id in sight.gone:
+            return unhealthy("DeviceGone", "the driver does not know it any more; it leaves the list with its pod")
         if sight.trouble is not None and device.kind is not DeviceKind.TEGRA:
             return unknown(sight.trouble.reason, str(sight.trouble))
         health = self.book.health_of(device)
@@ -73,8 +78,18 @@ class NodeHealth:
         self.last_xids[event.uuid] = event.number
         if self.book.take(event, sight.devices(), asyncio.get_running_loop().time()):
             return True
-        logger.info("XID %d of GPU %s makes no device unhealthy", event.number, event.uuid)
+        self._tell_ignored(event)
         return False
+
+    def _tell_ignored(self, event: GpuEvent) -> None:
+        """Tell of an XID that makes no device unhealthy, and of a storm of them only now and then."""
+        which, now = (event.uuid, event.number), asyncio.get_running_loop().time()
+        told_at = self._ignored_told.get(which)
+        if told_at is not None and now - told_at < _STORM_S:
+            return
+        self._ignored_told[which] = now
+        count = self.xid_counts[which]
+        logger.info("XID %d of GPU %s makes no device unhealthy (%d so far)", event.number, event.uuid, count)
 
     def watches(self, unwatched: Mapping[str, str]) -> bool:
         """Events come, except of GPUs that are ``unwatched``; returns whether a look is due."""
@@ -123,7 +138,7 @@ class NodeHealth:
         due = devices if probe_all else self.book.due(devices, loop.time())
         try:
             for device in due:
-                if device.gpu_uuid not in sight.lost:
+                if device.gpu_uuid not in sight.lost and device.id not in sight.gone:
                     uuids = sight.gpu_uuids if device.kind is DeviceKind.WSL else (device.id,)
                     self._probed(device, await _probe(nvml, uuids), loop.time())
         except DriverUnusable:  # the next look tells of it

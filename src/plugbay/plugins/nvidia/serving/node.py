@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
-from plugbay.errors import DriverCallFailed, DriverUnusable
+from plugbay.errors import CorruptCheckpoint, DriverCallFailed, DriverUnusable, PlugbayError
 from plugbay.plugins.nvidia.answers.features import NO_FEATURES, ImexChannel, NodeFeatures
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.devices.detection import GpuSource, PlatformSigns
@@ -15,6 +17,7 @@ from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 from plugbay.plugins.nvidia.platform.imex import find_channels
 from plugbay.plugins.nvidia.platform.roots import present_control_nodes
 from plugbay.plugins.nvidia.platform.signs import find_signs
+from plugbay.plugins.nvidia.serving.gone import Assigned, gone_devices, held_devices
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, has_library, roots_of
 from plugbay.plugins.nvidia.serving.sight import Sight, seen
 from plugbay.plugins.nvidia.serving.written import WrittenSpecs, driver_nodes
@@ -35,6 +38,7 @@ class NodeView:
         looks: how many looks there were.
         features: what the node has for every container.
         warnings: of the last look, beside those of devices.
+        ask_assigned: gives what a kubelet has given to pods, and blocks; None without a kubelet.
     """
 
     def __init__(self, settings: NodeSettings, nvml: Nvml) -> None:
@@ -44,6 +48,7 @@ class NodeView:
         self.features: NodeFeatures = NO_FEATURES
         self.warnings: tuple[str, ...] = ()
         self.links: LinkMatrix | None = None
+        self.ask_assigned: Callable[[], Assigned] | None = None
         self._settings = settings
         self._written: object = None
         self._specs = WrittenSpecs()
@@ -54,24 +59,25 @@ class NodeView:
     async def look(self, configuration: Configuration) -> Sight:
         """Ask the driver, and describe what there is to engines.
 
+        From the second look on, what cannot be described is the `Sight.setback`: health is told all the same.
+
         Raises:
             GpusUnusable, PathUnusable: the CDI specs cannot be written, or an IMEX channel is missing.
         """
-        settings = self._settings
         self.looks += 1
-        signs, features, self.warnings, self._minors = await in_thread(
-            _look_at_files, settings, configuration, self._minors
-        )
-        minors = self._minors[1]
-        sight = self._seen(configuration, signs, await self._ask(is_installed=signs.has_nvml), minors)
-        if configuration.uses_cdi:
-            if sight.trouble is None and (sight.survey is not None or sight.choice.source is GpuSource.TEGRA):
-                await self._write_specs(configuration, sight, features)
-            features = replace(features, optional_classes=self._specs.classes)
-            self.warnings += self._specs.warnings
-            if sight.without_nodes != self._specs.without_nodes:
-                sight = replace(sight, without_nodes=self._specs.without_nodes)
-        self.features = features
+        signs, found, self._minors = await in_thread(_look_at_files, self._settings, configuration, self._minors)
+        answer = await self._ask(is_installed=signs.has_nvml)
+        sight = self._seen(configuration, signs, answer, self._minors[1])
+        if gone := gone_devices(self.sight, sight):
+            sight = sight.with_gone(held_devices(gone, await self._assigned()))
+        try:
+            await self._describe(sight, configuration, found)
+        except PlugbayError as error:
+            if self.sight is None:
+                raise
+            sight = replace(sight, setback=error)
+        if configuration.uses_cdi and sight.without_nodes != self._specs.without_nodes:
+            sight = replace(sight, without_nodes=self._specs.without_nodes)
         await self._learn_links(sight)
         self.sight, self._seen_with = sight, (configuration, signs)
         return sight
@@ -84,6 +90,8 @@ class NodeView:
         if (
             before is not None
             and before.trouble is None
+            and before.setback is None
+            and not before.gone
             and answer is before.survey
             and minors is before.minors
             and self._seen_with == (configuration, signs)
@@ -91,13 +99,39 @@ class NodeView:
             return before
         return seen(configuration, signs, answer, minors, before)
 
+    async def _describe(self, sight: Sight, configuration: Configuration, found: _Found | PlugbayError) -> None:
+        """Learn what the node has for every container, and write the CDI specs if that is due."""
+        if isinstance(found, PlugbayError):
+            raise found
+        features, warnings = found
+        if configuration.uses_cdi:
+            if sight.trouble is None and (sight.survey is not None or sight.choice.source is GpuSource.TEGRA):
+                await self._write_specs(configuration, sight, features)
+            features = replace(features, optional_classes=self._specs.classes)
+            warnings += self._specs.warnings
+        self.features, self.warnings = features, warnings
+
     async def _write_specs(self, configuration: Configuration, sight: Sight, features: NodeFeatures) -> None:
         """Write the CDI specs, if something has changed that they depend on."""
         wanted = (configuration, sight.choice.source, sight.survey, sight.minors, features)
         nodes = await in_thread(lambda: driver_nodes(roots_of(self._settings, configuration).dev))
-        if (wanted, nodes) != self._written:
+        if (wanted, nodes) != self._written or not await in_thread(_has_specs, self._specs, self._settings):
+            self._written = None
             self._specs = await in_thread(_write_specs, self._settings, configuration, sight, features.imex_channels)
             self._written = wanted, nodes
+
+    async def _assigned(self) -> Assigned | None:
+        """The devices that pods hold; None when that cannot be known."""
+        if self.ask_assigned is None:
+            return {}
+        try:
+            assigned: Assigned = await in_thread(self.ask_assigned)
+        except FileNotFoundError:
+            return {}  # a kubelet that has given anything away has a checkpoint
+        except (OSError, CorruptCheckpoint) as error:
+            logger.warning("devices that are gone stay in the list, as pods may hold them: %s", error)
+            return None
+        return assigned
 
     async def _ask(self, *, is_installed: bool) -> Survey | DriverUnusable:
         if self._library_missing is not None and not is_installed:
@@ -124,14 +158,22 @@ class NodeView:
             logger.warning("GPUs are chosen without regard to their links, which cannot be read: %s", error)
 
 
+_Found: TypeAlias = tuple[NodeFeatures, tuple[str, ...]]
+"""The things that the node has for every container, and warnings."""
+
+
 def _look_at_files(
     settings: NodeSettings, configuration: Configuration, minors: tuple[str, MigMinors]
-) -> tuple[PlatformSigns, NodeFeatures, tuple[str, ...], tuple[str, MigMinors]]:
-    """The machine as its files describe it, warnings, and the minor numbers of MIG instances. Blocks."""
+) -> tuple[PlatformSigns, _Found | PlugbayError, tuple[str, MigMinors]]:
+    """The machine as its files describe it, and the minor numbers of MIG instances. Blocks."""
     is_installed = has_library(settings, roots_of(settings, configuration))
     signs = find_signs(settings.root, has_nvml=is_installed, library_path=settings.library_path)
-    features, warnings = _find_features(settings, configuration)
-    return signs, features, warnings, _read_minors(settings.root, minors)
+    found: _Found | PlugbayError
+    try:
+        found = _find_features(settings, configuration)
+    except PlugbayError as error:
+        found = error
+    return signs, found, _read_minors(settings.root, minors)
 
 
 def _read_minors(root: Path, known: tuple[str, MigMinors]) -> tuple[str, MigMinors]:
@@ -143,7 +185,7 @@ def _read_minors(root: Path, known: tuple[str, MigMinors]) -> tuple[str, MigMino
     return known if text == known[0] else (text, MigMinors.parse(text))
 
 
-def _find_features(settings: NodeSettings, configuration: Configuration) -> tuple[NodeFeatures, tuple[str, ...]]:
+def _find_features(settings: NodeSettings, configuration: Configuration) -> _Found:
     """The things that the node has for every container, and warnings.
 
     Raises:
@@ -162,3 +204,12 @@ def _write_specs(
     from plugbay.plugins.nvidia.serving.specs import write_node_specs
 
     return write_node_specs(settings, configuration, sight, channels)
+
+
+def _has_specs(specs: WrittenSpecs, settings: NodeSettings) -> bool:
+    """As `has_specs`."""
+    if not specs.classes:
+        return True
+    from plugbay.plugins.nvidia.cdi.writing import has_specs  # some were written, so it is there
+
+    return has_specs(specs.classes, settings.cdi_directory)

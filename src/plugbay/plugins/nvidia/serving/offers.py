@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from plugbay.model.attributes import AttributeValue
 from plugbay.model.devices import Device
@@ -39,6 +39,14 @@ class ResourceOffer:
     def is_aligned(self) -> bool:
         """Whether all devices are whole GPUs, which are chosen by their links."""
         return all(device.kind is DeviceKind.GPU for device in self.resource.devices.values())
+
+    def without_those_gone(self, there: Collection[str]) -> ResourceOffer | None:
+        """The offer with those of its devices only that are still ``there``, by ID; None if there are none."""
+        left = {each: device for each, device in self.resource.devices.items() if each in there}
+        if not left:
+            return None
+        links = None if self.links is None else covering(self.links, list(left))
+        return replace(self, resource=replace(self.resource, devices=left), links=links)
 
 
 def listed_device(device: NvidiaDevice, health: Health) -> Device:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from plugbay.errors import DriverUnusable
+from plugbay.errors import DriverUnusable, PlugbayError
 from plugbay.model.ids import ResourceName
 from plugbay.plugins.nvidia.config.choices import DiscoveryStrategy
 from plugbay.plugins.nvidia.config.configuration import Configuration
@@ -29,6 +29,8 @@ class Sight:
         lost: the problems of GPUs that the driver counts and does not describe any more, by UUID.
         without_nodes: the problems of devices whose device nodes are missing, by ID: no container can have them.
         places: the UUID that each index of a GPU had last: a lost GPU does not tell its UUID.
+        gone: IDs of devices that do not exist any more, and are in ``resources`` because pods hold them.
+        setback: the reason why nothing new can be offered now; None when it can.
     """
 
     choice: SourceChoice
@@ -40,6 +42,8 @@ class Sight:
     lost: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[int, str] = field(default_factory=dict)
     without_nodes: Mapping[str, str] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+    setback: PlugbayError | None = None
 
     def devices(self) -> Iterator[NvidiaDevice]:
         for _, device in all_devices(self.resources):
@@ -49,6 +53,12 @@ class Sight:
     def gpu_uuids(self) -> frozenset[str]:
         """The GPUs that the driver describes."""
         return frozenset(gpu.uuid for gpu in self.survey.gpus) if self.survey is not None else frozenset()
+
+    def with_gone(self, devices: Iterable[tuple[ResourceName, NvidiaDevice]]) -> Sight:
+        """The same, with devices that do not exist any more."""
+        pairs = tuple(devices)
+        resources = device_map((*all_devices(self.resources), *pairs)) if pairs else self.resources
+        return replace(self, resources=resources, gone=frozenset(device.id for _, device in pairs))
 
 
 def seen(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from plugbay.errors import OperatorError, PlugbayError, UsageError
+from plugbay.errors import OperatorError, PlugbayError
 from plugbay.model.health import Health
 from plugbay.model.ids import ResourceName
 from plugbay.ops.backoff import Backoff, Delays
@@ -25,11 +25,12 @@ from plugbay.plugins.nvidia.mps.programs import MpsPrograms
 from plugbay.plugins.nvidia.mps.readiness import MpsAnswers, MpsReadiness
 from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
 from plugbay.plugins.nvidia.nvml.values import GpuEvent, Watching, WatchLost
+from plugbay.plugins.nvidia.serving.configuring import ConfigReader
 from plugbay.plugins.nvidia.serving.health import NodeHealth
 from plugbay.plugins.nvidia.serving.node import NodeView
 from plugbay.plugins.nvidia.serving.offers import ResourceOffer
 from plugbay.plugins.nvidia.serving.plugin import NvidiaPlugin
-from plugbay.plugins.nvidia.serving.settings import NodeSettings, load_active, roots_of
+from plugbay.plugins.nvidia.serving.settings import NodeSettings, roots_of
 from plugbay.plugins.nvidia.serving.sight import Sight
 from plugbay.sdk.author.plugin import DevicePlugin
 from plugbay.sdk.hooks.calls import in_thread
@@ -43,6 +44,9 @@ logger = logging.getLogger(__name__)
 _RETRIES: Final = Delays(1.0, 30.0, jitter=0.2)
 _STEADY_S: Final = 60.0
 _MPS_ANSWER_S: Final = 5.0
+_REST: Final = 4.0
+"""A look is followed by a rest of this many times its duration, so that looks take a fifth of the time at most."""
+_MOST_REST_S: Final = 1.0
 _SETTLE_S: Final = 0.1
 """A configuration file is read when it has been left alone for so long."""
 
@@ -57,7 +61,6 @@ class NvidiaSource:
 
     Attributes:
         name: for logs.
-        active: the configuration in use; None before the first one is read.
         health: the health of its devices.
 
     Raises:
@@ -73,12 +76,13 @@ class NvidiaSource:
     ) -> None:
         self.name = "nvidia"
         self.settings = settings
-        self.active: ActiveConfig | None = None
         self._nvml_settings = nvml
-        self._read_labels = read_labels
+        self._config = ConfigReader(settings, read_labels)
         self._plugins: dict[ResourceName, NvidiaPlugin] = {}
         self._asked = asyncio.Event()
+        self._rest_s = 0.0
         self._config_due = False
+        self._configured_at = 0.0
         self._view: NodeView | None = None
         self._told: set[str] = set()
         self._is_config_told = False
@@ -86,13 +90,17 @@ class NvidiaSource:
         self.health = NodeHealth(settings.variables)
         self._mps = mps or MpsReadiness(MpsPrograms(settings.variables, answer_s=_MPS_ANSWER_S))
         self._mps_answers = MpsAnswers()
-        self._named = settings.named
-        if self._named is None:
-            self._take(load_active(settings, None, None))
+        if self.active is not None:
+            self._judge_by(self.active.configuration)
 
     @property
     def members(self) -> Sequence[DevicePlugin]:
         return tuple(self._plugins.values())
+
+    @property
+    def active(self) -> ActiveConfig | None:
+        """The configuration in use; None before the first one is read."""
+        return self._config.active
 
     @property
     def sight(self) -> Sight | None:
@@ -175,19 +183,24 @@ class NvidiaSource:
 
     async def _configure(self) -> None:
         """Read the configuration; a broken one changes nothing but the log."""
-        before = self.active
-        try:
-            labels = await in_thread(self._labels) if self._named is not None else None
-            active = await in_thread(load_active, self.settings, before, labels)
-        except OperatorError as error:
-            if before is None:
-                raise
-            self._tell(f"the configuration stays as it was: {error}")
+        self._config_due, self._configured_at = False, asyncio.get_running_loop().time()
+        if problem := await self._config.read():
+            self._tell(f"the configuration stays as it was: {problem}")
             return
-        self._take(active)
-        if before is None or active != before:
-            (logger.error if active.refusal else logger.info)("%s", active.sentence())
-        await self._follow_driver(active.configuration)
+        assert self.active is not None
+        self._judge_by(self.active.configuration)
+        await self._follow_driver(self.active.configuration)
+
+    def _judge_by(self, configuration: Configuration) -> None:
+        self.health.book.recovery = RecoveryPolicy(configuration.health.recovery, configuration.health.clean_s)
+
+    @property
+    def _is_config_due(self) -> bool:
+        """Whether the configuration may have changed; nothing tells of changes of a label."""
+        if self._config_due or self.active is None or not self._config.is_named:
+            return self._config_due
+        rescan_s = self.active.configuration.health.rescan_s
+        return asyncio.get_running_loop().time() - self._configured_at >= rescan_s
 
     async def _follow_driver(self, configuration: Configuration) -> None:
         """Ask the driver at the place that the configuration names, if that is another one than before."""
@@ -199,32 +212,22 @@ class NvidiaSource:
                 "the configuration names another root of the driver: GPUs are read through %s from now on", root
             )
 
-    def _labels(self) -> Mapping[str, str]:
-        """The labels of the node, asked before anything is chosen by them. Blocks."""
-        named = self._named
-        assert named is not None
-        if not named.node_name:
-            raise UsageError("a label of the node is to choose the configuration, and --node-name does not say which")
-        if self._read_labels is not None:
-            return self._read_labels(named.node_name)
-        # Imported here: most nodes do without the megabytes of a client for HTTPS.
-        from plugbay.plugins.nvidia.platform.node_labels import cluster_of
-
-        return cluster_of(self.settings.variables).labels_of(named.node_name)
-
-    def _take(self, active: ActiveConfig) -> None:
-        self.active = active
-        health = active.configuration.health
-        self.health.book.recovery = RecoveryPolicy(health.recovery, health.clean_s)
-
     async def _look(self, changed: Callable[[], None]) -> None:
+        """Look at the machine and offer what is there; notes how soon the next look may come."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            await self._look_now(changed)
+        finally:
+            self._rest_s = min(_REST * (clock() - began), _MOST_REST_S)
+
+    async def _look_now(self, changed: Callable[[], None]) -> None:
         """Look at the machine and offer what is there.
 
         Raises:
             OperatorError: at the first look, and the configuration wants the start to fail then.
         """
-        if self._config_due or (self._named is not None and self.sight is not None):
-            self._config_due = False
+        if self._is_config_due:
             await self._configure()
         assert self.active is not None
         assert self._view is not None
@@ -244,6 +247,13 @@ class NvidiaSource:
             self._asked.set()
         if sight.survey is None and not sight.resources:
             return  # nothing is known, which is not the same as no devices
+        if sight.setback is not None:
+            self._tell(f"no GPU is added, and the answers stay as they were: {sight.setback}")
+            self._offer_what_is_left(sight, changed)
+            return
+        if before is not None and before.setback is not None:
+            logger.info("GPUs are offered as they are again")
+            self._told.clear()
         self._mps_answers = await self._mps.ask(sight.resources.values(), configuration)
         for name, problem in self._mps_answers.waiting.items():
             self._tell(f"{name} is not offered yet: {problem}")
@@ -307,15 +317,26 @@ class NvidiaSource:
         self._plugins = fresh
         changed()
 
+    def _offer_what_is_left(self, sight: Sight, changed: Callable[[], None]) -> None:
+        """Go on with the offers there are: their health is told, and what is gone leaves them."""
+        there = {device.id for device in sight.devices()}
+        left = {name: plugin.offered.without_those_gone(there) for name, plugin in self._plugins.items()}
+        for name, offer in left.items():
+            if offer is not None:
+                self._plugins[name].offer(replace(offer, health=self._health_of(offer.resource, sight)))
+        self._plugins = {name: plugin for name, plugin in self._plugins.items() if left[name] is not None}
+        changed()
+
     def _health_of(self, resource: ResourceDevices, sight: Sight) -> Mapping[str, Health]:
         return {device.id: self.health.health_of(device, sight) for device in resource.devices.values()}
 
     async def _wait(self) -> None:
         """Wait until the next look is due."""
         assert self.active is not None
+        await asyncio.sleep(self._rest_s)  # whatever has happened: in a storm of events each asks for a look
         now = asyncio.get_running_loop().time()
         delay_s = self.active.configuration.health.rescan_s
-        if self.sight is None or self.sight.trouble is not None or not self._mps_answers.is_settled:
+        if not self._is_settled:
             delay_s = min(delay_s, self._backoff.next_delay_s())
         else:
             self._backoff.reset()
@@ -325,6 +346,12 @@ class NvidiaSource:
             async with asyncio.timeout(delay_s):
                 await self._asked.wait()
         self._asked.clear()
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether all is as it should be, so that the next look may wait."""
+        sight = self.sight
+        return sight is not None and sight.trouble is None and sight.setback is None and self._mps_answers.is_settled
 
     async def _follow_files(self, changes: object) -> None:
         async for _ in changes:  # type: ignore[attr-defined]

@@ -57,6 +57,25 @@ def tree_usage(leader: int, *, proc_root: Path) -> ResourceUsage:
     )
 
 
+def tree_wakeups(leader: int, *, proc_root: Path) -> int:
+    """How often the threads that run now in the tree of ``leader`` have gone to sleep since they began."""
+    count = 0
+    for pid in tree_of(leader, _all(proc_root)):
+        with suppress(*_GONE):
+            for task in os.listdir(proc_root / str(pid) / "task"):
+                status = (proc_root / str(pid) / "task" / task / "status").read_text(errors="replace")
+                count += _number_in(status, "voluntary_ctxt_switches", base=10)
+    return count
+
+
+def caught_signals(pid: int, *, proc_root: Path) -> frozenset[int]:
+    """The numbers of the signals for which the process has handlers; none if it is gone."""
+    with suppress(*_GONE):
+        mask = _number_in((proc_root / str(pid) / "status").read_text(errors="replace"), "SigCgt", base=16)
+        return frozenset(bit + 1 for bit in range(mask.bit_length()) if mask >> bit & 1)
+    return frozenset()
+
+
 def listening_ports(leader: int, *, proc_root: Path) -> list[int]:
     """The TCP ports on which the tree of ``leader`` listens: a second instance could not have the same."""
     sockets: set[str] = set()
@@ -110,6 +129,14 @@ def _parsed(stat: str) -> _Process:
 def _descriptors(process: Path) -> int:
     with suppress(*_GONE):
         return len(os.listdir(process / "fd"))
+    return 0
+
+
+def _number_in(status: str, name: str, *, base: int) -> int:
+    for line in status.splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return int(value, base)
     return 0
 
 

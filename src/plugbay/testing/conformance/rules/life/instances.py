@@ -1,0 +1,172 @@
+"""One instance of the plugin after another that was killed, and two at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from plugbay.testing.conformance.probe.meeting import Meeting
+from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
+from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
+from plugbay.testing.conformance.rules.restarts.streams import answers_at
+from plugbay.testing.conformance.stage import Stage
+
+_OTHER_S: Final = 8.0
+_WAR_S: Final = 1.5
+_WAR: Final = 4
+"""More registrations than two instances need, in a time in which nothing else happens."""
+_HANDLER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go"
+_ROLLING: Final = "https://kubernetes.io/docs/tasks/manage-daemon/update-daemon-set/, maxSurge"
+
+
+@dataclass(frozen=True, slots=True)
+class KilledSeen:
+    """The plugin after it was killed and started again.
+
+    Attributes:
+        is_back: whether it registered and listed its devices.
+        exit_code: how it ended; None if it runs.
+        output: the end of what it printed.
+    """
+
+    is_back: bool
+    exit_code: int | None
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class PairSeen:
+    """Two instances beside each other, as in a rolling update.
+
+    Attributes:
+        registered: whether the second one registered.
+        refused_code: the exit code of a second one that ended by itself.
+        quarrels: the registrations in the time after that.
+        survives: whether the other one can be reached after one was asked to end; None if that was not tried.
+    """
+
+    registered: bool
+    refused_code: int | None
+    quarrels: int = 0
+    survives: bool | None = None
+
+    def both(self) -> PairSeen:
+        """Itself, if there were two.
+
+        Raises:
+            NotApplicable: the second one does not run beside the first.
+        """
+        if self.refused_code is not None:
+            raise NotApplicable(f"a second instance ends by itself, with exit code {self.refused_code}")
+        if not self.registered:
+            raise CannotJudge(f"a second instance did not register within {_OTHER_S:g} s")
+        return self
+
+
+@scene("SIGKILL, and another start", manner=Manner.OWN)
+async def KILLED(stage: Stage) -> KilledSeen:
+    """Kill the plugin, which leaves its socket, and start it again."""
+    before = await stage.begin()
+    stage.subject.send(signal.SIGKILL)
+    await stage.subject.until_ended(_OTHER_S)
+    await stage.subject.kill()
+    after = await stage.start_plugin()
+    meeting = await stage.kubelet.meet(stage.resource, stage.settings.ready_timeout_s, after=before)
+    is_back = meeting is not None and await meeting.until_listed(stage.settings.ready_timeout_s)
+    return KilledSeen(is_back, after.exit_code, after.output.text[-300:])
+
+
+@scene("two instances, the first one ends", manner=Manner.OWN)
+async def FIRST_ENDS(stage: Stage) -> PairSeen:
+    """Start a second instance, then ask the first one to end: a rolling update."""
+    return await _pair(stage, ends=0)
+
+
+@scene("two instances, the second one ends", manner=Manner.OWN)
+async def SECOND_ENDS(stage: Stage) -> PairSeen:
+    """Start a second instance, and ask it to end."""
+    return await _pair(stage, ends=1)
+
+
+async def _pair(stage: Stage, *, ends: int) -> PairSeen:
+    first = await stage.begin()
+    known = len(stage.kubelet.meetings)
+    await stage.start_plugin()
+    second = await stage.kubelet.meet(stage.resource, _OTHER_S, after=first)
+    if second is None or not await second.until_listed(_OTHER_S):
+        return PairSeen(False, stage.subject.exit_code)
+    quarrels = -len(stage.kubelet.meetings)
+    await stage.subjects[0].until_ended(_WAR_S)
+    quarrels += len(stage.kubelet.meetings)
+    stage.subjects[ends].send(signal.SIGTERM)
+    stage.trace.note(f"the {'second' if ends else 'first'} instance gets SIGTERM")
+    await stage.subjects[ends].until_ended(_OTHER_S)
+    theirs = stage.kubelet.meetings[:known] if ends else stage.kubelet.meetings[known:]
+    return PairSeen(True, None, quarrels, await _is_reachable(stage, theirs))
+
+
+async def _is_reachable(stage: Stage, theirs: list[Meeting]) -> bool:
+    """Whether a plugin answers at a socket that was registered by ``theirs`` or since."""
+    loop = asyncio.get_running_loop()
+    end, known = loop.time() + _OTHER_S, len(stage.kubelet.meetings)
+    while loop.time() < end:
+        for each in (*theirs, *stage.kubelet.meetings[known:]):
+            if each.socket.is_socket() and await answers_at(each.socket):
+                return True
+        await asyncio.sleep(0.1)
+    return False
+
+
+@rule(
+    907,
+    "A second instance that ends leaves the first one reachable",
+    RuleSeverity.SHOULD,
+    source=f"{_ROLLING}; {_HANDLER}: the next kubelet, or registration, dials the socket of the instance that is left",
+    scene=SECOND_ENDS,
+)
+def first_survives(seen: PairSeen) -> Iterator[str]:
+    if not seen.both().survives:
+        yield f"{_OTHER_S:g} s after a second instance ended, nobody answered at a socket of the first one"
+
+
+@rule(
+    908,
+    "The first instance that ends leaves a second one reachable",
+    RuleSeverity.SHOULD,
+    source=f"{_ROLLING}; {_HANDLER}: the next kubelet, or registration, dials the socket of the instance that is left",
+    scene=FIRST_ENDS,
+)
+def second_survives(seen: PairSeen) -> Iterator[str]:
+    if not seen.both().survives:
+        yield f"{_OTHER_S:g} s after the first instance ended, nobody answered at a socket of the second one"
+
+
+@rule(
+    911,
+    "Two instances do not register against each other",
+    RuleSeverity.SHOULD,
+    source=f"{_ROLLING}; {_HANDLER}: each registration is a new connection, and 1.36 keeps the old ones",
+    scene=FIRST_ENDS,
+)
+def live_in_peace(seen: PairSeen) -> Iterator[str]:
+    if seen.both().quarrels >= _WAR:
+        yield f"two instances registered {seen.quarrels} times in {_WAR_S:g} s, though nothing happened"
+
+
+@rule(
+    912,
+    "The plugin starts again after it was killed",
+    RuleSeverity.MUST,
+    source="unix(7): the socket of a process that was killed stays, and cannot be bound again",
+    scene=KILLED,
+)
+def starts_after_a_crash(seen: KilledSeen) -> Iterator[str]:
+    if seen.is_back:
+        return
+    if seen.exit_code is not None:
+        yield f"started again after SIGKILL, the plugin ended with exit code {seen.exit_code}: {seen.output!r}"
+    else:
+        yield "started again after SIGKILL, the plugin did not register"

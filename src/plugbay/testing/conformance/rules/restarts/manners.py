@@ -1,0 +1,177 @@
+"""Kubelet restarts, in the manners in which they show in the device plugin directory."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from plugbay.testing.conformance.probe.meeting import Meeting
+from plugbay.testing.conformance.reasons import NotApplicable
+from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
+from plugbay.testing.conformance.stage import Stage
+
+BACK_S: Final = 8.0
+"""The time after which a plugin that has not registered again is taken for lost."""
+PROMPT_S: Final = 1.0
+"""Pods are admitted again 0.9 s after a kubelet's socket appears."""
+_AWAY_S: Final = 0.7
+_SERVER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go"
+_DOCS: Final = "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/#handling-kubelet-restarts"
+_ADMITTED: Final = "observed with kubelet 1.36: pods are admitted again 0.9 s after the socket appears, or lost"
+
+
+@dataclass(frozen=True, slots=True)
+class RestartSeen:
+    """The plugin after the kubelet started again.
+
+    Attributes:
+        took_s: the time from the new socket to the new list; None if it did not come.
+        attempts: the Register calls since the restart.
+        refusal: the error that the last of them was answered with.
+        exit_code: how the plugin ended meanwhile; None if it did not. It was started again then.
+        meeting: the new registration.
+    """
+
+    took_s: float | None
+    attempts: int
+    refusal: str = ""
+    exit_code: int | None = None
+    meeting: Meeting | None = None
+
+    def lost(self) -> Iterator[str]:
+        """A sentence if the plugin is not back."""
+        if self.took_s is not None:
+            return
+        if not self.attempts:
+            yield f"the plugin did not register again within {BACK_S:g} s"
+        else:
+            reason = self.refusal or "it sent no list"
+            yield f"the plugin called Register {self.attempts} times in {BACK_S:g} s, and is not back: {reason}"
+
+
+async def until_back(stage: Stage, before: Meeting, timeout_s: float = BACK_S) -> RestartSeen:
+    """Wait for a registration after ``before``, with a list; a plugin that has ended is started again, as by a node."""
+    loop = asyncio.get_running_loop()
+    began, known = loop.time(), len(stage.kubelet.attempts)
+    exit_code = None
+    if not stage.subject.is_running:
+        exit_code = stage.subject.exit_code
+        await stage.start_plugin()
+    meeting = await stage.kubelet.meet(stage.resource, timeout_s, after=before)
+    if meeting is None and not stage.subject.is_running:
+        exit_code = stage.subject.exit_code
+        await stage.start_plugin()
+        meeting = await stage.kubelet.meet(stage.resource, timeout_s, after=before)
+    is_back = meeting is not None and await meeting.until_listed(timeout_s)
+    took_s = loop.time() - began if is_back else None
+    attempts = stage.kubelet.attempts[known:]
+    refusal = attempts[-1].refusal if attempts else ""
+    return RestartSeen(took_s, len(attempts), refusal, exit_code, meeting if is_back else None)
+
+
+@scene("kubelet restart: away, then a new socket", manner=Manner.OWN)
+async def NEW_SOCKET(stage: Stage) -> tuple[RestartSeen, RestartSeen | None]:
+    """Stop the kubelet for a moment, start it, and then start it twice at once; the plugin's socket stays."""
+    before = await stage.begin()
+    await stage.kubelet.stop()
+    await stage.subject.until_ended(_AWAY_S)
+    await stage.kubelet.listen(clears_directory=False)
+    once = await until_back(stage, before)
+    if once.meeting is None:
+        return once, None
+    await stage.kubelet.restart(clears_directory=False)
+    await stage.kubelet.restart(clears_directory=False)
+    return once, await until_back(stage, stage.kubelet.meetings[-1])
+
+
+@scene("kubelet restart: directory cleared", manner=Manner.OWN)
+async def CLEARED(stage: Stage) -> RestartSeen:
+    """Start the kubelet again, which removes all sockets in the directory."""
+    before = await stage.begin()
+    await stage.kubelet.restart(clears_directory=True)
+    return await until_back(stage, before)
+
+
+@scene("kubelet restart: directory made anew", manner=Manner.OWN)
+async def NEW_DIRECTORY(stage: Stage) -> RestartSeen:
+    """Remove the directory while the kubelet is down; it makes another one."""
+    before = await stage.begin()
+    await stage.kubelet.stop()
+    await asyncio.to_thread(shutil.rmtree, stage.kubelet.paths.device_plugins)
+    await stage.kubelet.listen()
+    return await until_back(stage, before)
+
+
+@rule(
+    701,
+    "The plugin registers again when the kubelet's socket is made anew",
+    RuleSeverity.MUST,
+    source=f"{_DOCS}: a kubelet starts without plugins, and its socket is a new one",
+    scene=NEW_SOCKET,
+)
+def registers_again(seen: tuple[RestartSeen, RestartSeen | None]) -> Iterator[str]:
+    yield from seen[0].lost()
+
+
+@rule(
+    702,
+    "The plugin is back when the kubelet has removed its socket at its start",
+    RuleSeverity.MUST,
+    source=f"{_DOCS}; {_SERVER}, CleanupPluginDirectory: it removes the sockets of running plugins, too",
+    scene=CLEARED,
+)
+def survives_clearing(seen: RestartSeen) -> Iterator[str]:
+    yield from seen.lost()
+
+
+@rule(
+    703,
+    "The plugin is back when the directory was removed and made anew",
+    RuleSeverity.SHOULD,
+    source=f"{_SERVER}, Start: it makes the directory if that is missing, as after a node was reset",
+    scene=NEW_DIRECTORY,
+)
+def survives_new_directory(seen: RestartSeen) -> Iterator[str]:
+    yield from seen.lost()
+
+
+@rule(
+    704,
+    f"The plugin is back within {PROMPT_S:g} s of a kubelet's start",
+    RuleSeverity.SHOULD,
+    source=f"{_ADMITTED} if their devices are not back",
+    scene=CLEARED,
+)
+def is_prompt(seen: RestartSeen) -> Iterator[str]:
+    if seen.took_s is None or seen.exit_code is not None:
+        raise NotApplicable("the plugin did not come back by itself")
+    if seen.took_s > PROMPT_S:
+        yield f"the kubelet had the plugin's list {seen.took_s:.1f} s after it listened"
+
+
+@rule(
+    706,
+    "The plugin keeps running while the kubelet is away",
+    RuleSeverity.SHOULD,
+    source=f"{_ADMITTED}; an ended container is started again after a pause that grows to 5 min",
+    scene=NEW_SOCKET,
+)
+def stays(seen: tuple[RestartSeen, RestartSeen | None]) -> Iterator[str]:
+    if seen[0].exit_code is not None:
+        yield f"the plugin ended with exit code {seen[0].exit_code} when the kubelet stopped"
+
+
+@rule(
+    712,
+    "The plugin registers with the newest of two kubelets that start one after the other",
+    RuleSeverity.MUST,
+    source=f"{_DOCS}; the second start falls into the registration with the first",
+    scene=NEW_SOCKET,
+)
+def follows_the_newest(seen: tuple[RestartSeen, RestartSeen | None]) -> Iterator[str]:
+    if seen[1] is None:
+        raise NotApplicable("the plugin did not come back after one restart (PB701)")
+    yield from seen[1].lost()

@@ -1,0 +1,141 @@
+"""Full disks, storms of events, switches at bad moments: health is told all the same, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+
+from plugbay.model.ids import DeviceId
+from plugbay.testing.fakenvml import FakeFault, FakeMachine, a100_nvswitch, lay_out_devices, lay_out_driver, t4
+from tests.contract.rigs.gpu_node import gpu_node, unhealthy, until, watched
+
+CDI = ("--device-list-strategy=cdi-cri", "--nvidia-driver-root=/")
+GPU_SPEC = "k8s.device-plugin.nvidia.com-gpu.json"
+
+
+def small(machine: FakeMachine, count: int) -> FakeMachine:
+    return type(machine)(machine.gpus[:count], machine.driver_version)
+
+
+@pytest.mark.usefixtures("may_make_nodes")
+async def test_a_lost_gpu_is_unhealthy_also_while_no_cdi_spec_can_be_written(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = a100_nvswitch()
+    lay_out_driver(sockets / "machine", machine.driver_version)
+    async with gpu_node(small(machine, 3), sockets, nvml_library, *CDI, has_nodes=True) as node:
+        plugin = await watched(node)
+        shutil.rmtree(sockets / "cdi")
+        (sockets / "cdi").touch()  # as full as a directory can be
+        lay_out_devices(node.root, machine, with_device_nodes=True)
+        await node.driver.lose(1)
+        await until(lambda: unhealthy(plugin) == {machine.gpus[1].uuid: "GpuLost"})
+        await node.driver.replace(small(machine, 4))
+        await until(lambda: node.source.sight is not None and len(node.source.sight.gpu_uuids) == 4)
+        await until(lambda: not unhealthy(plugin))
+        assert len(plugin.devices) == 3, "no engine would find the fourth one's spec"
+        await node.driver.replace(small(machine, 2))
+        await until(lambda: len(plugin.devices) == 2)
+        assert caplog.text.count("no GPU is added") == 1
+        (sockets / "cdi").unlink()
+        await node.driver.replace(small(machine, 4))
+        await until(lambda: len(plugin.devices) == 4)
+        spec = json.loads((sockets / "cdi" / GPU_SPEC).read_text())
+        assert len(spec["devices"]) == 4
+        assert not plugin.ended.is_set()
+
+
+@pytest.mark.usefixtures("may_make_nodes")
+async def test_a_cdi_spec_that_is_removed_is_written_again(sockets: Path, nvml_library: Path) -> None:
+    """As by a cleaner of ``/var/run``, or an engine that is installed anew."""
+    machine = t4()
+    lay_out_driver(sockets / "machine", machine.driver_version)
+    async with gpu_node(machine, sockets, nvml_library, *CDI, has_nodes=True) as node:
+        await watched(node)
+        path = sockets / "cdi" / GPU_SPEC
+        before = path.read_bytes()
+        path.unlink()
+        await until(path.exists)
+        assert path.read_bytes() == before
+
+
+async def test_what_lies_in_the_way_of_specs_is_told_and_ends_nothing(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = t4()
+    lay_out_driver(sockets / "machine", machine.driver_version)
+    (sockets / "cdi/k8s.device-plugin.nvidia.com-gds.json").mkdir(parents=True)
+    async with gpu_node(machine, sockets, nvml_library, *CDI, "--fail-on-init-error=false") as node:
+        await until(lambda: "k8s.device-plugin.nvidia.com-gds.json" in caplog.text)
+        assert "Traceback" not in caplog.text
+        (sockets / "cdi/k8s.device-plugin.nvidia.com-gds.json").rmdir()
+        await watched(node)
+
+
+async def test_a_storm_of_xids_is_counted_and_does_not_keep_the_plugin_busy(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = a100_nvswitch()
+    async with gpu_node(machine, sockets, nvml_library) as node:
+        plugin = await watched(node)
+        view = node.source.view
+        assert view is not None
+        looks = view.looks
+        caplog.set_level(logging.INFO)
+        for _ in range(300):
+            await node.driver.xid(0, 31)
+            await node.driver.xid(1, 79)
+        uuids = [gpu.uuid for gpu in machine.gpus]
+        await until(lambda: node.source.health.xid_counts == {(uuids[0], 31): 300, (uuids[1], 79): 300})
+        assert unhealthy(plugin) == {uuids[1]: "Xid79"}
+        assert caplog.text.count("XID 31") <= 10
+        assert view.looks - looks < 100
+        answer = await plugin.client.allocate([DeviceId(uuids[0])])
+        assert answer is not None
+
+
+async def test_an_xid_while_gpus_are_watched_anew_is_not_lost(sockets: Path, nvml_library: Path) -> None:
+    machine = a100_nvswitch()
+    async with gpu_node(small(machine, 2), sockets, nvml_library) as node:
+        plugin = await watched(node)
+        await node.driver.misbehave(FakeFault("nvmlDeviceGetSupportedEventTypes", hang=True))
+        await node.driver.replace(small(machine, 3))
+        await until(lambda: len(plugin.devices) == 3)
+        await node.driver.xid(0, 79)
+        await until(lambda: node.source.health.xid_counts)
+        await node.driver.misbehave()
+        await until(lambda: unhealthy(plugin) == {machine.gpus[0].uuid: "Xid79"})
+
+
+async def test_a_configuration_is_switched_under_a_stream_of_allocations(sockets: Path, nvml_library: Path) -> None:
+    """Each answer is that of one configuration, whole."""
+    config = sockets / "config.yaml"
+    plain, nodes = "version: v1\n", "flags: {plugin: {passDeviceSpecs: true, deviceIDStrategy: index}}\n"
+    config.write_text(plain)
+    machine = a100_nvswitch()
+    async with gpu_node(machine, sockets, nvml_library, f"--config-file={config}") as node:
+        plugin = await watched(node)
+        seen: set[tuple[str, bool]] = set()
+        wanted = {(machine.gpus[3].uuid, False), ("3", True)}
+
+        async def allocate() -> None:
+            while True:
+                answer = await plugin.client.allocate([DeviceId(machine.gpus[3].uuid)])
+                assert answer is not None
+                seen.add((answer.edits.env["NVIDIA_VISIBLE_DEVICES"], bool(answer.edits.device_nodes)))
+
+        async with asyncio.TaskGroup() as tasks:
+            allocating = [tasks.create_task(allocate()) for _ in range(4)]
+            for turn in range(3):
+                seen.clear()
+                config.write_text(nodes if turn % 2 == 0 else plain)
+                await until(lambda: seen >= wanted)
+            for each in allocating:
+                each.cancel()
+        assert seen <= wanted
+        assert not plugin.ended.is_set()

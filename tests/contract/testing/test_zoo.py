@@ -1,0 +1,61 @@
+"""Each animal of the zoo is caught by exactly the rules that are meant for it, and a plugin without a fault by none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from plugbay.testing.conformance.catalogue import all_rules
+from plugbay.testing.conformance.findings import ConformanceReport, RuleOutcome
+from plugbay.testing.conformance.judging import judge_plugin
+from plugbay.testing.conformance.rule import AnyRule
+from plugbay.testing.conformance.settings import ConformanceSettings
+from plugbay.testing.conformance.subject.command import PluginCommand
+from tests.contract.testing.zoo.animal import Animal
+from tests.contract.testing.zoo.keeper import ANIMALS
+
+REPOSITORY: Final = Path(__file__).parents[3]
+BROKEN: Final = {name: animal for name, animal in ANIMALS.items() if animal is not Animal}
+
+
+async def judged(animal: str, rules: Sequence[AnyRule], places: Path) -> ConformanceReport:
+    command = (sys.executable, "-m", "tests.contract.testing.zoo", animal, "{plugins}")
+    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    return await judge_plugin(ConformanceSettings(PluginCommand(command), environ=environ, places=places), rules)
+
+
+def caught(report: ConformanceReport) -> dict[str, tuple[str, ...]]:
+    """The findings by rule."""
+    failed = [each for each in report.verdicts if each.outcome is RuleOutcome.FAILED]
+    return {each.rule.name: each.findings for each in failed}
+
+
+def beside(numbers: frozenset[str]) -> list[AnyRule]:
+    """The rules with these numbers, and those that judge what is seen in the same scenes."""
+    scenes = {id(each.scene) for each in all_rules() if each.name in numbers}
+    return [each for each in all_rules() if id(each.scene) in scenes]
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_animal_is_caught(name: str, sockets: Path) -> None:
+    numbers = BROKEN[name].caught_by
+    findings = caught(await judged(name, beside(numbers), sockets))
+    assert findings.keys() == numbers, findings
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ANIMALS)
+async def test_animal_is_caught_by_no_other_rule(name: str, sockets: Path) -> None:
+    findings = caught(await judged(name, all_rules(), sockets))
+    assert findings.keys() == ANIMALS[name].caught_by, findings
+
+
+def test_every_animal_has_its_rules() -> None:
+    known = {each.name for each in all_rules()}
+    assert {name: animal.caught_by - known for name, animal in BROKEN.items() if not animal.caught_by <= known} == {}
+    assert [name for name, animal in BROKEN.items() if not animal.caught_by] == []

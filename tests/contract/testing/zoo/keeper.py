@@ -1,0 +1,23 @@
+"""All animals of the zoo, by the name that the command line knows them by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tests.contract.testing.zoo import containers, hooks, lists, lives, preferences, restarts
+from tests.contract.testing.zoo.animal import Animal
+
+_HOUSES: Final = (lists, containers, preferences, hooks, restarts, lives)
+
+
+def _animals() -> Iterator[tuple[str, type[Animal]]]:
+    yield "healthy", Animal
+    for house in _HOUSES:
+        for name, animal in vars(house).items():
+            if isinstance(animal, type) and animal.__module__ == house.__name__:
+                yield re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower(), animal
+
+
+ANIMALS: Final[Mapping[str, type[Animal]]] = dict(_animals())

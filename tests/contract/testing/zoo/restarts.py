@@ -1,0 +1,112 @@
+"""Animals that cannot live with a kubelet that restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from plugbay.kernel.watch import watch_paths
+from plugbay.ops.tasks import background, first
+from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.grpc.services import Service
+from tests.contract.testing.zoo.animal import Animal, Identity, identity, rules
+
+
+class IgnoresRestart(Animal):
+    """Registers once, and is content."""
+
+    caught_by = rules(701, 702, 703, 707, 708)
+
+    async def live(self) -> None:
+        self.socket = self.directory / self.name()
+        async with serve_grpc(self.socket, [Service("v1beta1.DevicePlugin", self.methods())]):
+            await self.register()
+            await self.stopping.wait()
+
+
+class IgnoresHangUp(Animal):
+    """Waits for a new kubelet, though the one that is there has hung up."""
+
+    caught_by = rules(708)
+
+    async def _watched(self, request: pb.Empty) -> AsyncIterator[bytes]:
+        async for message in self.lists(request):
+            yield message
+
+
+class NeverRecreatesSocket(Animal):
+    """Registers a socket again that is gone."""
+
+    caught_by = rules(702, 703, 707)
+
+    async def until_lost(self, served: Identity) -> None:
+        await self.stopping.wait()
+
+
+class IsBackLate(Animal):
+    caught_by = rules(704)
+
+    async def register(self) -> bool:
+        if getattr(self, "_was_registered", False):
+            await asyncio.sleep(2)
+        self._was_registered = True
+        return await super().register()
+
+
+class ExitsWithoutKubelet(Animal):
+    """Leaves it to Kubernetes to start it again."""
+
+    caught_by = rules(706)
+
+    async def live(self) -> None:
+        async with background(self._leave(), name="leave"):
+            await super().live()
+
+    async def _leave(self) -> None:
+        async with watch_paths([self.kubelet]) as changes:
+            while identity(self.kubelet) is not None or not self.unwatched.is_set():
+                await first(anext(changes), self.unwatched.wait())
+        self.stop()
+
+
+class LeaksServer(Animal):
+    """Starts another server for each kubelet, and stops none."""
+
+    caught_by = rules(805)
+
+    async def live(self) -> None:
+        async with AsyncExitStack() as self._servers:
+            await super().live()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        await self._servers.enter_async_context(super().serving())
+        yield
+
+    async def until_lost(self, served: Identity) -> None:
+        await first(super().until_lost(served), self._until_restart())
+
+    async def _until_restart(self) -> None:
+        known = identity(self.kubelet)
+        async with watch_paths([self.kubelet]) as changes:
+            while identity(self.kubelet) in (known, None):
+                await anext(changes)
+
+
+class LeaksThreads(Animal):
+    caught_by = rules(807)
+
+    async def register(self) -> bool:
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        return await super().register()
+
+
+class LeaksMemory(Animal):
+    caught_by = rules(806)
+
+    async def register(self) -> bool:
+        self._kept = [*getattr(self, "_kept", ()), b"\1" * 1_000_000]
+        return await super().register()
