@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from plugbay.errors import DuplicateResource, OperatorError, PlugbayError, RegistrationRefused
-from plugbay.model.ids import ResourceName
+from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.ops.backoff import RETRIES, Backoff
 from plugbay.ops.tasks import first
 from plugbay.sdk.author.plugin import DevicePlugin, resource_of
 from plugbay.sdk.author.resources import PluginSource
-from plugbay.sdk.process.sources import Looking, Member, MemberSource
+from plugbay.sdk.process.sources import FollowsAssignments, Looking, Member, MemberSource
 from plugbay.sdk.release.evidence.pod_lists import PodLists
 from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.watching import Watches
@@ -74,6 +74,7 @@ class Roster:
 
     Args:
         make: makes the server of a plugin.
+        ask_assigned: for sources that want to know which devices pods hold.
 
     Attributes:
         pod_lists: the lists of the pods of the kubelet that is served; None when there is none to ask.
@@ -82,12 +83,17 @@ class Roster:
     """
 
     def __init__(
-        self, make: Callable[[DevicePlugin], PluginServer], watches: Watches, pod_lists: PodLists | None = None
+        self,
+        make: Callable[[DevicePlugin], PluginServer],
+        watches: Watches,
+        pod_lists: PodLists | None = None,
+        ask_assigned: Callable[[], Mapping[ResourceName, Collection[DeviceId]]] | None = None,
     ) -> None:
         self.pod_lists = pod_lists
         self.on_refusal: Callable[[RegistrationRefused], None] | None = None
         self.on_unusable: Callable[[OperatorError], None] | None = None
         self._make = make
+        self._ask_assigned = ask_assigned
         self._watches = watches
         self._tasks = asyncio.TaskGroup()
         self._members: tuple[Member, ...] = ()
@@ -181,6 +187,8 @@ class Roster:
             running.told.set()
         for member in [member for member in wanted if member not in self._running]:
             source = Looking(member) if isinstance(member, PluginSource) else member
+            if self._ask_assigned is not None and isinstance(source, FollowsAssignments):
+                source.follow_assignments(self._ask_assigned)
             task = self._tasks.create_task(self._follow(member, source), name=f"follow {source.name}")
             self._running[member] = _Running(source, task)
 

@@ -9,11 +9,13 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import DuplicateResource
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.sdk.assigned import assigned_by_checkpoint
 from plugbay.sdk.author.release_settings import DEFAULT_RELEASE, ReleaseSettings
 from plugbay.sdk.cdi.directory import CDI_DIRECTORY
 from plugbay.sdk.process.endings import STAY, Endings, until_over
@@ -88,6 +90,7 @@ async def serve(
                 lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared),
                 watches,
                 shared.pod_lists,
+                partial(assigned_by_checkpoint, paths),
             )
             onlooker(roster)
             async with roster.serving(members):
@@ -122,6 +125,7 @@ async def serving(
             lambda plugin: PluginServer(plugin, paths, route, cdi_directory=cdi_directory, shared=shared),
             watches,
             shared.pod_lists,
+            partial(assigned_by_checkpoint, paths),
         )
         async with roster.serving(members):
             yield roster.reload

@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from plugbay.errors import DuplicateResource, PluginLoadError
-from plugbay.model.ids import ResourceName
+from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.ops.backoff import RETRIES, Backoff
 from plugbay.ops.metrics import Metric
 from plugbay.ops.tasks import first
@@ -73,6 +83,14 @@ class Measures(Protocol):
         Args:
             pods: the pods with their devices; None when they cannot be known.
         """
+
+
+@runtime_checkable
+class FollowsAssignments(Protocol):
+    """A `MemberSource` that wants to know which devices pods hold."""
+
+    def follow_assignments(self, ask: Callable[[], Mapping[ResourceName, Collection[DeviceId]]]) -> None:
+        """Take ``ask``, which blocks, and raises as `assigned_by_checkpoint`; called before `MemberSource.run`."""
 
 
 Member = DevicePlugin | PluginSource | MemberSource

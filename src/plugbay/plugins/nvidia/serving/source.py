@@ -26,6 +26,7 @@ from plugbay.plugins.nvidia.mps.readiness import MpsAnswers, MpsReadiness
 from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
 from plugbay.plugins.nvidia.nvml.values import GpuEvent, Watching, WatchLost
 from plugbay.plugins.nvidia.serving.configuring import ConfigReader
+from plugbay.plugins.nvidia.serving.gone import Assigned
 from plugbay.plugins.nvidia.serving.health import NodeHealth
 from plugbay.plugins.nvidia.serving.node import NodeView
 from plugbay.plugins.nvidia.serving.offers import ResourceOffer
@@ -84,6 +85,7 @@ class NvidiaSource:
         self._config_due = False
         self._configured_at = 0.0
         self._view: NodeView | None = None
+        self._ask_assigned: Callable[[], Assigned] | None = None
         self._told: set[str] = set()
         self._is_config_told = False
         self._backoff = Backoff(_RETRIES, steady_s=_STEADY_S)
@@ -111,6 +113,10 @@ class NvidiaSource:
     def view(self) -> NodeView | None:
         """The knowledge of the node; None while it is not served."""
         return self._view
+
+    def follow_assignments(self, ask: Callable[[], Assigned]) -> None:
+        """Ask by ``ask`` which devices pods hold, when some are gone."""
+        self._ask_assigned = ask
 
     def refresh(self) -> None:
         """Read the configuration, and look at the machine, soon."""
@@ -177,6 +183,7 @@ class NvidiaSource:
         roots = roots_of(self.settings, self.active.configuration)
         chosen = self._nvml_settings or NvmlSettings(driver_root=roots.driver, sys_root=self.settings.root / "sys")
         self._view = NodeView(self.settings, await up.enter_async_context(Nvml(chosen)))
+        self._view.ask_assigned = self._ask_assigned
         for warning in self.health.warnings:
             logger.warning("%s", warning)
         logger.info("health of GPUs: %s", self.health.book.xids.sentence())
