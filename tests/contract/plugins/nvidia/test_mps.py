@@ -126,16 +126,36 @@ async def test_the_configuration_is_read_again_on_demand(sockets: Path, stand_in
             raise found
         return found
 
-    ready = sockets / ".ready"
+    ready, started = sockets / ".ready", MpsPlace(sockets, GPU).started
     async with controlled(sockets, stand_ins, find) as control:
-        await until(lambda: len(wanted) == 3)
-        assert not ready.exists()
+        await until(ready.exists)
+        assert len(wanted) == 3, "where none is wanted, all daemons answer"
         control.reload()
+        await until(started.exists)
         await until(ready.exists)
         control.reload()
         await until(lambda: not wanted)
-        await until(lambda: not ready.exists())
-        assert not MpsPlace(sockets, GPU).started.exists()
+        await until(ready.exists)
+        assert not started.exists()
+    assert not ready.exists()
+
+
+async def test_a_broken_configuration_is_told_and_tried_again(
+    sockets: Path, stand_ins: StandIns, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = sockets / "config.yaml"
+    file.write_text("version: v2\n")
+    arguments, environment = parse_flags(("--mps-root=/mps", f"--config-file={file}"), {})
+
+    async def find() -> tuple[MpsPlan, ...]:
+        return await find_plans(arguments, environment, sockets)
+
+    ready = sockets / ".ready"
+    async with controlled(sockets, stand_ins, find):
+        await until(lambda: "config.yaml:1: version: unknown version: v2" in caplog.text)
+        assert not ready.exists()
+        file.write_text("version: v1\n")
+        await until(ready.exists)
 
 
 async def test_a_daemon_that_outlived_us_is_ended_first(sockets: Path, stand_ins: StandIns) -> None:

@@ -26,7 +26,9 @@ _STEADY_S: Final = 60.0
 
 
 class MpsControl:
-    """Keeps the daemons of a node until it is asked to stop. ``.ready`` in their root exists while all of them answer.
+    """Keeps the daemons of a node until it is asked to stop.
+
+    ``.ready`` in their root exists while all of them answer, and while the configuration wants none.
 
     Args:
         find: gives the daemons that there should be.
@@ -45,7 +47,7 @@ class MpsControl:
         self._root = root
         self._programs = programs
         self._restarts = restarts
-        self._wanted: frozenset[ResourceName] = frozenset()
+        self._wanted: frozenset[ResourceName] | None = None
         self._started: set[ResourceName] = set()
         self._stopped = asyncio.Event()
         self._reload = asyncio.Event()
@@ -61,7 +63,11 @@ class MpsControl:
     async def run(self) -> None:
         """Keep the daemons until `stop`."""
         await self._show_ready()
-        await first(self._follow(), self._stopped.wait())
+        try:
+            await first(self._follow(), self._stopped.wait())
+        finally:
+            self._wanted = None
+            await self._show_ready()
 
     async def _follow(self) -> None:
         backoff = Backoff(self._restarts, steady_s=_STEADY_S)
@@ -70,12 +76,15 @@ class MpsControl:
             try:
                 plans = await self._find()
             except (OperatorError, DriverCallFailed) as error:
+                self._wanted = None
+                await self._show_ready()
                 delay_s = backoff.next_delay_s()
                 logger.error("no MPS daemon is started: %s; trying again in %.1f s", error, delay_s)
                 await first(self._reload.wait(), timeout_s=delay_s)
                 continue
             backoff.reset()
             self._wanted = frozenset(plan.resource for plan in plans)
+            await self._show_ready()
             if not plans:
                 logger.info("no resource is shared by MPS; waiting until SIGHUP, with which the configuration is read")
             await first(self._reload.wait(), *map(self._keep, plans))
@@ -100,7 +109,7 @@ class MpsControl:
 
     async def _show_ready(self) -> None:
         ready = self._root / READY
-        if self._wanted and self._wanted <= self._started:
+        if self._wanted is not None and self._wanted <= self._started:
             await asyncio.to_thread(ready.touch)
         else:
             await asyncio.to_thread(ready.unlink, missing_ok=True)

@@ -120,11 +120,21 @@ def test_answers_are_among_the_sets_that_were_once_listed_by_hand(name: str, pol
 
 def test_scenario_70_partitions_are_enumerated_in_the_order_of_the_reference() -> None:
     """Equal links: the first partition of each size wins, and of its groups the first."""
-    links = links_of([[None if one == other else 50 for other in range(4)] for one in range(4)], [[0] * 4] * 4)
+    links = four_equal_gpus()
     read = golden("enumeration")
     for devices, size, partitions in read["partitions"]:
         expected = partitions[0][0] if partitions else []
         assert chosen(links, (devices, [], size)) == expected
+
+
+def four_equal_gpus() -> LinkMatrix:
+    return links_of([[None if one == other else 50 for other in range(4)] for one in range(4)], [[0] * 4] * 4)
+
+
+def test_a_repeated_id_counts_once() -> None:
+    links = four_equal_gpus()
+    uuids = list(links.uuids)
+    assert aligned(links, [*uuids, *uuids[:2]], [], 2) == aligned(links, uuids, [], 2) == uuids[:2]
 
 
 def test_requests_that_cannot_be_met_have_no_answer() -> None:
