@@ -6,6 +6,7 @@ import asyncio
 import copy
 import os
 import resource
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 
 from plugbay.errors import CannotIsolate
-from plugbay.ops import worker_process
+from plugbay.ops import worker_main, worker_process
+from plugbay.ops.spawned_worker import spawn_worker
+from plugbay.ops.worker_process import WorkerProcess
 from plugbay.ops.workers import Died, Raised, Returned, TimedOut, Worker
 from plugbay.sdk.process.targets import load_plugins
 
@@ -291,3 +294,17 @@ async def test_worker_that_hangs_dies_with_its_parent(tmp_path: Path) -> None:
     finally:
         asyncio.get_running_loop().remove_reader(pidfd)
         os.close(pidfd)
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+async def test_a_process_whose_start_is_cancelled_ends(turns: int) -> None:
+    spawned = spawn_worker(Path(worker_main.__file__))
+    adopting = asyncio.ensure_future(WorkerProcess.adopt(spawned))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if adopting.cancel():
+        with pytest.raises(asyncio.CancelledError):
+            await adopting
+    else:
+        assert await adopting.result().kill()
+    assert spawned.process.returncode == -signal.SIGKILL

@@ -52,22 +52,12 @@ def run(args: argparse.Namespace) -> int:
 
 def serve(args: argparse.Namespace) -> int:
     """Serve until a signal, or until an end that an option asks for; returns 0."""
-    with nothing_to_collect():
-        import asyncio
-        import logging
-        import sys
-        from functools import partial
+    import logging
+    import sys
+    from functools import partial
 
-        from plugbay.cli.arguments.roots import chosen_kubelet_root
-        from plugbay.cli.printing.logs import configure_logs
-        from plugbay.errors import UsageError
-        from plugbay.kernel.heaps import share_one_heap
-        from plugbay.kubelet.paths import KubeletPaths
-        from plugbay.sdk.author.release_settings import ReleaseSettings, ReleaseSource
-        from plugbay.sdk.cdi.directory import CDI_DIRECTORY
-        from plugbay.sdk.process import runner
-        from plugbay.sdk.process.endings import Endings, IfNone, OnRefusal
-        from plugbay.sdk.serving.routes import RegistrationRoute
+    from plugbay.cli.printing.logs import configure_logs
+    from plugbay.errors import UsageError
 
     end_early_on_sigterm()
     configure_logs(args.log_level, sys.stderr, form=args.log_format)
@@ -76,7 +66,20 @@ def serve(args: argparse.Namespace) -> int:
     if args.against is not None:
         raise UsageError("--against goes with --dry-run")
     address = None if args.metrics is None else _address_of(args.metrics)
-    members = [member for _, of_target in load_targets(args) for member in of_target]
+    with nothing_to_collect():
+        # The targets come first: one may start another process, which gets ready during the imports.
+        members = [member for _, of_target in load_targets(args) for member in of_target]
+        import asyncio
+
+        from plugbay.cli.arguments.roots import chosen_kubelet_root
+        from plugbay.kernel.heaps import share_one_heap
+        from plugbay.kubelet.paths import KubeletPaths
+        from plugbay.sdk.author.release_settings import ReleaseSettings, ReleaseSource
+        from plugbay.sdk.cdi.directory import CDI_DIRECTORY
+        from plugbay.sdk.process import runner
+        from plugbay.sdk.process.endings import Endings, IfNone, OnRefusal
+        from plugbay.sdk.serving.routes import RegistrationRoute
+
     root = chosen_kubelet_root(args)  # only now: `nvidia` has an option of its own for it
     endings = Endings(
         OnRefusal.EXIT if args.exit_on_refusal else OnRefusal.ASK_AGAIN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,17 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.errors import PathUnusable
+from plugbay.errors import DriverUnusable, PathUnusable
 from plugbay.plugins.nvidia.config.arguments import parse_flags
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.nvml import program
+from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
+from plugbay.plugins.nvidia.nvml.starting import spawn_nvml_worker
 from plugbay.plugins.nvidia.serving.node import NodeView
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, load_active
-from plugbay.testing.fakenvml import h100_mig, lay_out_driver, lay_out_machine, t4
-from tests.contract.rigs.nvidia import fake_nvml
+from plugbay.testing.fakenvml import fake_driver, h100_mig, lay_out_driver, lay_out_machine, t4
+from tests.contract.rigs.nvidia import environ_of, fake_nvml
 
 UNUSED = ("yaml", "tempfile", "shutil", "plugbay.cdi", "plugbay.allocation.partition")
-UNUSED_BY_WORKER = ("subprocess", "tempfile", "shutil", "asyncio", "dataclasses", "pickle")
+UNUSED_BY_WORKER = ("subprocess", "tempfile", "shutil", "asyncio", "dataclasses", "inspect", "pickle")
 
 
 def loaded_by(code: str, *flags: str) -> list[str]:
@@ -32,12 +35,51 @@ def test_a_start_reads_no_module_that_few_nodes_need() -> None:
     assert [name for name in loaded if name.startswith(UNUSED)] == []
 
 
-def test_the_worker_reads_the_bindings_without_what_finds_libraries() -> None:
+def test_a_worker_is_started_before_much_is_read() -> None:
+    loaded = loaded_by("import plugbay.plugins.nvidia.nvml.starting")
+    assert [name for name in loaded if name.startswith(("asyncio", "logging", "dataclasses"))] == []
+
+
+def test_the_worker_reads_little_beside_the_bindings() -> None:
     places = [str(Path(program.__file__).parents[4]), *sys.path]
-    code = f"sys.path += {places!r}; from plugbay.plugins.nvidia.nvml.program import _bindings; assert _bindings().CDLL"
+    code = f"sys.path += {places!r}; from plugbay.plugins.nvidia.nvml.program import _read_modules; _read_modules()"
     loaded = loaded_by(code, "-I", "-S")
-    assert "pynvml" in loaded
+    assert {"pynvml", "plugbay.plugins.nvidia.nvml.questions", "plugbay.plugins.nvidia.nvml.watch"} <= set(loaded)
     assert [name for name in loaded if name.startswith(UNUSED_BY_WORKER)] == []
+
+
+async def test_a_worker_that_was_started_early_answers(nvml_library: Path) -> None:
+    async with fake_driver(t4(), library=nvml_library) as driver:
+        environ = environ_of(driver)
+        early = spawn_nvml_worker(environ)
+        async with Nvml(NvmlSettings(environ=environ), early) as nvml:
+            assert len((await nvml.survey()).gpus) == 1
+            assert nvml.pid == early.process.pid
+            early.process.kill()
+            with pytest.raises(DriverUnusable):
+                await nvml.survey()
+            assert len((await nvml.survey()).gpus) == 1
+            assert nvml.pid != early.process.pid
+        assert early.process.returncode == -signal.SIGKILL
+
+
+async def test_a_worker_that_died_before_it_was_needed_is_replaced(nvml_library: Path) -> None:
+    async with fake_driver(t4(), library=nvml_library) as driver:
+        environ = environ_of(driver)
+        early = spawn_nvml_worker(environ)
+        early.process.kill()
+        early.process.wait()
+        async with Nvml(NvmlSettings(environ=environ), early) as nvml:
+            with pytest.raises(DriverUnusable, match="killed by SIGKILL"):
+                await nvml.survey()
+            assert len((await nvml.survey()).gpus) == 1
+
+
+async def test_a_worker_that_is_not_needed_ends() -> None:
+    early = spawn_nvml_worker()
+    async with Nvml(early=early):
+        pass
+    assert early.process.returncode == -signal.SIGKILL
 
 
 async def test_a_survey_without_news_is_the_one_before(nvml_library: Path) -> None:

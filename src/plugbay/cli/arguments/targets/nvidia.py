@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from plugbay.cli.arguments.options import path_of
 
 if TYPE_CHECKING:
+    from plugbay.ops.spawned_worker import SpawnedWorker
     from plugbay.plugins.nvidia.config.arguments import Layer
     from plugbay.plugins.nvidia.config.flags import ConfigFlag
     from plugbay.sdk.process.config import ConfigEntry
@@ -96,13 +97,11 @@ def _add_flag(parser: argparse._ActionsContainer, flag: ConfigFlag) -> None:
 def from_options(args: argparse.Namespace) -> Sequence[Member]:
     import os
 
-    from plugbay.ops.garbage import nothing_to_collect
-
-    with nothing_to_collect():
-        from plugbay.plugins.nvidia.config.arguments import parse_flags
-        from plugbay.plugins.nvidia.serving.settings import NodeSettings
-        from plugbay.plugins.nvidia.serving.source import NvidiaSource
-        from plugbay.sdk.cdi.directory import CDI_DIRECTORY
+    early = _early_worker()
+    from plugbay.plugins.nvidia.config.arguments import parse_flags
+    from plugbay.plugins.nvidia.serving.settings import NodeSettings
+    from plugbay.plugins.nvidia.serving.source import NvidiaSource
+    from plugbay.sdk.cdi.directory import CDI_DIRECTORY
 
     words = [
         f"--{flag.names[0]}={value}" for flag in _flags() for value in getattr(args, f"{_PREFIX}{flag.names[0]}") or ()
@@ -111,7 +110,18 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     _choose_kubelet(args, arguments, environment)
     directory = getattr(args, "cdi_directory", None) or CDI_DIRECTORY
     root = args.machine_root.absolute()
-    return [NvidiaSource(NodeSettings(arguments, environment, dict(os.environ), root, directory.absolute()))]
+    settings = NodeSettings(arguments, environment, dict(os.environ), root, directory.absolute())
+    return [NvidiaSource(settings, early=early)]
+
+
+def _early_worker() -> SpawnedWorker | None:
+    """The worker that asks the driver: it gets ready while this process reads its modules, and ends when that does."""
+    from plugbay.plugins.nvidia.nvml.starting import spawn_nvml_worker
+
+    try:
+        return spawn_nvml_worker()
+    except OSError:  # told when the driver is asked
+        return None
 
 
 def _choose_kubelet(args: argparse.Namespace, arguments: Layer, environment: Layer) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,12 @@ from typing import Any, Final, Self
 
 from plugbay.errors import DriverCallFailed, DriverUnusable
 from plugbay.ops.backoff import Backoff, Delays
+from plugbay.ops.spawned_worker import SpawnedWorker
 from plugbay.ops.tasks import background
+from plugbay.ops.worker_process import WorkerProcess
 from plugbay.plugins.nvidia.nvml.connection import NvmlConnection
 from plugbay.plugins.nvidia.nvml.reading import read_links, read_metrics, read_survey
+from plugbay.plugins.nvidia.nvml.starting import spawn_nvml_worker
 from plugbay.plugins.nvidia.nvml.troubles import crashed, hung, unusable
 from plugbay.plugins.nvidia.nvml.values import DriverEvent, GpuEvent, GpuMetrics, Probe, Watching, WatchLost
 from plugbay.plugins.nvidia.platform.library import find_library
@@ -24,9 +26,6 @@ from plugbay.plugins.nvidia.survey import LinkMatrix, Survey
 
 logger = logging.getLogger(__name__)
 
-_PROGRAM: Final = Path(__file__).with_name("program.py")
-_OURS: Final = Path(__file__).parents[4]
-"""The directory that plugbay is in."""
 _RESTARTS: Final = Delays(0.1, 30.0, jitter=0.5)
 _WATCHES: Final = Delays(0.1, 30.0, jitter=0.5)
 _STEADY_S: Final = 60.0
@@ -70,13 +69,17 @@ class Nvml:
     Every question raises `DriverUnusable` when the driver is absent, closed to us, or does not answer in time, and
     `DriverCallFailed` when it answers with an error.
 
+    Args:
+        early: a first worker that has been started already, in the environment of the settings.
+
     Attributes:
         times_unusable: how often the driver could not be used, be it that it was absent, or that it was loaded anew.
     """
 
-    def __init__(self, settings: NvmlSettings | None = None) -> None:
+    def __init__(self, settings: NvmlSettings | None = None, early: SpawnedWorker | None = None) -> None:
         self.times_unusable = 0
         self._settings = settings or NvmlSettings()
+        self._early = early
         self._stack = AsyncExitStack()
         self._connection: NvmlConnection | None = None
         self._moved = asyncio.Condition()
@@ -100,6 +103,8 @@ class Nvml:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+        if self._early is not None:
+            await (await WorkerProcess.adopt(self._early)).kill()
 
     @property
     def pid(self) -> int | None:
@@ -166,6 +171,7 @@ class Nvml:
                 await self._give_up(connection, trouble)
                 raise trouble from None
             except ConnectionError:
+                await self._forget(connection)  # the next question waits for the next worker
                 how = await connection.process.how_it_ended()
                 raise crashed(how, question) from None
         kind, *rest = outcome
@@ -229,8 +235,10 @@ class Nvml:
     async def _run_worker(self) -> DriverUnusable | None:
         """Run one worker to its end; returns why it ended, or None if it was to."""
         try:
-            arguments = await asyncio.to_thread(self._arguments)
-            connection = await NvmlConnection.open(_PROGRAM, *arguments, environ=self._settings.environ)
+            self._library = (await asyncio.to_thread(find_library, self._settings.driver_root)).path
+            early, self._early = self._early, None
+            worker = early or spawn_nvml_worker(self._settings.environ)
+            connection = await NvmlConnection.open(worker, library=self._library, sys_root=self._settings.sys_root)
         except OSError as error:
             return crashed(f"cannot be started ({error})", None)
         try:
@@ -245,15 +253,6 @@ class Nvml:
             self._connection = None
             while not await connection.process.kill():  # no second one beside a process that hangs in the kernel
                 logger.warning("process %d hangs in the NVIDIA driver and cannot be killed", connection.process.pid)
-
-    def _arguments(self) -> tuple[str, ...]:
-        self._library = find_library(self._settings.driver_root).path
-        # As importlib.util.find_spec() does it, which alone would cost 2 ms to import.
-        bindings = next((found for finder in sys.meta_path if (found := finder.find_spec("pynvml", None))), None)
-        places = [_OURS]
-        if bindings is not None and bindings.origin is not None:
-            places.append(Path(bindings.origin).parent)
-        return self._library, str(self._settings.sys_root), *map(str, dict.fromkeys(places))
 
     def _take_event(self, frame: tuple[Any, ...]) -> DriverUnusable | None:
         kind, *rest = frame

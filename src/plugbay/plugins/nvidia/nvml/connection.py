@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import _pickle as pickle  # its Python twin, which is not used, would cost a fifth of a megabyte
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
 from plugbay.errors import DriverUnusable
+from plugbay.ops.spawned_worker import SpawnedWorker
 from plugbay.ops.worker_process import WorkerProcess
 from plugbay.plugins.nvidia.nvml.troubles import crashed
 
@@ -28,8 +29,11 @@ class NvmlConnection:
         self._end: asyncio.Future[DriverUnusable | None] = asyncio.get_running_loop().create_future()
 
     @classmethod
-    async def open(cls, program: Path, *arguments: str, environ: Mapping[str, str] | None) -> Self:
-        return cls(await WorkerProcess.start(program, *arguments, environ=environ))
+    async def open(cls, worker: SpawnedWorker, *, library: str, sys_root: Path) -> Self:
+        """Take charge of a worker, and tell it where the driver's library and sysfs are."""
+        connection = cls(await WorkerProcess.adopt(worker))
+        connection._write((library, str(sys_root)))
+        return connection
 
     async def ask(self, question: str, arguments: Sequence[object]) -> tuple[Any, ...]:
         """The outcome of a question.
@@ -43,13 +47,16 @@ class NvmlConnection:
         number, self._question = self._number, question
         answer: asyncio.Future[tuple[Any, ...]] = asyncio.get_running_loop().create_future()
         self._asked[number] = answer
-        request = pickle.dumps((number, question, tuple(arguments)))
         try:
-            self.process.requests.write(len(request).to_bytes(_LENGTH_BYTES, "big") + request)
+            self._write((number, question, tuple(arguments)))
             await self.process.requests.drain()
             return await answer
         finally:
             self._asked.pop(number, None)
+
+    def _write(self, request: tuple[object, ...]) -> None:
+        encoded = pickle.dumps(request)
+        self.process.requests.write(len(encoded).to_bytes(_LENGTH_BYTES, "big") + encoded)
 
     def end(self, trouble: DriverUnusable | None) -> None:
         """Let `run` return ``trouble``."""

@@ -1,8 +1,9 @@
 """The program of the worker process: it loads the driver's library, answers questions and pushes events.
 
-Started by its path, ``python -I -S program.py LIFELINE LIBRARY SYS_ROOT PATH...``: the library to open, where sysfs is,
-and the search path on which plugbay and nvidia-ml-py are. Requests are pickled as ``(number, question, arguments)``;
-answers are ``("answer", number, outcome)`` with an outcome of
+Started by its path, ``python -I -S program.py LIFELINE PATH...`` with the search path on which plugbay and nvidia-ml-py
+are. It reads its modules at once. The first request is ``(library, sys_root)``: the library to open and where sysfs is;
+the others are ``(number, question, arguments)``, all pickled. Answers are ``("answer", number, outcome)`` with an
+outcome of
 
 - ``("returned", value)``;
 - ``("failed", code, problem)``: the driver answered with NVML's return code, or we failed, with code 0;
@@ -29,7 +30,13 @@ NO_BINDINGS: Final = -1
 
 
 class Driver:
-    """The library, loaded and started when the first question comes."""
+    """The library, loaded and started when the first question comes.
+
+    Args:
+        library: its path, or its name for the dynamic linker.
+        sys_root: where sysfs is.
+        push: sends a frame to the plugin.
+    """
 
     def __init__(self, library: str, sys_root: str, push: Any) -> None:
         self._library = library
@@ -112,6 +119,16 @@ def _bindings() -> Any:
     return pynvml
 
 
+def _read_modules() -> None:
+    """Read what questions need, while the plugin reads its own modules."""
+    try:
+        _bindings()
+    except ImportError:  # told when the first question comes
+        return
+    import plugbay.plugins.nvidia.nvml.questions
+    import plugbay.plugins.nvidia.nvml.watch  # noqa: F401
+
+
 class _NoSearch(ModuleType):
     """Takes the place of `ctypes.util`."""
 
@@ -121,19 +138,23 @@ class _NoSearch(ModuleType):
 
 
 def main() -> None:
-    lifeline, library, sys_root, *search_path = sys.argv[1:]
+    lifeline, *search_path = sys.argv[1:]
     sys.path += search_path
     from plugbay.ops.worker_main import die_first, hold, receive, send, take_over_pipes
 
     hold(int(lifeline))
     die_first()
     requests, answers = take_over_pipes()
+    _read_modules()
+    if (opening := receive(requests)) is None:
+        return
     turns = threading.Lock()
 
     def push(frame: tuple[object, ...]) -> None:
         with turns:
             send(answers, frame)
 
+    library, sys_root = opening
     driver = Driver(library, sys_root, push)
     while (request := receive(requests)) is not None:
         number, question, arguments = request

@@ -14,6 +14,7 @@ from plugbay.model.health import Health
 from plugbay.model.ids import ResourceName
 from plugbay.ops.backoff import Backoff, Delays
 from plugbay.ops.metrics import Metric
+from plugbay.ops.spawned_worker import SpawnedWorker
 from plugbay.ops.tasks import background
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.config.printing import printed
@@ -59,6 +60,7 @@ class NvidiaSource:
         nvml: where the driver is, and how long it may take; None for what the settings say.
         read_labels: gives the labels of a node, and blocks meanwhile; None to ask the cluster.
         mps: asks the MPS daemons; None for those at the usual place.
+        early: an NVML worker that has been started already.
 
     Attributes:
         name: for logs.
@@ -74,10 +76,12 @@ class NvidiaSource:
         nvml: NvmlSettings | None = None,
         read_labels: Callable[[str], Mapping[str, str]] | None = None,
         mps: MpsReadiness | None = None,
+        early: SpawnedWorker | None = None,
     ) -> None:
         self.name = "nvidia"
         self.settings = settings
         self._nvml_settings = nvml
+        self._early = early
         self._config = ConfigReader(settings, read_labels)
         self._plugins: dict[ResourceName, NvidiaPlugin] = {}
         self._asked = asyncio.Event()
@@ -182,7 +186,8 @@ class NvidiaSource:
         assert self.active is not None
         roots = roots_of(self.settings, self.active.configuration)
         chosen = self._nvml_settings or NvmlSettings(driver_root=roots.driver, sys_root=self.settings.root / "sys")
-        self._view = NodeView(self.settings, await up.enter_async_context(Nvml(chosen)))
+        early, self._early = self._early, None
+        self._view = NodeView(self.settings, await up.enter_async_context(Nvml(chosen, early)))
         self._view.ask_assigned = self._ask_assigned
         for warning in self.health.warnings:
             logger.warning("%s", warning)
