@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib
 import re
 import runpy
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +28,10 @@ PAGES: Final = [
 PICTURES: Final = frozenset({"", "text"})
 FENCE: Final = re.compile(r"(?P<indent> *)(?P<ticks>```+)(?P<language>\S*)\s*")
 EXCUSE: Final = re.compile(r"<!-- (?P<kind>tested by|not run): (?P<words>.*\S) -->")
+TESTS: Final = re.compile(r"^def test_", re.MULTILINE)
+CALLED: Final = re.compile(r"^test_\w+\(", re.MULTILINE)
+PLUGIN: Final = "plugbay.testing.pytest_plugin"
+"""An environment that was made before the plugin was has no entry point; it is named to pytest there."""
 POD: Final = re.compile(r"^kind: Pod$", re.MULTILINE)
 TARGET: Final = re.compile(r"^(?P<name>[a-z][a-z0-9-]*):(?!=)", re.MULTILINE)
 MAKE: Final = re.compile(r"make( (?P<target>[a-z][a-z0-9-]*))?( [A-Z]+=\S+)*")
@@ -94,10 +101,26 @@ def check(block: Block, scratch: Path) -> None:
 
 
 def run_python(block: Block, scratch: Path) -> None:
-    """Run a block as a module that is not ``__main__``, with the line numbers of its page."""
+    """Run a block as a module that is not ``__main__``, with the line numbers of its page; its tests run, if any."""
     program = scratch / f"{Path(block.page).stem}.py"
     program.write_text("\n" * (block.line - 1) + block.text)
-    runpy.run_path(str(program), run_name=f"block_of_{program.stem}")
+    if TESTS.search(block.text) and not CALLED.search(block.text):
+        run_tests(program)
+    else:
+        runpy.run_path(str(program), run_name=f"block_of_{program.stem}")
+
+
+def run_tests(program: Path) -> None:
+    """Run the tests of a program as its reader would, in a pytest of their own.
+
+    Raises:
+        AssertionError: one does not pass, or there is none.
+    """
+    is_installed = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
+    quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:asyncio", *(() if is_installed else ("-p", PLUGIN)))
+    command = [sys.executable, "-m", "pytest", *quiet, str(program)]
+    done = subprocess.run(command, cwd=program.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def check_names_a_test(where: str, words: str) -> None:

@@ -78,17 +78,23 @@ class Endpoint:
             RegistrationRefused: with the kubelet's text.
         """
         try:
-            try:
-                await self._client.connect(self._config.dial_timeout_s)
-            except TimeoutError:
-                raise RegistrationRefused("failed to dial device plugin: context deadline exceeded") from None
-            try:
-                self.options = await self._client.options(timeout_s=self._config.call_timeout_s)
-            except RpcFailed as error:
-                raise RegistrationRefused(f"failed to get device plugin options: {error}") from error
+            await self._dial()
+            self.options = await self._ask_options()
         except BaseException:
             await self.close()
             raise
+
+    async def _dial(self) -> None:
+        try:
+            await self._client.connect(self._config.dial_timeout_s)
+        except TimeoutError:
+            raise RegistrationRefused("failed to dial device plugin: context deadline exceeded") from None
+
+    async def _ask_options(self) -> PluginOptions:
+        try:
+            return await self._client.options(timeout_s=self._config.call_timeout_s)
+        except RpcFailed as error:
+            raise RegistrationRefused(f"failed to get device plugin options: {error}") from error
 
     async def close(self) -> None:
         await self._client.close()

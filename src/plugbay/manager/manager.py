@@ -68,6 +68,7 @@ async def run_manager(
     transport: PluginTransport = PLAIN,
     prepare: Callable[[Path], None] = prepare_directory,
     crashes: Callable[[], bool] = lambda: False,
+    endpoints: Callable[..., Endpoints] = Endpoints,
 ) -> AsyncIterator[DeviceManager]:
     """Run a manager that serves registration until the block ends. It takes up what its store holds.
 
@@ -76,6 +77,7 @@ async def run_manager(
         transport: the way to plugins and from them; a test records and disturbs what passes there.
         prepare: makes the device plugin directory ready, in a thread; a test may have it keep old sockets.
         crashes: asked at the end: whether the registration socket stays, as it does when a kubelet is killed.
+        endpoints: makes what follows the plugins; a test may have it act as an old kubelet.
 
     Raises:
         UnusableTopology: see `make_policy`.
@@ -105,6 +107,7 @@ async def run_manager(
             topology=topology,
             hint_providers=hint_providers,
             transport=transport,
+            endpoints=endpoints,
         )
         # Entered before the tasks, so that it is written for the last time when nothing can change any more.
         view = await stack.enter_async_context(
@@ -170,6 +173,7 @@ class DeviceManager:
         topology: TopologyManager,
         hint_providers: Sequence[HintProvider],
         transport: PluginTransport,
+        endpoints: Callable[..., Endpoints],
     ) -> None:
         self.topology = topology
         self.watcher: PluginWatcher | None = None
@@ -191,7 +195,7 @@ class DeviceManager:
             changes=self._changes,
             connected=connected,
         )
-        self.endpoints = Endpoints(
+        self.endpoints = endpoints(
             config,
             clock=clock,
             store=store,

@@ -81,6 +81,13 @@ def edits_to_pb(edits: ContainerEdits) -> pb.ContainerAllocateResponse:
     )
 
 
+def without_cdi_devices(encoded: bytes) -> bytes:
+    """An encoded ContainerAllocateResponse without its CDI device names; other fields survive, also unknown ones."""
+    response = pb.ContainerAllocateResponse.FromString(encoded)
+    response.ClearField("cdi_devices")
+    return response.SerializeToString(deterministic=True)
+
+
 def decode_edits(response: bytes) -> ContainerEdits:
     """The edits in an encoded ContainerAllocateResponse. Nothing in it is checked; a kubelet checks nothing either.
 

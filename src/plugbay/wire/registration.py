@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
 from plugbay.model.devices import PluginOptions
 from plugbay.wire.calls import call
-from plugbay.wire.convert import options_to_pb
+from plugbay.wire.convert import options_from_pb, options_to_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.grpc.services import Service
@@ -23,11 +23,13 @@ class Registration:
 
     Attributes:
         endpoint: name of the plugin's socket, relative to the device plugin directory.
+        options: the options in the request, which kubelets look at no more since 1.25.
     """
 
     version: str
     endpoint: str
     resource_name: str
+    options: PluginOptions = field(default_factory=PluginOptions, compare=False)
 
 
 async def register(socket: Path, registration: Registration, *, options: PluginOptions, timeout_s: float) -> None:
@@ -67,7 +69,8 @@ def registration_handler(accept: Callable[[Registration], Awaitable[None]]) -> S
     """The service ``v1beta1.Registration``; what ``accept`` raises is the refusal."""
 
     async def handle(request: pb.RegisterRequest) -> pb.Empty:
-        await accept(Registration(request.version, request.endpoint, request.resource_name))
+        options = options_from_pb(request.options)
+        await accept(Registration(request.version, request.endpoint, request.resource_name, options))
         return pb.Empty()
 
     return Service("v1beta1.Registration", {"Register": unary(pb.RegisterRequest, handle)})

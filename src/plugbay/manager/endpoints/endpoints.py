@@ -112,15 +112,23 @@ class Endpoints:
         except PathTooLong as error:
             raise RegistrationRefused(f"failed to dial device plugin: {error}") from error
         await endpoint.connect()
-        await self._note_pre_start(resource, is_wanted=endpoint.options.pre_start_required)
-        replaced = self._connected.at(resource, socket)
+        for replaced in await self._adopt(endpoint):
+            await replaced.close()
+
+    async def _adopt(self, endpoint: Endpoint) -> list[Endpoint]:
+        """Make a plugin that has been dialled the active one of its resource; return those it has replaced."""
+        await self._note_pre_start(endpoint.resource, is_wanted=endpoint.options.pre_start_required)
+        replaced = self._connected.at(endpoint.resource, endpoint.socket)
         self._connected.add(endpoint)
         self._activate(endpoint)
         self._spawn(self._follow(endpoint))
-        logger.info("registered %s at %s", resource, socket.name)
-        self.resource_notices.plugin(resource, PluginChange.REGISTERED)
-        for other in replaced:
-            await other.close()
+        logger.info("registered %s at %s", endpoint.resource, endpoint.socket.name)
+        self.resource_notices.plugin(endpoint.resource, PluginChange.REGISTERED)
+        return replaced
+
+    def _counts(self, endpoint: Endpoint) -> bool:
+        """Whether the lists of a connection are those of its resource."""
+        return self.active(endpoint.resource) is endpoint
 
     async def allocate(self, endpoint: Endpoint, devices: Sequence[DeviceId]) -> bytes:
         """Call `Endpoint.allocate`, and measure how long it takes."""
@@ -156,7 +164,7 @@ class Endpoints:
                     self.on_repeated_list()
                     self._changes.notify()
                 before = table
-                if self.active(endpoint.resource) is endpoint:
+                if self._counts(endpoint):
                     resource = self._state.resource(endpoint.resource)
                     is_first = resource.table is None
                     self._replace_table(resource, table)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from plugbay.errors import PlugbayError
+from plugbay.errors import AdmissionError, PlugbayError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.podresources import PodResources
@@ -20,6 +20,7 @@ from plugbay.testing.local.opening import local_kubelet
 from plugbay.testing.local.plugins import PluginInTest
 from plugbay.testing.local.pods import AdmittedPod, Limits, PodInput
 from plugbay.testing.local.settings import KubeletOptions, settings_of
+from plugbay.testing.local.stock.versions import release_of
 from plugbay.wire.message_values import MessageValue
 
 _Result = TypeVar("_Result")
@@ -43,7 +44,7 @@ class Kubelet:
     """
 
     def __init__(self, **options: Unpack[KubeletOptions]) -> None:
-        settings_of(options)  # refused here, before there is a thread
+        release_of(settings_of(options).as_kubelet)  # refused here, before there is a thread
         self._thread: LoopThread[LocalKubelet] = LoopThread(lambda: local_kubelet(**options), name="plugbay kubelet")
         self.paths: KubeletPaths = self._thread.value.paths
         self.faults = FaultControls(self._thread.value.faults, self._thread)
@@ -171,10 +172,17 @@ class Kubelet:
 
     def restart(
         self, *, crash: bool = False, keep_sockets: bool = False, wait: bool = True, within_s: float | None = None
-    ) -> None:
+    ) -> Mapping[str, AdmissionError]:
         """See `LocalKubelet.restart`."""
         __tracebackhide__ = True
-        self._do(lambda kubelet: kubelet.restart(crash=crash, keep_sockets=keep_sockets, wait=wait, within_s=within_s))
+        return self._do(
+            lambda kubelet: kubelet.restart(crash=crash, keep_sockets=keep_sockets, wait=wait, within_s=within_s)
+        )
+
+    def admit_again(self) -> Mapping[str, AdmissionError]:
+        """See `LocalKubelet.admit_again`."""
+        __tracebackhide__ = True
+        return self._do(lambda kubelet: kubelet.admit_again())
 
     def start_kubelet(self, *, keep_sockets: bool = False) -> None:
         """See `LocalKubelet.start_kubelet`."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from plugbay.errors import PodNotFound, UsageError
+from plugbay.errors import AdmissionError, PodNotFound, UsageError
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import DeviceManager
 from plugbay.model.edits import ContainerEdits
@@ -17,7 +17,7 @@ from plugbay.model.podresources import PodResources
 from plugbay.model.requests import PodRequest
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import SystemClock
-from plugbay.testing.local.commands import CommandOptions, start_command
+from plugbay.testing.local.commands import CommandOptions
 from plugbay.testing.local.expectations import (
     Expectation,
     ExpectationFailed,
@@ -27,10 +27,13 @@ from plugbay.testing.local.expectations import (
 )
 from plugbay.testing.local.holding import Held, hold
 from plugbay.testing.local.manager_life import manager_life
-from plugbay.testing.local.plugins import PluginInTest, RunningPlugin, serve_plugin
+from plugbay.testing.local.plugin_set import PluginsInTest
+from plugbay.testing.local.plugins import PluginInTest
 from plugbay.testing.local.pods import AdmittedPod, Limits, PodInput, request_of
 from plugbay.testing.local.refusals import refused_registrations
 from plugbay.testing.local.sights import KubeletSight, sight_of
+from plugbay.testing.local.stock.readmission import check_readmission, without_sidecars
+from plugbay.testing.local.stock.versions import KubeletRelease, Quirk
 from plugbay.testing.local.switchboard import Switchboard
 from plugbay.testing.traffic.faults import FaultSwitches
 from plugbay.testing.traffic.recorder import TrafficRecorder
@@ -47,20 +50,26 @@ class LocalKubelet:
     """
 
     def __init__(
-        self, config: ManagerConfig, tasks: asyncio.TaskGroup, *, environ: Mapping[str, str], within_s: float
+        self,
+        config: ManagerConfig,
+        tasks: asyncio.TaskGroup,
+        release: KubeletRelease,
+        *,
+        environ: Mapping[str, str],
+        within_s: float,
     ) -> None:
         self.paths = config.paths
         self._config = config
         self._within_s = within_s
         self._tasks = tasks
-        self._environ = environ
         self._clock = SystemClock()
         self.faults = FaultSwitches()
         self.traffic = TrafficRecorder(self._clock)
-        self._switchboard = Switchboard(self.traffic, self.faults)
+        self._quirks = release.quirks
+        self._switchboard = Switchboard(self.traffic, self.faults, release)
         self._changes = Changes()
         self._life: Held[DeviceManager] | None = None
-        self._plugins: list[RunningPlugin] = []
+        self._plugins = PluginsInTest(self.paths, tasks, environ=environ, ended=self._changes.notify)
         self._pods: dict[PodUid, PodRequest] = {}
         self._numbers = count(1)
 
@@ -94,47 +103,22 @@ class LocalKubelet:
             UsageError, InvalidResourceName: this is not a plugin that can be served.
         """
         before = self._endpoints()
-        plugin = await self._start(plugins, CommandOptions(env or {}, private_root, tuple(resources)))
-        self._plugins.append(plugin)
+        plugin = await self._plugins.start(plugins, CommandOptions(env or {}, private_root, tuple(resources)))
         if wait:
             await self._until_ready(plugin, before, within_s)
         return plugin
 
     async def end_plugin(self, plugin: PluginInTest) -> None:
         """End a plugin the normal way, as SIGTERM does."""
-        running = self._running(plugin)
-        await running.end()
-        self._plugins.remove(running)
+        await self._plugins.end(plugin)
 
     def reload_plugin(self, plugin: PluginInTest) -> None:
         """Have a plugin look for devices and register again, as on SIGHUP."""
-        self._running(plugin).reload()
+        self._plugins.running(plugin).reload()
 
     def signal_plugin(self, plugin: PluginInTest, number: signal.Signals) -> None:
         """Send a signal to a plugin that is a program."""
-        self._running(plugin).send(number)
-
-    async def _start(self, plugins: Sequence[Any], options: CommandOptions) -> RunningPlugin:
-        match plugins:
-            case [list() | tuple() as words]:
-                return await start_command(
-                    [str(word) for word in words],
-                    options,
-                    self.paths.root,
-                    self._tasks,
-                    environ=self._environ,
-                    ended=self._changes.notify,
-                )
-            case _ if options != CommandOptions():
-                raise UsageError("env, private_root and resources are for a command, given as a list of words")
-            case _:
-                return await serve_plugin(plugins, self.paths, self._tasks)
-
-    def _running(self, plugin: PluginInTest) -> RunningPlugin:
-        for each in self._plugins:
-            if each is plugin:
-                return each
-        raise UsageError(f"{plugin.name} is not a plugin of this kubelet, or has ended")
+        self._plugins.running(plugin).send(number)
 
     # --- pods -------------------------------------------------------------------------------------------------------
 
@@ -159,6 +143,8 @@ class LocalKubelet:
             InvalidManifest, UsageError: this is not a pod.
         """
         request = request_of(pod, init=init, sidecars=sidecars, name=name, number=next(self._numbers))
+        if Quirk.SIDECARS_ARE_INIT_CONTAINERS in self._quirks:
+            request = without_sidecars(request)
         await self._manager.admit(request)
         self._pods[request.uid] = request
         return self._admitted(request)
@@ -251,15 +237,18 @@ class LocalKubelet:
 
     async def restart(
         self, *, crash: bool = False, keep_sockets: bool = False, wait: bool = True, within_s: float | None = None
-    ) -> None:
+    ) -> Mapping[str, AdmissionError]:
         """Stop and start it; by default wait until all plugins that were registered are registered again.
 
-        Its pods go on, and keep their devices.
+        Its pods go on, and keep their devices. Only an old kubelet, see ``as_kubelet``, may reject some of them.
 
         Args:
             crash: see `stop_kubelet`.
             keep_sockets: see `start_kubelet`.
-            wait: whether to wait for the plugins.
+            wait: whether to wait for the plugins. If not, pods are admitted again before any plugin is back.
+
+        Returns:
+            See `admit_again`.
 
         Raises:
             PluginNotReady: a plugin did not come back in time.
@@ -269,6 +258,7 @@ class LocalKubelet:
         await self.start_kubelet(keep_sockets=keep_sockets)
         if wait:
             await self._until_back(live, within_s)
+        return await self.admit_again()
 
     async def start_kubelet(self, *, keep_sockets: bool = False) -> None:
         """Start it, after `stop_kubelet`.
@@ -281,8 +271,24 @@ class LocalKubelet:
         self._switchboard.begin(keep_sockets=keep_sockets)
         life = manager_life(self._config, clock=self._clock, changes=self._changes, switchboard=self._switchboard)
         self._life = await hold(self._tasks, life, name="Device Manager")
-        for request in self._pods.values():
-            await self._manager.admit(request, running=[each.name for each in request.containers])
+
+    async def admit_again(self) -> Mapping[str, AdmissionError]:
+        """Admit all pods that have not ended again, as a kubelet does after its start; `restart` does it.
+
+        Every container counts as running, and init containers as completed.
+
+        Returns:
+            The rejected pods by name. They have ended, and their devices are free. Our own Device Manager rejects none.
+        """
+        rejected = {}
+        for request in tuple(self._pods.values()):
+            try:
+                check_readmission(request, self._manager.devices_of(request.uid), self.sight, self._quirks)
+                await self._manager.admit(request, running=[each.name for each in request.containers])
+            except AdmissionError as error:
+                rejected[request.name] = error
+                await self.end(request.name)
+        return rejected
 
     async def stop_kubelet(self, *, crash: bool = False) -> None:
         """Stop it; plugins and pods go on without a kubelet.
@@ -299,8 +305,7 @@ class LocalKubelet:
     async def close(self) -> None:
         """End the kubelet, then the plugins, of which it has nothing to say any more."""
         await self.stop_kubelet()
-        while self._plugins:
-            await self._plugins.pop().end()
+        await self._plugins.end_all()
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
@@ -363,7 +368,7 @@ class LocalKubelet:
 
     def _failure(self, problem: str, *plugins: PluginInTest) -> str:
         sight = sight_text(self.sight) if self._life is not None else "the kubelet is stopped"
-        accounts = [each.account for each in plugins or self._plugins]
+        accounts = [each.account for each in plugins or self._plugins.all]
         return "\n".join([problem, sight, *refused_registrations(self.traffic), *accounts])
 
     # --- pods -------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ async def manager_life(
             transport=switchboard.transport,
             prepare=switchboard.prepare,
             crashes=lambda: switchboard.is_crashing,
+            endpoints=switchboard.endpoints,
         ) as manager,
         serve_pod_resources(
             config.paths.pod_resources_socket,

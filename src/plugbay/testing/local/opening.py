@@ -16,6 +16,7 @@ from plugbay.sdk.hooks.blocking import dismiss_guard
 from plugbay.sdk.hooks.calls import dismiss_threads
 from plugbay.testing.local.kubelet import LocalKubelet
 from plugbay.testing.local.settings import KubeletOptions, manager_config, settings_of
+from plugbay.testing.local.stock.versions import release_of
 
 _PLACES: Final = (Path("/dev/shm"), Path("/tmp"))
 """Where the directory lies: a path that is short enough for sockets, in memory if there is such a place."""
@@ -36,15 +37,16 @@ async def local_kubelet(**options: Unpack[KubeletOptions]) -> AsyncIterator[Loca
         options: see `KubeletOptions`.
 
     Raises:
-        UsageError: an option is unknown, or a feature gate cannot be set so.
+        UsageError: an option is unknown, a version is not from 1.20 to 1.37, or a feature gate cannot be set so.
         UnusableTopology: with the kubelet's text.
     """
     settings = settings_of(options)
+    release = release_of(settings.as_kubelet)
     with private_directory() as root:
         config = manager_config(settings, KubeletPaths(root), root / "state" / "devices.db")
         failure: Exception | None = None
         async with asyncio.TaskGroup() as tasks:
-            kubelet = LocalKubelet(config, tasks, environ=os.environ, within_s=settings.within_s)
+            kubelet = LocalKubelet(config, tasks, release, environ=os.environ, within_s=settings.within_s)
             try:
                 await kubelet.start_kubelet()
                 yield kubelet

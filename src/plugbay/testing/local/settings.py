@@ -10,7 +10,7 @@ from typing import Any, Final, TypedDict
 from plugbay.errors import UsageError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import ManagerConfig
-from plugbay.manager.gates import parse_feature_gates
+from plugbay.manager.gates import Gate, parse_feature_gates
 from plugbay.model.topology import pretended_nodes
 from plugbay.topology.settings import TopologySettings
 
@@ -22,6 +22,8 @@ class KubeletOptions(TypedDict, total=False):
     """The keywords of `local_kubelet`, `Kubelet`, the fixtures and the marker ``kubelet``.
 
     Attributes:
+        as_kubelet: a version of Kubernetes from ``"1.20"`` to ``"1.37"`` whose kubelet it is to be like, with that
+            kubelet's defects; by default it is our Device Manager, which has none of them.
         numa_nodes: the number of NUMA nodes of the machine; devices name nodes from 0 on.
         topology_policy: ``none``, ``best-effort``, ``restricted`` or ``single-numa-node``.
         topology_scope: ``container`` or ``pod``.
@@ -32,6 +34,7 @@ class KubeletOptions(TypedDict, total=False):
         within_s: how long ``plugin``, ``restart`` and ``wait_for`` wait unless they are told otherwise.
     """
 
+    as_kubelet: str | None
     numa_nodes: int
     topology_policy: str
     topology_scope: str
@@ -46,6 +49,7 @@ class KubeletOptions(TypedDict, total=False):
 class KubeletSettings:
     """`KubeletOptions` with their defaults."""
 
+    as_kubelet: str | None = None
     numa_nodes: int = 1
     topology_policy: str = "none"
     topology_scope: str = "container"
@@ -75,12 +79,15 @@ def manager_config(settings: KubeletSettings, paths: KubeletPaths, store: Path) 
     Raises:
         UsageError: a feature gate is unknown or cannot be set so.
     """
+    gates = parse_feature_gates(_gates_text(settings.feature_gates))
+    if settings.as_kubelet is not None and gates.is_enabled(Gate.DEVICE_MANAGER_DEALLOCATE):
+        raise UsageError(f"no kubelet has the gate {Gate.DEVICE_MANAGER_DEALLOCATE.value}; leave as_kubelet out")
     return ManagerConfig(
         paths,
         store,
         call_timeout_s=settings.call_timeout_s,
         grace_period_s=settings.grace_period_s,
-        gates=parse_feature_gates(_gates_text(settings.feature_gates)),
+        gates=gates,
         topology=TopologySettings(settings.topology_policy, settings.topology_scope, settings.topology_options),
         numa=pretended_nodes(settings.numa_nodes),
     )

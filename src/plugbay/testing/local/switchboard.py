@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from weakref import WeakSet
 
+from plugbay.manager.endpoints.endpoints import Endpoints
 from plugbay.manager.endpoints.registration import prepare_directory
+from plugbay.testing.local.stock.endpoints import StockEndpoints
+from plugbay.testing.local.stock.versions import KubeletRelease, Quirk
 from plugbay.testing.traffic.faults import FaultSwitches
 from plugbay.testing.traffic.recorder import TrafficRecorder
 from plugbay.testing.traffic.transport import DisturbedChannel, DisturbedTransport
@@ -17,11 +22,15 @@ class Switchboard:
 
     Attributes:
         transport: the way to plugins.
+        endpoints: makes what follows the plugins.
         is_crashing: whether the manager's end is to look like that of a killed process.
     """
 
-    def __init__(self, recorder: TrafficRecorder, faults: FaultSwitches) -> None:
-        self.transport = _KnownChannels(recorder, faults)
+    def __init__(self, recorder: TrafficRecorder, faults: FaultSwitches, release: KubeletRelease) -> None:
+        quirks = release.quirks
+        self.transport = _KnownChannels(recorder, faults, names_paths=Quirk.PATH_AS_AUTHORITY in quirks)
+        self.endpoints: Callable[..., Endpoints] = partial(StockEndpoints, quirks=quirks) if quirks else Endpoints
+        self._marks_deprecation = Quirk.DEPRECATION_FILE in quirks
         self.is_crashing = False
         self._keeps_sockets = False
 
@@ -36,6 +45,8 @@ class Switchboard:
             directory.mkdir(parents=True, exist_ok=True, mode=0o755)
         else:
             prepare_directory(directory)
+        if self._marks_deprecation:
+            (directory / "DEPRECATION").touch()
 
     def crash(self) -> None:
         """Break every connection without a word; the registration socket's file stays when the manager ends."""
@@ -47,11 +58,14 @@ class Switchboard:
 class _KnownChannels(DisturbedTransport):
     """Attributes: ``channels``: those in use."""
 
-    def __init__(self, recorder: TrafficRecorder, switches: FaultSwitches) -> None:
+    def __init__(self, recorder: TrafficRecorder, switches: FaultSwitches, *, names_paths: bool) -> None:
         super().__init__(recorder, switches)
+        self._names_paths = names_paths
         self.channels: WeakSet[DisturbedChannel] = WeakSet()
 
     def channel(self, socket: Path, *, authority: str = LOCALHOST) -> DisturbedChannel:
+        if self._names_paths and authority == LOCALHOST:
+            authority = str(socket)
         channel = super().channel(socket, authority=authority)
         self.channels.add(channel)
         return channel
