@@ -48,10 +48,14 @@ class GpuPods:
         done = await self.plugbay("node", "wait", f"--for=resource={resource}={count}", "--timeout", f"{DEADLINE_S}s")
         assert done.code == 0, done
 
-    async def run(self, name: str, resource: str = "nvidia.com/gpu", count: int = 1) -> list[str]:
-        """Run a pod; returns the devices that its container sees."""
+    async def apply(self, name: str, resource: str = "nvidia.com/gpu", count: int = 1) -> None:
+        """Ask for a pod."""
         done = await self.plugbay("pod", "run", "-f", "-", given=pod(name, resource, count))
         assert done.code == 0, done
+
+    async def run(self, name: str, resource: str = "nvidia.com/gpu", count: int = 1) -> list[str]:
+        """Run a pod; returns the devices that its container sees."""
+        await self.apply(name, resource, count)
         done = await self.plugbay("pod", "wait", name, READY, "--timeout", f"{DEADLINE_S}s")
         assert done.code == 0, done
         return await self.visible(name)
