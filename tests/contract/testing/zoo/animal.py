@@ -10,7 +10,8 @@ import itertools
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import ClassVar, Final
@@ -77,6 +78,7 @@ class Animal:
         self.unwatched = asyncio.Event()
         self.changed = asyncio.Condition()
         self._numbers = itertools.count(1)
+        self._streams = Counter[Path]()
 
     # --- what a kubelet asks ----------------------------------------------------------------------------------------
 
@@ -153,21 +155,26 @@ class Animal:
     async def _watched(self, request: pb.Empty) -> AsyncIterator[bytes]:
         """Tell when a kubelet hangs up: it never opens a stream again, so that we have to register anew."""
         socket = self.socket
+        self._streams[socket] += 1
         try:
             async for message in self.lists(request):
                 yield message
         finally:
-            if socket == self.socket:
+            self._streams[socket] -= 1
+            if socket == self.socket and not self._streams[socket]:
                 self.unwatched.set()
 
     # --- its life ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
+        for number, handle in self.handlers().items():
+            loop.add_signal_handler(number, handle)
         async with background(self.follow_health(), name="health"):
             await self.live()
+
+    def handlers(self) -> Mapping[signal.Signals, Callable[[], None]]:
+        return {signal.SIGTERM: self.stop, signal.SIGINT: self.stop}
 
     def stop(self) -> None:
         self.stopping.set()

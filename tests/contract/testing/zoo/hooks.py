@@ -104,3 +104,31 @@ class PostStopHangs(Animal):
     async def post_stop(self, request: pb.PostStopContainerRequest) -> pb.Empty:
         await asyncio.sleep(20)
         return pb.Empty()
+
+
+class PostStopOnce(Animal):
+    """Refuses a repeated call."""
+
+    caught_by = rules(607)
+
+    async def post_stop(self, request: pb.PostStopContainerRequest) -> pb.Empty:
+        self._stopped: set[str] = getattr(self, "_stopped", set())
+        if request.operation_id in self._stopped:
+            raise RpcFailed(RpcCode.INTERNAL, "stopped already")
+        self._stopped.add(request.operation_id)
+        return pb.Empty()
+
+
+class PostStopRefusesUnknown(Animal):
+    caught_by = rules(608)
+
+    async def post_stop(self, request: pb.PostStopContainerRequest) -> pb.Empty:
+        self.check(request.devices_ids)
+        return pb.Empty()
+
+
+class DeallocateMissing(Animal):
+    caught_by = rules(609)
+
+    async def deallocate(self, request: pb.DeallocateRequest) -> pb.Empty:
+        raise _UNIMPLEMENTED

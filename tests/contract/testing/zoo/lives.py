@@ -7,10 +7,11 @@ import itertools
 import os
 import signal
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from plugbay.ops.tasks import background
-from tests.contract.testing.zoo.animal import Animal, rules
+from tests.contract.testing.zoo.animal import Animal, Identity, rules
 
 
 class SpinsCpu(Animal):
@@ -103,3 +104,32 @@ class StumblesOverOldSocket(Animal):
             if not Path("/proc", old.name.split("-")[1]).exists():
                 raise OSError(f"{old}: address already in use")
         return super().name()
+
+
+class IgnoresSigint(Animal):
+    caught_by = rules(904)
+
+    def handlers(self) -> Mapping[signal.Signals, Callable[[], None]]:
+        return {**super().handlers(), signal.SIGINT: lambda: None}
+
+
+class TakesSocketOver(Animal):
+    """Has one socket for all instances: the second takes that of the first, which does not miss it."""
+
+    caught_by = rules(702, 703, 707, 907)
+
+    def name(self) -> str:
+        return "animal.sock"
+
+    async def until_lost(self, served: Identity) -> None:
+        await self.stopping.wait()
+
+
+class RemovesSocketOfSuccessor(TakesSocketOver):
+    """Removes the socket when it ends, whoever has it now."""
+
+    caught_by = rules(702, 703, 707, 907, 908)
+
+    def stop(self) -> None:
+        self.socket.unlink(missing_ok=True)
+        super().stop()

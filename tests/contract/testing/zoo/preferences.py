@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import Iterable
 
 from plugbay.errors import RpcCode, RpcFailed
@@ -69,4 +70,16 @@ class PreferenceFails(Animal):
     def preferred(self, available: Iterable[str], must_include: Iterable[str], size: int) -> list[str]:
         if [*must_include]:
             raise RpcFailed(RpcCode.INTERNAL, "no way")
+        return super().preferred(available, must_include, size)
+
+
+class PreferenceDies(Animal):
+    """Dies of a device that it does not know."""
+
+    caught_by = rules(506)
+
+    def preferred(self, available: Iterable[str], must_include: Iterable[str], size: int) -> list[str]:
+        available = list(available)
+        if {*available} - {*self.ids}:
+            os._exit(2)
         return super().preferred(available, must_include, size)

@@ -110,3 +110,43 @@ class LeaksMemory(Animal):
     async def register(self) -> bool:
         self._kept = [*getattr(self, "_kept", ()), b"\1" * 1_000_000]
         return await super().register()
+
+
+class LeaksProcesses(Animal):
+    """Starts a child for each registration, and never ends it."""
+
+    caught_by = rules(812)
+
+    async def register(self) -> bool:
+        self._children = [*getattr(self, "_children", ()), await asyncio.create_subprocess_exec("sleep", "600")]
+        return await super().register()
+
+
+class TiresOfRestarts(Animal):
+    """Registers twenty times in its life."""
+
+    caught_by = rules(808)
+
+    async def register(self) -> bool:
+        self._times = getattr(self, "_times", 0) + 1
+        if self._times > 20:
+            await self.stopping.wait()
+        return await super().register()
+
+
+class ForgetsToLookAgain(Animal):
+    """Takes the kubelet that is there some time after a registration for the one that it registered with."""
+
+    caught_by = rules(712)
+
+    async def keep_registered(self) -> None:
+        while True:
+            if await self.register():
+                await asyncio.sleep(0.5)
+                registered = identity(self.kubelet)
+                self.unwatched.clear()
+                async with watch_paths([self.kubelet]) as changes:
+                    while identity(self.kubelet) in (registered, None) and not self.unwatched.is_set():
+                        await first(anext(changes), self.unwatched.wait())
+            else:
+                await asyncio.sleep(0.1)

@@ -57,13 +57,20 @@ class RestartsSeen:
         """The growth of an amount with each restart.
 
         Raises:
-            NotApplicable: there were too few to tell.
+            NotApplicable: there were too few to tell, or there are more processes than before.
         """
         if self.has_ended:
             raise NotApplicable("the plugin ended when the kubelet stopped (PB706)")
         if self.counted < _FEWEST:
             raise NotApplicable(f"the plugin came back from {self.done} restarts: too few to see what grows")
+        if self.processes >= _EACH:
+            raise NotApplicable("there are more processes after each restart (PB812)")
         return (amount(self.after) - amount(self.before)) / self.counted
+
+    @property
+    def processes(self) -> float:
+        """The processes that each restart left behind."""
+        return (self.after.processes - self.before.processes) / max(1, self.counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +169,7 @@ def leaks_no_threads(seen: RestartsSeen) -> Iterator[str]:
     scene=MANY_RESTARTS,
 )
 def leaks_no_processes(seen: RestartsSeen) -> Iterator[str]:
-    if seen.growth(lambda usage: usage.processes) >= _EACH:
+    if seen.processes >= _EACH:
         yield f"processes: {seen.before.processes}, after {seen.counted} restarts {seen.after.processes}"
 
 
