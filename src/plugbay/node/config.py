@@ -9,7 +9,7 @@ from pathlib import Path
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import DEFAULT_LIMITS, ForeignCheckpoint, ReleaseLimits
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
-from plugbay.ops.listening import Address
+from plugbay.ops.listening import Address, TcpAddress
 from plugbay.pods.devices import DeviceFailure
 from plugbay.pods.node import MAX_PODS
 from plugbay.runtimes.log_files import DEFAULT_LOGS, LogLimits
@@ -82,6 +82,7 @@ class NodeConfig:
         fake_numa_nodes: so many NUMA nodes the node pretends to have, for trying policies and plugins; None is for
             the machine's own.
         metrics: where metrics, probes and status are answered; None is nowhere.
+        api: where the API is answered over TCP too, with TLS and a token; None is nowhere.
         oci: how the oci runtime confines containers, if it is the one.
         logs: what the logs of a container may take; a kubelet's default is 5 files of 10 MiB each.
         cri: the engine of the cri runtime, if it is the one; without both, containers are plain processes.
@@ -103,6 +104,7 @@ class NodeConfig:
     topology: TopologySettings = DEFAULT_SETTINGS
     fake_numa_nodes: int | None = None
     metrics: Address | None = None
+    api: TcpAddress | None = None
     logs: LogLimits = DEFAULT_LOGS
     oci: OciConfig | None = None
     cri: CriConfig | None = None
@@ -114,6 +116,15 @@ class NodeConfig:
     @property
     def control_socket(self) -> Path:
         return control_socket(self.root)
+
+    @property
+    def api_keys(self) -> Path:
+        """The directory of the API's certificate and token."""
+        return self.root / "api"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return kubeconfig_path(self.root)
 
     @property
     def lock(self) -> Path:
@@ -149,3 +160,8 @@ class NodeConfig:
 def control_socket(root: Path) -> Path:
     """The path of the socket at which the node on ``root`` answers."""
     return root / "plugbay.sock"
+
+
+def kubeconfig_path(root: Path) -> Path:
+    """The path of the kubeconfig that the node on ``root`` writes, if it serves its API over TCP."""
+    return root / "kubeconfig"

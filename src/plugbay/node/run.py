@@ -8,7 +8,7 @@ import logging
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
@@ -36,8 +36,9 @@ from plugbay.node.runtimes.chosen import ChosenRuntime
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
 from plugbay.ops.http import serve_http
-from plugbay.ops.listening import UnixAddress
+from plugbay.ops.listening import TcpAddress, UnixAddress
 from plugbay.ops.pages import serve_pages
+from plugbay.ops.routing import Router
 from plugbay.ops.tasks import background
 from plugbay.pods.admission import NOBODY, Joining
 from plugbay.pods.engine import PodEngine, run_engine
@@ -175,6 +176,8 @@ async def open_node(
         )
         control = serve_http(router, UnixAddress(config.control_socket), refusal=chosen.refusal)
         await stack.enter_async_context(control)
+        if config.api is not None:
+            await stack.enter_async_context(_api(config, config.api, router, name, clock))
         logger.info("node %s is ready at %s", name, config.control_socket)
         pages.is_ready = True
         stack.callback(setattr, pages, "is_ready", False)
@@ -192,6 +195,14 @@ def _facts(config: NodeConfig, node: Node, chosen: ChosenRuntime, clock: Clock) 
         runtime_version=chosen.version,
         started_at=clock.now(),
     )
+
+
+def _api(
+    config: NodeConfig, address: TcpAddress, router: Router, name: str, clock: Clock
+) -> AbstractAsyncContextManager[str]:
+    from plugbay.node.access.serving import serve_api  # loads OpenSSL
+
+    return serve_api(router, address, directory=config.api_keys, node=name, config=config.kubeconfig, clock=clock)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import UsageError
+from plugbay.ops.http_access import FREE, Access
 from plugbay.ops.http_limits import Limits
 from plugbay.ops.listening import Address, bound_address, listen
 
@@ -28,6 +29,7 @@ async def serve_http(
     limits: Limits | None = None,
     grace_s: float = GRACE_S,
     refusal: Callable[[socket.socket], str] = lambda client: "",
+    access: Access = FREE,
 ) -> AsyncIterator[Address]:
     """Serve until the context ends; yields the address, with the port that the kernel chose.
 
@@ -36,6 +38,7 @@ async def serve_http(
 
     Args:
         refusal: why a client just accepted is disconnected at once; empty if it is served. It must not wait.
+        access: the conditions for a request to be served.
 
     Raises:
         SocketInUse, PathTooLong, PathUnusable: the address cannot be listened at.
@@ -52,7 +55,7 @@ async def serve_http(
     with ExitStack() as listening:
         listener = listening.enter_context(listen(address))
         async with asyncio.TaskGroup() as tasks:
-            clients = Clients(router, limits or Limits(), tasks, refusal)
+            clients = Clients(router, limits or Limits(), tasks, access, refusal)
             accepting = tasks.create_task(clients.accept(listener), name="accept HTTP clients")
             try:
                 yield bound_address(listener, address)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from plugbay.ops.http_connection import READ_BYTES, ConnectionPhase, HttpConnection
+from plugbay.ops.http_access import Access
+from plugbay.ops.http_connection import ConnectionPhase, HttpConnection
 from plugbay.ops.http_limits import Limits, Pace
 from plugbay.ops.rate_limit import TokenBucket
 from plugbay.ops.routing import Router
@@ -38,12 +39,14 @@ class Clients:
         router: Router,
         limits: Limits,
         tasks: asyncio.TaskGroup,
+        access: Access,
         refusal: Callable[[socket.socket], str] = lambda client: "",
     ) -> None:
         self._router = router
         self._refusal = refusal
         self._limits = limits
         self._tasks = tasks
+        self._access = access
         self._pace = Pace(limits.interval_s)
         self._connections: dict[asyncio.Task[None], HttpConnection] = {}
 
@@ -74,7 +77,7 @@ class Clients:
                 client.close()
                 continue
             await self._make_room()
-            await self._serve(client)
+            self._serve(client)
 
     async def finish(self, grace_s: float) -> None:
         """Close what is idle; the others have ``grace_s`` to finish what they are at."""
@@ -102,29 +105,14 @@ class Clients:
                 return True
         return False
 
-    async def _serve(self, client: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=min(READ_BYTES, self._limits.head_bytes), loop=loop)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        client.setblocking(False)
-        try:
-            if client.family == socket.AF_UNIX:
-                # The other way loads OpenSSL, to ask whether the socket speaks TLS.
-                transport, _ = await loop.create_unix_connection(lambda: protocol, sock=client)
-            else:
-                transport, _ = await loop.connect_accepted_socket(lambda: protocol, client)
-        except OSError as error:
-            logger.warning("cannot serve an HTTP client: %s; it is disconnected", error)
-            client.close()
-            return
-        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-        connection = HttpConnection(self._router, self._limits, self._pace, reader=reader, writer=writer)
+    def _serve(self, client: socket.socket) -> None:
+        connection = HttpConnection(self._router, self._limits, self._pace, self._access, client)
         task = self._tasks.create_task(connection.serve(), name="serve an HTTP client")
         self._connections[task] = connection
-        task.add_done_callback(partial(self._ended, transport))
+        task.add_done_callback(partial(self._ended, connection))
 
-    def _ended(self, transport: asyncio.Transport, task: asyncio.Task[None]) -> None:
-        transport.abort()  # the task may have been cancelled before its first step
+    def _ended(self, connection: HttpConnection, task: asyncio.Task[None]) -> None:
+        connection.abort()  # the task may have been cancelled before its first step
         self._connections.pop(task, None)
 
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import select
+import socket
 from collections.abc import AsyncGenerator
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ from urllib.parse import unquote
 
 import h11
 
+from plugbay.ops.http_access import Access
 from plugbay.ops.http_limits import Limits, Pace
 from plugbay.ops.routing import (
     Answer,
@@ -61,16 +63,16 @@ class HttpConnection:
 
     Args:
         pace: limits the steps of all clients together.
+        client: the socket of the client, which is closed at the end.
     """
 
-    def __init__(
-        self, router: Router, limits: Limits, pace: Pace, *, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    def __init__(self, router: Router, limits: Limits, pace: Pace, access: Access, client: socket.socket) -> None:
         self._router = router
         self._limits = limits
         self._pace = pace
-        self._reader = reader
-        self._writer = writer
+        self._access = access
+        self._client = client
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
         self._method = b""
         self._closing = False
@@ -81,11 +83,19 @@ class HttpConnection:
         """Answer what is being asked, then serve no further request."""
         self._closing = True
 
+    def abort(self) -> None:
+        """Close the connection now. Harmless twice."""
+        if self._streams is not None:
+            self._writer.transport.abort()
+        else:
+            self._client.close()
+
     async def serve(self) -> None:
         """Serve until the client goes, breaks the protocol or a limit, or is told to close."""
-        # With no write buffer, `drain` waits until the kernel has taken everything.
-        self._writer.transport.set_write_buffer_limits(0)
         try:
+            self._streams = await self._open()
+            # With no write buffer, `drain` waits until the kernel has taken everything.
+            self._writer.transport.set_write_buffer_limits(0)
             while await self._serve_one():
                 self._protocol.start_next_cycle()
                 self.phase = ConnectionPhase.IDLE
@@ -94,7 +104,38 @@ class HttpConnection:
         except Exception:  # supervising: one connection fails, not the server
             _log.exception("a connection broke off")
         finally:
-            self._writer.transport.abort()
+            self.abort()
+
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Make streams of the client's socket, after its TLS handshake if there has to be one."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=min(READ_BYTES, self._limits.head_bytes), loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        self._client.setblocking(False)
+        transport: asyncio.Transport
+        try:
+            if self._client.family == socket.AF_UNIX:
+                # The other way loads OpenSSL, to ask whether the socket speaks TLS.
+                transport, _ = await loop.create_unix_connection(lambda: protocol, sock=self._client)
+            elif self._access.tls is None:
+                transport, _ = await loop.connect_accepted_socket(lambda: protocol, self._client)
+            else:
+                transport, _ = await loop.connect_accepted_socket(
+                    lambda: protocol, self._client, ssl=self._access.tls, ssl_handshake_timeout=self._limits.read_s
+                )
+        except OSError as error:  # it speaks no TLS, or does not trust us; or the system lacks something
+            raise _ClientGone from error
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+    @property
+    def _reader(self) -> asyncio.StreamReader:
+        assert self._streams is not None
+        return self._streams[0]
+
+    @property
+    def _writer(self) -> asyncio.StreamWriter:
+        assert self._streams is not None
+        return self._streams[1]
 
     async def _serve_one(self) -> bool:
         """One request; returns whether another may follow on this connection."""
@@ -148,6 +189,7 @@ class HttpConnection:
                 if not isinstance(head, h11.Request):
                     return None
                 self._method = head.method
+                self._access.check(_headers_of(head))  # before the client is asked for more
                 return head, await self._receive_body(head)
         except TimeoutError:
             if self.phase is ConnectionPhase.IDLE:
@@ -272,7 +314,8 @@ class HttpConnection:
         """Let the client read our answer: closing while it still sends could destroy what it has not read."""
         with contextlib.suppress(OSError):
             async with asyncio.timeout(_LINGER_S):
-                self._writer.write_eof()
+                if self._writer.can_write_eof():  # TLS cannot end one side only
+                    self._writer.write_eof()
                 await self._wait_until_gone()
 
 
@@ -324,8 +367,12 @@ def _route(router: Router, head: h11.Request, body: bytes) -> tuple[Request, Han
     method = head.method.decode("ascii")
     path, query = parse_target(head.target.decode("latin-1"))
     handler, params = router.find(method, path)
+    return Request(method, unquote(path), query=query, headers=_headers_of(head), body=body, params=params), handler
+
+
+def _headers_of(head: h11.Request) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in head.headers:
         key, text = name.decode("ascii"), value.decode("latin-1")
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    return Request(method, unquote(path), query=query, headers=headers, body=body, params=params), handler
+    return headers

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import NodeClient
 from plugbay.node.api.frames import ExecChannel, Frame, FrameDecoder
 from plugbay.node.config import NodeConfig
 from plugbay.node.run import run_node
 from plugbay.ops.clock import SystemClock
+from plugbay.printers import v1
 
 PODS = "/api/v1/namespaces/default/pods"
 DEADLINE_S = 20

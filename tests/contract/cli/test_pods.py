@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import NodeClient, pods_path
 from plugbay.errors import RequestRefused
 from plugbay.node.config import control_socket
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress
 from plugbay.ops.routing import Request, Response, Router, StreamResponse, json_response
+from plugbay.printers import v1
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay

@@ -11,12 +11,12 @@ from typing import Final
 from urllib.parse import quote
 
 from plugbay.cli.arguments.starting import SOCKET_NAME, wait_for_start
-from plugbay.cli.kubectl import v1
 from plugbay.cli.printing.progress import telling
 from plugbay.documents import Json
 from plugbay.errors import NodeUnreachable, RequestRefused
 from plugbay.node.api.frames import Frame, FrameDecoder
 from plugbay.ops.http_client import ClientStream, UnixHttpClient, Upgraded, UpgradeRefused
+from plugbay.printers import v1
 
 NOT_FOUND: Final = "NotFound"
 """The reason of a refusal: the object does not exist."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, tzinfo
 
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.rows import oldest_first, seen
 from plugbay.cli.printing.table import NONE, Description
 from plugbay.documents import Json
+from plugbay.printers import v1
 
 
 def moment_text(moment: datetime | None, zone: tzinfo | None) -> str:

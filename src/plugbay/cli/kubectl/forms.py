@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import Enum
 
-from plugbay.cli.kubectl import v1
 from plugbay.documents import Json
+from plugbay.printers import v1
 
 
 class Form(Enum):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from plugbay.cli.kubectl import v1
 from plugbay.cli.printing.table import NONE
 from plugbay.documents import Json
+from plugbay.printers import v1
 
 Healths: TypeAlias = Mapping[tuple[str, str], str]
 """The health of devices, by resource and device ID."""

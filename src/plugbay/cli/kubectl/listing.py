@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import WatchEvent
 from plugbay.cli.kubectl.forms import Form, list_of, object_text
 from plugbay.cli.kubectl.rows import View
@@ -14,6 +13,7 @@ from plugbay.cli.printing.output import show, show_error, show_note, show_page
 from plugbay.cli.printing.table import Columns
 from plugbay.documents import Json
 from plugbay.errors import RequestRefused
+from plugbay.printers import v1
 
 
 def named(names: Iterable[str], get: Callable[[str], Json]) -> tuple[list[Json], bool]:

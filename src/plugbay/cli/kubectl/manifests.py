@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.cli.arguments.inputs import STDIN, input_name, read_input
-from plugbay.cli.kubectl import v1
 from plugbay.cli.printing.output import show_note
 from plugbay.documents import Json
 from plugbay.errors import InvalidManifest, PathUnusable, UsageError
 from plugbay.manifest import ManifestWarning, Strictness, load_pods, pod_to_v1, raise_problems
 from plugbay.model.pods import DEFAULT_NAMESPACE, Pod
 from plugbay.pods.static.reader import MAX_BYTES
+from plugbay.printers import v1
 
 SUFFIXES: Final = (".json", ".yaml", ".yml")
 """Files of a directory are read if their names end so, as with kubectl."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from plugbay.cli.kubectl import v1
-from plugbay.cli.kubectl.ages import age
 from plugbay.cli.kubectl.holdings import container_holdings, pod_holdings
-from plugbay.cli.kubectl.pod_status import summarize
 from plugbay.cli.printing.table import NONE
 from plugbay.documents import Json
 from plugbay.model.ids import is_extended_resource
+from plugbay.printers import v1
+from plugbay.printers.ages import age
+from plugbay.printers.pod_status import summarize
 
 
 @dataclass(frozen=True, slots=True)

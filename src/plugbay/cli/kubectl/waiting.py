@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import WatchEvent
 from plugbay.cli.kubectl.wait_conditions import Deleted, WaitCondition
 from plugbay.cli.printing.output import show
 from plugbay.cli.printing.progress import few, telling
 from plugbay.documents import Json
 from plugbay.ops.http_client import TimeIsUp
+from plugbay.printers import v1
 
 _GONE: Json = {}
 

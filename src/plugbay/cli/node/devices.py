@@ -7,7 +7,6 @@ import argparse
 from plugbay.cli.arguments.options import add_output_or_template, add_root
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import DEVICES_PATH, NodeClient
 from plugbay.cli.kubectl.forms import Form, chosen_form, list_of, object_text
 from plugbay.cli.kubectl.holdings import health_text, holder_text
@@ -15,6 +14,7 @@ from plugbay.cli.node.page import RELEASING
 from plugbay.cli.printing.output import show, show_error, show_note, show_page
 from plugbay.cli.printing.table import NONE, Columns
 from plugbay.documents import Json
+from plugbay.printers import v1
 
 _HEADER = ("RESOURCE", "DEVICE", "HEALTH", "NUMA", "HELD-BY")
 

@@ -13,7 +13,6 @@ from plugbay.cli.arguments.names import node_name
 from plugbay.cli.arguments.options import add_root, duration_s
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import (
     CORDON_PATH,
     DRAIN_PATH,
@@ -28,6 +27,7 @@ from plugbay.cli.printing.output import show, show_error
 from plugbay.cli.printing.progress import few, telling
 from plugbay.documents import Json
 from plugbay.ops.http_client import TimeIsUp
+from plugbay.printers import v1
 
 
 def declare_drain(parser: CommandParser) -> None:

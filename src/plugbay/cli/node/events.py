@@ -10,13 +10,13 @@ from plugbay.cli.arguments.names import object_of
 from plugbay.cli.arguments.options import add_all_namespaces, add_namespace, add_output, add_root, chosen_namespace
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import NodeClient, events_path
 from plugbay.cli.kubectl.forms import Form
 from plugbay.cli.kubectl.listing import ObjectPrinter
 from plugbay.cli.kubectl.rows import View, event_view, oldest_first, wide_event_view
 from plugbay.cli.printing.output import show_note
 from plugbay.documents import Json
+from plugbay.printers import v1
 
 _TYPES: Final = frozenset({"Normal", "Warning"})
 

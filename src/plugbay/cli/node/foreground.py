@@ -23,7 +23,7 @@ from plugbay.node.config import NodeConfig
 from plugbay.node.run import run_node
 from plugbay.node.runtimes.choice import with_default_runtime
 from plugbay.ops.clock import SystemClock
-from plugbay.ops.listening import parse_address
+from plugbay.ops.listening import TcpAddress, UnixAddress, parse_address
 from plugbay.pods.devices import DeviceFailure
 from plugbay.runtimes.mounts import MissingMount
 from plugbay.topology.settings import TopologySettings, split_options
@@ -56,6 +56,7 @@ def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
         ),
         fake_numa_nodes=args.fake_numa_nodes,
         metrics=None if args.metrics is None else parse_address(args.metrics),
+        api=_api_address(args.api),
         logs=log_limits(args),
         oci=oci_config(args),
         cri=cri_config(args),
@@ -64,6 +65,13 @@ def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
         config = with_default_runtime(config, environ=os.environ)
     asyncio.run(_serve(config, started, root_option=root_option(args)))
     return 0
+
+
+def _api_address(text: str | None) -> TcpAddress | None:
+    address = None if text is None else parse_address(text)
+    if isinstance(address, UnixAddress):
+        raise UsageError(f"--api {text}: the API is on a unix socket anyway; give HOST:PORT")
+    return address
 
 
 def _manifests(directory: Path | None) -> Path | None:
@@ -124,5 +132,6 @@ def _greeting(config: NodeConfig) -> str:
         f"control socket:  {config.control_socket}\n"
         f"kubelet socket:  {config.kubelet_paths.registration_socket}\n"
         f"runtime:         {runtime}\n"
+        f"{'' if config.api is None else f'kubeconfig:      {config.kubeconfig}{chr(10)}'}"
         "SIGTERM or Ctrl-C stops the node and leaves its pods running.\n"
     )

@@ -10,7 +10,6 @@ from plugbay.cli.arguments.names import node_name
 from plugbay.cli.arguments.options import add_output_or_template, add_page_output, add_root, add_selector
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import DEVICES_PATH, NodeClient, events_path, nodes_path, selecting
 from plugbay.cli.kubectl.forms import Form, chosen_form, list_of, object_text
 from plugbay.cli.kubectl.listing import ObjectPrinter, named, show_found, show_nothing_found
@@ -19,6 +18,7 @@ from plugbay.cli.node.page import node_description
 from plugbay.cli.printing.output import show, show_page
 from plugbay.documents import Json
 from plugbay.errors import UsageError
+from plugbay.printers import v1
 
 
 def declare_get(parser: CommandParser) -> None:

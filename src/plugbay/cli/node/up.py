@@ -88,6 +88,14 @@ def declare(parser: CommandParser) -> None:
         default="",
         help="switch features on and off, in a kubelet's syntax, such as DeviceManagerDeallocate=true",
     )
+    parser.add_argument(
+        "--api",
+        metavar="ADDRESS",
+        nargs="?",
+        const="127.0.0.1:0",
+        help="serve the node's API for kubectl and other clients too, with TLS and a token, and write a kubeconfig "
+        "(`plugbay node kubeconfig` names it); without an address, on a free port of 127.0.0.1",
+    )
     add_log_options(parser)
     add_metrics_address(parser)
     add_root(parser)

@@ -8,12 +8,12 @@ from plugbay.cli.arguments.names import node_name
 from plugbay.cli.arguments.options import add_root, add_timeout
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import NodeClient, nodes_path
 from plugbay.cli.kubectl.listing import named
 from plugbay.cli.kubectl.wait_conditions import parse_node_condition
 from plugbay.cli.kubectl.waiting import wait_for
 from plugbay.cli.printing.output import show_error
+from plugbay.printers import v1
 
 
 def declare(parser: CommandParser) -> None:

@@ -7,7 +7,6 @@ import argparse
 from plugbay.cli.arguments.options import add_output, add_root
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import NodeClient, pod_path
 from plugbay.cli.kubectl.forms import Form, object_text
 from plugbay.cli.kubectl.manifests import manifest_pods
@@ -16,6 +15,7 @@ from plugbay.cli.pod.options import add_filename, add_lenient, add_manifest_name
 from plugbay.cli.printing.output import show, show_error
 from plugbay.documents import Json
 from plugbay.errors import RequestRefused, UsageError, quote
+from plugbay.printers import v1
 
 
 def declare(parser: CommandParser) -> None:

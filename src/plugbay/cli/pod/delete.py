@@ -11,7 +11,6 @@ from plugbay.cli.arguments.names import pod_name
 from plugbay.cli.arguments.options import add_root, add_selector
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import NOT_FOUND, NodeClient, WatchEvent, pod_path, pods_path, selecting
 from plugbay.cli.kubectl.listing import show_nothing_found
 from plugbay.cli.pod.options import add_filename, add_manifest_namespace
@@ -19,6 +18,7 @@ from plugbay.cli.printing.output import show, show_error
 from plugbay.cli.printing.progress import few, telling
 from plugbay.documents import Json
 from plugbay.errors import RequestRefused, UsageError, quote
+from plugbay.printers import v1
 
 
 def declare(parser: CommandParser) -> None:

@@ -17,7 +17,6 @@ from plugbay.cli.arguments.options import (
 )
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import DEVICES_PATH, NodeClient, events_path, pod_path, pods_path, selecting
 from plugbay.cli.kubectl.forms import Form, chosen_form, list_of, object_text
 from plugbay.cli.kubectl.holdings import pod_holdings
@@ -27,6 +26,7 @@ from plugbay.cli.pod.page import pod_description
 from plugbay.cli.printing.output import show, show_page
 from plugbay.documents import Json
 from plugbay.errors import UsageError
+from plugbay.printers import v1
 
 
 def declare_get(parser: CommandParser) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import NodeClient, nodes_path
 from plugbay.cli.pod.page import WITHOUT_IMAGES
 from plugbay.cli.printing.output import show_note
 from plugbay.documents import Json
+from plugbay.printers import v1
 
 _SHOWN: Final = 3
 

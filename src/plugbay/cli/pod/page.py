@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from datetime import datetime, tzinfo
 from typing import Final
 
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.describing import describe_events, moment_text, pairs_text
 from plugbay.cli.kubectl.holdings import Healths, container_holdings, device_healths, pod_holdings
 from plugbay.cli.printing.table import NONE, Description
 from plugbay.documents import Json
+from plugbay.printers import v1
 
 WITHOUT_IMAGES: Final = frozenset({"process", "oci"})
 """Runtimes, with whose names a container's ID begins."""

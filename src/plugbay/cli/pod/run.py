@@ -7,7 +7,6 @@ import argparse
 from plugbay.cli.arguments.options import add_output, add_root, name_of
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import NodeClient, pods_path
 from plugbay.cli.kubectl.forms import Form, object_text
 from plugbay.cli.kubectl.manifests import manifest_pods
@@ -18,6 +17,7 @@ from plugbay.documents import Json
 from plugbay.errors import RequestRefused, UsageError
 from plugbay.manifest import pod_from_v1, pod_to_v1
 from plugbay.model.pods import DEFAULT_NAMESPACE
+from plugbay.printers import v1
 
 
 def declare(parser: CommandParser) -> None:

@@ -12,12 +12,12 @@ from plugbay.cli.arguments.names import pod_name
 from plugbay.cli.arguments.options import add_namespace, add_root, at_least, duration_s
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import NodeClient, pod_path
 from plugbay.cli.printing.output import show_note
 from plugbay.documents import Json
 from plugbay.errors import NodeUnreachable, UsageError
 from plugbay.node.api.frames import ExecChannel
+from plugbay.printers import v1
 
 _LONGEST_S: Final = 999_999_999
 """No log is as old as this: a longer time means all of it."""

@@ -11,14 +11,14 @@ from plugbay.cli.arguments.names import pod_name
 from plugbay.cli.arguments.options import add_namespace, add_root, add_selector, add_timeout
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
-from plugbay.cli.kubectl import v1
 from plugbay.cli.kubectl.client import NodeClient, pod_path, pods_path, selecting
-from plugbay.cli.kubectl.pod_status import state_text
 from plugbay.cli.kubectl.wait_conditions import Deleted, WaitCondition, parse_condition
 from plugbay.cli.kubectl.waiting import wait_for
 from plugbay.cli.printing.output import show_error
 from plugbay.documents import Json
 from plugbay.errors import PodNotFound, UsageError
+from plugbay.printers import v1
+from plugbay.printers.pod_status import state_text
 
 
 def declare(parser: CommandParser) -> None:

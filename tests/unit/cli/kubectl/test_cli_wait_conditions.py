@@ -9,9 +9,9 @@ import pytest
 
 from plugbay.cli.arguments.options import duration_s
 from plugbay.cli.kubectl.jsonpath import find, parse_jsonpath
-from plugbay.cli.kubectl.pod_status import state_text
 from plugbay.cli.kubectl.wait_conditions import parse_condition, parse_node_condition
 from plugbay.errors import UsageError
+from plugbay.printers.pod_status import state_text
 
 POD: dict[str, Any] = {
     "metadata": {"name": "web", "labels": {"app.kubernetes.io/name": "web"}},

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.cli.kubectl.pod_status import summarize
+from plugbay.printers.pod_status import summarize
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 RUNNING = {"running": {"startedAt": "2026-01-01T11:00:00Z"}}

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from plugbay.cli.kubectl import v1
-from plugbay.cli.kubectl.ages import duration
 from plugbay.documents import Json
+from plugbay.printers import v1
+from plugbay.printers.ages import duration
 
 _FINAL_PHASES = ("Succeeded", "Failed")
 

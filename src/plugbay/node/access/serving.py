@@ -1,0 +1,88 @@
+"""The API of a node over TCP: with TLS, for clients that have the token."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import SocketInUse
+from plugbay.kernel.files import write_durably
+from plugbay.node.access.bearer import bearer_check
+from plugbay.node.access.keys import open_keys
+from plugbay.node.access.kubeconfig import kubeconfig
+from plugbay.ops.clock import Clock
+from plugbay.ops.http import serve_http
+from plugbay.ops.http_access import Access
+from plugbay.ops.http_limits import Limits
+from plugbay.ops.listening import TcpAddress
+from plugbay.ops.routing import Router
+
+logger = logging.getLogger(__name__)
+
+_LIMITS: Final = Limits(connections=6000)
+"""A client may have a watch for each kind of objects, and a test thousands of clients."""
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+_EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")
+_FREE_PORT: Final = 0
+
+
+@asynccontextmanager
+async def serve_api(
+    router: Router, address: TcpAddress, *, directory: Path, node: str, config: Path, clock: Clock
+) -> AsyncIterator[str]:
+    """Serve until the block ends; yields the URL, which the kubeconfig has as well.
+
+    A port that the kernel chose is asked for again at the next start, so that kubeconfigs stay right.
+
+    Args:
+        directory: keeps the keys.
+        node: the name of the node.
+        config: the kubeconfig that is written.
+
+    Raises:
+        SocketInUse, PathUnusable, UsageError: it cannot be served.
+    """
+    names = list(dict.fromkeys([*_LOOPBACK, node, socket.gethostname().lower(), *_own(address)]))
+    keys = await open_keys(directory, names, clock=clock)
+    access = Access(keys.tls, bearer_check(keys.token, names))
+    before = directory / "port"
+    async with AsyncExitStack() as stack:
+        bound = await _listen(stack, router, address, await asyncio.to_thread(_port, before), access)
+        host = "127.0.0.1" if address.host in _EVERY_ADDRESS else address.host
+        url = f"https://{TcpAddress(host, bound.port)}"
+        text = kubeconfig(url, authority=keys.authority, token=keys.token)
+        await asyncio.to_thread(write_durably, before, f"{bound.port}\n".encode())
+        await asyncio.to_thread(write_durably, config, text.encode())
+        logger.info("the API is at %s; clients find it by KUBECONFIG=%s", url, config)
+        yield url
+
+
+async def _listen(
+    stack: AsyncExitStack, router: Router, address: TcpAddress, before: int, access: Access
+) -> TcpAddress:
+    """Serve at an address; if any port will do, at the one of ``before`` when it is free."""
+    serve = partial(serve_http, router, limits=_LIMITS, access=access)
+    try:
+        bound = await stack.enter_async_context(serve(TcpAddress(address.host, address.port or before)))
+    except SocketInUse:
+        if address.port:
+            raise
+        bound = await stack.enter_async_context(serve(address))
+    assert isinstance(bound, TcpAddress)
+    return bound
+
+
+def _own(address: TcpAddress) -> list[str]:
+    return [] if address.host in _EVERY_ADDRESS else [address.host.lower()]
+
+
+def _port(path: Path) -> int:
+    with suppress(OSError, ValueError):
+        return int(path.read_text())
+    return _FREE_PORT
