@@ -77,6 +77,9 @@ COMMANDS: Final[dict[str, Command | Group]] = {
     "node wait": Command(
         "wait until the node has so many devices, or a value in a field", "plugbay.cli.node.wait:declare"
     ),
+    "node kubeconfig": Command(
+        "show the kubeconfig with which kubectl and other clients reach the node", "plugbay.cli.node.kubeconfig:declare"
+    ),
     "node cordon": Command("take no new pods", "plugbay.cli.node.drain:declare_cordon"),
     "node drain": Command("stop all pods, and take no new ones", "plugbay.cli.node.drain:declare_drain"),
     "node uncordon": Command("take pods again, after cordon or drain", "plugbay.cli.node.drain:declare_uncordon"),
@@ -97,6 +100,7 @@ COMMANDS: Final[dict[str, Command | Group]] = {
     "pod exec": Command("run a command in a container, with its environment", "plugbay.cli.pod.streams:declare_exec"),
     "pod logs": Command("show what a container printed", "plugbay.cli.pod.streams:declare_logs", ("log",)),
     "pod delete": Command("stop pods and forget them", "plugbay.cli.pod.delete:declare", ("rm", "remove", "del")),
+    "kubectl": Command("run kubectl on the node", "plugbay.cli.node.kubeconfig:declare_kubectl"),
     "events": Command("show what happened, oldest first", "plugbay.cli.node.events:declare", ("event", "ev")),
     "podresources": Command(
         "show which containers hold which devices, on any kubelet", "plugbay.cli.kubelet.podresources:declare"

@@ -21,8 +21,8 @@ from plugbay.manager.serving.podresources import serve_pod_resources
 from plugbay.model.dns import is_subdomain
 from plugbay.model.ids import ResourceName
 from plugbay.model.pods import pod_request
+from plugbay.node.api.collections import Collections, first_version
 from plugbay.node.api.containers import ContainerRoutes
-from plugbay.node.api.events import EventRoutes
 from plugbay.node.api.objects import NodeFacts
 from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.routes import NodeRoutes, control_router
@@ -126,7 +126,7 @@ async def open_node(
             run_manager(_manager_config(config, machine), clock=clock, hint_providers=joining.hint_providers)
         )
         pages.manager = manager
-        pods = PodTable(store, stored=stored.pods)
+        pods = PodTable(store, stored=stored.pods, first_version=first_version(clock))
         pages.calls = await stack.enter_async_context(
             serve_pod_resources(
                 config.kubelet_paths.pod_resources_socket,
@@ -168,11 +168,17 @@ async def open_node(
         about = ObjectRef("Node", "", name, facts.uid)
         await stack.enter_async_context(_node_events(running, about, chosen, clock))
         await stack.enter_async_context(_static_pods(config, running, about, engine))
+        node_routes = NodeRoutes(engine, node, pods, manager=manager, facts=facts)
+        collections = Collections(pods, events, node_routes.object, runtime=chosen.runtime.name, clock=clock)
+        following = collections.follow_node(aiter(node.changes))
+        await stack.enter_async_context(background(following, name="the node as an object"))
         router = control_router(
             PodRoutes(engine, pods, runtime=chosen.runtime.name),
             ContainerRoutes(pods, chosen.runtime, clock),
-            EventRoutes(events),
-            NodeRoutes(engine, node, pods, manager=manager, facts=facts),
+            node_routes,
+            collections,
+            version=facts.version,
+            clock=clock,
         )
         control = serve_http(router, UnixAddress(config.control_socket), refusal=chosen.refusal)
         await stack.enter_async_context(control)

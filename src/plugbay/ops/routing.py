@@ -21,10 +21,20 @@ class HttpError(Exception):
         status: 400 to 599.
         reason: a machine-readable word, as ``metav1.StatusReason``: ``NotFound``, ``AlreadyExists``, ``Conflict``.
         message: a sentence for people.
+        details: the object, the field or the delay that it is about, as ``metav1.StatusDetails``.
     """
 
-    def __init__(self, status: int, reason: str, message: str, *, headers: _Headers = ()) -> None:
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        headers: _Headers = (),
+        details: Mapping[str, object] | None = None,
+    ) -> None:
         super().__init__(status, reason, message)
+        self.details = details
         self.status = status
         self.reason = reason
         self.message = message
@@ -127,20 +137,25 @@ def json_response(value: object, *, status: int = 200) -> Response:
 
 
 def error_response(error: HttpError) -> Response:
+    """The Kubernetes ``Status`` for an error, as a response."""
+    return Response(error.status, json.dumps(error_status(error)).encode() + b"\n", JSON, error.headers)
+
+
+def error_status(error: HttpError) -> dict[str, object]:
     """The Kubernetes ``Status`` for an error.
 
     Source: Kubernetes 1.36 ``apimachinery/pkg/apis/meta/v1/types.go``.
     """
-    status = {
+    return {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
         "message": error.message,
         "reason": error.reason,
+        **({} if error.details is None else {"details": error.details}),
         "code": error.status,
     }
-    return Response(error.status, json.dumps(status).encode() + b"\n", JSON, error.headers)
 
 
 def _refuse_constant(name: str) -> object:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from plugbay.errors import InvalidManifest, StoreUnusable
+from plugbay.errors import InvalidManifest, PodExists, StoreUnusable
 from plugbay.manifest.update import updated
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import Pod, with_identity
@@ -71,13 +71,25 @@ class PodEngine:
             InvalidManifest: the pod is meant for another node.
             StoreUnusable: it could not be kept.
         """
+        return await self._take_in(self._identified(pod))
+
+    def rehearse_create(self, pod: Pod) -> PodRecord:
+        """The record that `create` would make; nothing is taken in.
+
+        Raises:
+            PodExists, InvalidManifest: as `create` does.
+        """
+        pod = self._identified(pod)
+        if self._pods.has(pod.namespace, pod.name):
+            raise PodExists(pod.name)
+        return new_record(pod, created_at=self._clock.now())
+
+    def _identified(self, pod: Pod) -> Pod:
         if pod.spec.node_name not in (None, self._node.name):
             problem = f"names another node; the only one here is {self._node.name}"
             raise InvalidManifest(problem, field="spec.nodeName", source=f"pod {pod.name}")
         suffix = "".join(secrets.choice(_NAME_ALPHABET) for _ in range(5))
-        return await self._take_in(
-            with_identity(replace(pod, uid=PodUid("")), uid=PodUid(str(uuid.uuid4())), suffix=suffix)
-        )
+        return with_identity(replace(pod, uid=PodUid("")), uid=PodUid(str(uuid.uuid4())), suffix=suffix)
 
     async def create_static(self, pod: Pod) -> PodRecord:
         """Take in a pod that brings its place and its identity along; see `plugbay.pods.static`.
@@ -115,9 +127,17 @@ class PodEngine:
             ImmutablePod: more than that would have to change.
             StoreUnusable: the change could not be kept.
         """
-        record = self._pods.put(replace(record, pod=updated(record.pod, wanted)))
+        record = self._pods.put(self.rehearse_update(record, wanted))
         await self._pods.flush()
         return record
+
+    def rehearse_update(self, record: PodRecord, wanted: Pod) -> PodRecord:
+        """The record that `update` would make; nothing changes.
+
+        Raises:
+            ImmutablePod: as `update` does.
+        """
+        return replace(record, pod=updated(record.pod, wanted))
 
     async def delete(self, namespace: str, name: str, *, grace_s: int | None = None) -> PodRecord:
         """Start to stop and remove a pod. A second call can only shorten the grace period.

@@ -30,6 +30,21 @@ MAX_PODS: Final = 110
 
 
 @dataclass(frozen=True, slots=True)
+class MachineIds:
+    """The identities of a machine; empty where it does not tell.
+
+    Attributes:
+        machine: of its installation.
+        system: of its hardware; readable by root only.
+        boot: of the time since it was booted.
+    """
+
+    machine: str = ""
+    system: str = ""
+    boot: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """The machine that a node runs on, as the node describes it.
 
@@ -43,6 +58,7 @@ class Machine:
     architecture: str
     os_image: str
     numa: NumaTopology = ONE_NODE
+    ids: MachineIds = MachineIds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +154,19 @@ def read_machine(root: Path, *, max_pods: int = MAX_PODS, fake_numa_nodes: int |
         "pods": max_pods,
     }
     numa = read_numa_nodes(Path("/sys")) if fake_numa_nodes is None else pretended_nodes(fake_numa_nodes)
-    return Machine(capacity, socket.gethostname(), platform.release(), _go_architecture(), _os_image(), numa)
+    ids = MachineIds(
+        machine=_line("/etc/machine-id"),
+        system=_line("/sys/class/dmi/id/product_uuid"),
+        boot=_line("/proc/sys/kernel/random/boot_id"),
+    )
+    return Machine(capacity, socket.gethostname(), platform.release(), _go_architecture(), _os_image(), numa, ids)
+
+
+def _line(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _go_architecture() -> str:

@@ -51,9 +51,9 @@ def message(response: ClientResponse) -> str:
 async def test_parameters_are_honoured_or_refused(root: Path) -> None:
     async with running_node(root) as node:
         for method, path, query in (
-            ("POST", PODS, {"dryRun": "All"}),
+            ("POST", PODS, {"dryRun": "Some"}),
             ("POST", PODS, {"fieldValidation": "Ignore"}),
-            ("PUT", f"{PODS}/p", {"dryRun": "All"}),
+            ("PUT", f"{PODS}/p", {"dryRun": "true"}),
             ("PUT", f"{PODS}/p", {"force": "true"}),
         ):
             assert next(iter(query)) in message(await ask(node, method, path, POD, **query))
@@ -63,14 +63,14 @@ async def test_parameters_are_honoured_or_refused(root: Path) -> None:
         )
         assert created.status == 201
         for method, path, query in (
-            ("DELETE", f"{PODS}/w", {"dryRun": "All"}),
+            ("DELETE", f"{PODS}/w", {"dryRun": "Some"}),
             ("DELETE", f"{PODS}/w", {"propagationPolicy": "Never"}),
             ("DELETE", f"{PODS}/w", {"gracePeriodSeconds": "-1"}),
             ("GET", PODS, {"continue": "abc"}),
             ("GET", PODS, {"labelselector": "a=b"}),
-            ("GET", PODS, {"sendInitialEvents": "true"}),
+            ("GET", PODS, {"includeObject": "Some"}),
             ("GET", PODS, {"watch": "maybe"}),
-            ("GET", PODS, {"resourceVersionMatch": "Exact"}),
+            ("GET", PODS, {"resourceVersionMatch": "Newest"}),
             ("GET", f"{PODS}/w", {"watch": "true"}),
             ("GET", f"{PODS}/w/log", {"sinceTime": "2026-01-01T00:00:00Z"}),
             ("GET", f"{PODS}/w/log", {"sinceSeconds": "-5"}),
@@ -86,7 +86,7 @@ async def test_parameters_are_honoured_or_refused(root: Path) -> None:
         ):
             assert next(iter(query)) in message(await ask(node, method, path, **query))
         refused: object
-        for refused in ({"dryRun": ["All"]}, {"preconditions": {"uid": "u"}}, {"gracePeriodSeconds": "1"}, []):
+        for refused in ({"dryRun": ["Some"]}, {"preconditions": {"uid": "u"}}, {"gracePeriodSeconds": "1"}, []):
             assert message(await ask(node, "DELETE", f"{PODS}/w", refused))
         assert names(await ask(node, "GET", PODS, limit="500", resourceVersion="0", timeoutSeconds="5")) == ["w"]
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
@@ -129,8 +129,8 @@ async def test_a_watch_goes_on_where_a_list_ended(root: Path) -> None:
         assert (await ask(node, "GET", PODS, **watch, resourceVersion=version)).body == b""
         assert b'"ADDED"' in (await ask(node, "GET", PODS, **watch, resourceVersion="0")).body
         for path in (PODS, NODES, EVENTS):
-            gone = await ask(node, "GET", path, **watch, resourceVersion=f"9{version}")
-            assert (gone.status, json.loads(gone.body)["reason"]) == (410, "Expired")
+            gone = json.loads((await ask(node, "GET", path, **watch, resourceVersion=f"9{version}")).body)
+            assert (gone["type"], gone["object"]["code"], gone["object"]["reason"]) == ("ERROR", 410, "Expired")
         assert b'"n1"' in (await ask(node, "GET", NODES, **watch)).body
         await node.gone("w", gracePeriodSeconds="0")
 

@@ -102,7 +102,8 @@ async def test_a_restarted_node_adopts_its_pods(root: Path) -> None:
             (ExecChannel.STDOUT, b"g1\n"),
             (ExecChannel.EXIT, b'{"exitCode": 0}'),
         ]
-        events = (await node.get("/api/v1/events", involvedObject="stays"))["items"]
+        events = (await node.get("/api/v1/events", fieldSelector="involvedObject.name=stays"))["items"]
+        events.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
         # Before them it may have waited for the plugin's first list.
         reasons = [event["reason"] for event in events if event["reason"] != "ImageNotUsed"]
         assert reasons[-3:] == ["Scheduled", "Created", "Started"]

@@ -59,6 +59,7 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
         self._negative_number_matcher = _NEGATIVE
         self._takes_command = False
+        self._takes_all = False
         self._takes_more: str | None = None
         self._given: Sequence[str] = ()
         self.examples: Sequence[str] = ()
@@ -75,6 +76,7 @@ class CommandParser(argparse.ArgumentParser):
         examples: Sequence[str] = (),
         usage: str | None = None,
         takes_command: bool = False,
+        takes_all: bool = False,
         takes_more: str | None = None,
     ) -> None:
         """Declare a command, except for its arguments.
@@ -82,11 +84,12 @@ class CommandParser(argparse.ArgumentParser):
         Args:
             run: what the command does with the arguments, which have it as ``run``; None for a group of commands.
             takes_command: what follows ``--`` is the attribute ``command``, untouched; empty when there is no ``--``.
+            takes_all: all words are the attribute ``command``, untouched, but for ``--help`` alone.
             takes_more: the positional argument, a list, whose values may also follow options: argparse takes them only
                 where the first one stands.
         """
         self.description, self.examples, self.usage = description, examples, usage
-        self._takes_command, self._takes_more = takes_command, takes_more
+        self._takes_command, self._takes_all, self._takes_more = takes_command, takes_all, takes_more
         if run is not None:
             self.set_defaults(run=run)
 
@@ -142,6 +145,10 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         self._fill_now()
         given = self._given = list(args or ())
+        if self._takes_all and given not in (["-h"], ["--help"]):
+            parsed, _ = super().parse_known_args([], namespace)
+            parsed.command = given
+            return parsed, []
         at = self._first_argument(given) if self.targets else len(given)
         if at < len(given) and given[at] in self.targets:
             return self.targets[given[at]]().parse_known_args(given[:at] + given[at + 1 :], namespace)
@@ -166,7 +173,12 @@ class CommandParser(argparse.ArgumentParser):
         return parsed, []
 
     def _filled(self, given: Sequence[str]) -> list[str]:
-        """The words, with values for options that may stand alone: argparse would take the next word for one."""
+        """The words, with values for options that may stand alone: argparse would take the next word for one.
+
+        Where there are no other arguments, the next word is one.
+        """
+        if all(action.option_strings for action in self._actions):
+            return list(given)
         alone = {
             option: action.const
             for action in self._actions

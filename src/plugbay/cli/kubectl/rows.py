@@ -14,6 +14,7 @@ from plugbay.model.ids import is_extended_resource
 from plugbay.printers import v1
 from plugbay.printers.ages import age
 from plugbay.printers.pod_status import summarize
+from plugbay.printers.tables import node_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +100,6 @@ def extended(amounts: Json) -> dict[str, str]:
     return {name: str(amount) for name, amount in sorted(amounts.items()) if is_extended_resource(name)}
 
 
-def node_status(node: Json) -> str:
-    """``Ready``, and whether the node takes no more pods."""
-    ready = (each for each in v1.objects(node, "status", "conditions") if each.get("type") == "Ready")
-    words = ["Ready" if each.get("status") == "True" else "NotReady" for each in ready] or ["Unknown"]
-    if is_unschedulable(node):
-        words.append("SchedulingDisabled")
-    return ",".join(words)
-
-
-def is_unschedulable(node: Json) -> bool:
-    return v1.at(node, "spec", "unschedulable") is True
-
-
 def _node_row(node: Json, now: datetime) -> tuple[str, ...]:
     created = age(v1.moment(node, "metadata", "creationTimestamp"), now)
     return v1.name(node), node_status(node), created, v1.text(node, "status", "nodeInfo", "kubeletVersion")
@@ -144,7 +132,13 @@ def seen(event: Json, now: datetime) -> str:
 
 
 def oldest_first(events: Iterable[Json]) -> list[Json]:
-    return sorted(events, key=lambda event: v1.text(event, "lastTimestamp"))
+    """Sort events by time, and those of one second in the order in which they happened."""
+    return sorted(events, key=lambda event: (v1.text(event, "lastTimestamp"), _version(event)))
+
+
+def _version(value: Json) -> int:
+    text = v1.text(value, "metadata", "resourceVersion")
+    return int(text) if text.isdecimal() else 0
 
 
 def _event_row(event: Json, now: datetime) -> tuple[str, ...]:

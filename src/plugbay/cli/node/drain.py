@@ -22,12 +22,12 @@ from plugbay.cli.kubectl.client import (
     nodes_path,
     pods_path,
 )
-from plugbay.cli.kubectl.rows import is_unschedulable
 from plugbay.cli.printing.output import show, show_error
 from plugbay.cli.printing.progress import few, telling
 from plugbay.documents import Json
 from plugbay.ops.http_client import TimeIsUp
 from plugbay.printers import v1
+from plugbay.printers.tables import is_unschedulable
 
 
 def declare_drain(parser: CommandParser) -> None:

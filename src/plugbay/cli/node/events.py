@@ -56,7 +56,7 @@ def get_events(args: argparse.Namespace) -> int:
     namespace = chosen_namespace(args)
     form = Form(args.output)
     kind, name = args.about or ("", "")
-    query = {"involvedObject": name} if name else {}
+    query = {"fieldSelector": f"involvedObject.name={name}"} if name else {}
     is_wanted = _filter(kind, args.types)
     printer = ObjectPrinter(lambda: _view(args), form)
     events = [each for each in v1.objects(client.get(events_path(namespace), query), "items") if is_wanted(each)]

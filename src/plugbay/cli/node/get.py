@@ -96,5 +96,5 @@ def _wanted(client: NodeClient, names: Sequence[str], selector: str | None = Non
 
 
 def _events(client: NodeClient, node: Json) -> list[Json]:
-    about = client.get(events_path(None), {"involvedObject": v1.name(node)})
+    about = client.get(events_path(None), {"fieldSelector": f"involvedObject.name={v1.name(node)}"})
     return [each for each in v1.objects(about, "items") if v1.text(each, "involvedObject", "kind") == "Node"]

@@ -8,11 +8,11 @@ from typing import Final
 
 from plugbay.cli.kubectl.describing import describe_events, moment_text, pairs_text
 from plugbay.cli.kubectl.holdings import health_text, holder_text
-from plugbay.cli.kubectl.rows import is_unschedulable
 from plugbay.cli.printing.table import NONE, Description
 from plugbay.documents import Json
 from plugbay.printers import v1
 from plugbay.printers.ages import age
+from plugbay.printers.tables import is_unschedulable
 
 RELEASING: Final = "<releasing>"
 """Shown in place of a holder: the device's plugin has yet to confirm that the device is clean."""

@@ -126,5 +126,5 @@ def _view(client: NodeClient, args: argparse.Namespace) -> View:
 
 
 def _events(client: NodeClient, pod: Json) -> list[Json]:
-    about = client.get(events_path(v1.namespace(pod)), {"involvedObject": v1.name(pod)})
+    about = client.get(events_path(v1.namespace(pod)), {"fieldSelector": f"involvedObject.name={v1.name(pod)}"})
     return [each for each in v1.objects(about, "items") if v1.text(each, "involvedObject", "uid") == v1.uid(pod)]

@@ -1,4 +1,4 @@
-"""What a node keeps for its API: a certificate, a token, and the port that the kernel once chose."""
+"""The keys of a node's API, which it keeps: a certificate and a token."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ async def serve_api(
     Args:
         directory: keeps the keys.
         node: the name of the node.
-        config: the kubeconfig that is written.
+        config: the kubeconfig that is written, and removed at the end.
 
     Raises:
         SocketInUse, PathUnusable, UsageError: it cannot be served.
@@ -60,6 +60,7 @@ async def serve_api(
         await asyncio.to_thread(write_durably, before, f"{bound.port}\n".encode())
         await asyncio.to_thread(write_durably, config, text.encode())
         logger.info("the API is at %s; clients find it by KUBECONFIG=%s", url, config)
+        stack.callback(config.unlink, missing_ok=True)
         yield url
 
 

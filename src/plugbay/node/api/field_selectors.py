@@ -22,7 +22,8 @@ POD_FIELDS: Final = frozenset(
         "status.podIP",
     }
 )
-NODE_FIELDS: Final = frozenset({"metadata.name"})
+NODE_FIELDS: Final = frozenset({"metadata.name", "spec.unschedulable"})
+NAMESPACE_FIELDS: Final = frozenset({"metadata.name", "status.phase"})
 EVENT_FIELDS: Final = frozenset(
     {
         "involvedObject.fieldPath",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -86,13 +87,33 @@ def node_object(
             "addresses": [{"type": "InternalIP", "address": HOST_IP}, {"type": "Hostname", "address": facts.name}],
             "nodeInfo": {
                 "architecture": facts.machine.architecture,
+                "bootID": facts.machine.ids.boot,
                 "containerRuntimeVersion": f"{facts.runtime}://{facts.runtime_version or facts.version}",
                 "kernelVersion": facts.machine.kernel,
+                "kubeProxyVersion": "",
                 "kubeletVersion": f"plugbay-{facts.version}",
+                "machineID": facts.machine.ids.machine,
                 "operatingSystem": "linux",
                 "osImage": facts.machine.os_image,
+                "systemUUID": facts.machine.ids.system,
             },
         },
+    }
+
+
+def namespace_object(name: str, since: datetime) -> Json:
+    """The v1 Namespace."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": name,
+            "uid": str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.namespace")),
+            "creationTimestamp": timestamp(since),
+            "labels": {"kubernetes.io/metadata.name": name},
+        },
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Active"},
     }
 
 
@@ -116,7 +137,3 @@ def _own_amounts(capacity: Mapping[str, int]) -> dict[str, object]:
         "memory": f"{capacity['memory'] // 1024}Ki",
         "pods": str(capacity["pods"]),
     }
-
-
-def list_object(kind: str, items: Iterable[Json], *, version: int = 0) -> Json:
-    return {"apiVersion": "v1", "kind": kind, "metadata": {"resourceVersion": str(version)}, "items": list(items)}

@@ -31,6 +31,11 @@ def whole_number(request: Request, name: str) -> int | None:
     return int(text) if text else None
 
 
+def is_rehearsal(request: Request) -> bool:
+    """Whether nothing is to change: all is checked, and what would come of it is answered."""
+    return request.query.get("dryRun") == "All"
+
+
 def check_parameters(request: Request, known: Parameters) -> None:
     """
     Raises:
@@ -67,16 +72,24 @@ def _only(*values: str, why: str) -> Rule:
 
 
 _READ: Final[Parameters] = {"pretty": _any}
+_FORM: Final[Parameters] = {
+    **_READ,
+    "includeObject": _only("", "None", "Metadata", "Object", why="it must be None, Metadata or Object"),
+}
 
 NONE: Final[Parameters] = {}
-GET: Final = _READ
+DISCOVERY: Final[Parameters] = {"timeout": _any}
+GET: Final[Parameters] = {**_FORM, "resourceVersion": _number}
+_REHEARSAL: Final = _only("All", "", why="it must be All")
 WRITE: Final[Parameters] = {
     **_READ,
+    "dryRun": _REHEARSAL,
     "fieldManager": _any,
     "fieldValidation": _only("Strict", "", why="unknown fields are always refused"),
 }
 DELETE: Final[Parameters] = {
     **_READ,
+    "dryRun": _REHEARSAL,
     "gracePeriodSeconds": _seconds,
     "orphanDependents": _flag,
     "propagationPolicy": _only(
@@ -84,18 +97,18 @@ DELETE: Final[Parameters] = {
     ),
 }
 LIST: Final[Parameters] = {
-    **_READ,
+    **_FORM,
     "allowWatchBookmarks": _flag,
-    "continue": _only("", why="lists are given whole"),
+    "continue": _any,
     "fieldSelector": _any,
     "labelSelector": _any,
     "limit": _number,
     "resourceVersion": _number,
-    "resourceVersionMatch": _only("NotOlderThan", "", why="lists are of the present"),
+    "resourceVersionMatch": _only("NotOlderThan", "Exact", "", why="it must be NotOlderThan or Exact"),
+    "sendInitialEvents": _flag,
     "timeoutSeconds": _seconds,
     "watch": _flag,
 }
-EVENTS: Final[Parameters] = {**LIST, "involvedObject": _any}
 LOG: Final[Parameters] = {
     **_READ,
     "container": _any,

@@ -1,26 +1,21 @@
-"""Pods: listed, watched, made and deleted."""
+"""Pods: made, changed and deleted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, TypeGuard
+from typing import Final, NamedTuple, TypeGuard
 
 from plugbay.documents import Json
 from plugbay.errors import PodNotFound
 from plugbay.manifest import pod_from_v1
-from plugbay.model.ids import PodUid
 from plugbay.model.pods import Pod
-from plugbay.node.api.objects import list_object, pod_object
-from plugbay.node.api.parameters import is_set, whole_number
-from plugbay.node.api.selection import PodSelection
-from plugbay.node.api.watches import watch_response
-from plugbay.ops.routing import HttpError, Request, Response, StreamResponse, json_response
+from plugbay.node.api.objects import pod_object
+from plugbay.node.api.parameters import is_rehearsal, whole_number
+from plugbay.ops.routing import HttpError, Request, Response, json_response
 from plugbay.pods.engine import PodEngine
 from plugbay.pods.record import PodRecord
 from plugbay.pods.store.table import PodTable
-from plugbay.pods.store.watch import Subscription
 
-_DELETE_OPTIONS: Final = ("apiVersion", "kind", "gracePeriodSeconds", "propagationPolicy", "orphanDependents")
+_DELETE_OPTIONS: Final = ("apiVersion", "kind", "gracePeriodSeconds", "propagationPolicy", "orphanDependents", "dryRun")
 
 
 class PodRoutes:
@@ -29,19 +24,10 @@ class PodRoutes:
         self._pods = pods
         self._runtime = runtime
 
-    async def list(self, request: Request) -> Response | StreamResponse:
-        selection = PodSelection(request, self._shown)
-        if is_set(request, "watch"):
-            changes = await self._changes(request, selection)
-            return watch_response(changes, request, seen=selection.seen, shown=self._shown)
-        items = [self._shown(record) for record in self._pods if selection.holds(record)]
-        return json_response(list_object("PodList", items, version=self._pods.version))
-
-    async def get(self, request: Request) -> Response:
-        return json_response(self._shown(pod_of(self._pods, request)))
-
     async def create(self, request: Request) -> Response:
-        return json_response(self._shown(await self._engine.create(_pod_in(request))), status=201)
+        pod = _pod_in(request)
+        made = self._engine.rehearse_create(pod) if is_rehearsal(request) else await self._engine.create(pod)
+        return json_response(self._shown(made), status=201)
 
     async def put(self, request: Request) -> Response:
         """Create the pod or change what may be changed; a resource version that stays tells that nothing did."""
@@ -53,31 +39,19 @@ class PodRoutes:
         try:
             record = self._pods.named(wanted.namespace, name)
         except PodNotFound:
-            return json_response(self._shown(await self._engine.create(wanted)), status=201)
+            return await self.create(request)
         if record.deletion is not None:
             raise HttpError(409, "Conflict", f'object is being deleted: pods "{name}" already exists')
+        if is_rehearsal(request):
+            return json_response(self._shown(self._engine.rehearse_update(record, wanted)))
         return json_response(self._shown(await self._engine.update(record, wanted)))
 
     async def delete(self, request: Request) -> Response:
         namespace, name = request.params["namespace"], request.params["name"]
-        grace_s = _delete_options(request).get("gracePeriodSeconds", whole_number(request, "gracePeriodSeconds"))
-        return json_response(self._shown(await self._engine.delete(namespace, name, grace_s=grace_s)))
-
-    async def _changes(self, request: Request, selection: PodSelection) -> Subscription[PodUid, PodRecord]:
-        """The changes that a watch tells: first all pods, unless the client knows them by ``resourceVersion``.
-
-        Raises:
-            HttpError: 410, the client does not know the newest state, and the changes since are not kept.
-        """
-        known = whole_number(request, "resourceVersion")
-        changes = self._pods.watch()
-        if known and known != self._pods.version:
-            problem = f"too old resource version: {known} ({self._pods.version}); list the pods again"
-            raise HttpError(410, "Expired", problem)
-        if known and any(True for _ in self._pods):
-            for change, record in await changes.next():
-                selection.seen(change, record)
-        return changes
+        options = _delete_options(request)
+        if options.is_rehearsal:
+            return json_response(self._shown(self._pods.named(namespace, name)))
+        return json_response(self._shown(await self._engine.delete(namespace, name, grace_s=options.grace_s)))
 
     def _shown(self, record: PodRecord) -> Json:
         return pod_object(record, runtime=self._runtime)
@@ -98,14 +72,19 @@ def _pod_in(request: Request) -> Pod:
 
 
 def _in_namespace(value: object, namespace: str) -> object:
-    """The request's namespace counts for a pod that names none."""
+    """The request's namespace counts for a pod that names none. Typed clients leave out that it is a Pod of v1."""
     if isinstance(value, dict) and isinstance(metadata := value.get("metadata"), dict):
-        return {**value, "metadata": {"namespace": namespace, **metadata}}
+        return {"apiVersion": "v1", "kind": "Pod", **value, "metadata": {"namespace": namespace, **metadata}}
     return value
 
 
-def _delete_options(request: Request) -> Mapping[str, int]:
-    """Read the body of a deletion, ``DeleteOptions``; only its grace period has an effect here.
+class _DeleteOptions(NamedTuple):
+    grace_s: int | None
+    is_rehearsal: bool
+
+
+def _delete_options(request: Request) -> _DeleteOptions:
+    """Read the address and the body of a deletion, ``DeleteOptions``; the body counts.
 
     Raises:
         HttpError: 400, the body asks for something that the node does not do.
@@ -115,12 +94,15 @@ def _delete_options(request: Request) -> Mapping[str, int]:
         raise HttpError(400, "BadRequest", "the body must be DeleteOptions, or nothing")
     if refused := sorted(name for name, value in options.items() if name not in _DELETE_OPTIONS and value):
         raise HttpError(400, "BadRequest", f"{', '.join(refused)} in DeleteOptions is not supported")
+    rehearsal = options.get("dryRun") or []
+    if rehearsal not in ([], ["All"]):
+        raise HttpError(400, "BadRequest", 'dryRun in DeleteOptions must be ["All"]')
     grace_s = options.get("gracePeriodSeconds")
     if grace_s is None:
-        return {}
-    if not is_grace(grace_s):
+        grace_s = whole_number(request, "gracePeriodSeconds")
+    elif not is_grace(grace_s):
         raise HttpError(400, "BadRequest", "gracePeriodSeconds in DeleteOptions must be a whole number")
-    return {"gracePeriodSeconds": grace_s}
+    return _DeleteOptions(grace_s, bool(rehearsal) or is_rehearsal(request))
 
 
 def is_grace(value: object) -> TypeGuard[int]:

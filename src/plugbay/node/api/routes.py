@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from plugbay.documents import Json
 from plugbay.errors import (
     ContainerNotFound,
@@ -14,16 +16,17 @@ from plugbay.errors import (
     UsageError,
 )
 from plugbay.manager.manager import DeviceManager
-from plugbay.model.selectors import parse_selector, selects
 from plugbay.node.api import parameters
+from plugbay.node.api.collections import Collections
 from plugbay.node.api.containers import ContainerRoutes
 from plugbay.node.api.devices import devices_object
-from plugbay.node.api.events import EventRoutes
-from plugbay.node.api.field_selectors import NODE_FIELDS, FieldSelector
-from plugbay.node.api.objects import NodeFacts, Resources, list_object, node_labels, node_object
-from plugbay.node.api.parameters import Parameters, check_parameters, is_set
+from plugbay.node.api.discovery import group_object, groups_response, resource_list, version_object, versions_response
+from plugbay.node.api.objects import NodeFacts, Resources, node_object
+from plugbay.node.api.parameters import Parameters, check_parameters
 from plugbay.node.api.pods import PodRoutes, is_grace
-from plugbay.node.api.watches import check_unversioned, state_lines, stream
+from plugbay.node.api.reading.routes import ReadRoutes, not_found
+from plugbay.node.api.resources import PODS, RESOURCES, ApiResource
+from plugbay.ops.clock import Clock
 from plugbay.ops.routing import (
     JSON,
     Answer,
@@ -32,7 +35,6 @@ from plugbay.ops.routing import (
     Request,
     Response,
     Router,
-    StreamResponse,
     json_response,
 )
 from plugbay.ops.slices import joined, json_pieces
@@ -44,30 +46,67 @@ _PODS = "/api/v1/namespaces/{namespace}/pods"
 _POD = f"{_PODS}/{{name}}"
 
 
-def control_router(pods: PodRoutes, containers: ContainerRoutes, events: EventRoutes, node: NodeRoutes) -> Router:
-    """All routes of the control socket."""
+def control_router(
+    pods: PodRoutes,
+    containers: ContainerRoutes,
+    node: NodeRoutes,
+    collections: Collections,
+    *,
+    version: str,
+    clock: Clock,
+) -> Router:
+    """All routes of the API, which the control socket has too; ``version`` is plugbay's."""
     router = Router()
+    for resource in RESOURCES:
+        _add_reading(router, resource, ReadRoutes(resource, collections[resource], clock))
     for method, template, handler, known in (
-        ("GET", "/api/v1/pods", pods.list, parameters.LIST),
-        ("GET", _PODS, pods.list, parameters.LIST),
         ("POST", _PODS, pods.create, parameters.WRITE),
-        ("GET", _POD, pods.get, parameters.GET),
         ("PUT", _POD, pods.put, parameters.WRITE),
         ("DELETE", _POD, pods.delete, parameters.DELETE),
         ("GET", f"{_POD}/log", containers.log, parameters.LOG),
         ("POST", f"{_POD}/exec", containers.exec, parameters.EXEC),
-        ("GET", "/api/v1/events", events.list, parameters.EVENTS),
-        ("GET", "/api/v1/namespaces/{namespace}/events", events.list, parameters.EVENTS),
-        ("GET", "/api/v1/nodes", node.list, parameters.LIST),
-        ("GET", "/api/v1/nodes/{name}", node.get, parameters.GET),
         ("GET", "/plugbay/v1/devices", node.devices, parameters.NONE),
         ("POST", "/plugbay/v1/cordon", node.cordon, parameters.NONE),
         ("POST", "/plugbay/v1/drain", node.drain, parameters.NONE),
         ("POST", "/plugbay/v1/uncordon", node.uncordon, parameters.NONE),
         ("GET", "/healthz", _healthz, parameters.NONE),
+        ("GET", "/livez", _healthz, parameters.NONE),
+        ("GET", "/readyz", _healthz, parameters.NONE),
     ):
         router.add(method, template, _checked(handler, known))
+    _add_discovery(router, version)
     return router
+
+
+def _add_reading(router: Router, resource: ApiResource, reading: ReadRoutes) -> None:
+    everywhere = f"{resource.base}/{resource.plural}"
+    router.add("GET", everywhere, _checked(reading.list, parameters.LIST))
+    one = everywhere
+    if resource.is_namespaced:
+        one = f"{resource.base}/namespaces/{{namespace}}/{resource.plural}"
+        router.add("GET", one, _checked(reading.list, parameters.LIST))
+    router.add("GET", f"{one}/{{name}}", _checked(reading.get, parameters.GET))
+
+
+def _add_discovery(router: Router, version: str) -> None:
+    router.add("GET", "/version", _answering(lambda request: json_response(version_object(version))))
+    router.add("GET", "/api", _answering(versions_response))
+    router.add("GET", "/apis", _answering(groups_response))
+    for name in sorted({each.group for each in RESOURCES if each.group}):
+        router.add("GET", f"/apis/{name}", _answering(_always(group_object(name))))
+    for base, api_version in {each.base: each.api_version for each in RESOURCES}.items():
+        router.add("GET", base, _answering(_always(resource_list(api_version))))
+
+
+def _always(value: Json) -> Callable[[Request], Response]:
+    return lambda request: json_response(value)
+
+
+def _answering(answer: Callable[[Request], Response]) -> Handler:
+    async def handler(request: Request) -> Response:
+        return answer(request)
+
+    return _checked(handler, parameters.DISCOVERY)
 
 
 class NodeRoutes:
@@ -82,44 +121,25 @@ class NodeRoutes:
         self._manager = manager
         self._facts = facts
 
-    async def list(self, request: Request) -> Response | StreamResponse:
-        fields = FieldSelector(request.query.get("fieldSelector", ""), NODE_FIELDS)
-        selector = parse_selector(request.query.get("labelSelector", ""))
-
-        def selected() -> Json | None:
-            node = self._object()
-            return node if fields.holds(node) and selects(selector, node_labels(self._facts)) else None
-
-        if is_set(request, "watch"):
-            check_unversioned(request)
-            return stream(state_lines(self._node.changes, selected), request)
-        node = selected()
-        return json_response(list_object("NodeList", [] if node is None else [node]))
-
-    async def get(self, request: Request) -> Response:
-        name = request.params["name"]
-        if name != self._facts.name:
-            raise HttpError(404, "NotFound", f'nodes "{name}" not found')
-        return json_response(self._object())
-
     async def devices(self, request: Request) -> Response:
         shown = await joined(json_pieces(devices_object(self._manager, self._pods)))
         return Response(body=shown.encode() + b"\n", content_type=JSON)
 
     async def cordon(self, request: Request) -> Response:
         await self._engine.cordon()
-        return json_response(self._object())
+        return json_response(self.object())
 
     async def drain(self, request: Request) -> Response:
         """The pods are on their way out when this is answered."""
         await self._engine.drain(grace_s=_grace_s(request))
-        return json_response(self._object())
+        return json_response(self.object())
 
     async def uncordon(self, request: Request) -> Response:
         await self._engine.uncordon()
-        return json_response(self._object())
+        return json_response(self.object())
 
-    def _object(self) -> Json:
+    def object(self) -> Json:
+        """The node as it is now."""
         counts = self._manager.resources()
         capacity = {name: count.capacity for name, count in counts.items()}
         allocatable = {name: count.allocatable for name, count in counts.items()}
@@ -160,9 +180,10 @@ def _checked(handler: Handler, known: Parameters) -> Handler:
 def _http_error(error: PlugbayError) -> HttpError:
     match error:
         case PodNotFound():
-            return HttpError(404, "NotFound", str(error))
+            return not_found(PODS, error.name)
         case PodExists():
-            return HttpError(409, "AlreadyExists", str(error))
+            details = {"name": error.name, "kind": PODS.plural}
+            return HttpError(409, "AlreadyExists", str(error), details=details)
         case InvalidManifest() | ImmutablePod():
             return HttpError(422, "Invalid", str(error))
         case ContainerNotFound() | UsageError():

@@ -11,7 +11,7 @@ from plugbay.errors.wording import clipped
 from plugbay.ops.clock import Clock
 from plugbay.pods.events import KUBELET, Event, EventType, ObjectRef
 from plugbay.pods.store.database import PodStore
-from plugbay.pods.store.watch import Broadcast, Change, Subscription
+from plugbay.pods.store.watch import Broadcast, Change, Listener, Subscription
 
 MAX_EVENTS: Final = 1000
 MAX_MESSAGE: Final = 1024
@@ -43,11 +43,22 @@ class EventLog:
         """Changes from now on, after the events that are there."""
         return self._broadcast.subscribe((event.name, event) for event in self)
 
+    def attach(self, listener: Listener[str, Event]) -> None:
+        """Tell ``listener`` of every change from now on, as long as it is held elsewhere."""
+        self._broadcast.attach(listener)
+
+    @property
+    def version(self) -> int:
+        """The serial of the newest change."""
+        return self._serial
+
     def record(self, about: ObjectRef, kind: EventType, reason: str, message: str, *, component: str = KUBELET) -> None:
         message = clipped(message, MAX_MESSAGE)
         now = self._clock.now()
-        self._serial += 1
         before = self._events.pop((about, kind, reason, message), None)
+        if before is None:
+            self._make_room()
+        self._serial += 1
         if before is not None:
             event = replace(before, count=before.count + 1, last_at=now, serial=self._serial)
             change = Change.MODIFIED
@@ -55,7 +66,6 @@ class EventLog:
             name = f"{about.name}.{secrets.token_hex(8)}"
             event = Event(name, about, kind, reason, message, component, 1, now, now, self._serial)
             change = Change.ADDED
-            self._make_room()
         self._events[_key(event)] = event
         self._store.save_event(event)
         self._broadcast.send(change, event.name, event)
@@ -68,7 +78,8 @@ class EventLog:
         while len(self._events) >= MAX_EVENTS:
             oldest = self._events.pop(next(iter(self._events)))
             self._store.delete_event(oldest.name)
-            self._broadcast.send(Change.DELETED, oldest.name, oldest)
+            self._serial += 1
+            self._broadcast.send(Change.DELETED, oldest.name, replace(oldest, serial=self._serial))
 
 
 def _key(event: Event) -> EventKey:

@@ -9,18 +9,25 @@ from plugbay.errors import PodExists, PodNotFound
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.pods.record import ContainerRecord, PodRecord
 from plugbay.pods.store.database import PodStore
-from plugbay.pods.store.watch import Broadcast, Change, Subscription
+from plugbay.pods.store.watch import Broadcast, Change, Listener, Subscription
 
 
 class PodTable:
-    """The records of all pods, in the order of their creation. Every change is handed to the store and to watchers."""
+    """The records of all pods, in the order of their creation. Every change is handed to the store and to watchers.
 
-    def __init__(self, store: PodStore, *, stored: Iterable[PodRecord] = ()) -> None:
+    Args:
+        first_version: the versions of pods are above it.
+
+    Attributes:
+        version: the version of the newest change.
+    """
+
+    def __init__(self, store: PodStore, *, stored: Iterable[PodRecord] = (), first_version: int = 0) -> None:
         self._store = store
         self._records: dict[PodUid, PodRecord] = {}
         self._uids: dict[tuple[str, str], PodUid] = {}
         self._broadcast = Broadcast[PodUid, PodRecord]()
-        self.version = 0
+        self.version = first_version
         for record in stored:
             self._enter(record)
 
@@ -44,13 +51,17 @@ class PodTable:
         except KeyError:
             raise PodNotFound(name) from None
 
+    def has(self, namespace: str, name: str) -> bool:
+        """Whether there is a pod of this name."""
+        return (namespace, name) in self._uids
+
     def add(self, record: PodRecord) -> PodRecord:
         """Take in a new pod.
 
         Raises:
             PodExists: its namespace has a pod of this name.
         """
-        if (record.pod.namespace, record.pod.name) in self._uids:
+        if self.has(record.pod.namespace, record.pod.name):
             raise PodExists(record.pod.name)
         return self._publish(Change.ADDED, record)
 
@@ -77,6 +88,10 @@ class PodTable:
     def watch(self) -> Subscription[PodUid, PodRecord]:
         """Changes from now on, after the pods that are there."""
         return self._broadcast.subscribe((record.uid, record) for record in self)
+
+    def attach(self, listener: Listener[PodUid, PodRecord]) -> None:
+        """Tell ``listener`` of every change from now on, as long as it is held elsewhere."""
+        self._broadcast.attach(listener)
 
     def _publish(self, change: Change, record: PodRecord) -> PodRecord:
         record = self._enter(record)

@@ -6,10 +6,12 @@ import asyncio
 import weakref
 from collections.abc import Hashable, Iterable
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
+Key_contra = TypeVar("Key_contra", contravariant=True)
+Item_contra = TypeVar("Item_contra", contravariant=True)
 
 
 class Change(Enum):
@@ -54,20 +56,30 @@ class Subscription(Generic[Key, Item]):
         return changes
 
 
+class Listener(Protocol[Key_contra, Item_contra]):
+    """Is told of every change when it happens."""
+
+    def put(self, change: Change, key: Key_contra, item: Item_contra) -> None: ...
+
+
 class Broadcast(Generic[Key, Item]):
-    """Hands every change to every subscription. A subscription ends when its reader drops it."""
+    """Hands every change to every listener, such as a subscription. A listener ends when its reader drops it."""
 
     def __init__(self) -> None:
-        self._subscriptions: weakref.WeakSet[Subscription[Key, Item]] = weakref.WeakSet()
+        self._listeners: weakref.WeakSet[Listener[Key, Item]] = weakref.WeakSet()
+
+    def attach(self, listener: Listener[Key, Item]) -> None:
+        """Tell ``listener`` of every change from now on."""
+        self._listeners.add(listener)
 
     def subscribe(self, existing: Iterable[tuple[Key, Item]]) -> Subscription[Key, Item]:
         """A subscription that sees ``existing`` objects as added first, and misses no change from now on."""
         subscription = Subscription[Key, Item]()
         for key, item in existing:
             subscription.put(Change.ADDED, key, item)
-        self._subscriptions.add(subscription)
+        self.attach(subscription)
         return subscription
 
     def send(self, change: Change, key: Key, item: Item) -> None:
-        for subscription in self._subscriptions:
-            subscription.put(change, key, item)
+        for listener in self._listeners:
+            listener.put(change, key, item)

@@ -8,7 +8,6 @@ from plugbay.cli.kubectl.forms import Form, list_of, object_text
 from plugbay.cli.kubectl.rows import (
     View,
     event_view,
-    node_status,
     node_view,
     oldest_first,
     pod_view,
@@ -19,6 +18,7 @@ from plugbay.cli.kubectl.rows import (
 from plugbay.cli.node.page import node_description
 from plugbay.cli.pod.page import pod_description
 from plugbay.cli.printing.table import Columns
+from plugbay.printers.tables import node_status
 
 Golden = Callable[[str, str], None]
 

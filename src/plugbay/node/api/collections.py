@@ -1,0 +1,112 @@
+"""The collections of the node's objects, kept in step with the tables that they are made from."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Final, Generic
+
+from plugbay.documents import Json
+from plugbay.model.ids import PodUid
+from plugbay.node.api.objects import namespace_object, pod_object
+from plugbay.node.api.reading.collection import Collection
+from plugbay.node.api.reading.items import ApiItem
+from plugbay.node.api.resources import EVENTS, NAMESPACES, NODES, PODS, ApiResource
+from plugbay.ops.clock import Clock
+from plugbay.pods.events import Event, event_object
+from plugbay.pods.record import PodRecord
+from plugbay.pods.store.event_log import EventLog
+from plugbay.pods.store.table import PodTable
+from plugbay.pods.store.watch import Change, Item, Key
+from plugbay.printers import v1
+
+_ALWAYS: Final = ("default", "kube-system")
+_MILLISECONDS: Final = 1000
+
+
+def first_version(clock: Clock) -> int:
+    """A version for the start of a node, larger than those of earlier runs: there are not 1,000 changes a second."""
+    return int(clock.now().timestamp() * _MILLISECONDS)
+
+
+class Collections:
+    """All objects of the node.
+
+    Args:
+        runtime: the scheme of container IDs.
+        node: the node as it is now.
+    """
+
+    def __init__(
+        self, pods: PodTable, events: EventLog, node: Callable[[], Json], *, runtime: str, clock: Clock
+    ) -> None:
+        self._node = node
+        self._runtime = runtime
+        self._clock = clock
+        version = first_version(clock)
+        self._namespaces = Collection(version, [self._namespace(name, version) for name in _ALWAYS])
+        self._pods = Collection(pods.version, [self._pod(record) for record in pods])
+        self._events = Collection(events.version, [_event(each) for each in events])
+        self._nodes = Collection(version, [self._node_now(version)])
+        for item in self._pods.all():
+            self._enter(item.namespace)
+        self._pod_listener = _Listener[PodUid, PodRecord](self._pod_changed)
+        pods.attach(self._pod_listener)
+        self._event_listener = _Listener[str, Event](self._event_changed)
+        events.attach(self._event_listener)
+        self._by_resource = {PODS: self._pods, EVENTS: self._events, NODES: self._nodes, NAMESPACES: self._namespaces}
+
+    def __getitem__(self, resource: ApiResource) -> Collection:
+        return self._by_resource[resource]
+
+    async def follow_node(self, changes: AsyncIterator[None]) -> None:
+        """Keep the node in step, until cancelled."""
+        async for _ in changes:
+            [before] = self._nodes.all()
+            now = self._node_now(self._nodes.version + 1)
+            if now.value["spec"] != before.value["spec"] or now.value["status"] != before.value["status"]:
+                self._nodes.put(now)
+
+    def _pod_changed(self, change: Change, record: PodRecord) -> None:
+        item = self._pod(record)
+        if change is Change.DELETED:
+            self._pods.remove(item)
+        else:
+            self._pods.put(item)
+            self._enter(item.namespace)
+
+    def _event_changed(self, change: Change, event: Event) -> None:
+        if change is Change.DELETED:
+            self._events.remove(_event(event))
+        else:
+            self._events.put(_event(event))
+
+    def _enter(self, namespace: str) -> None:
+        """A namespace comes with its first pod, and stays."""
+        if self._namespaces.get("", namespace) is None:
+            self._namespaces.put(self._namespace(namespace, self._namespaces.version + 1))
+
+    def _pod(self, record: PodRecord) -> ApiItem:
+        make = partial(pod_object, record, runtime=self._runtime)
+        return ApiItem(record.pod.namespace, record.pod.name, record.version, make)
+
+    def _node_now(self, version: int) -> ApiItem:
+        node = self._node()
+        return ApiItem("", v1.name(node), version, lambda: node)
+
+    def _namespace(self, name: str, version: int) -> ApiItem:
+        return ApiItem("", name, version, partial(namespace_object, name, self._clock.now()))
+
+
+def _event(event: Event) -> ApiItem:
+    return ApiItem(event.namespace, event.name, event.serial, partial(event_object, event))
+
+
+class _Listener(Generic[Key, Item]):
+    """Hands changes on, without their keys. It has to be held as long as changes are to be told."""
+
+    def __init__(self, told: Callable[[Change, Item], None]) -> None:
+        self._told = told
+
+    def put(self, change: Change, key: Key, item: Item) -> None:
+        self._told(change, item)

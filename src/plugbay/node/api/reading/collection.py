@@ -1,0 +1,96 @@
+"""All objects of a kind, and their last changes, for lists and for watches that begin in the past."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from typing import Final
+
+from plugbay.node.api.reading.items import ApiItem, ChangedItem
+from plugbay.ops.changes import Changes
+from plugbay.ops.routing import HttpError
+from plugbay.pods.store.watch import Change
+
+KEPT: Final = 1000
+"""The number of changes that are kept; a watch that begins before them has to list first. An API server keeps them for
+some minutes."""
+
+
+class Collection:
+    """The objects of one kind.
+
+    Args:
+        version: the version at the start; it has to be larger than any of earlier runs.
+
+    Attributes:
+        version: the version of the newest change.
+    """
+
+    def __init__(self, version: int, items: Iterable[ApiItem] = (), *, kept: int = KEPT) -> None:
+        self.version = version
+        self._items = {item.key: item for item in items}
+        self._changed: deque[ChangedItem] = deque(maxlen=kept)
+        self._forgotten = version
+        """The version of the newest change that is not kept."""
+        self._moved = Changes()
+
+    def all(self) -> list[ApiItem]:
+        """The objects in the order of namespace and name."""
+        return [item for _, item in sorted(self._items.items())]
+
+    def get(self, namespace: str, name: str) -> ApiItem | None:
+        return self._items.get((namespace, name))
+
+    def put(self, item: ApiItem) -> None:
+        """Take in a new object, or the new state of a known one."""
+        before = self._items.get(item.key)
+        self._items[item.key] = item
+        self._record(Change.ADDED if before is None else Change.MODIFIED, item, before)
+
+    def remove(self, last: ApiItem) -> None:
+        """Forget an object; its last state has the version of its end."""
+        self._record(Change.DELETED, last, self._items.pop(last.key, last))
+
+    def check_known(self, version: int) -> None:
+        """Check that a watch can begin after ``version``.
+
+        Raises:
+            HttpError: 410, changes since are not kept, or no version of ours is so new.
+        """
+        if version > self.version:
+            raise expired(f"too large resource version: {version}, current: {self.version}")
+        if version < self._forgotten:
+            raise expired(f"too old resource version: {version} ({self._forgotten})")
+
+    async def changes(self, version: int) -> AsyncIterator[list[ChangedItem]]:
+        """The changes after ``version``, as they come, some at a time.
+
+        Raises:
+            HttpError: 410, the reader has been so slow that changes it has not seen are no longer kept.
+        """
+        async for _ in self._moved:
+            if version < self._forgotten:
+                raise expired(f"too old resource version: {version} ({self._forgotten})")
+            if unseen := self._after(version):
+                version = unseen[-1].version
+                yield unseen
+
+    def _after(self, version: int) -> list[ChangedItem]:
+        unseen = []
+        for changed in reversed(self._changed):
+            if changed.version <= version:
+                break
+            unseen.append(changed)
+        return unseen[::-1]
+
+    def _record(self, change: Change, item: ApiItem, before: ApiItem | None) -> None:
+        if len(self._changed) == self._changed.maxlen:
+            self._forgotten = self._changed[0].version
+        self.version = item.version
+        self._changed.append(ChangedItem(item.version, change, item, before))
+        self._moved.notify()
+
+
+def expired(message: str) -> HttpError:
+    """The error that has clients list again."""
+    return HttpError(410, "Expired", message)

@@ -1,0 +1,66 @@
+"""One state of one object, which is turned into JSON once, however many clients look at it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from plugbay.documents import Json
+from plugbay.pods.store.watch import Change
+from plugbay.printers import v1
+
+
+class ApiItem:
+    """A state of an object.
+
+    Args:
+        version: its resource version.
+        make: makes its JSON; it is called when that is first looked at.
+    """
+
+    def __init__(self, namespace: str, name: str, version: int, make: Callable[[], Json]) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.version = version
+        self._make = make
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name: the order in which lists have objects."""
+        return self.namespace, self.name
+
+    @cached_property
+    def value(self) -> Json:
+        """The object; its resource version is this state's."""
+        value = self._make()
+        return value | {"metadata": v1.mapping(value, "metadata") | {"resourceVersion": str(self.version)}}
+
+    @cached_property
+    def encoded(self) -> bytes:
+        return json.dumps(self.value).encode()
+
+    def event(self, kind: str) -> bytes:
+        """The line of a watch that tells of this state; ``kind`` is ``ADDED``, ``MODIFIED`` or ``DELETED``."""
+        return b'{"type": "%s", "object": %s}\n' % (kind.encode(), self.encoded)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        labels = v1.mapping(self.value, "metadata", "labels")
+        return {name: text for name, text in labels.items() if isinstance(text, str)}
+
+
+class ChangedItem(NamedTuple):
+    """A change of an object.
+
+    Attributes:
+        version: of the whole collection after it.
+        item: the state after it; of a deleted object, its last one with the version of its end.
+        before: the state before it; None for a new object.
+    """
+
+    version: int
+    change: Change
+    item: ApiItem
+    before: ApiItem | None

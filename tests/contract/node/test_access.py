@@ -1,0 +1,178 @@
+"""The API over TCP: only with TLS, only with the token, and at the same place after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import socket
+import ssl
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from datetime import UTC, datetime
+from http.client import HTTPSConnection
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from plugbay.errors import SocketInUse
+from plugbay.node.access.certificate import make_certificates
+from plugbay.node.config import NodeConfig
+from plugbay.node.run import open_node, run_node
+from plugbay.ops.clock import SystemClock
+from plugbay.ops.listening import TcpAddress
+from tests.contract.rigs.node_run import DEADLINE_S
+
+END = "-----END CERTIFICATE-----\n"
+ANY_PORT = TcpAddress("127.0.0.1", 0)
+
+
+@pytest.fixture
+def root(sockets: Path) -> Path:
+    return sockets
+
+
+class Way(NamedTuple):
+    """The way to an API, as its kubeconfig tells it."""
+
+    server: str
+    authority: str
+    token: str
+
+    def ask(self, path: str, *, token: str | None = None, **headers: str) -> tuple[int, Any]:
+        """Ask as a client does that trusts the authority only."""
+        context = ssl.create_default_context(cadata=self.authority)
+        address = urlsplit(self.server)
+        connection = HTTPSConnection(str(address.hostname), address.port, timeout=DEADLINE_S, context=context)
+        with closing(connection):
+            given = self.token if token is None else token
+            connection.request("GET", path, headers={"Authorization": f"Bearer {given}", **headers})
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+
+
+@asynccontextmanager
+async def node_with_api(root: Path, address: TcpAddress = ANY_PORT) -> AsyncIterator[Way]:
+    config = NodeConfig(root, name="n1", api=address)
+    async with open_node(config, environ=os.environ, clock=SystemClock()):
+        content = yaml.safe_load(config.kubeconfig.read_text())
+        [cluster], [user] = content["clusters"], content["users"]
+        authority = base64.b64decode(cluster["cluster"]["certificate-authority-data"]).decode()
+        yield Way(cluster["cluster"]["server"], authority, user["user"]["token"])
+
+
+async def test_a_client_with_the_kubeconfig_is_served(root: Path) -> None:
+    async with node_with_api(root) as way:
+        status, nodes = await asyncio.to_thread(way.ask, "/api/v1/nodes")
+        assert status == 200
+        assert [each["metadata"]["name"] for each in nodes["items"]] == ["n1"]
+        for file in (root / "kubeconfig", *(root / "api").iterdir()):
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+        assert stat.S_IMODE((root / "api").stat().st_mode) == 0o700
+    assert not (root / "kubeconfig").exists()
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "\u00e9", "x" * 10_000])
+async def test_without_the_token_nothing_is_told(root: Path, token: str) -> None:
+    async with node_with_api(root) as way:
+        for path in ("/api/v1/nodes", "/healthz", "/nothing"):
+            status, answer = await asyncio.to_thread(way.ask, path, token=token)
+            assert (status, answer["reason"], answer["message"]) == (401, "Unauthorized", "Unauthorized")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:6443", 200),
+        ("n1", 200),
+        ("[::1]:80", 200),
+        ("10.0.0.1", 200),
+        ("evil.example.com", 421),
+        ("evil.example.com:80", 421),
+    ],
+)
+async def test_a_host_that_is_not_meant_is_refused(root: Path, host: str, status: int) -> None:
+    async with node_with_api(root) as way:
+        assert (await asyncio.to_thread(way.ask, "/api/v1/nodes", Host=host))[0] == status
+
+
+async def test_what_is_not_tls_is_disconnected_and_others_are_served(root: Path) -> None:
+    async with node_with_api(root) as way:
+        address = urlsplit(way.server)
+
+        def speak(said: bytes) -> bytes:
+            with socket.create_connection((address.hostname, address.port), timeout=DEADLINE_S) as client:
+                client.sendall(said)
+                client.shutdown(socket.SHUT_WR)
+                heard = b""
+                try:
+                    while chunk := client.recv(4096):
+                        heard += chunk
+                except ConnectionError:
+                    pass
+                return heard
+
+        silent = socket.create_connection((address.hostname, address.port))
+        with closing(silent):
+            for said in (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"x" * 100, b""):
+                assert b"items" not in await asyncio.to_thread(speak, said)
+            assert (await asyncio.to_thread(way.ask, "/api/v1/nodes"))[0] == 200
+
+
+async def test_a_client_that_does_not_know_the_authority_does_not_send_its_token(root: Path) -> None:
+    async with node_with_api(root) as way:
+        _, another, _ = make_certificates(["127.0.0.1"], datetime.now(UTC)).split(END)
+        stranger = way._replace(authority=another + END)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await asyncio.to_thread(stranger.ask, "/api/v1/nodes")
+
+
+async def test_a_restarted_node_has_the_same_address_token_and_authority(root: Path) -> None:
+    async with node_with_api(root) as before:
+        pass
+    async with node_with_api(root) as after:
+        assert after == before
+        assert (await asyncio.to_thread(before.ask, "/api/v1/nodes"))[0] == 200
+
+
+async def test_a_port_that_is_taken_meanwhile_is_not_waited_for(root: Path) -> None:
+    async with node_with_api(root) as before:
+        pass
+    port = urlsplit(before.server).port
+    assert port is not None
+    with socket.create_server(("127.0.0.1", port)):
+        async with node_with_api(root) as after:
+            assert after.server != before.server
+            assert (await asyncio.to_thread(after.ask, "/api/v1/nodes"))[0] == 200
+
+
+async def test_a_port_that_was_asked_for_and_is_taken_stops_the_start(root: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = NodeConfig(root, name="n1", api=TcpAddress("127.0.0.1", taken.getsockname()[1]))
+        with pytest.raises(SocketInUse):
+            await run_node(
+                config,
+                environ=os.environ,
+                clock=SystemClock(),
+                stop=asyncio.Event(),
+                ready=lambda: pytest.fail("ready"),
+            )
+
+
+@pytest.mark.parametrize("name", ["certificate.pem", "names", "token", "port"])
+@pytest.mark.parametrize("content", [b"", b"broken\n", None])
+async def test_keys_that_are_gone_or_broken_are_made_anew(root: Path, name: str, content: bytes | None) -> None:
+    async with node_with_api(root):
+        pass
+    path = root / "api" / name
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    async with node_with_api(root) as way:
+        assert (await asyncio.to_thread(way.ask, "/api/v1/nodes"))[0] == 200
