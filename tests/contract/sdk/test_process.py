@@ -96,14 +96,15 @@ async def test_example_class_serves_links_of_a_directory(paths: KubeletPaths) ->
         await end(process)
 
 
-async def test_example_function_is_served_under_its_own_name(paths: KubeletPaths) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
+async def test_example_function_is_served_under_its_own_name(number: signal.Signals, paths: KubeletPaths) -> None:
     async with (
         fake_kubelet(paths) as kubelet,
         python("-m", "plugbay", "--root", str(paths.root), "serve", str(EXAMPLES / "gophers.py")) as process,
     ):
         plugin = await kubelet.next_registration()
         assert plugin.registration.resource_name == "example.com/gopher"
-        await end(process, signal.SIGINT)
+        await end(process, number)
 
 
 async def test_file_may_serve_its_plugins_itself(paths: KubeletPaths) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(*plugins: DevicePlugin | PluginSource, argv: Sequence[str] | None = None) -> None:
-    """Serve ``plugins`` as ``plugbay serve`` does, with its options and its logs, until SIGTERM or SIGINT.
+    """Serve ``plugins`` as ``plugbay serve`` does, with its options and its logs, until SIGTERM, SIGINT or SIGQUIT.
 
     For ``if __name__ == "__main__"`` in a plugin's own file, which is a command then: it has ``--help``, ``--root``,
     ``--node``, ``--metrics``, ``--release`` and all others. With ``--config FILE`` it serves what the config file says

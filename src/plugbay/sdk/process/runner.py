@@ -30,6 +30,7 @@ from plugbay.wire.sockets import check_socket_path
 
 logger = logging.getLogger(__name__)
 
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 END_S: Final = 25.0
 """The time a process has to end. A kubelet kills a pod's processes after 30 s, without a word about what hung."""
 
@@ -44,7 +45,7 @@ async def serve(
     release: ReleaseSettings = DEFAULT_RELEASE,
     onlooker: Callable[[Roster], object] = lambda _: None,
 ) -> None:
-    """Serve ``members`` to the kubelet at ``paths`` until SIGTERM or SIGINT; a second one ends the process at once.
+    """Serve ``members`` to the kubelet at ``paths`` until SIGTERM, SIGINT or SIGQUIT; a second one ends it at once.
 
     The process ends 25 s after the first one in any case, whatever hook of an author's goes on.
 
@@ -76,11 +77,8 @@ async def serve(
             roster.reload()
 
     roster: Roster | None = None
-    handlers: dict[signal.Signals, Callable[[], None]] = {
-        signal.SIGTERM: lambda: ask_to_stop(signal.SIGTERM),
-        signal.SIGINT: lambda: ask_to_stop(signal.SIGINT),
-        signal.SIGHUP: look_again,
-    }
+    handlers: dict[signal.Signals, Callable[[], None]] = {signal.SIGHUP: look_again}
+    handlers |= {number: partial(ask_to_stop, number) for number in _ENDING}
     # From the very first to the end of serving: a second signal may come then, or time run out.
     with _handling(handlers), ExitStack() as ending:
         shared = Shared(release, paths)
