@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ import pytest
 
 from plugbay.manifest import Strictness, load_pods
 from plugbay.testing.fakenvml import find_compiler
+from tests.pytest_runs import LOADING
 
 REPOSITORY: Final = Path(__file__).parents[1]
 PAGES: Final = [
@@ -30,8 +30,6 @@ FENCE: Final = re.compile(r"(?P<indent> *)(?P<ticks>```+)(?P<language>\S*)\s*")
 EXCUSE: Final = re.compile(r"<!-- (?P<kind>tested by|not run): (?P<words>.*\S) -->")
 TESTS: Final = re.compile(r"^def test_", re.MULTILINE)
 CALLED: Final = re.compile(r"^test_\w+\(", re.MULTILINE)
-PLUGIN: Final = "plugbay.testing.pytest_plugin"
-"""An environment that was made before the plugin was has no entry point; it is named to pytest there."""
 POD: Final = re.compile(r"^kind: Pod$", re.MULTILINE)
 TARGET: Final = re.compile(r"^(?P<name>[a-z][a-z0-9-]*):(?!=)", re.MULTILINE)
 MAKE: Final = re.compile(r"make( (?P<target>[a-z][a-z0-9-]*))?( [A-Z]+=\S+)*")
@@ -116,9 +114,8 @@ def run_tests(program: Path) -> None:
     Raises:
         AssertionError: one does not pass, or there is none.
     """
-    is_installed = any(each.value == PLUGIN for each in entry_points(group="pytest11"))
-    quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:asyncio", *(() if is_installed else ("-p", PLUGIN)))
-    command = [sys.executable, "-m", "pytest", *quiet, str(program)]
+    quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:asyncio")
+    command = [sys.executable, "-m", "pytest", *quiet, *LOADING, str(program)]
     done = subprocess.run(command, cwd=program.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

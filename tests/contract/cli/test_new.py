@@ -12,6 +12,7 @@ import yaml
 
 from plugbay.sdk.process.config import parse_config
 from tests.contract.conftest import Plugbay
+from tests.pytest_runs import LOADING
 
 FILES = ["README.md", "daemonset.yaml", "my_card_plugin.py", "plugins.yaml", "pytest.ini", "test_my_card_plugin.py"]
 PROGRAM_S = 200
@@ -21,7 +22,7 @@ PARTS = [(), ("--release",), ("--cdi",), ("--release", "--cdi")]
 with_no_part_or_all = pytest.mark.parametrize("parts", [PARTS[0], PARTS[-1]], ids=["plain", "all"])
 with_any_parts = pytest.mark.parametrize("parts", PARTS, ids=lambda parts: "".join(parts).strip("-") or "plain")
 DEVICE_PLUGINS, PODS = "/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pods"
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *LOADING)
 READ_ONLY: dict[str, object] = {"readOnly": True}
 
 
@@ -48,7 +49,7 @@ async def output(*argv: str, cwd: Path) -> tuple[int | None, str]:
 async def test_its_own_test_passes(plugbay: Plugbay, tmp_path: Path, parts: tuple[str, ...]) -> None:
     await made(plugbay, tmp_path, *parts)
     code, out = await output(*PYTEST, cwd=tmp_path)
-    assert (code, "2 passed" in out) == (0, True), out
+    assert (code, "3 passed" in out) == (0, True), out
     assert "arning" not in out  # with whatever plugins of pytest are installed
 
 
@@ -67,14 +68,14 @@ async def test_its_own_test_can_fail(
     source = tmp_path / "my_card_plugin.py"
     source.write_text(source.read_text().replace(line, broken))
     code, out = await output(*PYTEST, cwd=tmp_path)
-    assert (code, "1 failed, 1 passed" in out) == (1, True), out
+    assert (code, "1 failed, 2 passed" in out) == (1, True), out
 
 
 @pytest.mark.parametrize("name", ["true", "path", "device", "json", "test", "a1-2--3"])
 async def test_names_that_mean_something_elsewhere(plugbay: Plugbay, tmp_path: Path, name: str) -> None:
     assert (await plugbay("new", name, "--directory", str(tmp_path))).code == 0
     code, out = await output(*PYTEST, cwd=tmp_path)
-    assert (code, "2 passed" in out) == (0, True), out
+    assert (code, "3 passed" in out) == (0, True), out
 
 
 @pytest.fixture(scope="module")

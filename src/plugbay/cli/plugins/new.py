@@ -35,7 +35,7 @@ _PARTS: Final = ("release", "cdi")
 
 def declare(parser: CommandParser) -> None:
     parser.describe(
-        "Write a plugin to begin with: its code, a config file, a test that plays the kubelet, and a "
+        "Write a plugin to begin with: its code, a config file, a test with a kubelet, and a "
         "DaemonSet. Files that exist are never touched.",
         examples=(
             "plugbay new gopher",

@@ -32,6 +32,7 @@ class DeviceSnapshot:
         health: the plugin's text; ``Unknown`` while the plugin is away, and for a device that is held or being
             released but not listed.
         last_health: the plugin's text from before it went away; empty while ``health`` is the plugin's.
+        is_listed: whether it is in the plugin's last list.
         reason: why the device is not, or was not, healthy; see `plugbay.model.devices.ListedDevice`.
         numa_nodes: None when the plugin gave no topology.
         holder: pod and container; if a container took the device over from an init container, the later of the two.
@@ -45,6 +46,7 @@ class DeviceSnapshot:
     is_releasing: bool = False
     last_health: str = ""
     reason: str = ""
+    is_listed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def _resource(resource: Resource, holders: dict[DeviceId, tuple[PodUid, Containe
         for device in resource.listed.devices
     ]
     devices += [
-        DeviceSnapshot(device_id, UNKNOWN, None, holders.get(device_id), device_id in releasing)
+        DeviceSnapshot(device_id, UNKNOWN, None, holders.get(device_id), device_id in releasing, is_listed=False)
         for device_id in holders.keys() | releasing
         if device_id not in resource.listed.ranks
     ]

@@ -55,7 +55,7 @@ def sight_of(snapshot: Snapshot, counted: frozenset[str]) -> KubeletSight:
                 each.count.capacity,
                 each.count.allocatable,
                 _plugin(each.endpoint),
-                {device.id: device.health for device in each.devices},
+                {device.id: device.health for device in each.devices if device.is_listed},
             )
             for each in snapshot.resources
         },

@@ -197,6 +197,17 @@ async def test_wait_for_ends_as_soon_as_it_is_seen() -> None:
         await kubelet.wait_for(lambda: kubelet.capacity == {CARD: 2})
 
 
+async def test_device_that_left_the_list_is_not_seen_although_a_pod_holds_it() -> None:
+    sick = Sick()
+    async with local_kubelet() as kubelet:
+        await kubelet.plugin(sick)
+        pod = await kubelet.admit({CARD: 1})
+        sick.devices = [Device("card1")]
+        sick.refresh()
+        await kubelet.wait_for(devices={CARD: ["card1"]})
+        assert pod.devices["app"][CARD] == ("card0",)
+
+
 async def test_failed_wait_compares_what_was_expected_with_what_was_seen() -> None:
     async with local_kubelet(within_s=0.1) as kubelet:
         await kubelet.plugin(cards)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
-_PLUGIN = "plugbay.testing.pytest_plugin"
-_IS_INSTALLED = any(each.value == _PLUGIN for each in entry_points(group="pytest11"))
-"""An environment that was made before the plugin was has no entry point; it is named to pytest there."""
+from tests.pytest_runs import LOADING
 
 CARDS = """
 from plugbay import Device, plugin
@@ -25,7 +22,6 @@ def cards():
 
 def run(directory: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     (directory / "test_it.py").write_text(CARDS + text)
-    loading = () if _IS_INSTALLED else ("-p", _PLUGIN)
     command = [
         sys.executable,
         "-m",
@@ -36,7 +32,7 @@ def run(directory: Path, text: str, *options: str) -> subprocess.CompletedProces
         "no:asyncio",
         "-W",
         "error",
-        *loading,
+        *LOADING,
         *options,
     ]
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120)
