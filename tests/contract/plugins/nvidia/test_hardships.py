@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import shutil
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,3 +142,59 @@ async def test_a_configuration_is_switched_under_a_stream_of_allocations(sockets
                 each.cancel()
         assert seen <= wanted
         assert not plugin.ended.is_set()
+
+
+@pytest.mark.parametrize("fault", [{"signal": signal.SIGSEGV}, {"hang": True}], ids=["crashes", "hangs"])
+async def test_one_gpu_on_which_the_driver_dies_leaves_the_others_alone(
+    sockets: Path, nvml_library: Path, fault: dict[str, Any]
+) -> None:
+    """It would be probed again with every look, and with each worker that dies the next one would come later."""
+    machine = a100_nvswitch()
+    sick = machine.gpus[1].uuid
+    clean = "--health-clean-time=200ms"
+    async with gpu_node(machine, sockets, nvml_library, clean, survey_s=1.0, probe_s=0.2) as node:
+        plugin = await watched(node)
+        await node.driver.misbehave(FakeFault("nvmlDeviceGetTemperature", gpu=sick, **fault))
+        await node.driver.xid(1, 94)
+        await until(lambda: unhealthy(plugin) == {sick: "Xid94"})
+        until_s = asyncio.get_running_loop().time() + 8
+        while asyncio.get_running_loop().time() < until_s:
+            assert unhealthy(plugin) == {sick: "Xid94"}
+            await asyncio.sleep(0.01)
+        await node.driver.misbehave()
+        await until(lambda: not unhealthy(plugin))
+        assert not plugin.ended.is_set()
+
+
+async def test_reloads_and_killed_workers_leave_no_descriptor_behind(sockets: Path, nvml_library: Path) -> None:
+    async with gpu_node(a100_nvswitch(), sockets, nvml_library, wait_s=0.1) as node:
+        plugin = await watched(node)
+        view = node.source.view
+        assert view is not None
+
+        async def disturb() -> None:
+            for _ in range(4):
+                await node.driver.reload()
+                await until(lambda: node.driver.clients == 1 and view.sight and view.sight.trouble is None)
+                await node.driver.lose(1)
+                await until(lambda: unhealthy(plugin))
+                await node.driver.restore(1)
+                await until(lambda: not unhealthy(plugin))
+            pid = view.nvml.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda: view.nvml.pid not in (None, pid) and node.driver.clients == 1)
+            while not unhealthy(plugin):  # until the new worker watches
+                await node.driver.xid(2, 94)
+                await asyncio.sleep(0.05)
+            await node.driver.reload()
+            await until(lambda: not unhealthy(plugin))
+
+        def descriptors() -> tuple[int, int]:
+            return len(os.listdir("/proc/self/fd")), len(os.listdir(f"/proc/{view.nvml.pid}/fd"))
+
+        await disturb()
+        before = descriptors()
+        for _ in range(3):
+            await disturb()
+        await until(lambda: descriptors() <= before)

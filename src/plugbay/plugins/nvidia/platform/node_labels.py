@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +48,7 @@ class ClusterApi:
             with urllib.request.urlopen(request, timeout=_ANSWER_S, context=context) as answer:
                 found = json.loads(answer.read(_MOST_BYTES))["metadata"].get("labels") or {}
             return {str(name): str(value) for name, value in found.items()}
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise UsageError(
                 f"the labels of node {node} cannot be read from {self.url}: {error}; the service account of the plugin "
                 "has to be allowed to get nodes"
@@ -62,6 +63,8 @@ class ClusterApi:
             return (self.account / "token").read_text(encoding="utf-8").strip()
         except OSError as error:
             raise PathUnusable(str(self.account / "token"), f"cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise PathUnusable(str(self.account / "token"), "is not UTF-8 text") from error
 
 
 def cluster_of(environment: Mapping[str, str]) -> ClusterApi:

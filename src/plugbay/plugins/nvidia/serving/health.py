@@ -14,6 +14,7 @@ from plugbay.model.ids import ResourceName
 from plugbay.plugins.nvidia.devices.devices import DeviceKind, NvidiaDevice
 from plugbay.plugins.nvidia.health.book import HealthBook, problem_of
 from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
+from plugbay.plugins.nvidia.health.resting import RestingDevices
 from plugbay.plugins.nvidia.health.xids import xid_policy
 from plugbay.plugins.nvidia.nvml.client import Nvml
 from plugbay.plugins.nvidia.nvml.values import XID, GpuEvent, Probe
@@ -52,6 +53,7 @@ class NodeHealth:
         self._unwatched: Mapping[str, str] = {}
         self._hindered: dict[str, Health] = {}
         self._ignored_told: dict[tuple[str, int], float] = {}
+        self._resting = RestingDevices()
         self._probe_all = False
         self._times_unusable = 0
 
@@ -129,21 +131,30 @@ class NodeHealth:
         self._hindered |= {id: unhealthy(NODE_MISSING, problem) for id, problem in sight.without_nodes.items()}
 
     async def probe_due(self, sight: Sight, nvml: Nvml) -> bool:
-        """Probe the devices that may come back, and after a gap of events all of them; False if the driver failed."""
+        """Probe the devices that may come back, and after a gap of events all of them; False if the driver failed.
+
+        A device on which the driver fails time and again is left alone for a while: the others need the driver.
+        """
         if sight.trouble is not None:
             return True
         loop = asyncio.get_running_loop()
         devices = tuple(device for device in sight.devices() if device.kind in _PROBED)
         probe_all, self._probe_all = self._probe_all, False
         due = devices if probe_all else self.book.due(devices, loop.time())
-        try:
-            for device in due:
-                if device.gpu_uuid not in sight.lost and device.id not in sight.gone:
-                    uuids = sight.gpu_uuids if device.kind is DeviceKind.WSL else (device.id,)
-                    self._probed(device, await _probe(nvml, uuids), loop.time())
-        except DriverUnusable:  # the next look tells of it
-            self._probe_all = self._probe_all or probe_all
-            return False
+        for device in due:
+            is_there = device.gpu_uuid not in sight.lost and device.id not in sight.gone
+            if not is_there or self._resting.is_resting(device.id, loop.time()):
+                continue
+            uuids = sight.gpu_uuids if device.kind is DeviceKind.WSL else (device.id,)
+            try:
+                outcome = await _probe(nvml, uuids)
+            except DriverUnusable as error:  # the next look tells of it
+                self._probe_all = self._probe_all or probe_all
+                if self._resting.died(device.id, error.reason, loop.time()):
+                    self._probed(device, str(error), loop.time())
+                return False
+            self._resting.answered(device.id)
+            self._probed(device, outcome, loop.time())
         return True
 
     def _probed(self, device: NvidiaDevice, outcome: Probe | str, now: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -52,6 +53,42 @@ def test_labels_are_read_with_the_account_of_the_pod(url: str, tmp_path: Path) -
     (tmp_path / "token").unlink()
     with pytest.raises(PathUnusable):
         cluster.labels_of("n1")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"220 mail.example.com ESMTP\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000,
+        b"HTTP/1.1 200 OK\r\n\r\n\xff",
+        b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000 + b"\r\n",
+    ],
+    ids=["nothing", "not-http", "cut-short", "bad-chunk", "deep", "not-text", "many-headers"],
+)
+def test_whatever_is_answered_is_told_in_a_sentence(tmp_path: Path, answer: bytes) -> None:
+    (tmp_path / "token").write_text("secret")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(UsageError, match="the labels of node n1 cannot be read"):
+            ClusterApi(f"http://127.0.0.1:{listening.getsockname()[1]}", tmp_path).labels_of("n1")
+        thread.join()
+
+
+def test_a_token_that_is_no_text_is_told(tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"\xff")
+    with pytest.raises(PathUnusable, match="is not UTF-8 text"):
+        ClusterApi("http://127.0.0.1:9", tmp_path).labels_of("n1")
 
 
 def test_a_pod_knows_its_cluster() -> None:
