@@ -18,15 +18,15 @@ from plugbay.model.devices import ListedDevice, PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
-from plugbay.wire.calls import call
+from plugbay.wire.calls import CallChannel, call
 from plugbay.wire.convert import decode_edits, device_from_pb, options_from_pb, reason_to_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.grpc.services import Service
 from plugbay.wire.handlers import unary
 from plugbay.wire.plugin_server import PreferenceRequest
 
 DEVICE_PLUGIN_SERVICE: Final = "v1beta1.DevicePlugin"
+UNKNOWN_METHOD: Final = "PlugbayAsksForAMethodThatIsNot"
 _PREFIX: Final = f"/{DEVICE_PLUGIN_SERVICE}/"
 
 
@@ -55,14 +55,27 @@ def register_handler(accept: Callable[[RegisterRequest], Awaitable[None]]) -> Se
     return Service("v1beta1.Registration", {"Register": unary(pb.RegisterRequest, handle)})
 
 
-async def ask_options(channel: Channel, *, timeout_s: float) -> PluginOptions:
+async def ask_options(channel: CallChannel, *, timeout_s: float) -> PluginOptions:
     """GetDevicePluginOptions."""
     method = f"{_PREFIX}GetDevicePluginOptions"
     return options_from_pb(await call(channel, method, pb.Empty(), pb.DevicePluginOptions, timeout_s=timeout_s))
 
 
-async def watch_lists(channel: Channel) -> AsyncGenerator[tuple[ListedDevice, ...], None]:
-    """ListAndWatch: the devices of each message in its order, those that come twice included.
+@dataclass(frozen=True, slots=True)
+class DeviceList:
+    """One message of ListAndWatch.
+
+    Attributes:
+        devices: in the message's order; one that is in it twice is here twice.
+        size: of the encoded message, in bytes.
+    """
+
+    devices: tuple[ListedDevice, ...]
+    size: int
+
+
+async def watch_lists(channel: CallChannel) -> AsyncGenerator[DeviceList, None]:
+    """ListAndWatch.
 
     Raises:
         RpcFailed: the stream broke, or a message is not one.
@@ -74,11 +87,16 @@ async def watch_lists(channel: Channel) -> AsyncGenerator[tuple[ListedDevice, ..
             except DecodeError as error:
                 detail = f"grpc: failed to unmarshal the received message: {error}"
                 raise RpcFailed(RpcCode.INTERNAL, detail) from error
-            yield tuple(device_from_pb(device) for device in devices)
+            yield DeviceList(tuple(device_from_pb(device) for device in devices), len(message))
+
+
+async def ask_unknown(channel: CallChannel, *, timeout_s: float) -> None:
+    """A method that no version of the API has."""
+    await channel.unary(f"{_PREFIX}{UNKNOWN_METHOD}", b"", timeout_s=timeout_s)
 
 
 async def ask_allocate(
-    channel: Channel, containers: Sequence[Sequence[str]], *, timeout_s: float
+    channel: CallChannel, containers: Sequence[Sequence[str]], *, timeout_s: float
 ) -> tuple[ContainerEdits, ...]:
     """Allocate with one container request for each of ``containers``; the edits of each container response."""
     request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=i) for i in containers])
@@ -87,7 +105,7 @@ async def ask_allocate(
 
 
 async def ask_preferred(
-    channel: Channel, containers: Sequence[PreferenceRequest], *, timeout_s: float
+    channel: CallChannel, containers: Sequence[PreferenceRequest], *, timeout_s: float
 ) -> tuple[tuple[DeviceId, ...], ...]:
     """GetPreferredAllocation with one container request for each of ``containers``; the IDs of each answer."""
     request = pb.PreferredAllocationRequest()
@@ -100,20 +118,22 @@ async def ask_preferred(
     return tuple(tuple(DeviceId(each) for each in one.deviceIDs) for one in answer.container_responses)
 
 
-async def ask_pre_start(channel: Channel, devices: Sequence[str], *, timeout_s: float) -> None:
+async def ask_pre_start(channel: CallChannel, devices: Sequence[str], *, timeout_s: float) -> None:
     """PreStartContainer."""
     request = pb.PreStartContainerRequest(devices_ids=devices)
     await call(channel, f"{_PREFIX}PreStartContainer", request, pb.PreStartContainerResponse, timeout_s=timeout_s)
 
 
-async def ask_post_stop(channel: Channel, devices: Sequence[str], operation: OperationId, *, timeout_s: float) -> None:
+async def ask_post_stop(
+    channel: CallChannel, devices: Sequence[str], operation: OperationId, *, timeout_s: float
+) -> None:
     """PostStopContainer, an extension of ours."""
     request = pb.PostStopContainerRequest(devices_ids=devices, operation_id=operation)
     await call(channel, f"{_PREFIX}PostStopContainer", request, pb.Empty, timeout_s=timeout_s)
 
 
 async def ask_deallocate(
-    channel: Channel, devices: Sequence[str], operation: OperationId, reason: ReleaseReason, *, timeout_s: float
+    channel: CallChannel, devices: Sequence[str], operation: OperationId, reason: ReleaseReason, *, timeout_s: float
 ) -> None:
     """Deallocate, an extension of ours."""
     one = pb.ContainerDeallocateRequest(devices_ids=devices, operation_id=operation, reason=reason_to_pb(reason))

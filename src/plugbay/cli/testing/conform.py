@@ -16,7 +16,7 @@ from plugbay.testing.conformance.catalogue import chosen_rules
 from plugbay.testing.conformance.findings import Verdict
 from plugbay.testing.conformance.judging import Progress, judge_plugin
 from plugbay.testing.conformance.rule import RuleSeverity
-from plugbay.testing.conformance.settings import JOBS, READY_S, ConformanceSettings
+from plugbay.testing.conformance.settings import JOBS, READY_S, RETRY_S, ConformanceSettings
 from plugbay.testing.conformance.subject.command import PluginCommand
 
 _SEVERITIES: Final = tuple(each.value for each in RuleSeverity)
@@ -51,6 +51,13 @@ def declare(parser: CommandParser) -> None:
         help="the time that the plugin has to register and to list a device (20)",
     )
     parser.add_argument(
+        "--retry-timeout",
+        metavar="SECONDS",
+        type=float,
+        default=RETRY_S,
+        help="the time that the plugin has to register again, when the kubelet was away or refused it (35)",
+    )
+    parser.add_argument(
         "--jobs", metavar="N", type=int, default=JOBS, help="the number of plugins that run at a time (4)"
     )
     parser.add_argument(
@@ -78,6 +85,7 @@ def _settings(args: argparse.Namespace) -> ConformanceSettings:
     return ConformanceSettings(
         PluginCommand(tuple(args.command), environment, always_enclosed=args.private_root),
         ready_timeout_s=args.ready_timeout,
+        retry_timeout_s=args.retry_timeout,
         jobs=args.jobs,
         environ=os.environ,
     )

@@ -14,6 +14,12 @@ from plugbay.testing.conformance.rule import AnyRule, Rule
 _ROOM: Final = "plugbay.testing.conformance.rules"
 MODULES: Final = (
     "start",
+    "registration",
+    "options",
+    "lists",
+    "allocate",
+    "edits",
+    "wrong_ids",
     "preferences",
     "hooks",
     "restarts.manners",

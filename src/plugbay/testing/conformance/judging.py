@@ -82,7 +82,7 @@ class _Run:
 
     def _keep_output(self, stage: Stage, scene: AnyScene) -> None:
         for subject in stage.subjects:
-            if not subject.is_running and len(self.outputs) < _MOST_OUTPUTS:
+            if not subject.is_running and not subject.was_asked_to_end and len(self.outputs) < _MOST_OUTPUTS:
                 ending = f"which ended with {subject.exit_code}"
                 cause = f"in the scene {scene.name!r}, {ending}"
                 self.outputs.append(PluginOutput(subject.output.text, subject.output.size, cause))

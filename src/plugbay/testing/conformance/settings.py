@@ -10,6 +10,8 @@ from typing import Final
 from plugbay.testing.conformance.subject.command import PluginCommand
 
 READY_S: Final = 20.0
+RETRY_S: Final = 35.0
+"""NVIDIA's plugin tries again after 30 s, the longest pause of those that are widely used."""
 JOBS: Final = 4
 
 
@@ -17,6 +19,7 @@ JOBS: Final = 4
 class ConformanceSettings:
     """Attributes:
     ready_timeout_s: the time that the plugin has from its start to its first list with a healthy device.
+    retry_timeout_s: the time that it has to register again after something went wrong.
     jobs: so many scenes are played at a time, each with a plugin of its own.
     provoke: a shell command that makes a device appear, disappear, fail or recover; empty if there is none.
     resources: the resources to wait for at the start; empty to take those that come.
@@ -26,8 +29,10 @@ class ConformanceSettings:
 
     command: PluginCommand
     ready_timeout_s: float = READY_S
+    retry_timeout_s: float = RETRY_S
     jobs: int = JOBS
     provoke: str = ""
     resources: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
+    cdi_directories: tuple[Path, ...] = ()
     places: Path = Path("/tmp")

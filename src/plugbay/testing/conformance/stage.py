@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from plugbay.kubelet.paths import STOCK_ROOT
 from plugbay.testing.conformance.probe.kubelet import ProbeKubelet, probe_kubelet
 from plugbay.testing.conformance.probe.meeting import Meeting
 from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
@@ -103,6 +104,28 @@ class Stage:
         if len(meeting.healthy) < count:
             raise NotApplicable(f"{self.resource} has {len(meeting.healthy)} healthy devices, this takes {count}")
         return meeting
+
+    async def until_met_or_ended(self, timeout_s: float) -> bool:
+        """Whether the resource is registered, with a list, before the plugin ends and in time."""
+        async with asyncio.TaskGroup() as tasks:
+            ending = tasks.create_task(self.subject.ended.wait())
+            meeting = tasks.create_task(self._is_met(timeout_s))
+            await asyncio.wait([ending, meeting], return_when=asyncio.FIRST_COMPLETED)
+            has_met = meeting.done() and meeting.result()
+            ending.cancel()
+            meeting.cancel()
+        return has_met
+
+    async def _is_met(self, timeout_s: float) -> bool:
+        meeting = await self.kubelet.meet(self.resource, timeout_s)
+        return meeting is not None and await meeting.until_listed(timeout_s)
+
+    def host_path(self, path: str) -> Path:
+        """A path of the host that the plugin names, as we see it: below the kubelet's usual place lies our root."""
+        given = Path(path)
+        if self.settings.command.is_enclosed and given.is_relative_to(STOCK_ROOT):
+            return self.root / given.relative_to(STOCK_ROOT)
+        return given
 
     def why_silent(self) -> str:
         """A clause on the plugin's process, for the end of a sentence: it has ended, or runs and says nothing."""

@@ -9,6 +9,8 @@ from typing import Final
 
 from plugbay.testing.conformance.findings import PluginOutput
 from plugbay.testing.conformance.probe.kubelet import Attempt, ProbeKubelet
+from plugbay.testing.conformance.probe.meeting import Meeting
+from plugbay.testing.conformance.probe.watcher import FoundSocket
 from plugbay.testing.conformance.reasons import CannotJudge
 from plugbay.testing.conformance.settings import ConformanceSettings
 from plugbay.testing.conformance.stage import Stage
@@ -23,6 +25,9 @@ class FirstMeeting:
 
     Attributes:
         attempts: its Register calls.
+        found: the sockets that it put below plugins_registry.
+        meetings: the registrations that were accepted, by either route.
+        wanted: the resources that it is said to have.
         resources: those that were accepted, sorted.
         exit_code: how it ended; None while it runs.
         ports: the TCP ports on which it listens.
@@ -32,6 +37,9 @@ class FirstMeeting:
     """
 
     attempts: tuple[Attempt, ...]
+    found: tuple[FoundSocket, ...]
+    meetings: tuple[Meeting, ...]
+    wanted: tuple[str, ...]
     resources: tuple[str, ...]
     exit_code: int | None
     ports: tuple[int, ...]
@@ -47,7 +55,7 @@ async def survey(stage: Stage) -> FirstMeeting:
     try:
         subject = await stage.start_plugin()
     except CannotJudge as trouble:
-        return FirstMeeting((), (), None, (), PluginOutput("", 0), 0.0, str(trouble))
+        return FirstMeeting((), (), (), settings.resources, (), None, (), PluginOutput("", 0), 0.0, str(trouble))
     loop = asyncio.get_running_loop()
     began = loop.time()
     async with asyncio.TaskGroup() as tasks:
@@ -62,6 +70,9 @@ async def survey(stage: Stage) -> FirstMeeting:
             await meeting.until_listed(min(settings.ready_timeout_s, 5))
     return FirstMeeting(
         attempts=tuple(stage.kubelet.attempts),
+        found=tuple(stage.kubelet.found),
+        meetings=tuple(stage.kubelet.meetings),
+        wanted=settings.resources,
         resources=stage.kubelet.resources,
         exit_code=subject.exit_code,
         ports=tuple(await subject.ports()) if subject.is_running else (),

@@ -14,6 +14,8 @@ from plugbay.testing.conformance.settings import ConformanceSettings
 from plugbay.testing.conformance.subject.command import PluginCommand
 
 READY_S: Final = 20.0
+RETRY_S: Final = 5.0
+"""The plugins of tests try again at once."""
 
 
 def python(program: str) -> tuple[str, ...]:
@@ -26,7 +28,11 @@ async def judged(
 ) -> ConformanceReport:
     """The report on ``command`` by ``rules``, all if there are none."""
     settings = ConformanceSettings(
-        PluginCommand(command), ready_timeout_s=ready_timeout_s, environ=os.environ, places=places
+        PluginCommand(command),
+        ready_timeout_s=ready_timeout_s,
+        retry_timeout_s=RETRY_S,
+        environ=os.environ,
+        places=places,
     )
     return await judge_plugin(settings, chosen_rules(rules))
 

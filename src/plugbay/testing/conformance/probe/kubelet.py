@@ -14,16 +14,19 @@ from plugbay.errors import PathTooLong, RegistrationRefused, RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import is_extended_resource
 from plugbay.ops.changes import Changes
+from plugbay.ops.clock import SystemClock
 from plugbay.testing.conformance.probe.meeting import Meeting
+from plugbay.testing.conformance.probe.watcher import API_VERSION, FoundSocket, PluginWatcher
 from plugbay.testing.conformance.trace import Trace
+from plugbay.testing.traffic.faults import FaultSwitches
+from plugbay.testing.traffic.recorder import TrafficRecorder
+from plugbay.testing.traffic.transport import DisturbedTransport
 from plugbay.wire import plugin_calls
-from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.grpc.server import serve_grpc
 from plugbay.wire.plugin_calls import RegisterRequest, register_handler
 
 DIAL_S: Final = 10.0
 """The time for which a kubelet dials a plugin (spec 2.4)."""
-API_VERSION: Final = "v1beta1"
 
 
 @dataclass(slots=True)
@@ -68,6 +71,7 @@ class ProbeKubelet:
         admit: decides about Register calls; `as_kubelet` by default.
         delay_s: the time that it waits before it dials a plugin that registers.
         follows_lists: whether it opens ListAndWatch after a registration.
+        transport: all that passes, with switches for faults on the way.
     """
 
     def __init__(self, root: Path, tasks: asyncio.TaskGroup, trace: Trace) -> None:
@@ -76,12 +80,14 @@ class ProbeKubelet:
         self.admit: Admit = as_kubelet
         self.delay_s = 0.0
         self.follows_lists = True
+        self.transport = DisturbedTransport(TrafficRecorder(SystemClock()), FaultSwitches())
         self.trace = trace
         self.meetings: list[Meeting] = []
         self._tasks = tasks
         self._changes = Changes()
         self._followers: set[asyncio.Task[None]] = set()
         self._up: AsyncExitStack | None = None
+        self._watcher = PluginWatcher(self)
 
     # --- coming and going -------------------------------------------------------------------------------------------
 
@@ -96,7 +102,11 @@ class ProbeKubelet:
         if clears_directory:
             self.clear_directory()
         up = AsyncExitStack()
-        await up.enter_async_context(serve_grpc(self.paths.registration_socket, [register_handler(self._register)]))
+        await up.enter_async_context(
+            serve_grpc(self.paths.registration_socket, [self.transport.offered(register_handler(self._register))])
+        )
+        watching = self._tasks.create_task(self._watcher.watch(), name="plugin watcher")
+        up.callback(watching.cancel)
         self._up = up
         self.trace.note("kubelet listens at kubelet.sock")
 
@@ -154,6 +164,11 @@ class ProbeKubelet:
         return newest()
 
     @property
+    def found(self) -> list[FoundSocket]:
+        """The sockets that plugins have put below plugins_registry."""
+        return self._watcher.found
+
+    @property
     def resources(self) -> tuple[str, ...]:
         """The resources that are registered, sorted."""
         return tuple(sorted({each.resource for each in self.meetings}))
@@ -188,25 +203,33 @@ class ProbeKubelet:
             raise
         attempt.meeting = meeting
         attempt.answered_at = loop.time()
+        self.welcome(meeting)
+
+    def welcome(self, meeting: Meeting) -> None:
+        """Follow the lists of a plugin that is registered."""
         self.meetings.append(meeting)
         self.trace.note(f"kubelet accepts {meeting.resource!r}")
         follower = self._tasks.create_task(meeting.follow() if self.follows_lists else _hold(meeting))
         self._followers.add(follower)
         follower.add_done_callback(self._followers.discard)
+        self._changes.notify()
 
     async def _dial(self, attempt: Attempt) -> Meeting:
+        path = self.paths.device_plugins / attempt.request.endpoint
+        attempt.was_serving = _takes_connections(path)
+        return await self.dial(attempt.request, path)
+
+    async def dial(self, request: RegisterRequest, path: Path) -> Meeting:
         """Dial the plugin, and ask it for its options, as a kubelet does before it answers.
 
         Raises:
             RegistrationRefused: in the kubelet's words.
         """
-        path = self.paths.device_plugins / attempt.request.endpoint
         try:
-            channel = Channel(path)
+            channel = self.transport.channel(path)
         except PathTooLong as error:
             raise RegistrationRefused(f"failed to dial device plugin: {error}") from None
-        meeting = Meeting(attempt.request, path, channel, self.trace)
-        attempt.was_serving = _takes_connections(path)
+        meeting = Meeting(request, path, channel, self.trace)
         try:
             await channel.connect(DIAL_S)
             meeting.options = await plugin_calls.ask_options(channel, timeout_s=DIAL_S)

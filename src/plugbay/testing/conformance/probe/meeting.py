@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -18,7 +19,7 @@ from plugbay.ops.changes import Changes
 from plugbay.testing.conformance.probe.answers import CallSeen, seen
 from plugbay.testing.conformance.trace import Trace
 from plugbay.wire import plugin_calls
-from plugbay.wire.grpc.channel import Channel
+from plugbay.wire.calls import CallChannel
 from plugbay.wire.plugin_calls import RegisterRequest
 from plugbay.wire.plugin_server import PreferenceRequest
 
@@ -34,17 +35,27 @@ class SeenList:
     Attributes:
         at: when it came, on the loop's clock.
         devices: in the message's order; one that is in it twice is here twice.
+        size: of the encoded message, in bytes.
     """
 
     at: float
     devices: tuple[ListedDevice, ...]
+    size: int = 0
+
+
+class RegistrationRoute(Enum):
+    """The ways in which a plugin and a kubelet meet (spec 1.7)."""
+
+    REGISTER = "kubelet.sock"
+    WATCHER = "plugins_registry"
 
 
 class Meeting:
     """One registration that was accepted.
 
     Attributes:
-        request: the Register call.
+        request: the Register call; by the watcher's route, what GetInfo answered.
+        route: the way in which they met.
         socket: the plugin's socket as it lies in our file system.
         options: its answer to GetDevicePluginOptions.
         lists: all messages of its ListAndWatch stream so far.
@@ -53,11 +64,12 @@ class Meeting:
         end: the error that the stream ended with; None for a normal end, or while it lasts.
     """
 
-    def __init__(self, request: RegisterRequest, socket: Path, channel: Channel, trace: Trace) -> None:
+    def __init__(self, request: RegisterRequest, socket: Path, channel: CallChannel, trace: Trace) -> None:
         self.request = request
         self.socket = socket
         self.channel = channel
         self.options = PluginOptions()
+        self.route = RegistrationRoute.REGISTER
         self.lists: list[SeenList] = []
         self.began = 0.0
         self.ended = asyncio.Event()
@@ -114,6 +126,11 @@ class Meeting:
         sizes = [f"{each.size} of {len(each.available)}" for each in containers]
         return await self._seen(f"GetPreferredAllocation {', '.join(sizes)}", call)
 
+    async def ask_unknown(self, *, timeout_s: float = CALL_S) -> CallSeen[None]:
+        """Call a method that no version of the API has."""
+        call = plugin_calls.ask_unknown(self.channel, timeout_s=timeout_s)
+        return await self._seen(plugin_calls.UNKNOWN_METHOD, call)
+
     async def pre_start(self, devices: Sequence[str], *, timeout_s: float = CALL_S) -> CallSeen[None]:
         call = plugin_calls.ask_pre_start(self.channel, devices, timeout_s=timeout_s)
         return await self._seen(f"PreStartContainer {_shown([devices])}", call)
@@ -146,8 +163,9 @@ class Meeting:
         loop = asyncio.get_running_loop()
         self.began = loop.time()
         try:
-            async for devices in plugin_calls.watch_lists(self.channel):
-                self.lists.append(SeenList(loop.time(), devices))
+            async for message in plugin_calls.watch_lists(self.channel):
+                devices = message.devices
+                self.lists.append(SeenList(loop.time(), devices, message.size))
                 self.trace.note(f"{self.resource} lists {len(devices)} devices: {_listed(devices)}")
                 self._changes.notify()
             self.trace.note(f"{self.resource} ends its stream")

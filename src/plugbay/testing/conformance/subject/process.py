@@ -19,6 +19,7 @@ from plugbay.testing.conformance.subject.usage import ResourceUsage, listening_p
 _PROC: Final = Path("/proc")
 _END_S: Final = 5.0
 """The time that a plugin has after SIGTERM, when no rule looks at that, before it is killed."""
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGHUP)
 _OUTPUT_S: Final = 1.0
 """The time for the last output of a plugin that has ended; a process that it left behind may keep the pipe open."""
 
@@ -29,6 +30,7 @@ class Subject:
     Attributes:
         pid: its process, which leads a session and a group of its own.
         ended: set when it has ended.
+        was_asked_to_end: whether a signal of ours may be why.
         output: the end of what it printed.
     """
 
@@ -37,6 +39,7 @@ class Subject:
         self._leader = leader
         self.pid = process.pid
         self.ended = asyncio.Event()
+        self.was_asked_to_end = False
         self.output = OutputEnd()
 
     @property
@@ -50,6 +53,7 @@ class Subject:
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the process itself, as a kubelet's container runtime does."""
+        self.was_asked_to_end |= number in _ENDING
         with suppress(ProcessLookupError):
             self._process.send_signal(number)
 
@@ -71,6 +75,7 @@ class Subject:
     async def end(self) -> None:
         """End it and all processes that it started: with SIGTERM, and soon with SIGKILL."""
         if self.is_running:
+            self.was_asked_to_end = True
             signal_group(self._leader, signal.SIGTERM, proc_root=_PROC)
             signal_group(self._leader, signal.SIGCONT, proc_root=_PROC)  # a stopped one would not hear it
             await self.until_ended(_END_S)
@@ -78,6 +83,7 @@ class Subject:
 
     async def kill(self) -> None:
         """Kill it and all processes that it started."""
+        self.was_asked_to_end |= self.is_running
         for left in await asyncio.to_thread(kill_session, self._leader, proc_root=_PROC):
             if left.pid != self.pid:
                 with suppress(TimeoutError):

@@ -1,0 +1,287 @@
+"""Allocate for devices that are offered: which answers come, how quickly, and whether they stay the same."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from plugbay.cdi.directories import default_directories, scan
+from plugbay.cdi.names import names_of
+from plugbay.errors import InvalidCdiName
+from plugbay.model.edits import ContainerEdits
+from plugbay.model.ids import DeviceId
+from plugbay.testing.conformance.probe.answers import CallSeen
+from plugbay.testing.conformance.reasons import NotApplicable
+from plugbay.testing.conformance.rule import RuleSeverity, rule, scene
+from plugbay.testing.conformance.stage import Stage
+
+_API: Final = "Kubernetes 1.36 pkg/kubelet/apis/deviceplugin/v1beta1/api.proto"
+_MANAGER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/manager.go"
+_MOST_DEVICES: Final = 32
+"""So many devices are allocated one by one."""
+_MOST_TOGETHER: Final = 8
+_QUICK_S: Final = 1.0
+"""No other pod of the node is admitted meanwhile."""
+
+Answer = CallSeen[tuple[ContainerEdits, ...]]
+"""The answer to one Allocate."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What this machine has of that which the answers name.
+
+    Attributes:
+        kinds: for each host path ``missing``, ``device``, ``devices`` (a directory that holds some), ``directory``,
+            ``file`` or ``other``.
+        unresolved: the CDI names, of those that are well formed, that no spec defines.
+        directories: where specs were looked for.
+    """
+
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    unresolved: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateSeen:
+    """Allocate calls for devices that are offered.
+
+    Attributes:
+        alone: the answer for each device.
+        again: the answer for the first device, asked for once more.
+        together: the answer for several devices of one container, and for the same in reverse; empty for one device.
+        apart: the devices of two containers in one request, and the answer; None for one device.
+    """
+
+    alone: Mapping[DeviceId, Answer]
+    again: Answer
+    together: tuple[Answer, ...]
+    apart: tuple[tuple[DeviceId, DeviceId], Answer] | None
+    host: HostFacts
+
+    @property
+    def answers(self) -> Iterator[tuple[str, Answer]]:
+        """All calls, each with what was asked for."""
+        yield from ((f"device {each!r}", answer) for each, answer in self.alone.items())
+        yield "the first device again", self.again
+        yield from (("several devices", answer) for answer in self.together)
+        if self.apart is not None:
+            yield "two containers", self.apart[1]
+
+    @property
+    def edits(self) -> Iterator[tuple[str, ContainerEdits]]:
+        """The edits in all answers for single devices and for several, each with what was asked for."""
+        for asked, answer in self.answers:
+            yield from ((asked, each) for each in answer.value or ())
+
+
+@scene("Allocate")
+async def ALLOCATE(stage: Stage) -> AllocateSeen:
+    """Allocate each device, the first one twice, several for one container, and one each for two."""
+    meeting = await stage.begin_with_devices()
+    ids = meeting.healthy[:_MOST_DEVICES]
+    alone = {each: await meeting.allocate([each]) for each in ids}
+    again = await meeting.allocate([ids[0]])
+    together: tuple[Answer, ...] = ()
+    apart = None
+    if len(ids) > 1:
+        several = ids[:_MOST_TOGETHER]
+        together = (await meeting.allocate(several), await meeting.allocate(several[::-1]))
+        apart = ((ids[0], ids[1]), await meeting.allocate([ids[0]], [ids[1]]))
+    seen = AllocateSeen(alone, again, together, apart, HostFacts())
+    facts = await asyncio.to_thread(_facts, stage, [edits for _, edits in seen.edits])
+    return AllocateSeen(alone, again, together, apart, facts)
+
+
+def _facts(stage: Stage, all_edits: list[ContainerEdits]) -> HostFacts:
+    paths = {node.host_path for edits in all_edits for node in edits.device_nodes}
+    paths |= {mount.host_path for edits in all_edits for mount in edits.mounts}
+    directories = (*default_directories(Path("/")), *stage.settings.cdi_directories)
+    known = {str(name) for name in scan(directories).devices}
+    asked = {str(name) for edits in all_edits for name in _names(edits)}
+    return HostFacts(
+        {path: _kind(stage.host_path(path)) for path in paths},
+        tuple(sorted(asked - known)),
+        tuple(map(str, directories)),
+    )
+
+
+def _names(edits: ContainerEdits) -> tuple[object, ...]:
+    try:
+        return names_of(edits.cdi_devices, edits.annotations)
+    except InvalidCdiName:
+        return ()
+
+
+def _kind(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return "missing"
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        return "device"
+    if stat.S_ISDIR(mode):
+        return "devices" if any(_is_device(Path(entry.path)) for entry in os.scandir(path)) else "directory"
+    return "file" if stat.S_ISREG(mode) else "other"
+
+
+def _is_device(path: Path) -> bool:
+    return _kind(path) == "device" if not path.is_dir() else False
+
+
+@rule(
+    401,
+    "Every device that is offered as healthy can be allocated",
+    RuleSeverity.MUST,
+    source=f"{_MANAGER}, devicesToAllocate: any healthy device may be chosen, and an error fails the pod",
+    scene=ALLOCATE,
+)
+def allocates_each(seen: AllocateSeen) -> Iterator[str]:
+    for each, answer in seen.alone.items():
+        if answer.failure is not None and not answer.hung:
+            yield f"Allocate of {each!r}: {answer.failure}"
+
+
+@rule(
+    402,
+    "Several devices can be allocated to one container",
+    RuleSeverity.MUST,
+    source=f"{_API}, ContainerAllocateRequest.devices_ids is a list; a pod may ask for more than one",
+    scene=ALLOCATE,
+)
+def allocates_several(seen: AllocateSeen) -> Iterator[str]:
+    if not seen.together:
+        raise NotApplicable("there is one device")
+    for answer in seen.together:
+        if answer.failure is not None and not answer.hung:
+            yield f"Allocate of several devices for one container: {answer.failure}"
+            return
+
+
+@rule(
+    403,
+    "An answer has one response for each container asked for",
+    RuleSeverity.MUST,
+    source=f"{_MANAGER}, allocateContainerResources: without a response the pod fails, of several the first is taken",
+    scene=ALLOCATE,
+)
+def answers_each_container(seen: AllocateSeen) -> Iterator[str]:
+    for asked, answer in seen.answers:
+        wanted = 2 if asked == "two containers" else 1
+        if answer.value is not None and len(answer.value) != wanted:
+            yield f"Allocate for {asked} has {len(answer.value)} container responses, {wanted} asked for"
+            return
+
+
+@rule(
+    404,
+    "Responses come in the order of the containers asked for",
+    RuleSeverity.SHOULD,
+    source=f"{_API}, AllocateRequest and AllocateResponse: nothing but their order joins them",
+    scene=ALLOCATE,
+)
+def answers_in_order(seen: AllocateSeen) -> Iterator[str]:
+    if seen.apart is None:
+        raise NotApplicable("there is one device")
+    (one, other), answer = seen.apart
+    expected = tuple(first for each in (one, other) if (first := _only(seen.alone[each])) is not None)
+    if answer.failure is not None:
+        yield f"a request for two containers fails: {answer.failure}"
+    elif answer.value is None or len(answer.value) != 2 or len(expected) != 2:
+        raise NotApplicable("the answer does not have two responses")
+    elif _only(seen.again) != expected[0]:
+        raise NotApplicable("answers for the same device differ")
+    elif answer.value != expected:
+        swapped = " (that of the other container)" if answer.value == expected[::-1] else ""
+        yield f"the response for {one!r} in a request for two containers is not the one it gets alone{swapped}"
+
+
+@rule(
+    409,
+    "The same device gets the same answer",
+    RuleSeverity.SHOULD,
+    source="kubelet 1.36 stores one answer, and gives it to each start of the container; pod_devices.go",
+    scene=ALLOCATE,
+)
+def answers_the_same(seen: AllocateSeen) -> Iterator[str]:
+    first, again = _only(next(iter(seen.alone.values()))), _only(seen.again)
+    if first is None or again is None:
+        raise NotApplicable("there are no two answers to compare")
+    if first != again:
+        yield f"two calls for {next(iter(seen.alone))!r} were answered differently: {_difference(first, again)}"
+
+
+@rule(
+    410,
+    "The order of devices in a request does not matter",
+    RuleSeverity.SHOULD,
+    source=f"{_MANAGER}: devices are a set, and come in random order",
+    scene=ALLOCATE,
+)
+def heeds_no_order(seen: AllocateSeen) -> Iterator[str]:
+    one, other = (_only(each) for each in seen.together) if seen.together else (None, None)
+    if one is None or other is None:
+        raise NotApplicable("there are no two answers to compare")
+    if _only(next(iter(seen.alone.values()))) != _only(seen.again):
+        raise NotApplicable("answers for the same device differ")
+    for what, before, after in (
+        ("device nodes", one.device_nodes, other.device_nodes),
+        ("mounts", one.mounts, other.mounts),
+        ("CDI devices", one.cdi_devices, other.cdi_devices),
+        ("variables", tuple(one.env), tuple(other.env)),
+    ):
+        if set(before) != set(after):
+            yield f"the same devices in another order get other {what}"
+
+
+@rule(
+    424,
+    "Allocate is quick",
+    RuleSeverity.SHOULD,
+    source=f"{_MANAGER}: no other pod is admitted to the node meanwhile",
+    scene=ALLOCATE,
+)
+def is_quick(seen: AllocateSeen) -> Iterator[str]:
+    asked, slowest = max(seen.answers, key=lambda each: each[1].took_s)
+    if slowest.took_s > _QUICK_S and not slowest.hung:
+        yield f"Allocate of {asked} took {slowest.took_s:.1f} s"
+
+
+@rule(
+    425,
+    "Allocate has an end",
+    RuleSeverity.MUST,
+    source=f"{_MANAGER}: the call has no time limit, and no pod is admitted to the node meanwhile",
+    scene=ALLOCATE,
+)
+def does_not_hang(seen: AllocateSeen) -> Iterator[str]:
+    for asked, answer in seen.answers:
+        if answer.hung:
+            yield f"Allocate of {asked} was not answered in {answer.took_s:.0f} s"
+            return
+
+
+def _only(answer: Answer) -> ContainerEdits | None:
+    """The one response in an answer; None if there is another number of them."""
+    return answer.value[0] if answer.value is not None and len(answer.value) == 1 else None
+
+
+def _difference(one: ContainerEdits, other: ContainerEdits) -> str:
+    names = [
+        name
+        for name, before, after in (
+            ("env", one.env, other.env),
+            ("mounts", one.mounts, other.mounts),
+            ("device nodes", one.device_nodes, other.device_nodes),
+            ("annotations", one.annotations, other.annotations),
+            ("CDI devices", one.cdi_devices, other.cdi_devices),
+        )
+        if before != after
+    ]
+    return ", ".join(names)
