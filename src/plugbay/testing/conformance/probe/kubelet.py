@@ -16,7 +16,7 @@ from plugbay.model.ids import is_extended_resource
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import SystemClock
 from plugbay.testing.conformance.probe.meeting import Meeting
-from plugbay.testing.conformance.probe.watcher import API_VERSION, FoundSocket, PluginWatcher
+from plugbay.testing.conformance.probe.watcher import API_VERSION, FoundSocket, RegistryWatcher
 from plugbay.testing.conformance.trace import Trace
 from plugbay.testing.traffic.faults import FaultSwitches
 from plugbay.testing.traffic.recorder import TrafficRecorder
@@ -87,7 +87,7 @@ class ProbeKubelet:
         self._changes = Changes()
         self._followers: set[asyncio.Task[None]] = set()
         self._up: AsyncExitStack | None = None
-        self._watcher = PluginWatcher(self)
+        self._watcher = RegistryWatcher(self)
 
     # --- coming and going -------------------------------------------------------------------------------------------
 

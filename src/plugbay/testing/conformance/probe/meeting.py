@@ -43,7 +43,7 @@ class SeenList:
     size: int = 0
 
 
-class RegistrationRoute(Enum):
+class MeetingRoute(Enum):
     """The ways in which a plugin and a kubelet meet (spec 1.7)."""
 
     REGISTER = "kubelet.sock"
@@ -69,7 +69,7 @@ class Meeting:
         self.socket = socket
         self.channel = channel
         self.options = PluginOptions()
-        self.route = RegistrationRoute.REGISTER
+        self.route = MeetingRoute.REGISTER
         self.lists: list[SeenList] = []
         self.began = 0.0
         self.ended = asyncio.Event()

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from plugbay.errors import PathTooLong, RegistrationRefused, RpcFailed
 from plugbay.kubelet.paths import STOCK_ROOT, KubeletPaths
 from plugbay.model.ids import is_extended_resource
-from plugbay.testing.conformance.probe.meeting import Meeting, RegistrationRoute
+from plugbay.testing.conformance.probe.meeting import Meeting, MeetingRoute
 from plugbay.wire.plugin_calls import RegisterRequest
 from plugbay.wire.pluginregistration import DEVICE_PLUGIN, PluginInfo, PluginRegistrationClient, RegistrationStatus
 
@@ -41,7 +41,7 @@ class FoundSocket:
     problem: str = ""
 
 
-class Registrar(Protocol):
+class WatchingKubelet(Protocol):
     """The kubelet that the watcher works for."""
 
     @property
@@ -52,10 +52,10 @@ class Registrar(Protocol):
     def welcome(self, meeting: Meeting) -> None: ...
 
 
-class PluginWatcher:
+class RegistryWatcher:
     """Attributes: ``found``: every socket so far, each time that it was made."""
 
-    def __init__(self, kubelet: Registrar) -> None:
+    def __init__(self, kubelet: WatchingKubelet) -> None:
         self.found: list[FoundSocket] = []
         self._kubelet = kubelet
 
@@ -96,7 +96,7 @@ class PluginWatcher:
         request = RegisterRequest(API_VERSION, info.endpoint, info.name, None)
         endpoint = path if not info.endpoint else _seen_from_here(Path(info.endpoint), self._kubelet.paths.root)
         meeting = await self._kubelet.dial(request, endpoint)
-        meeting.route = RegistrationRoute.WATCHER
+        meeting.route = MeetingRoute.WATCHER
         return meeting
 
 

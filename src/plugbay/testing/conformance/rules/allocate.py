@@ -34,7 +34,7 @@ Answer = CallSeen[tuple[ContainerEdits, ...]]
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What this machine has of that which the answers name.
+    """The facts about this machine that the answers depend on.
 
     Attributes:
         kinds: for each host path ``missing``, ``device``, ``devices`` (a directory that holds some), ``directory``,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from plugbay.model.ids import is_extended_resource
-from plugbay.testing.conformance.probe.meeting import RegistrationRoute
+from plugbay.testing.conformance.probe.meeting import MeetingRoute
 from plugbay.testing.conformance.probe.watcher import API_VERSION
 from plugbay.testing.conformance.reasons import NotApplicable
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
@@ -179,7 +179,7 @@ def answers_the_watcher(seen: FirstMeeting) -> Iterator[str]:
 def uses_one_route(seen: FirstMeeting) -> Iterator[str]:
     if not seen.meetings:
         raise NotApplicable("no resource was registered")
-    routes: dict[str, set[RegistrationRoute]] = {}
+    routes: dict[str, set[MeetingRoute]] = {}
     for meeting in seen.meetings:
         routes.setdefault(meeting.resource, set()).add(meeting.route)
     for resource, ways in sorted(routes.items()):
@@ -195,7 +195,7 @@ def uses_one_route(seen: FirstMeeting) -> Iterator[str]:
     scene=SURVEY,
 )
 def starts_with_one_registration(seen: FirstMeeting) -> Iterator[str]:
-    counts = Counter(each.resource for each in seen.meetings if each.route is RegistrationRoute.REGISTER)
+    counts = Counter(each.resource for each in seen.meetings if each.route is MeetingRoute.REGISTER)
     if not counts:
         raise NotApplicable("no resource was registered at kubelet.sock")
     for resource, count in sorted(counts.items()):
