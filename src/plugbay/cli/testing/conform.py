@@ -5,21 +5,29 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
+from plugbay.cli.arguments.options import path_of
 from plugbay.cli.arguments.parser import CommandParser
-from plugbay.cli.printing.output import show_page
-from plugbay.cli.testing.verdict_table import as_table
-from plugbay.errors import UsageError
-from plugbay.testing.conformance.catalogue import chosen_rules
-from plugbay.testing.conformance.findings import Verdict
-from plugbay.testing.conformance.judging import Progress, judge_plugin
+from plugbay.cli.printing.output import show, show_note, show_page
+from plugbay.cli.testing.verdict_progress import ShownProgress
+from plugbay.cli.testing.verdict_table import as_table, rule_table, summary
+from plugbay.errors import PathUnusable, UsageError
+from plugbay.testing.conformance.baseline import baseline_of, read_baseline, with_baseline
+from plugbay.testing.conformance.catalogue import all_rules, chosen_rules, page_of, rule_named
+from plugbay.testing.conformance.findings import ConformanceReport
+from plugbay.testing.conformance.judging import judge_plugin
+from plugbay.testing.conformance.reports.as_html import as_html
+from plugbay.testing.conformance.reports.as_json import as_json
+from plugbay.testing.conformance.reports.as_junit import as_junit
 from plugbay.testing.conformance.rule import RuleSeverity
 from plugbay.testing.conformance.settings import JOBS, READY_S, RETRY_S, ConformanceSettings
 from plugbay.testing.conformance.subject.command import PluginCommand
 
 _SEVERITIES: Final = tuple(each.value for each in RuleSeverity)
+_STDOUT: Final = Path("-")
 
 
 def declare(parser: CommandParser) -> None:
@@ -27,15 +35,26 @@ def declare(parser: CommandParser) -> None:
         "Judge a device plugin by numbered rules: it is started, a kubelet is played to it, and what it does is "
         "compared with what kubelets need. The kubelet's root is a directory of its own; the plugin finds it at "
         "/var/lib/kubelet, in a mount namespace that only it sees, or is told where it is by {root}, {plugins} or "
-        "{socket} in its command line. The exit code is 1 if a rule as grave as --fail-on is broken.",
+        "{socket} in its command line. The exit code is 1 if a rule as grave as --fail-on is broken, or could not be "
+        "judged.",
         takes_command=True,
         usage="%(prog)s [-h] [OPTION ...] -- PROGRAM [ARGUMENT ...]",
         examples=(
             "plugbay conform -- ./my-plugin --verbose",
             "plugbay conform --only PB1xx,PB301 -- ./my-plugin --kubelet-dir={plugins}",
+            "plugbay conform --provoke ./change-a-device.sh --html report.html -- ./my-plugin",
+            "plugbay conform --explain PB105",
         ),
         run=run,
     )
+    parser.add_argument("--list", action="store_true", help="show all rules, and judge nothing")
+    parser.add_argument("--explain", metavar="RULE", help="show the page of a rule, and judge nothing")
+    _add_choice(parser)
+    _add_running(parser)
+    _add_reports(parser)
+
+
+def _add_choice(parser: CommandParser) -> None:
     parser.add_argument(
         "--only", metavar="RULES", type=_names, default=(), help="judge by these rules only: PB101,PB3xx"
     )
@@ -44,21 +63,48 @@ def declare(parser: CommandParser) -> None:
         "--fail-on", choices=_SEVERITIES, default="must", help="the least severity that makes the exit code 1 (must)"
     )
     parser.add_argument(
+        "--baseline", metavar="FILE", type=path_of, help="findings that are known, and do not make the exit code 1"
+    )
+    parser.add_argument(
+        "--write-baseline",
+        metavar="FILE",
+        type=path_of,
+        help="write the findings of this run, to be known in later ones",
+    )
+
+
+def _add_running(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--provoke",
+        metavar="COMMAND",
+        default="",
+        help="a shell command that changes a device: it finds disappear, appear, fail or recover in PLUGBAY_CHANGE, "
+        "and which device in PLUGBAY_DEVICE; it ends with 3 if it cannot",
+    )
+    parser.add_argument(
+        "--resource",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="wait for this resource; for a plugin that registers several, one by one",
+    )
+    parser.add_argument(
         "--ready-timeout",
         metavar="SECONDS",
-        type=float,
+        type=_seconds,
         default=READY_S,
         help="the time that the plugin has to register and to list a device (20)",
     )
     parser.add_argument(
         "--retry-timeout",
         metavar="SECONDS",
-        type=float,
+        type=_seconds,
         default=RETRY_S,
-        help="the time that the plugin has to register again, when the kubelet was away or refused it (35)",
+        help="the time that the plugin has to register again, when the kubelet was away or refused it, and to list a "
+        "device that was changed (35)",
     )
     parser.add_argument(
-        "--jobs", metavar="N", type=int, default=JOBS, help="the number of plugins that run at a time (4)"
+        "--jobs", metavar="N", type=_count, default=JOBS, help="the number of plugins that run at a time (4)"
     )
     parser.add_argument(
         "--env", metavar="NAME=VALUE", action="append", default=[], help="a variable for the plugin; may hold {root}"
@@ -68,16 +114,44 @@ def declare(parser: CommandParser) -> None:
         action="store_true",
         help="let the plugin find the kubelet at /var/lib/kubelet too, although its command line has {root}",
     )
+    parser.add_argument(
+        "--cdi-dir",
+        metavar="DIR",
+        type=path_of,
+        action="append",
+        default=[],
+        help="a directory with CDI specs, besides /etc/cdi and /var/run/cdi",
+    )
+
+
+def _add_reports(parser: CommandParser) -> None:
+    for kind, what in (
+        ("json", "the report as JSON"),
+        ("junit", "the report as JUnit's XML"),
+        ("html", "the report as a page, with a trace of each rule that was broken"),
+    ):
+        parser.add_argument(f"--{kind}", metavar="FILE", type=path_of, help=f"write {what}; - prints it")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Judge, and show the verdict."""
+    """Judge, and show the verdict; or show rules."""
+    if args.list:
+        show_page(rule_table(all_rules()))
+        return 0
+    if args.explain is not None:
+        show(page_of(rule_named(args.explain)))
+        return 0
     if not args.command:
         raise UsageError("say what to judge after --, such as: plugbay conform -- ./my-plugin")
     rules = chosen_rules(args.only, args.skip)
-    report = asyncio.run(judge_plugin(_settings(args), rules, _ShownProgress()))
-    show_page(as_table(report))
-    return 1 if report.fails_at(RuleSeverity(args.fail_on)) else 0
+    known = read_baseline(_read(args.baseline), str(args.baseline)) if args.baseline else ()
+    progress = ShownProgress()
+    report = with_baseline(asyncio.run(judge_plugin(_settings(args), rules, progress)), known)
+    progress.end()
+    threshold = RuleSeverity(args.fail_on)
+    if not _write(args, report, threshold):
+        show_page(as_table(report))
+    return 1 if report.fails_at(threshold) else 0
 
 
 def _settings(args: argparse.Namespace) -> ConformanceSettings:
@@ -87,8 +161,47 @@ def _settings(args: argparse.Namespace) -> ConformanceSettings:
         ready_timeout_s=args.ready_timeout,
         retry_timeout_s=args.retry_timeout,
         jobs=args.jobs,
+        provoke=args.provoke,
+        resources=tuple(args.resource),
+        cdi_directories=tuple(args.cdi_dir),
         environ=os.environ,
     )
+
+
+def _write(args: argparse.Namespace, report: ConformanceReport, threshold: RuleSeverity) -> bool:
+    """Write what was asked for; whether some of it went to standard output, in place of the table."""
+    is_printed = False
+    wanted: tuple[tuple[Path | None, Callable[[], str]], ...] = (
+        (args.json, lambda: as_json(report)),
+        (args.junit, lambda: as_junit(report, threshold)),
+        (args.html, lambda: as_html(report)),
+        (args.write_baseline, lambda: baseline_of(report)),
+    )
+    for path, text in wanted:
+        if path == _STDOUT:
+            is_printed = True
+            show(text())
+        elif path is not None:
+            _write_file(path, text())
+    if is_printed:
+        show_note(summary(report))
+    return is_printed
+
+
+def _write_file(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise PathUnusable(str(path), f"cannot be written: {error.strerror or error}") from error
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PathUnusable(str(path), f"cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise PathUnusable(str(path), "is not a baseline: it is not UTF-8") from error
 
 
 def _variable(text: str) -> tuple[str, str]:
@@ -102,21 +215,17 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(each for each in text.replace(",", " ").split())
 
 
-class _ShownProgress(Progress):
-    """Shows on a terminal what is played, in one line that is written over."""
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < 86_400:
+        raise argparse.ArgumentTypeError(f"wants seconds, found {text}")
+    return seconds
 
-    def __init__(self) -> None:
-        self._done = ""
-        self._is_shown = sys.stderr.isatty()
 
-    def playing(self, scene: str, resource: str) -> None:
-        self._show(f"{self._done}{scene}")
-
-    def judged(self, verdict: Verdict, done: int, of: int) -> None:
-        self._done = f"{done} of {of} judged, "
-        self._show(f"{done} of {of} judged")
-
-    def _show(self, text: str) -> None:
-        if self._is_shown:
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError(f"wants a number from 1 to 64, found {text}")
+    return int(text)

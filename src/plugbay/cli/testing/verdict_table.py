@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from plugbay.cli.printing.table import Columns, printable
 from plugbay.testing.conformance.findings import ConformanceReport, PluginOutput, RuleOutcome, Verdict
+from plugbay.testing.conformance.rule import AnyRule
 
 _WORDS: Final = {
     RuleOutcome.PASSED: "ok",
@@ -29,6 +30,13 @@ def as_table(report: ConformanceReport) -> str:
             *(f"\n{note}\n" for note in report.notes),
             f"\n{summary(report)}\n",
         ]
+    )
+
+
+def rule_table(rules: Iterable[AnyRule]) -> str:
+    """All rules, a row for each."""
+    return Columns(["RULE", "SEVERITY", "TITLE"]).table(
+        [[each.name, each.severity.value, each.title] for each in rules]
     )
 
 
@@ -57,7 +65,7 @@ def _row(verdict: Verdict, resources: Sequence[str]) -> list[str]:
 
 def _findings(report: ConformanceReport) -> Iterator[str]:
     for verdict in report.verdicts:
-        if verdict.outcome in (RuleOutcome.FAILED, RuleOutcome.NOT_JUDGED):
+        if verdict.is_bad:
             resource = f" ({verdict.resource})" if _shows(report.resources) and verdict.resource else ""
             yield f"\n{verdict.rule.name} {verdict.rule.title}{resource}\n"
             for finding in verdict.findings:

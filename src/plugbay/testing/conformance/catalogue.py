@@ -17,6 +17,7 @@ MODULES: Final = (
     "registration",
     "options",
     "lists",
+    "changes",
     "allocate",
     "edits",
     "wrong_ids",

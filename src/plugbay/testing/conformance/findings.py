@@ -39,10 +39,14 @@ class Verdict:
     trace: tuple[str, ...] = ()
     took_s: float = 0.0
 
+    @property
+    def is_bad(self) -> bool:
+        """Whether it found something, or could not judge."""
+        return self.outcome in (RuleOutcome.FAILED, RuleOutcome.NOT_JUDGED)
+
     def counts_at(self, threshold: RuleSeverity) -> bool:
         """Whether it makes the run fail: a finding that is not known, or a rule that could not be judged."""
-        is_bad = self.outcome in (RuleOutcome.FAILED, RuleOutcome.NOT_JUDGED) and not self.is_known
-        return is_bad and self.rule.severity.weight >= threshold.weight
+        return self.is_bad and not self.is_known and self.rule.severity.weight >= threshold.weight
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from plugbay.errors import RpcFailed
 from plugbay.testing.conformance.findings import ConformanceReport, PluginOutput, RuleOutcome, Verdict
 from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
 from plugbay.testing.conformance.rule import AnyRule, AnyScene, Manner
@@ -62,12 +63,9 @@ class _Run:
         began = time.monotonic()
         seen, trouble = None, None
         try:
-            async with asyncio.timeout(scene.timeout_s):
-                seen = await scene.play(stage)
-        except (NotApplicable, CannotJudge) as reason:
-            trouble = reason
-        except TimeoutError:
-            trouble = CannotJudge(f"the scene {scene.name!r} was not over after {scene.timeout_s:g} s")
+            seen = await _within(scene, stage)
+        except* (NotApplicable, CannotJudge, RpcFailed, OSError) as reasons:
+            trouble = _first(reasons)
         self._keep_output(stage, scene)
         return Played(scene, stage.resource, seen, trouble, stage.trace.lines, time.monotonic() - began)
 
@@ -86,6 +84,25 @@ class _Run:
                 ending = f"which ended with {subject.exit_code}"
                 cause = f"in the scene {scene.name!r}, {ending}"
                 self.outputs.append(PluginOutput(subject.output.text, subject.output.size, cause))
+
+
+async def _within(scene: AnyScene, stage: Stage) -> Any:
+    try:
+        async with asyncio.timeout(scene.timeout_s):
+            return await scene.play(stage)
+    except TimeoutError:
+        raise CannotJudge(f"the scene {scene.name!r} was not over after {scene.timeout_s:g} s") from None
+
+
+def _first(reasons: BaseExceptionGroup[Exception]) -> NotApplicable | CannotJudge:
+    """The first of the reasons for which a scene showed nothing; a task group of the scene may have wrapped it."""
+    match reasons.exceptions[0]:
+        case BaseExceptionGroup() as group:
+            return _first(group)
+        case NotApplicable() | CannotJudge() as reason:
+            return reason
+        case error:
+            return CannotJudge(str(error))
 
 
 def _judged(rule: AnyRule, played: Played) -> tuple[RuleOutcome, tuple[str, ...]]:

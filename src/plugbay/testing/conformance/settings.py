@@ -19,7 +19,7 @@ JOBS: Final = 4
 class ConformanceSettings:
     """Attributes:
     ready_timeout_s: the time that the plugin has from its start to its first list with a healthy device.
-    retry_timeout_s: the time that it has to register again after something went wrong.
+    retry_timeout_s: the time that it has to register again after something went wrong, and to list a change.
     jobs: so many scenes are played at a time, each with a plugin of its own.
     provoke: a shell command that makes a device appear, disappear, fail or recover; empty if there is none.
     resources: the resources to wait for at the start; empty to take those that come.

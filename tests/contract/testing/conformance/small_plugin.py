@@ -14,6 +14,7 @@ from plugbay.errors import RpcCode, RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
+from plugbay.model.health import unhealthy
 from plugbay.model.ids import DeviceId
 from plugbay.testing import FakePlugin, fake_plugin, refusing
 from plugbay.wire.device_list import encode_devices
@@ -21,6 +22,8 @@ from plugbay.wire.plugin_server import PreferenceRequest
 from plugbay.wire.registration import Registration, register
 
 RESOURCE = "example.com/small"
+DEVICE_DIRECTORY = "small-devices"
+"""Beside the kubelet's root; with it, there is a device for each file."""
 DEVICES = (Device("d1"), Device("d2"))
 _COUNTER = itertools.count()
 AllocateAnswer = Callable[[Sequence[DeviceId]], Awaitable[ContainerEdits | None]]
@@ -35,7 +38,9 @@ async def main(flaw: str, root: Path) -> None:
         if flaw == "ends without kubelet":
             raise SystemExit(1)
         await asyncio.sleep(0.05)
-    devices = (Device(f"d{os.getpid()}"),) if flaw == "unstable IDs" else DEVICES
+    devices: tuple[Device, ...] = (Device(f"d{os.getpid()}"),) if flaw == "unstable IDs" else DEVICES
+    if (places := root.with_name(DEVICE_DIRECTORY)).is_dir():
+        devices = tuple(Device(path.name) for path in sorted(places.iterdir()))
     options = PluginOptions(
         get_preferred_allocation_available=flaw == "no preferences", pre_start_required=flaw == "no pre-start"
     )
@@ -58,6 +63,8 @@ async def _keep_registered(plugin: FakePlugin, paths: KubeletPaths, flaw: str, e
     if flaw in ("registers again", "registers twice"):
         await asyncio.sleep(1.5 if flaw == "registers again" else 0)
         await _register(plugin, paths, flaw)
+    if (places := paths.root.with_name(DEVICE_DIRECTORY)).is_dir():
+        await _follow(plugin, places, flaw, ended)
     if flaw == "ends the stream":
         await asyncio.sleep(1.0)
         plugin.end_streams()
@@ -65,6 +72,32 @@ async def _keep_registered(plugin: FakePlugin, paths: KubeletPaths, flaw: str, e
         plugin.send(DEVICES)
         await asyncio.sleep(0.2)
     await ended.wait()
+
+
+async def _follow(plugin: FakePlugin, places: Path, flaw: str, ended: asyncio.Event) -> None:
+    """List a device for each file; one that holds ``bad`` is not healthy."""
+    known: tuple[Device, ...] = tuple(Device(path.name) for path in sorted(places.iterdir()))
+    failed: set[str] = set()
+    while not ended.is_set():
+        found = tuple(_device(path, failed, flaw) for path in sorted(places.iterdir()))
+        if found != known:
+            if not found and flaw == "ends when empty":
+                plugin.end_streams()
+            elif flaw == "partial lists" and len(found) < len(known):
+                plugin.send(found[-1:])
+            elif flaw == "one stream only" and len(plugin._streams) > 1:
+                next(iter(plugin._streams)).put_nowait(encode_devices(found))
+            else:
+                plugin.send(found)
+        known = found
+        await asyncio.sleep(0.05)
+
+
+def _device(path: Path, failed: set[str], flaw: str) -> Device:
+    if path.read_text() == "bad" or (flaw == "one-way health" and path.name in failed):
+        failed.add(path.name)
+        return Device(path.name, health=unhealthy("Broken"))
+    return Device(path.name)
 
 
 async def _register(plugin: FakePlugin, paths: KubeletPaths, flaw: str) -> None:
@@ -78,7 +111,8 @@ async def _register(plugin: FakePlugin, paths: KubeletPaths, flaw: str) -> None:
 
 
 def _spoil(plugin: FakePlugin, flaw: str) -> None:
-    plugin.prefer_answer = _no_preference
+    if flaw != "prefers unasked":
+        plugin.prefer_answer = _no_preference
     match flaw:
         case "refuses options":
             plugin.options_answer = RpcFailed(RpcCode.INTERNAL, "no options today")

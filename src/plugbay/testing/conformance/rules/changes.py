@@ -1,0 +1,229 @@
+"""Changes of devices: one goes and comes back, fails and recovers, and at last all are gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from plugbay.model.ids import DeviceId
+from plugbay.testing.conformance.probe.meeting import Meeting
+from plugbay.testing.conformance.provoking import DeviceChange, provoke
+from plugbay.testing.conformance.reasons import NotApplicable
+from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
+from plugbay.testing.conformance.stage import Stage
+
+_API: Final = "Kubernetes 1.36 pkg/kubelet/apis/deviceplugin/v1beta1/api.proto, ListAndWatch"
+_MANAGER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/manager.go"
+_PROMPT_S: Final = 5.0
+_BOTH_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSeen:
+    """One change, and what the lists made of it.
+
+    Attributes:
+        device: the device that was changed.
+        noticed_after_s: the time until a list had the change; None if none had.
+        waited_s: the time that it had for that.
+        others: the other devices that were healthy before.
+        left_out: those of them that were not healthy in that list.
+        second_noticed: whether a second stream, open all the time, had the change too.
+        stream_ended: whether the first stream was over then.
+    """
+
+    change: DeviceChange
+    device: str
+    noticed_after_s: float | None
+    waited_s: float
+    others: tuple[str, ...]
+    left_out: tuple[str, ...]
+    second_noticed: bool
+    stream_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesSeen:
+    """All changes that the command could make, in order; ``emptied`` is the last device's end."""
+
+    changes: tuple[ChangeSeen, ...]
+    emptied: ChangeSeen | None
+
+    def of(self, change: DeviceChange) -> list[ChangeSeen]:
+        """The changes of one kind."""
+        return [each for each in self.changes if each.change is change]
+
+
+@scene("devices change", manner=Manner.ALONE, timeout_s=600)
+async def CHANGES(stage: Stage) -> ChangesSeen:
+    """Let a device disappear and appear, fail and recover; then let all disappear, and come back."""
+    if not stage.settings.provoke:
+        raise NotApplicable("devices change only with --provoke")
+    meeting = await stage.begin_with_devices()
+    device = meeting.healthy[0]
+    changes: list[ChangeSeen] = []
+    async with _second_stream(stage, meeting) as second:
+        for away, back in (
+            (DeviceChange.DISAPPEAR, DeviceChange.APPEAR),
+            (DeviceChange.FAIL, DeviceChange.RECOVER),
+        ):
+            if (went := await _change(stage, meeting, second, away, device)) is not None:
+                changes.append(went)
+                if (came := await _change(stage, meeting, second, back, device)) is not None:
+                    changes.append(came)
+        emptied = await _empty(stage, meeting, second)
+    return ChangesSeen(tuple(changes), emptied)
+
+
+async def _empty(stage: Stage, meeting: Meeting, second: Meeting) -> ChangeSeen | None:
+    """Let all devices disappear, and come back; returns the last one's end, None if it did not come to that."""
+    gone: list[DeviceId] = []
+    try:
+        for each in meeting.healthy:
+            last = await _change(stage, meeting, second, DeviceChange.DISAPPEAR, each)
+            if last is None:
+                return None
+            gone.append(each)
+            if not meeting.healthy or last.stream_ended or last.noticed_after_s is None:
+                return last
+        return None
+    finally:
+        for each in gone:
+            await provoke(stage, DeviceChange.APPEAR, each)
+
+
+async def _change(
+    stage: Stage, meeting: Meeting, second: Meeting, change: DeviceChange, device: str
+) -> ChangeSeen | None:
+    """Make a change, and wait until the lists have it; None if the command cannot make it."""
+    others = tuple(each for each in meeting.healthy if each != device)
+    if not await provoke(stage, change, device):
+        return None
+    began = asyncio.get_running_loop().time()
+    is_back = change in (DeviceChange.APPEAR, DeviceChange.RECOVER)
+    noticed = await meeting.until(_shows(meeting, device, is_back=is_back), stage.settings.retry_timeout_s)
+    at = meeting.lists[-1].at if meeting.lists else began
+    healthy = meeting.healthy
+    second_noticed = noticed and await second.until(_shows(second, device, is_back=is_back), _BOTH_S)
+    return ChangeSeen(
+        change,
+        device,
+        max(0.0, at - began) if noticed else None,
+        stage.settings.retry_timeout_s,
+        others,
+        tuple(each for each in others if each not in healthy),
+        second_noticed,
+        meeting.ended.is_set(),
+    )
+
+
+def _shows(meeting: Meeting, device: str, *, is_back: bool) -> Callable[[], bool]:
+    return lambda: (device in meeting.healthy) is is_back
+
+
+@asynccontextmanager
+async def _second_stream(stage: Stage, meeting: Meeting) -> AsyncIterator[Meeting]:
+    """The lists on a second connection, which is followed beside the first."""
+    channel = stage.kubelet.transport.channel(meeting.socket)
+    second = Meeting(meeting.request, meeting.socket, channel, stage.trace)
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(second.follow())
+        try:
+            yield second
+        finally:
+            following.cancel()
+
+
+@rule(
+    317,
+    "A list has every change, and all other devices as they were",
+    RuleSeverity.MUST,
+    source=f"{_API}: a new list comes with each change; {_MANAGER}: a device that is not in it is gone",
+    scene=CHANGES,
+)
+def lists_changes(seen: ChangesSeen) -> Iterator[str]:
+    _needs(seen.changes)
+    for each in seen.changes:
+        if each.change is DeviceChange.RECOVER:
+            continue
+        if each.noticed_after_s is None:
+            ended = "; the stream has ended" if each.stream_ended else ""
+            yield f"{each.device!r} was made to {each.change.value}, and no list had that in {each.waited_s:g} s{ended}"
+        elif each.left_out:
+            yield f"the list in which {each.device!r} {_past(each.change)} leaves out {_named(each.left_out)}"
+
+
+@rule(
+    318,
+    "A change is listed promptly",
+    RuleSeverity.SHOULD,
+    source=f"{_MANAGER}: until then a pod may get a device that is gone, or wait for one that is there",
+    scene=CHANGES,
+)
+def lists_promptly(seen: ChangesSeen) -> Iterator[str]:
+    _needs(seen.changes)
+    for each in seen.changes:
+        if each.noticed_after_s is not None and each.noticed_after_s > _PROMPT_S:
+            yield f"that {each.device!r} {_past(each.change)} was listed after {each.noticed_after_s:.1f} s"
+
+
+@rule(
+    319,
+    "A device that recovers is healthy again",
+    RuleSeverity.MUST,
+    source=f"{_API}: any change of health is one; otherwise a device is lost until the plugin is started again",
+    scene=CHANGES,
+)
+def lists_recoveries(seen: ChangesSeen) -> Iterator[str]:
+    recoveries = seen.of(DeviceChange.RECOVER)
+    _needs(recoveries)
+    for each in recoveries:
+        if each.noticed_after_s is None:
+            yield f"{each.device!r} recovered, and was not listed as healthy in {each.waited_s:g} s"
+
+
+@rule(
+    321,
+    "A plugin without devices sends an empty list, and stays",
+    RuleSeverity.MUST,
+    source=f"{_MANAGER}: an empty list is legal; the end of the stream takes the resource from the node",
+    scene=CHANGES,
+)
+def lists_nothing(seen: ChangesSeen) -> Iterator[str]:
+    if seen.emptied is None:
+        raise NotApplicable("the --provoke command cannot make all devices disappear")
+    if seen.emptied.stream_ended:
+        yield "the stream ended when the last device had disappeared"
+    elif seen.emptied.noticed_after_s is None:
+        yield f"no list without devices came in {seen.emptied.waited_s:g} s after the last one had disappeared"
+
+
+@rule(
+    315,
+    "Every open stream has every change",
+    RuleSeverity.SHOULD,
+    source="NVIDIA k8s-device-plugin 0.17: health changes reach one of the open streams only, which may be a stale one",
+    scene=CHANGES,
+)
+def tells_all_streams(seen: ChangesSeen) -> Iterator[str]:
+    noticed = [each for each in seen.changes if each.noticed_after_s is not None]
+    _needs(noticed)
+    for each in noticed:
+        if not each.second_noticed:
+            yield f"that {each.device!r} {_past(each.change)} was listed on the first stream, and not on the second one"
+
+
+def _needs(found: Sequence[ChangeSeen]) -> None:
+    if not found:
+        raise NotApplicable("the --provoke command cannot make such a change")
+
+
+def _past(change: DeviceChange) -> str:
+    return {"fail": "failed", "recover": "recovered"}.get(change.value, f"{change.value}ed")
+
+
+def _named(ids: Sequence[str | DeviceId]) -> str:
+    return ", ".join(map(repr, ids[:5]))

@@ -1,0 +1,102 @@
+"""`plugbay conform` as users run it: its table, its files, its exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.contract.testing.conformance.test_small_flaws import PLUGIN
+
+DEADLINE_S = 60
+
+
+async def conform(*words: str) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "plugbay",
+        "conform",
+        *words,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+def plugin(flaw: str) -> list[str]:
+    return ["--", sys.executable, PLUGIN, flaw, "{root}"]
+
+
+async def test_plugin_that_passes(tmp_path: Path) -> None:
+    code, out, err = await conform("--only", "PB3xx", "--html", str(tmp_path / "r.html"), *plugin("none"))
+    assert (code, err) == (0, "")
+    assert "PB303   must       ok" in out
+    assert "0 failed" in out
+    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+
+
+async def test_plugin_that_fails_with_all_reports(tmp_path: Path) -> None:
+    files = {kind: tmp_path / f"report.{kind}" for kind in ("json", "junit", "html")}
+    options = [word for kind, path in files.items() for word in (f"--{kind}", str(path))]
+    code, out, _ = await conform("--only", "PB303,PB304", *options, *plugin("duplicate IDs"))
+    assert code == 1
+    assert "PB303   must       FAILED" in out
+    assert "'d1' is more than once in a list" in out
+    assert json.loads(files["json"].read_text())["summary"]["failed"] == 1
+    assert ElementTree.fromstring(files["junit"].read_text()).attrib["failures"] == "1"
+    assert "more than once in a list" in files["html"].read_text()
+
+
+async def test_lesser_finding_fails_only_if_it_shall() -> None:
+    assert (await conform("--only", "PB206", *plugin("prefers unasked")))[0] == 0
+    assert (await conform("--only", "PB206", "--fail-on", "info", *plugin("prefers unasked")))[0] == 1
+
+
+async def test_baseline_is_written_and_heeded(tmp_path: Path) -> None:
+    known = str(tmp_path / "known.json")
+    code, _, _ = await conform("--only", "PB303", "--write-baseline", known, *plugin("duplicate IDs"))
+    assert code == 1
+    code, out, _ = await conform("--only", "PB303", "--baseline", known, *plugin("duplicate IDs"))
+    assert code == 0
+    assert "known" in out
+
+
+async def test_report_can_take_the_place_of_the_table() -> None:
+    code, out, err = await conform("--only", "PB101", "--json", "-", "--", sys.executable, "-c", "print('x')", "{root}")
+    assert code == 1
+    assert json.loads(out)["verdicts"][0]["rule"] == "PB101"
+    assert "0 passed, 1 failed" in err
+
+
+async def test_plugin_finds_the_kubelet_at_its_usual_place() -> None:
+    words = ["--", sys.executable, PLUGIN, "none", "/var/lib/kubelet"]
+    code, out, _ = await conform("--only", "PB101", *words)
+    assert (code, "1 passed" in out) == (0, True), out
+
+
+async def test_rules_can_be_listed_and_explained() -> None:
+    code, out, _ = await conform("--list")
+    assert code == 0
+    assert "PB101   must" in out
+    code, out, _ = await conform("--explain", "pb105")
+    assert code == 0
+    assert out.startswith("# PB105")
+
+
+async def test_misuse_is_told_in_a_sentence() -> None:
+    assert (await conform())[::2] == (
+        2, "plugbay: error: say what to judge after --, such as: plugbay conform -- ./my-plugin\n"
+    )  # fmt: skip
+    code, _, err = await conform("--only", "PB9", *plugin("none"))
+    assert (code, err) == (2, "plugbay: error: PB9 is not a rule; `plugbay conform --list` shows all\n")
+    code, _, err = await conform("--baseline", "/nothing/here", *plugin("none"))
+    assert (code, err) == (1, "plugbay: error: /nothing/here: cannot be read: No such file or directory\n")
+    code, _, err = await conform("--jobs", "many", *plugin("none"))
+    assert code == 2
+    assert "wants a number from 1 to 64, found many" in err
