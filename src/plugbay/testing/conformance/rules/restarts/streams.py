@@ -124,7 +124,7 @@ class OneStream:
         """The IDs in the first list; None if it does not come."""
         with suppress(TimeoutError, RpcFailed, StopAsyncIteration):
             async with asyncio.timeout(timeout_s):
-                return frozenset(each.id for each in await anext(self._lists))
+                return frozenset(each.id for each in (await anext(self._lists)).devices)
         return None
 
     async def close(self) -> None:
@@ -155,8 +155,8 @@ async def channel_to(socket: Path) -> AsyncIterator[Channel]:
 async def _first_list(channel: Channel) -> frozenset[str] | None:
     with suppress(TimeoutError, RpcFailed):
         async with asyncio.timeout(_LIST_S), aclosing(watch_lists(channel)) as lists:
-            async for devices in lists:
-                return frozenset(each.id for each in devices)
+            async for message in lists:
+                return frozenset(each.id for each in message.devices)
     return None
 
 
