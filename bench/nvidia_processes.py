@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -88,8 +89,11 @@ async def processes(pace: Pace) -> AsyncIterator[Figure]:
 
 
 async def starts(node: Machine, pace: Pace) -> AsyncIterator[Figure]:
-    """From the start of the process to its registration with a kubelet: the medians of time, and of processor time."""
-    taken, busy = [], []
+    """From the start of the process to its registration with a kubelet: the medians of time, and of processor time.
+
+    A Python that only imports asyncio takes turns with it: what it needs tells how busy the machine is.
+    """
+    taken, busy, bare = [], [], []
     root = node.directory / "starts"
     async with fake_kubelet(KubeletPaths(root)) as kubelet:
         for _ in range(STARTS[pace]):
@@ -99,8 +103,18 @@ async def starts(node: Machine, pace: Pace) -> AsyncIterator[Figure]:
                 taken.append(time.perf_counter() - began)
                 busy.append(sum(map(cpu_seconds, (process.pid, *children(process.pid)))))
             await plugin.until_ended()
+            bare.append(await bare_start_s())
     yield Figure("start_to_registered_ms", statistics.median(taken) * 1000, "ms", 700)
     yield Figure("start_to_registered_cpu_ms", statistics.median(busy) * 1000, "ms", None)
+    yield Figure("bare_python_start_ms", statistics.median(bare) * 1000, "ms", None)
+
+
+async def bare_start_s() -> float:
+    """From the start of a Python that imports asyncio to its end."""
+    began = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", "import asyncio")
+    await process.wait()
+    return time.perf_counter() - began
 
 
 async def one_process(node: Machine, pace: Pace) -> AsyncIterator[Figure]:

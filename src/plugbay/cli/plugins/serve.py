@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from plugbay.cli.arguments.parser import CommandParser
-from plugbay.cli.arguments.targets.loading import DESCRIPTION, add_targets, load_targets
+from plugbay.cli.arguments.targets.loading import DESCRIPTION, add_targets, begin_targets, load_targets
 from plugbay.cli.plugins import dry_run
 from plugbay.cli.plugins.serve_options import add_serve_options
 from plugbay.cli.printing.outcome import end_early_on_sigterm
@@ -52,26 +52,16 @@ def run(args: argparse.Namespace) -> int:
 
 def serve(args: argparse.Namespace) -> int:
     """Serve until a signal, or until an end that an option asks for; returns 0."""
-    import logging
-    import sys
-    from functools import partial
-
-    from plugbay.cli.printing.logs import configure_logs
-    from plugbay.errors import UsageError
-
-    end_early_on_sigterm()
-    configure_logs(args.log_level, sys.stderr, form=args.log_format)
-    if args.dry_run:
-        return dry_run.run(args)
-    if args.against is not None:
-        raise UsageError("--against goes with --dry-run")
-    address = None if args.metrics is None else _address_of(args.metrics)
+    begin_targets(args)
     with nothing_to_collect():
-        # The targets come first: one may start another process, which gets ready during the imports.
-        members = [member for _, of_target in load_targets(args) for member in of_target]
         import asyncio
+        import logging
+        import sys
+        from functools import partial
 
         from plugbay.cli.arguments.roots import chosen_kubelet_root
+        from plugbay.cli.printing.logs import configure_logs
+        from plugbay.errors import UsageError
         from plugbay.kernel.heaps import share_one_heap
         from plugbay.kubelet.paths import KubeletPaths
         from plugbay.sdk.author.release_settings import ReleaseSettings, ReleaseSource
@@ -80,6 +70,14 @@ def serve(args: argparse.Namespace) -> int:
         from plugbay.sdk.process.endings import Endings, IfNone, OnRefusal
         from plugbay.sdk.serving.routes import RegistrationRoute
 
+    end_early_on_sigterm()
+    configure_logs(args.log_level, sys.stderr, form=args.log_format)
+    if args.dry_run:
+        return dry_run.run(args)
+    if args.against is not None:
+        raise UsageError("--against goes with --dry-run")
+    address = None if args.metrics is None else _address_of(args.metrics)
+    members = [member for _, of_target in load_targets(args) for member in of_target]
     root = chosen_kubelet_root(args)  # only now: `nvidia` has an option of its own for it
     endings = Endings(
         OnRefusal.EXIT if args.exit_on_refusal else OnRefusal.ASK_AGAIN,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -10,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from plugbay.cli.arguments.targets.loading import begin_targets, load_targets
+from plugbay.cli.main import make_parser
 from plugbay.errors import DriverUnusable, PathUnusable
 from plugbay.plugins.nvidia.config.arguments import parse_flags
 from plugbay.plugins.nvidia.config.configuration import Configuration
@@ -18,6 +22,7 @@ from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
 from plugbay.plugins.nvidia.nvml.starting import spawn_nvml_worker
 from plugbay.plugins.nvidia.serving.node import NodeView
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, load_active
+from plugbay.sdk.process.sources import LooksOnce
 from plugbay.testing.fakenvml import fake_driver, h100_mig, lay_out_driver, lay_out_machine, t4
 from tests.contract.rigs.nvidia import environ_of, fake_nvml
 
@@ -73,6 +78,26 @@ async def test_a_worker_that_died_before_it_was_needed_is_replaced(nvml_library:
             with pytest.raises(DriverUnusable, match="killed by SIGKILL"):
                 await nvml.survey()
             assert len((await nvml.survey()).gpus) == 1
+
+
+def test_serve_starts_the_worker_before_it_reads_its_modules_and_uses_it(
+    nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    description = tmp_path / "machine.json"
+    description.write_text(json.dumps(t4().description()))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(nvml_library.parent))
+    monkeypatch.setenv("PLUGBAY_FAKE_NVML", str(description))
+    args = make_parser().parse_args(
+        ["serve", "nvidia", "--driver-root-ctr-path=/", f"--machine-root={tmp_path}", f"--root={tmp_path}"]
+    )
+    begin_targets(args)
+    worker = args.early_worker.process
+    assert worker.poll() is None
+    [(_, [source])] = load_targets(args)
+    assert isinstance(source, LooksOnce)
+    [plugin] = asyncio.run(source.look_once())
+    assert plugin.resource_name == "nvidia.com/gpu"
+    assert worker.returncode == -signal.SIGKILL, "it was in use, and was ended after that"
 
 
 async def test_a_worker_that_is_not_needed_ends() -> None:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from plugbay.cli.arguments.options import path_of
 from plugbay.cli.arguments.parser import CommandParser
-from plugbay.cli.arguments.targets.ready_made import READY_MADE, ReadyMadeParser, of_another_target, ready_made
+from plugbay.cli.arguments.targets.ready_made import (
+    READY_MADE,
+    BeginsEarly,
+    ReadyMadeParser,
+    of_another_target,
+    ready_made,
+)
 
 if TYPE_CHECKING:
     from plugbay.sdk.process.config import ConfigEntry
@@ -75,6 +81,13 @@ def add_config(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--config", metavar="FILE", type=path_of, help="YAML or JSON file with targets and their settings"
     )
+
+
+def begin_targets(args: argparse.Namespace) -> None:
+    """Begin with what takes time besides this process, for `load_targets` to take over. To be called first of all."""
+    for target in args.targets:
+        if target in READY_MADE and isinstance(module := ready_made(target), BeginsEarly):
+            module.begin(args)
 
 
 def load_targets(args: argparse.Namespace) -> list[tuple[str, Sequence[Member]]]:

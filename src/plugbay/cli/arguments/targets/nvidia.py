@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from plugbay.cli.arguments.options import path_of
 
 if TYPE_CHECKING:
-    from plugbay.ops.spawned_worker import SpawnedWorker
     from plugbay.plugins.nvidia.config.arguments import Layer
     from plugbay.plugins.nvidia.config.flags import ConfigFlag
     from plugbay.sdk.process.config import ConfigEntry
@@ -94,10 +94,17 @@ def _add_flag(parser: argparse._ActionsContainer, flag: ConfigFlag) -> None:
     )
 
 
+def begin(args: argparse.Namespace) -> None:
+    """Start the worker that asks the driver."""
+    from plugbay.plugins.nvidia.nvml.starting import spawn_nvml_worker
+
+    with contextlib.suppress(OSError):  # told when the driver is asked
+        args.early_worker = spawn_nvml_worker()
+
+
 def from_options(args: argparse.Namespace) -> Sequence[Member]:
     import os
 
-    early = _early_worker()
     from plugbay.plugins.nvidia.config.arguments import parse_flags
     from plugbay.plugins.nvidia.serving.settings import NodeSettings
     from plugbay.plugins.nvidia.serving.source import NvidiaSource
@@ -111,17 +118,7 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     directory = getattr(args, "cdi_directory", None) or CDI_DIRECTORY
     root = args.machine_root.absolute()
     settings = NodeSettings(arguments, environment, dict(os.environ), root, directory.absolute())
-    return [NvidiaSource(settings, early=early)]
-
-
-def _early_worker() -> SpawnedWorker | None:
-    """The worker that asks the driver: it gets ready while this process reads its modules, and ends when that does."""
-    from plugbay.plugins.nvidia.nvml.starting import spawn_nvml_worker
-
-    try:
-        return spawn_nvml_worker()
-    except OSError:  # told when the driver is asked
-        return None
+    return [NvidiaSource(settings, early=getattr(args, "early_worker", None))]
 
 
 def _choose_kubelet(args: argparse.Namespace, arguments: Layer, environment: Layer) -> None:

@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast, runtime_checkable
 
 from plugbay.cli.arguments.parser import CommandParser
 
@@ -53,6 +53,14 @@ class ReadyMade(Protocol):
             PluginLoadError: a setting is missing, of another type, or not among them.
             As `from_options`.
         """
+
+
+@runtime_checkable
+class BeginsEarly(Protocol):
+    """A `ReadyMade` that needs another process, which can get ready while this one reads its modules."""
+
+    def begin(self, args: argparse.Namespace) -> None:
+        """Start it, and leave it in ``args`` for `from_options`. It ends with this process at the latest."""
 
 
 def ready_made(target: str) -> ReadyMade:
