@@ -40,7 +40,7 @@ _HELP: Final = {
     flags.MACHINE_TYPE_FILE: "the file that names the machine's product",
     flags.CONFIG_FILE: "configuration file of NVIDIA's plugin, version v1; read again after SIGHUP",
     flags.USE_NODE_FEATURE_API: "only false is possible: labels go to a file",
-    flags.DISCOVERY_STRATEGY: "where the properties of GPUs are read; only NVML can be asked",
+    flags.DISCOVERY_STRATEGY: "where the properties of GPUs are read: NVML, CUDA for tegra, the PCI bus for vfio",
     flags.CONTAINER_DRIVER_ROOT: "the driver's installation, as this process sees it",
     CONFIG_DIALECT: "reference: the file is read as NVIDIA's plugin 0.20 does, with warnings; "
     "extended: unknown fields are errors, and all fields do what they say",

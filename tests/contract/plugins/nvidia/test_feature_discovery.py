@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from plugbay.errors import DriverUnusable, GpusUnusable, InvalidNvidiaConfig, PlugbayError
+from plugbay.errors import DriverUnusable, InvalidNvidiaConfig, PlugbayError
 from plugbay.plugins.nvidia.config.arguments import parse_arguments, parse_environment
 from plugbay.plugins.nvidia.labels.discovery import FeatureDiscovery, find_labels, load_features
 from plugbay.plugins.nvidia.labels.settings import FEATURE_FLAGS, FeatureSettings
@@ -86,11 +86,6 @@ async def test_scenario_113_a_driver_that_does_not_start_counts_with_the_flag_on
 def test_scenario_113_an_unknown_mig_strategy_is_an_error_in_any_case(fails: str) -> None:
     with pytest.raises(InvalidNvidiaConfig, match="unknown MIG strategy: both"):
         settings_of("--mig-strategy=both", f"--fail-on-init-error={fails}")
-
-
-async def test_a_strategy_that_does_not_ask_nvml_finds_no_gpus(tmp_path: Path) -> None:
-    with pytest.raises(GpusUnusable, match="use auto or nvml"):
-        await find_labels(settings_of("--device-discovery-strategy=tegra"), tmp_path, timestamp_s=0)
 
 
 async def test_a_lost_gpu_leaves_the_labels_of_the_others(nvml_library: Path, tmp_path: Path) -> None:

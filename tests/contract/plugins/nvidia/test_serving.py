@@ -206,6 +206,7 @@ async def test_a_start_that_cannot_work_fails(
             _, err = await plugin.communicate()
     assert plugin.returncode not in (0, None), os.fsdecode(err)
     assert problem in err.decode()
+    assert ("Running with config:" in err.decode()) is (not flags), "a configuration that is read is printed first"
 
 
 async def test_devices_are_shown_without_a_kubelet(plugbay: Plugbay, nvml_library: Path) -> None:

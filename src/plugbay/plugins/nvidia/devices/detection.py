@@ -110,25 +110,15 @@ def source_of(strategy: DiscoveryStrategy, signs: PlatformSigns, survey: Survey 
             return SourceChoice(platform, nvml, "" if is_known else "Unsupported platform detected; defaulting to nvml")
 
 
-def labels_source(strategy: str, platform: Platform, *, fail_on_init_error: bool) -> GpuSource:
-    """Where feature discovery looks for devices; unlike the plugin it knows ``vfio`` and an empty source.
-
-    Raises:
-        ValueError: there is no such source, and ``fail_on_init_error``.
-    """
-    if strategy == DiscoveryStrategy.AUTO.value:
-        match platform:
-            case Platform.NVML | Platform.WSL:
-                return GpuSource.NVML
-            case Platform.TEGRA:
-                return GpuSource.TEGRA
-            case Platform.VFIO | Platform.NULL:
-                pass
-    elif strategy in (GpuSource.NVML.value, GpuSource.TEGRA.value, GpuSource.VFIO.value):
-        return GpuSource(strategy)
-    if fail_on_init_error:
-        raise ValueError(f"failed to create resource manager: unsupported strategy {strategy}")
-    return GpuSource.NULL
+def labels_source(platform: Platform) -> GpuSource | None:
+    """Where feature discovery looks for GPUs when it is not told; None where it has to be told, as for ``vfio``."""
+    match platform:
+        case Platform.NVML | Platform.WSL:
+            return GpuSource.NVML
+        case Platform.TEGRA:
+            return GpuSource.TEGRA
+        case Platform.VFIO | Platform.NULL:
+            return None
 
 
 def is_integrated_gpu(gpu: Gpu) -> bool:

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from plugbay.errors import DriverCallFailed, DriverUnusable, GpusUnusable, OperatorError, PathUnusable
+from plugbay.errors import DriverCallFailed, OperatorError, PathUnusable
 from plugbay.ops.clock import Clock
 from plugbay.ops.tasks import first
 from plugbay.plugins.nvidia.config.arguments import Layer
 from plugbay.plugins.nvidia.labels.feature_file import feature_text, remove_feature_file, write_feature_file
+from plugbay.plugins.nvidia.labels.gpus import labelled_gpus
 from plugbay.plugins.nvidia.labels.node_labels import NodeLabels, node_labels
 from plugbay.plugins.nvidia.labels.reading import read_machine
 from plugbay.plugins.nvidia.labels.settings import (
@@ -25,10 +26,8 @@ from plugbay.plugins.nvidia.labels.settings import (
     feature_dialect,
     feature_settings,
 )
-from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
+from plugbay.plugins.nvidia.nvml.client import NvmlSettings
 from plugbay.plugins.nvidia.platform.config_files import load_content
-from plugbay.plugins.nvidia.platform.roots import find_roots
-from plugbay.plugins.nvidia.survey import Survey
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ async def find_labels(
     Raises:
         DriverUnusable, DriverCallFailed, GpusUnusable: there is no driver to ask, and the settings want one.
     """
-    survey = await _survey(settings, root, nvml or NvmlSettings())
+    survey = await labelled_gpus(settings, root, nvml or NvmlSettings())
     machine = await asyncio.to_thread(read_machine, root, settings.machine_type_file)
     labels = node_labels(
         survey,
@@ -180,29 +179,3 @@ class FeatureDiscovery:
             await asyncio.to_thread(remove_feature_file, Path(settings.output_file))
         except PathUnusable as error:
             logger.error("%s; remove it, or the node keeps labels that nothing renews", error)
-
-
-async def _survey(settings: FeatureSettings, root: Path, nvml: NvmlSettings) -> Survey | None:
-    answer = await _ask(settings, root, nvml)
-    if isinstance(answer, Survey):
-        return answer
-    if settings.fail_on_init_error:
-        raise answer
-    logger.warning("the node gets the labels of a node without GPUs: %s", answer)
-    return None
-
-
-async def _ask(
-    settings: FeatureSettings, root: Path, nvml: NvmlSettings
-) -> Survey | DriverUnusable | DriverCallFailed | GpusUnusable:
-    if not settings.strategy.asks_nvml:
-        return GpusUnusable(
-            f"labels are made of what NVML tells, and the device discovery strategy {settings.strategy.value} does not"
-            " ask it; use auto or nvml"
-        )
-    roots = await asyncio.to_thread(find_roots, root, settings.container_driver_root)
-    async with Nvml(replace(nvml, driver_root=roots.driver, sys_root=root / "sys")) as driver:
-        try:
-            return await driver.survey()
-        except (DriverUnusable, DriverCallFailed) as error:
-            return error  # not raised here: the group of tasks around would wrap it

@@ -25,16 +25,12 @@ _FILE: Final = ("flags", "gfd")
 
 
 class FeatureStrategy(Enum):
-    """Where the properties of GPUs are read. Only NVML can be asked; the reference knows the last two as well."""
+    """Where the properties of GPUs are read: NVML, CUDA on a Tegra, or the PCI bus for GPUs of virtual machines."""
 
     AUTO = "auto"
     NVML = "nvml"
     TEGRA = "tegra"
     VFIO = "vfio"
-
-    @property
-    def asks_nvml(self) -> bool:
-        return self in (FeatureStrategy.AUTO, FeatureStrategy.NVML)
 
 
 MIG_STRATEGY: Final = replace(plugin.MIG_STRATEGY, variables=("GFD_MIG_STRATEGY", "MIG_STRATEGY"))

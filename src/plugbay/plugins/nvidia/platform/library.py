@@ -40,16 +40,19 @@ class FoundLibrary:
         return self.path.startswith("/")
 
 
-def find_library(driver_root: Path, name: str = NVML_LIBRARY) -> FoundLibrary:
+def find_library(driver_root: Path, name: str = NVML_LIBRARY, more: Sequence[str] = ()) -> FoundLibrary:
     """A library of the driver below ``driver_root``, with links followed; its plain name if there is none.
 
     Nothing is looked for below ``/``: the dynamic linker does that.
+
+    Args:
+        more: directories beside the usual ones, looked at last.
 
     Source: k8s-device-plugin 0.20 ``internal/info``, ``root.tryResolveLibrary``; spec 2.1.
     """
     tried: list[str] = []
     if str(driver_root) not in ("", ".", "/"):
-        for directory in LIBRARY_DIRECTORIES:
+        for directory in (*LIBRARY_DIRECTORIES, *more):
             candidate = driver_root / directory / name
             with contextlib.suppress(OSError):
                 return FoundLibrary(str(candidate.resolve(strict=True)), tuple(tried))

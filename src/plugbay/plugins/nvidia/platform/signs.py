@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,9 +12,9 @@ from plugbay.plugins.nvidia.platform.library import linker_finds
 
 _TEGRA_RELEASE: Final = "etc/nv_tegra_release"
 _SOC_FAMILY: Final = "sys/devices/soc0/family"
-_PCI: Final = "sys/bus/pci/devices"
-_NVIDIA: Final = "0x10de"
-_DISPLAY_CLASS: Final = "0x03"
+PCI_DEVICES: Final = "sys/bus/pci/devices"
+NVIDIA: Final = "0x10de"
+_GPU_CLASSES: Final = (0x030000, 0x030200)
 _VFIO_DRIVER: Final = "vfio-pci"
 _DXCORE: Final = "libdxcore.so"
 
@@ -31,20 +31,29 @@ def find_signs(root: Path, *, has_nvml: bool, library_path: Sequence[str] = ()) 
         has_tegra_release=(root / _TEGRA_RELEASE).exists(),
         soc_family=_text(root / _SOC_FAMILY),
         has_nvml=has_nvml,
-        vfio_functions=tuple(_vfio_functions(root)),
+        vfio_functions=vfio_functions(root),
     )
 
 
-def _vfio_functions(root: Path) -> Iterator[str]:
+def vfio_functions(root: Path) -> tuple[str, ...]:
+    """The bus IDs of NVIDIA's GPUs that are bound to ``vfio-pci``, without virtual functions, sorted."""
     try:
-        functions = sorted((root / _PCI).iterdir())
+        functions = sorted((root / PCI_DEVICES).iterdir())
     except OSError:
-        return
-    for function in functions:
-        is_gpu = _text(function / "vendor") == _NVIDIA and _text(function / "class").startswith(_DISPLAY_CLASS)
-        with contextlib.suppress(OSError):
-            if is_gpu and (function / "driver").readlink().name == _VFIO_DRIVER:
-                yield function.name
+        return ()
+    return tuple(function.name for function in functions if _is_gpu(function) and _has_vfio(function))
+
+
+def _is_gpu(function: Path) -> bool:
+    with contextlib.suppress(ValueError):
+        return _text(function / "vendor") == NVIDIA and int(_text(function / "class"), 16) in _GPU_CLASSES
+    return False
+
+
+def _has_vfio(function: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return (function / "driver").readlink().name == _VFIO_DRIVER and not (function / "physfn").exists()
+    return False
 
 
 def _text(path: Path) -> str:

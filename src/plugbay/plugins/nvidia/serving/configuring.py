@@ -6,11 +6,27 @@ import logging
 from collections.abc import Callable, Mapping
 
 from plugbay.errors import OperatorError, UsageError
+from plugbay.plugins.nvidia.config.configuration import Configuration
+from plugbay.plugins.nvidia.config.printing import printed
+from plugbay.plugins.nvidia.config.resource_names import ResourcePatterns
 from plugbay.plugins.nvidia.config.switching import ActiveConfig
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, load_active
 from plugbay.sdk.hooks.calls import in_thread
 
 logger = logging.getLogger(__name__)
+
+
+class PrintedConfiguration:
+    """Prints the configuration once, also when the start fails then: it may say why."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+
+    def tell(self, configuration: Configuration, patterns: ResourcePatterns) -> None:
+        """Print it, unless that was done."""
+        if not self._is_told:
+            self._is_told = True
+            logger.info("Running with config:\n%s", printed(configuration, patterns))
 
 
 class ConfigReader:

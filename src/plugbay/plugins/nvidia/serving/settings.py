@@ -8,7 +8,6 @@ from pathlib import Path
 
 from plugbay.errors import UsageError
 from plugbay.plugins.nvidia.config.arguments import Layer
-from plugbay.plugins.nvidia.config.choices import Dialect
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.config.named import choose_config
 from plugbay.plugins.nvidia.config.switching import ActiveConfig, switched
@@ -94,7 +93,7 @@ def _load(settings: NodeSettings, file: Path | None) -> Configuration:
     loaded = load_configuration(file, settings.arguments, settings.environment, has_nvml=True)
     if not loaded.uses_cdi or has_library(settings, roots_of(settings, loaded)):
         return loaded
-    if loaded.dialect is Dialect.EXTENDED and find_signs(settings.root, has_nvml=False).has_tegra_files:
+    if find_signs(settings.root, has_nvml=False).has_tegra_files:
         return loaded
     return load_configuration(file, settings.arguments, settings.environment, has_nvml=False)
 

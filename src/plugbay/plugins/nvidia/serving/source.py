@@ -17,16 +17,16 @@ from plugbay.ops.metrics import Metric
 from plugbay.ops.spawned_worker import SpawnedWorker
 from plugbay.ops.tasks import background
 from plugbay.plugins.nvidia.config.configuration import Configuration
-from plugbay.plugins.nvidia.config.printing import printed
 from plugbay.plugins.nvidia.config.switching import ActiveConfig
 from plugbay.plugins.nvidia.devices.devices import ResourceDevices
+from plugbay.plugins.nvidia.devices.patterns import node_patterns
 from plugbay.plugins.nvidia.devices.problems import check_problems
 from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
 from plugbay.plugins.nvidia.mps.programs import MpsPrograms
 from plugbay.plugins.nvidia.mps.readiness import MpsAnswers, MpsReadiness
 from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
 from plugbay.plugins.nvidia.nvml.values import GpuEvent, Watching, WatchLost
-from plugbay.plugins.nvidia.serving.configuring import ConfigReader
+from plugbay.plugins.nvidia.serving.configuring import ConfigReader, PrintedConfiguration
 from plugbay.plugins.nvidia.serving.gone import Assigned
 from plugbay.plugins.nvidia.serving.health import NodeHealth
 from plugbay.plugins.nvidia.serving.node import NodeView
@@ -91,7 +91,7 @@ class NvidiaSource:
         self._view: NodeView | None = None
         self._ask_assigned: Callable[[], Assigned] | None = None
         self._told: set[str] = set()
-        self._is_config_told = False
+        self._printed = PrintedConfiguration()
         self._backoff = Backoff(_RETRIES, steady_s=_STEADY_S)
         self.health = NodeHealth(settings.variables)
         self._mps = mps or MpsReadiness(MpsPrograms(settings.variables, answer_s=_MPS_ANSWER_S))
@@ -250,6 +250,7 @@ class NvidiaSource:
             if before is None or before.survey is None:
                 self._check_start(sight, configuration)
         except PlugbayError as error:
+            self._printed.tell(configuration, node_patterns(configuration.patterns, configuration.mig_strategy, ()))
             if before is None and configuration.fail_on_init_error:
                 raise
             self._tell(f"GPUs stay as they were: {error}")
@@ -274,18 +275,16 @@ class NvidiaSource:
 
     def _check_start(self, sight: Sight, configuration: Configuration) -> None:
         assert self._view is not None
+        self._printed.tell(configuration, sight.node.patterns)
         if sight.trouble is not None:
             if configuration.fail_on_init_error and self._view.looks == 1:
                 raise sight.trouble
             return
         if self._view.looks == 1:
             check_problems(sight.node.problems, fail_on_init_error=configuration.fail_on_init_error)
-        if self._is_config_told:
-            return
-        self._is_config_told = True
-        logger.info("Running with config:\n%s", printed(configuration, sight.node.patterns))
         if not sight.resources:
-            logger.warning("No devices found on platform %s; looking again at intervals", sight.choice.platform.value)
+            platform = sight.choice.platform.value
+            self._tell(f"No devices found on platform {platform}; looking again at intervals", level=logging.WARNING)
 
     def _compare(self, before: Sight | None, sight: Sight) -> None:
         """Judge what has changed on the machine, and tell of it."""

@@ -19,9 +19,10 @@ from plugbay.plugins.nvidia.survey.links import LinkMatrix, P2PLevel
 from plugbay.plugins.nvidia.survey.mig import MigAttributes, MigDevice, MigUuid
 from plugbay.plugins.nvidia.survey.mig_minors import MigMinors
 from plugbay.plugins.nvidia.survey.profiles import MigProfile
-from plugbay.plugins.nvidia.survey.survey import Survey
+from plugbay.plugins.nvidia.survey.survey import UNKNOWN_VERSION, Survey
 
 __all__ = [
+    "UNKNOWN_VERSION",
     "Addressing",
     "Fabric",
     "Gpu",
