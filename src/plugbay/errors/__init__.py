@@ -46,6 +46,7 @@
     │   ├── InvalidDocument
     │   ├── InvalidNvidiaConfig
     │   ├── GpusUnusable
+    │   ├── ClusterUnusable
     │   ├── InvalidCdiName
     │   ├── InvalidCdiSpec
     │   ├── UnresolvableCdiDevices
@@ -162,6 +163,7 @@ from plugbay.errors.author import (
 from plugbay.errors.operator import (
     CdiInjectionFailed,
     CheckpointNotOurs,
+    ClusterUnusable,
     CompilerUnusable,
     ContainerEngineUnusable,
     CorruptCheckpoint,
@@ -235,6 +237,7 @@ __all__ = [
     "CheckpointNotOurs",
     "CheckpointNotWritten",
     "CheckpointUnread",
+    "ClusterUnusable",
     "CompilerUnusable",
     "ConflictingEdits",
     "ContainerEngineUnusable",

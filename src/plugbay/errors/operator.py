@@ -206,6 +206,10 @@ class GpusUnusable(OperatorError):
         return f"{self.step}: {self.problem}" if self.step else self.problem
 
 
+class ClusterUnusable(OperatorError):
+    """The API of the cluster in which the process is a pod does not answer, or refuses; the text says what it takes."""
+
+
 class InvalidCdiName(OperatorError):
     def __init__(self, what: str, text: str, problem: str) -> None:
         super().__init__(what, text, problem)

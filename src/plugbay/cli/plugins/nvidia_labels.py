@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from plugbay.cli.arguments.options import add_log_options, path_of
 from plugbay.cli.arguments.parser import CommandParser
@@ -20,11 +20,14 @@ from plugbay.cli.printing.output import show
 from plugbay.errors import UsageError
 from plugbay.ops.clock import SystemClock
 from plugbay.plugins.nvidia.config.arguments import Layer, parse_arguments, parse_environment
-from plugbay.plugins.nvidia.config.flags import CONFIG_DIALECT, ConfigFlag, FlagKind
+from plugbay.plugins.nvidia.config.flags import CONFIG_DIALECT, NODE_NAME, ConfigFlag, FlagKind
 from plugbay.plugins.nvidia.labels import settings as flags
 from plugbay.plugins.nvidia.labels.discovery import FeatureDiscovery, find_labels, load_features
 from plugbay.plugins.nvidia.labels.feature_file import feature_text
 from plugbay.plugins.nvidia.labels.settings import FEATURE_FLAGS, FeatureSettings
+
+if TYPE_CHECKING:
+    from plugbay.plugins.nvidia.platform.cluster import ClusterApi
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +42,11 @@ _HELP: Final = {
     "empty for standard output",
     flags.MACHINE_TYPE_FILE: "the file that names the machine's product",
     flags.CONFIG_FILE: "configuration file of NVIDIA's plugin, version v1; read again after SIGHUP",
-    flags.USE_NODE_FEATURE_API: "only false is possible: labels go to a file",
+    flags.USE_NODE_FEATURE_API: "write a NodeFeature object of Node Feature Discovery again and again, as a pod of the "
+    "node's cluster, instead of a file",
+    flags.NAMESPACE: "the namespace of that object and of this process' pod",
+    NODE_NAME: "the node whose labels they are; needed for that object",
+    flags.POD_NAME: "this process' pod, with whose DaemonSet the object is removed",
     flags.DISCOVERY_STRATEGY: "where the properties of GPUs are read: NVML, CUDA for tegra, the PCI bus for vfio",
     flags.CONTAINER_DRIVER_ROOT: "the driver's installation, as this process sees it",
     CONFIG_DIALECT: "reference: the file is read as NVIDIA's plugin 0.20 does, with warnings; "
@@ -50,8 +57,8 @@ _HELP: Final = {
 def declare(parser: CommandParser) -> None:
     parser.describe(
         "Print the labels that gpu-feature-discovery gives a node with these GPUs, as Node Feature Discovery reads "
-        "them. With --output-file, be gpu-feature-discovery: write the file now and then until SIGTERM, and read the "
-        "configuration again after SIGHUP.",
+        "them. With --output-file or --use-node-feature-api, be gpu-feature-discovery: write the file or the "
+        "NodeFeature object now and then until SIGTERM, and read the configuration again after SIGHUP.",
         examples=(
             "plugbay nvidia labels",
             "plugbay nvidia labels --mig-strategy mixed -o json",
@@ -95,10 +102,11 @@ def label(args: argparse.Namespace) -> int:
     configure_logs(args.log_level, sys.stderr, form=args.log_format)
     arguments, environment = _layers(args)
     settings = load_features(arguments, environment)
-    if settings.output_file is None:
+    if settings.output_file is None and settings.target is None:
         _print(settings, args)
     elif args.output:
-        raise UsageError("-o is a form of what is printed once, and --output-file writes a file")
+        other = "--output-file" if settings.target is None else "--use-node-feature-api"
+        raise UsageError(f"-o is a form of what is printed once, and {other} writes in rounds")
     else:
         asyncio.run(_keep_labels(lambda: load_features(arguments, environment), args.machine_root.absolute()))
     return 0
@@ -118,8 +126,15 @@ def _print(settings: FeatureSettings, args: argparse.Namespace) -> None:
     show(object_text(dict(found.labels), Form(args.output)) if args.output else feature_text(found.labels))
 
 
+def _own_cluster() -> ClusterApi:
+    # Imported here: a process that writes a file does without the megabytes of a client for HTTPS.
+    from plugbay.plugins.nvidia.platform.cluster import cluster_of
+
+    return cluster_of(os.environ, "labels are to go to a NodeFeature object")
+
+
 async def _keep_labels(load: Callable[[], FeatureSettings], root: Path) -> None:
-    discovery = FeatureDiscovery(load, root, show=show, clock=SystemClock())
+    discovery = FeatureDiscovery(load, root, show=show, clock=SystemClock(), connect=_own_cluster)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         loop.add_signal_handler(number, discovery.stop)

@@ -123,7 +123,8 @@ def test_flags_count_before_variables_and_these_before_the_file(tmp_path: Path) 
         (("--sleep-interval=soon",), "invalid duration 'soon'"),
         (("--device-discovery-strategy=magic",), "invalid --device-discovery-strategy option magic"),
         (("--config-dialect=other",), "unknown config dialect: other"),
-        (("--output-file=/x", "--use-node-feature-api"), "NodeFeature objects are not written"),
+        (("--use-node-feature-api",), "required flag node-name not set"),
+        (("--use-node-feature-api", "--node-name=n", "--namespace="), "required flag namespace not set"),
     ],
 )
 def test_settings_of_no_use_are_told(arguments: Sequence[str], problem: str) -> None:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from plugbay.errors import DriverCallFailed, OperatorError, PathUnusable
 from plugbay.ops.clock import Clock
@@ -18,8 +19,10 @@ from plugbay.ops.tasks import first
 from plugbay.plugins.nvidia.config.arguments import Layer
 from plugbay.plugins.nvidia.labels.feature_file import feature_text, remove_feature_file, write_feature_file
 from plugbay.plugins.nvidia.labels.gpus import labelled_gpus
+from plugbay.plugins.nvidia.labels.node_feature import FeatureTarget
 from plugbay.plugins.nvidia.labels.node_labels import NodeLabels, node_labels
 from plugbay.plugins.nvidia.labels.reading import read_machine
+from plugbay.plugins.nvidia.labels.resource_labels import Labels
 from plugbay.plugins.nvidia.labels.settings import (
     FeatureSettings,
     feature_config_file,
@@ -28,6 +31,10 @@ from plugbay.plugins.nvidia.labels.settings import (
 )
 from plugbay.plugins.nvidia.nvml.client import NvmlSettings
 from plugbay.plugins.nvidia.platform.config_files import load_content
+
+if TYPE_CHECKING:
+    from plugbay.plugins.nvidia.labels.publishing import FeaturePublisher
+    from plugbay.plugins.nvidia.platform.cluster import ClusterApi
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +86,7 @@ class FeatureDiscovery:
         root: of the machine's files.
         show: prints the text of labels; for settings without a file.
         clock: tells the time.
+        connect: gives the API of the cluster; only settings that want a NodeFeature object need it.
         nvml: how the driver is asked; None for the usual way.
     """
 
@@ -89,8 +97,11 @@ class FeatureDiscovery:
         *,
         show: Callable[[str], object],
         clock: Clock,
+        connect: Callable[[], ClusterApi] | None = None,
         nvml: NvmlSettings | None = None,
     ) -> None:
+        self._connect = connect
+        self._publisher: FeaturePublisher | None = None
         self._load = load
         self._root = root
         self._show = show
@@ -166,11 +177,34 @@ class FeatureDiscovery:
             if warning not in self._told:  # the same one in each round is one line in the log
                 self._told.add(warning)
                 logger.warning("%s", warning)
-        if settings.output_file:
+        if settings.target is not None:
+            await self._publish(found.labels, settings.target, is_only_round=settings.is_oneshot)
+        elif settings.output_file:
             await asyncio.to_thread(write_feature_file, found.labels, Path(settings.output_file))
             logger.debug("%d labels are in %s", len(found.labels), settings.output_file)
         else:
             self._show(feature_text(found.labels))
+
+    async def _publish(self, labels: Labels, target: FeatureTarget, *, is_only_round: bool) -> None:
+        """Write the NodeFeature object. After the first time, a cluster that does not answer is asked again later."""
+        # Imported here: a process that writes a file does without the megabytes of a client for HTTPS.
+        from plugbay.plugins.nvidia.labels.publishing import FeaturePublisher
+
+        is_first = self._publisher is None or self._publisher.target != target
+        publisher = self._publisher
+        if publisher is None or is_first:
+            assert self._connect is not None
+            publisher = FeaturePublisher(self._connect(), target)
+        try:
+            outcome = await asyncio.to_thread(publisher.publish, labels)
+        except OperatorError as error:
+            if is_first or is_only_round:
+                raise
+            logger.error("%s; its labels are those of an earlier round until the next one", error)
+            return
+        self._publisher = publisher
+        level = logging.DEBUG if outcome.name == "UNCHANGED" else logging.INFO
+        logger.log(level, "NodeFeature %s/%s is %s", target.namespace, target.name, outcome.value)
 
     async def _remove(self, settings: FeatureSettings) -> None:
         if not settings.removes_file or not settings.output_file:

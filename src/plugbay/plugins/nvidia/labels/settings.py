@@ -20,6 +20,7 @@ from plugbay.plugins.nvidia.config.flags import ConfigFlag, FlagKind, FlagValue
 from plugbay.plugins.nvidia.config.places import DEFAULTS, VALIDATING, ConfigPlace, Given
 from plugbay.plugins.nvidia.config.sharing import SharingSettings
 from plugbay.plugins.nvidia.config.validation import choose
+from plugbay.plugins.nvidia.labels.node_feature import FeatureTarget
 
 _FILE: Final = ("flags", "gfd")
 
@@ -63,6 +64,8 @@ USE_NODE_FEATURE_API: Final = ConfigFlag(
 DISCOVERY_STRATEGY: Final = replace(
     plugin.DISCOVERY_STRATEGY, allowed=tuple(strategy.value for strategy in FeatureStrategy)
 )
+NAMESPACE: Final = ConfigFlag(("namespace",), ("NAMESPACE",), FlagKind.TEXT, "default")
+POD_NAME: Final = ConfigFlag(("pod-name",), ("POD_NAME",), FlagKind.TEXT, "")
 CONTAINER_DRIVER_ROOT: Final = replace(plugin.CONTAINER_DRIVER_ROOT, names=("driver-root-ctr-path",))
 FEATURE_FLAGS: Final = (
     MIG_STRATEGY,
@@ -76,9 +79,12 @@ FEATURE_FLAGS: Final = (
     USE_NODE_FEATURE_API,
     DISCOVERY_STRATEGY,
     CONTAINER_DRIVER_ROOT,
+    NAMESPACE,
+    plugin.NODE_NAME,
+    POD_NAME,
     plugin.CONFIG_DIALECT,
 )
-"""The flags of gpu-feature-discovery, without those of the Kubernetes API, and ours for the dialect of the file."""
+"""The flags of gpu-feature-discovery, without those of its client of the API, and ours for the dialect of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,7 @@ class FeatureSettings:
     Attributes:
         container_driver_root: the driver's installation, as this process sees it.
         output_file: empty for standard output; None when nothing names one.
+        target: where the labels go as a NodeFeature object; None for a file. A file counts for nothing beside it.
         is_oneshot: whether labels are made once only.
         sleep_s: the seconds between two rounds; infinite for a single round that ends with the process.
         machine_type_file: holds the name of the machine's product; empty for none.
@@ -100,6 +107,7 @@ class FeatureSettings:
     container_driver_root: str
     sharing: SharingSettings
     output_file: str | None
+    target: FeatureTarget | None
     is_oneshot: bool
     has_timestamp: bool
     sleep_s: float
@@ -109,7 +117,7 @@ class FeatureSettings:
     @property
     def removes_file(self) -> bool:
         """Whether the file goes with the process: labels of a single round stay."""
-        return bool(self.output_file) and not self.is_oneshot and math.isfinite(self.sleep_s)
+        return bool(self.output_file) and not self.target and not self.is_oneshot and math.isfinite(self.sleep_s)
 
 
 def feature_dialect(arguments: Layer, environment: Layer) -> Dialect:
@@ -139,11 +147,7 @@ def feature_settings(content: ConfigContent, arguments: Layer, environment: Laye
         return settled[flag.key].value
 
     mig, strategy = settled[MIG_STRATEGY.key], settled[DISCOVERY_STRATEGY.key]
-    uses_api = settled[USE_NODE_FEATURE_API.key]
     output = settled.get(OUTPUT_FILE.key)
-    if output is not None and uses_api.value:
-        problem = "NodeFeature objects are not written: labels go to a file, which Node Feature Discovery reads"
-        raise uses_api.place.error(problem, step=VALIDATING, allowed="false")
     return FeatureSettings(
         mig_strategy=choose(mig.value, MigStrategy, mig.place, "unknown MIG strategy: {}"),
         fail_on_init_error=value(FAIL_ON_INIT_ERROR),
@@ -153,12 +157,24 @@ def feature_settings(content: ConfigContent, arguments: Layer, environment: Laye
         container_driver_root=value(CONTAINER_DRIVER_ROOT),
         sharing=content.sharing,
         output_file=None if output is None else output.value,
+        target=_target(settled),
         is_oneshot=value(ONESHOT),
         has_timestamp=not value(NO_TIMESTAMP),
         sleep_s=_sleep_s(settled[SLEEP_INTERVAL.key]),
         machine_type_file=value(MACHINE_TYPE_FILE),
         warnings=content.warnings,
     )
+
+
+def _target(settled: Mapping[str, Given[Any]]) -> FeatureTarget | None:
+    if not settled[USE_NODE_FEATURE_API.key].value:
+        return None
+    node, namespace = settled[plugin.NODE_NAME.key], settled[NAMESPACE.key]
+    for given, flag in ((node, plugin.NODE_NAME), (namespace, NAMESPACE)):
+        if not given.value:
+            problem = f"required flag {flag.key} not set: it says where the NodeFeature object goes"
+            raise given.place.error(problem, step=VALIDATING, allowed="a name")
+    return FeatureTarget(namespace.value, node.value, settled[POD_NAME.key].value)
 
 
 def _of_features(file: Layer) -> Layer:

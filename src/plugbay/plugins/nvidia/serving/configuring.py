@@ -83,6 +83,7 @@ class ConfigReader:
         if self._read_labels is not None:
             return self._read_labels(named.node_name)
         # Imported here: most nodes do without the megabytes of a client for HTTPS.
-        from plugbay.plugins.nvidia.platform.node_labels import cluster_of
+        from plugbay.plugins.nvidia.platform.cluster import cluster_of
 
-        return cluster_of(self._settings.variables).labels_of(named.node_name)
+        purpose = "a label of the node is to choose the configuration"
+        return cluster_of(self._settings.variables, purpose).labels_of(named.node_name)

@@ -82,6 +82,14 @@ class NodeView:
         self.sight, self._seen_with = sight, (configuration, signs)
         return sight
 
+    async def follow_driver(self, configuration: Configuration) -> None:
+        """Ask the driver at the place that a configuration names, if that is another one than before."""
+        root = await in_thread(lambda: roots_of(self._settings, configuration).driver)
+        if await self.nvml.move(root):
+            logger.info(
+                "the configuration names another root of the driver: GPUs are read through %s from now on", root
+            )
+
     def _seen(
         self, configuration: Configuration, signs: PlatformSigns, answer: Survey | DriverUnusable, minors: MigMinors
     ) -> Sight:

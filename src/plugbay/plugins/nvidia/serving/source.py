@@ -35,7 +35,6 @@ from plugbay.plugins.nvidia.serving.plugin import NvidiaPlugin
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, roots_of
 from plugbay.plugins.nvidia.serving.sight import Sight
 from plugbay.sdk.author.plugin import DevicePlugin
-from plugbay.sdk.hooks.calls import in_thread
 from plugbay.sdk.watching import Watches
 
 if TYPE_CHECKING:
@@ -201,7 +200,8 @@ class NvidiaSource:
             return
         assert self.active is not None
         self._judge_by(self.active.configuration)
-        await self._follow_driver(self.active.configuration)
+        if self._view is not None and self._nvml_settings is None:
+            await self._view.follow_driver(self.active.configuration)
 
     def _judge_by(self, configuration: Configuration) -> None:
         self.health.book.recovery = RecoveryPolicy(configuration.health.recovery, configuration.health.clean_s)
@@ -213,16 +213,6 @@ class NvidiaSource:
             return self._config_due
         rescan_s = self.active.configuration.health.rescan_s
         return asyncio.get_running_loop().time() - self._configured_at >= rescan_s
-
-    async def _follow_driver(self, configuration: Configuration) -> None:
-        """Ask the driver at the place that the configuration names, if that is another one than before."""
-        if self._view is None or self._nvml_settings is not None:
-            return
-        root = await in_thread(lambda: roots_of(self.settings, configuration).driver)
-        if await self._view.nvml.move(root):
-            logger.info(
-                "the configuration names another root of the driver: GPUs are read through %s from now on", root
-            )
 
     async def _look(self, changed: Callable[[], None]) -> None:
         """Look at the machine and offer what is there; notes how soon the next look may come."""

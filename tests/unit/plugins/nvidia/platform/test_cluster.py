@@ -1,4 +1,4 @@
-"""The labels of a node, read from the API of a cluster."""
+"""The API of a cluster, and the labels of a node in it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.errors import PathUnusable, UsageError
-from plugbay.plugins.nvidia.platform.node_labels import ClusterApi, cluster_of
+from plugbay.errors import ClusterUnusable, PathUnusable
+from plugbay.plugins.nvidia.platform.cluster import ClusterApi, cluster_of
 
 NODES = {"n1": {"metadata": {"labels": {"a/b": "c"}}}, "bare": {"metadata": {}}, "odd": []}
 
@@ -45,10 +45,10 @@ def test_labels_are_read_with_the_account_of_the_pod(url: str, tmp_path: Path) -
     assert cluster.labels_of("n1") == {"a/b": "c"}
     assert cluster.labels_of("bare") == {}
     for name in ("odd", "none"):
-        with pytest.raises(UsageError, match=f"the labels of node {name} cannot be read"):
+        with pytest.raises(ClusterUnusable, match=f"the labels of node {name} cannot be read"):
             cluster.labels_of(name)
     (tmp_path / "token").write_text("wrong")
-    with pytest.raises(UsageError, match="403"):
+    with pytest.raises(ClusterUnusable, match="403"):
         cluster.labels_of("n1")
     (tmp_path / "token").unlink()
     with pytest.raises(PathUnusable):
@@ -80,7 +80,7 @@ def test_whatever_is_answered_is_told_in_a_sentence(tmp_path: Path, answer: byte
 
         thread = threading.Thread(target=serve)
         thread.start()
-        with pytest.raises(UsageError, match="the labels of node n1 cannot be read"):
+        with pytest.raises(ClusterUnusable, match="the labels of node n1 cannot be read"):
             ClusterApi(f"http://127.0.0.1:{listening.getsockname()[1]}", tmp_path).labels_of("n1")
         thread.join()
 
@@ -92,9 +92,9 @@ def test_a_token_that_is_no_text_is_told(tmp_path: Path) -> None:
 
 
 def test_a_pod_knows_its_cluster() -> None:
-    assert cluster_of({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}).url == "https://10.0.0.1:443"
-    assert cluster_of({"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}).url == (
+    assert cluster_of({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "x").url == "https://10.0.0.1:443"
+    assert cluster_of({"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}, "x").url == (
         "https://[fd00::1]:6443"
     )
-    with pytest.raises(UsageError, match="not a pod of a cluster"):
-        cluster_of({})
+    with pytest.raises(ClusterUnusable, match="a file is wanted, and this process is not a pod of a cluster"):
+        cluster_of({}, "a file is wanted")
