@@ -1,4 +1,4 @@
-"""A kubelet in a test suite: what a test with the fixture pays for it."""
+"""A kubelet in a test suite: what a test with the fixture pays for it, and how long a conformance run takes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import plugbay
+from bench.conforming import conformance_s
 from bench.figures import Figure, Pace
 from plugbay import Device, plugin
 from plugbay.testing import Kubelet
@@ -49,6 +50,7 @@ async def measure(pace: Pace) -> AsyncIterator[Figure]:
         yield Figure("fixture_restart_ms", statistics.median(restarts), "ms", 25)
         with_command = await asyncio.to_thread(lambda: [test_ms(command) for _ in range(COMMANDS[pace])])
         yield Figure("fixture_command_ms", statistics.median(with_command), "ms", 350)
+    yield Figure("conformance_run_s", await conformance_s(), "s", 25)
 
 
 def test_ms(what: object) -> float:

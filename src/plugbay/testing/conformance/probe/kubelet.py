@@ -15,6 +15,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.ids import is_extended_resource
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import SystemClock
+from plugbay.testing.conformance.probe.checkpoint_file import write_checkpoint
 from plugbay.testing.conformance.probe.meeting import Meeting
 from plugbay.testing.conformance.probe.watcher import API_VERSION, FoundSocket, RegistryWatcher
 from plugbay.testing.conformance.trace import Trace
@@ -208,11 +209,16 @@ class ProbeKubelet:
     def welcome(self, meeting: Meeting) -> None:
         """Follow the lists of a plugin that is registered."""
         self.meetings.append(meeting)
+        meeting.heard = self._write_checkpoint
         self.trace.note(f"kubelet accepts {meeting.resource!r}")
         follower = self._tasks.create_task(meeting.follow() if self.follows_lists else _hold(meeting))
         self._followers.add(follower)
         follower.add_done_callback(self._followers.discard)
         self._changes.notify()
+
+    async def _write_checkpoint(self) -> None:
+        live = {each.resource: each.healthy for each in self.meetings if not each.ended.is_set()}
+        await write_checkpoint(self.paths.checkpoint, live)
 
     async def _dial(self, attempt: Attempt) -> Meeting:
         path = self.paths.device_plugins / attempt.request.endpoint

@@ -59,6 +59,7 @@ class Meeting:
         socket: the plugin's socket as it lies in our file system.
         options: its answer to GetDevicePluginOptions.
         lists: all messages of its ListAndWatch stream so far.
+        heard: done after each list, before the next one is read.
         began: when the stream was opened, on the loop's clock.
         ended: set when the stream is over.
         end: the error that the stream ended with; None for a normal end, or while it lasts.
@@ -72,6 +73,7 @@ class Meeting:
         self.route = MeetingRoute.REGISTER
         self.lists: list[SeenList] = []
         self.began = 0.0
+        self.heard: Callable[[], Awaitable[None]] = _nothing
         self.ended = asyncio.Event()
         self.end: RpcFailed | None = None
         self._changes = Changes()
@@ -168,6 +170,7 @@ class Meeting:
                 self.lists.append(SeenList(loop.time(), devices, message.size))
                 self.trace.note(f"{self.resource} lists {len(devices)} devices: {_listed(devices)}")
                 self._changes.notify()
+                await self.heard()
             self.trace.note(f"{self.resource} ends its stream")
         except RpcFailed as failure:
             self.end = failure
@@ -176,6 +179,10 @@ class Meeting:
             self.ended.set()
             self._changes.notify()
             await self.channel.close()
+
+
+async def _nothing() -> None:
+    return None
 
 
 _SHOWN: Final = 6
