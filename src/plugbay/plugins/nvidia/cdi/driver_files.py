@@ -128,17 +128,17 @@ def find_driver_files(
         GpusUnusable: there is no library of that version.
     """
     tree = DriverTree(root)
-    if not any(tree.resolved(_LIBRARIES, f"{name}.so.{version}") for name in ("libcuda", "libnvidia-ml")):
+    if not any(tree.libraries(_LIBRARIES, f"{name}.so.{version}") for name in ("libcuda", "libnvidia-ml")):
         problem = f'failed to locate "libcuda.so.": libcuda.so.{version}: not found'
         raise GpusUnusable(problem, "unable to create cdi spec file: failed to get CDI spec")
-    directories = tuple(dict.fromkeys(map(posixpath.dirname, tree.resolved(_LIBRARIES, f"lib*.so.{version}"))))
+    directories = tuple(dict.fromkeys(map(posixpath.dirname, tree.libraries(_LIBRARIES, f"lib*.so.{version}"))))
     with_vdpau = (*directories, *(posixpath.join(directory, "vdpau") for directory in directories))
     names = [*tree.resolved(with_vdpau, f"*.so.{version}"), *tree.resolved(directories, "libnvidia-nvvm70.so.*")]
     if explicit:
         names += [path for name in _EXPLICIT for path in tree.resolved(directories, name)]
-    graphics = [path for name in _WINDOWING for path in tree.resolved(_LIBRARIES, f"{name}.*.*")]
+    graphics = [path for name in _WINDOWING for path in tree.libraries(_LIBRARIES, f"{name}.*.*")]
     for name in ("libnvidia-allocator", "libnvidia-vulkan-producer"):
-        graphics += tree.resolved(_LIBRARIES, f"{name}.so.{version}")
+        graphics += tree.libraries(_LIBRARIES, f"{name}.so.{version}")
     for name in ("nvidia_drv.so", f"libglxserver_nvidia.so.{version}"):
         graphics += tree.first(_xorg_directories(directories), name)
     return DriverFiles(

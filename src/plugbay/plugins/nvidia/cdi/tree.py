@@ -8,11 +8,17 @@ from __future__ import annotations
 import glob
 import os
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Final
 
 from plugbay.plugins.nvidia.cdi.elf import soname_of
+from plugbay.plugins.nvidia.cdi.linker_cache import cached_libraries
+
+_LINKER_CACHE: Final = "/etc/ld.so.cache"
+_MOST_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,10 @@ class DriverTree:
         """As `found`, with links followed, each file once."""
         return list(dict.fromkeys(map(self._target, self.found(directories, pattern))))
 
+    def libraries(self, directories: Sequence[str], pattern: str) -> list[str]:
+        """As `resolved`, and where the dynamic linker's cache has libraries if there is none in ``directories``."""
+        return self.resolved(directories, pattern) or list(dict.fromkeys(map(self._target, self._cached(pattern))))
+
     def library(self, path: str) -> Library:
         """The library at ``path``; its links are those that the reference would make in containers too."""
         directory = os.path.dirname(self.outside(path))
@@ -80,6 +90,23 @@ class DriverTree:
             inside = glob.escape(f"{self._root.rstrip('/')}{directory}".rstrip("/"))
             paths += [self._below(path) for path in sorted(glob.glob(f"{inside}/{pattern.lstrip('/')}"))]
         return list(dict.fromkeys(paths))
+
+    def _cached(self, pattern: str) -> list[str]:
+        """The libraries in the cache of the dynamic linker whose own name, or that of what they lead to, matches."""
+        try:
+            with open(self.outside(_LINKER_CACHE), "rb") as opened:
+                listed = cached_libraries(opened.read(_MOST_BYTES))
+        except OSError:
+            return []
+        paths = [each for path in listed for each in (path, *self._targets(path))]
+        return [
+            each for each in paths if fnmatchcase(posixpath.basename(each), pattern) and _is_file(self.outside(each))
+        ]
+
+    def _targets(self, path: str) -> Iterator[str]:
+        """The paths that a link leads to, one after the other."""
+        for target, link in self.chain(path):
+            yield posixpath.normpath(posixpath.join(posixpath.dirname(link), target))
 
     def _below(self, path: str) -> str:
         return path if self._root == "/" else path.removeprefix(self._root)
