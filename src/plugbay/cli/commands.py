@@ -178,6 +178,9 @@ COMMANDS: Final[dict[str, Command | Group]] = {
         "show, keep and replay what passes between a device plugin and its kubelet",
         "plugbay.cli.testing.trace:declare",
     ),
+    "chaos": Command(
+        "disturb a device plugin at random, and shorten what breaks it", "plugbay.cli.testing.chaos:declare"
+    ),
     "completion": Command("let a shell complete commands, options and names", "plugbay.cli.shell.completion:declare"),
     "version": Command("show the version", "plugbay.cli.shell.version:declare"),
     "help": Command("show the help of a command", "plugbay.cli.shell.help:declare"),
