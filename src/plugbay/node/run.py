@@ -52,6 +52,7 @@ from plugbay.pods.static.source import ManifestSource, end_static_pods
 from plugbay.pods.store.database import open_pod_store
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
+from plugbay.runtimes.port import ContainerRuntime
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +68,8 @@ class RunningNode:
     pods: PodTable
     events: EventLog
     devices: DeviceManager
+    engine: PodEngine
+    runtime: ContainerRuntime
 
 
 async def run_node(
@@ -100,9 +103,14 @@ async def run_node(
 
 @asynccontextmanager
 async def open_node(
-    config: NodeConfig, *, environ: Mapping[str, str], clock: Clock, joining: Joining = NOBODY
+    config: NodeConfig,
+    *,
+    environ: Mapping[str, str],
+    clock: Clock,
+    joining: Joining = NOBODY,
+    start_manager: Callable[..., AbstractAsyncContextManager[DeviceManager]] = run_manager,
 ) -> AsyncIterator[RunningNode]:
-    """A node that runs while the block does; see `run_node`.
+    """A node that runs while the block does; see `run_node`. ``start_manager`` is for tests.
 
     Parts are in the order in which they start; they stop in the reverse order.
 
@@ -123,7 +131,7 @@ async def open_node(
         store = await stack.enter_async_context(open_pod_store(config.pod_store))
         stored = await asyncio.to_thread(store.load)
         manager = await stack.enter_async_context(
-            run_manager(_manager_config(config, machine), clock=clock, hint_providers=joining.hint_providers)
+            start_manager(_manager_config(config, machine), clock=clock, hint_providers=joining.hint_providers)
         )
         pages.manager = manager
         pods = PodTable(store, stored=stored.pods, first_version=first_version(clock))
@@ -164,7 +172,7 @@ async def open_node(
         )
         pages.rejections = engine.admission.rejections
         pages.facts = facts = await asyncio.to_thread(_facts, config, node, chosen, clock)
-        running = RunningNode(node, pods, events, manager)
+        running = RunningNode(node, pods, events, manager, engine, chosen.runtime)
         about = ObjectRef("Node", "", name, facts.uid)
         await stack.enter_async_context(_node_events(running, about, chosen, clock))
         await stack.enter_async_context(_static_pods(config, running, about, engine))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from plugbay.testing.local.kubelet import LocalKubelet
     from plugbay.testing.local.opening import local_kubelet
     from plugbay.testing.local.plugins import PluginInTest
-    from plugbay.testing.local.pods import AdmittedPod
+    from plugbay.testing.local.pods import AdmittedPod, FinishedPod
     from plugbay.testing.local.settings import KubeletOptions
     from plugbay.testing.traffic.faults import FaultSwitch, FaultSwitches
     from plugbay.testing.traffic.recorder import TrafficRecorder
@@ -49,6 +49,7 @@ __all__ = [
     "FaultControls",
     "FaultSwitch",
     "FaultSwitches",
+    "FinishedPod",
     "Kubelet",
     "KubeletOptions",
     "KubeletPaths",
@@ -93,7 +94,7 @@ if not TYPE_CHECKING:  # else a misspelt name would go unnoticed
             "plugbay.testing.local.kubelet": ["LocalKubelet"],
             "plugbay.testing.local.opening": ["local_kubelet"],
             "plugbay.testing.local.plugins": ["PluginInTest"],
-            "plugbay.testing.local.pods": ["AdmittedPod"],
+            "plugbay.testing.local.pods": ["AdmittedPod", "FinishedPod"],
             "plugbay.testing.local.settings": ["KubeletOptions"],
             "plugbay.testing.traffic.faults": ["FaultSwitch", "FaultSwitches"],
             "plugbay.testing.traffic.recorder": ["TrafficRecorder"],

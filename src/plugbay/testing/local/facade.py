@@ -18,7 +18,7 @@ from plugbay.testing.local.kubelet import LocalKubelet
 from plugbay.testing.local.loop_thread import LoopThread
 from plugbay.testing.local.opening import local_kubelet
 from plugbay.testing.local.plugins import PluginInTest
-from plugbay.testing.local.pods import AdmittedPod, Limits, PodInput
+from plugbay.testing.local.pods import AdmittedPod, FinishedPod, Limits, PodInput
 from plugbay.testing.local.settings import KubeletOptions, settings_of
 from plugbay.testing.local.stock.versions import release_of
 from plugbay.wire.message_values import MessageValue
@@ -108,6 +108,13 @@ class Kubelet:
         """See `LocalKubelet.admit`."""
         __tracebackhide__ = True
         return self._do(lambda kubelet: kubelet.admit(pod, init=init, sidecars=sidecars, name=name))
+
+    def run(
+        self, pod: PodInput, *, command: Sequence[str] = (), name: str = "", within_s: float | None = None
+    ) -> FinishedPod:
+        """See `LocalKubelet.run`."""
+        __tracebackhide__ = True
+        return self._do(lambda kubelet: kubelet.run(pod, command=command, name=name, within_s=within_s))
 
     def start(self, pod: AdmittedPod | str, container: str | None = None) -> Mapping[str, ContainerEdits]:
         """See `LocalKubelet.start`."""

@@ -12,26 +12,20 @@ from plugbay.errors import AdmissionError, PodNotFound, UsageError
 from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import DeviceManager
 from plugbay.model.edits import ContainerEdits
-from plugbay.model.ids import PodUid, ResourceName
+from plugbay.model.ids import PodUid
 from plugbay.model.podresources import PodResources
 from plugbay.model.requests import PodRequest
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import SystemClock
+from plugbay.testing.local.awaiting import Awaiting
 from plugbay.testing.local.commands import CommandOptions
-from plugbay.testing.local.expectations import (
-    Expectation,
-    ExpectationFailed,
-    PluginNotReady,
-    difference_text,
-    sight_text,
-)
-from plugbay.testing.local.holding import Held, hold
-from plugbay.testing.local.manager_life import manager_life
+from plugbay.testing.local.expectations import Expectation, ExpectationFailed, difference_text
+from plugbay.testing.local.lives import KubeletLives
 from plugbay.testing.local.plugin_set import PluginsInTest
 from plugbay.testing.local.plugins import PluginInTest
-from plugbay.testing.local.pods import AdmittedPod, Limits, PodInput, request_of
-from plugbay.testing.local.refusals import refused_registrations
-from plugbay.testing.local.sights import KubeletSight, sight_of
+from plugbay.testing.local.pods import AdmittedPod, FinishedPod, Limits, PodInput, pod_to_run, request_of
+from plugbay.testing.local.settings import KubeletSettings
+from plugbay.testing.local.sights import KubeletSight
 from plugbay.testing.local.stock.readmission import check_readmission, without_sidecars
 from plugbay.testing.local.stock.versions import KubeletRelease, Quirk
 from plugbay.testing.local.switchboard import Switchboard
@@ -56,20 +50,26 @@ class LocalKubelet:
         release: KubeletRelease,
         *,
         environ: Mapping[str, str],
-        within_s: float,
+        settings: KubeletSettings,
     ) -> None:
         self.paths = config.paths
-        self._config = config
-        self._within_s = within_s
-        self._tasks = tasks
-        self._clock = SystemClock()
+        self._within_s = settings.within_s
+        clock = SystemClock()
         self.faults = FaultSwitches()
-        self.traffic = TrafficRecorder(self._clock)
+        self.traffic = TrafficRecorder(clock)
         self._quirks = release.quirks
-        self._switchboard = Switchboard(self.traffic, self.faults, release)
         self._changes = Changes()
-        self._life: Held[DeviceManager] | None = None
+        self._lives = KubeletLives(
+            config,
+            tasks,
+            Switchboard(self.traffic, self.faults, release),
+            clock=clock,
+            changes=self._changes,
+            environ=environ,
+            is_node=settings.node,
+        )
         self._plugins = PluginsInTest(self.paths, tasks, environ=environ, ended=self._changes.notify)
+        self._awaiting = Awaiting(self._lives, self._plugins, self._changes, self.traffic)
         self._pods: dict[PodUid, PodRequest] = {}
         self._numbers = count(1)
 
@@ -102,10 +102,10 @@ class LocalKubelet:
             PluginNotReady: it did not register in time; the text says what happened.
             UsageError, InvalidResourceName: this is not a plugin that can be served.
         """
-        before = self._endpoints()
+        before = self._awaiting.endpoints()
         plugin = await self._plugins.start(plugins, CommandOptions(env or {}, private_root, tuple(resources)))
         if wait:
-            await self._until_ready(plugin, before, within_s)
+            await self._awaiting.until_ready(plugin, before, self._patience(within_s))
         return plugin
 
     async def end_plugin(self, plugin: PluginInTest) -> None:
@@ -142,12 +142,35 @@ class LocalKubelet:
             AdmissionError: a kubelet rejects the pod; the text is the kubelet's.
             InvalidManifest, UsageError: this is not a pod.
         """
+        if self._lives.is_node:
+            raise UsageError("a node admits the pods that it runs: give this one to run()")
         request = request_of(pod, init=init, sidecars=sidecars, name=name, number=next(self._numbers))
         if Quirk.SIDECARS_ARE_INIT_CONTAINERS in self._quirks:
             request = without_sidecars(request)
         await self._manager.admit(request)
         self._pods[request.uid] = request
         return self._admitted(request)
+
+    async def run(
+        self, pod: PodInput, *, command: Sequence[str] = (), name: str = "", within_s: float | None = None
+    ) -> FinishedPod:
+        """Run a pod to its end, as a plain process on this machine; it takes the option ``node=True``.
+
+        Args:
+            pod: a manifest, in any of the forms of `admit`; or the devices of the only container of a pod.
+            command: the command of that container.
+
+        Raises:
+            ExpectationFailed: it has not ended in time; the text says what it waits for.
+            InvalidManifest, PodExists, UsageError: this is not a pod, or cannot be run.
+        """
+        node = self._lives.now.node
+        if node is None:
+            raise UsageError("this kubelet runs no pods; open it with node=True")
+        from plugbay.testing.local.nodes import run_on
+
+        wanted = pod_to_run(pod, command, name=name, number=next(self._numbers))
+        return await run_on(node, wanted, within_s=self._patience(within_s))
 
     async def start(self, pod: AdmittedPod | str, container: str | None = None) -> Mapping[str, ContainerEdits]:
         """Prepare containers for their start, which calls PreStartContainer where the plugin wants it.
@@ -178,7 +201,7 @@ class LocalKubelet:
     @property
     def sight(self) -> KubeletSight:
         """All that it sees of plugins and devices now."""
-        return sight_of(self._manager.snapshot(), frozenset(self._manager.resources()))
+        return self._awaiting.sight
 
     @property
     def capacity(self) -> dict[str, int]:
@@ -224,10 +247,14 @@ class LocalKubelet:
         """
         expected = Expectation(capacity or {}, allocatable or {}, devices or {}, health or {})
         seconds = self._patience(within_s)
-        if await self._until(lambda: expected.is_met(self.sight) and (condition is None or condition()), seconds):
+        if await self._awaiting.until(
+            lambda: expected.is_met(self.sight) and (condition is None or condition()), seconds
+        ):
             return
         difference = difference_text(expected, self.sight) or f"{condition!r} is still false"
-        raise ExpectationFailed(self._failure(f"not seen within {seconds:g} s (- expected, + seen):\n{difference}"))
+        raise ExpectationFailed(
+            self._awaiting.failure(f"not seen within {seconds:g} s (- expected, + seen):\n{difference}")
+        )
 
     def calls(self, method: str) -> list[MessageValue]:
         """The requests of a method so far, such as ``Allocate`` or ``Register``, as plain values by field names."""
@@ -253,11 +280,11 @@ class LocalKubelet:
         Raises:
             PluginNotReady: a plugin did not come back in time.
         """
-        live = [name for name, endpoint in self._endpoints().items() if endpoint is not None]
+        live = [name for name, endpoint in self._awaiting.endpoints().items() if endpoint is not None]
         await self.stop_kubelet(crash=crash)
         await self.start_kubelet(keep_sockets=keep_sockets)
         if wait:
-            await self._until_back(live, within_s)
+            await self._awaiting.until_back(live, self._patience(within_s))
         return await self.admit_again()
 
     async def start_kubelet(self, *, keep_sockets: bool = False) -> None:
@@ -266,11 +293,7 @@ class LocalKubelet:
         Args:
             keep_sockets: whether the sockets of plugins stay; kubelets remove them when they start.
         """
-        if self._life is not None:
-            raise UsageError("this kubelet runs already")
-        self._switchboard.begin(keep_sockets=keep_sockets)
-        life = manager_life(self._config, clock=self._clock, changes=self._changes, switchboard=self._switchboard)
-        self._life = await hold(self._tasks, life, name="Device Manager")
+        await self._lives.start(keep_sockets=keep_sockets)
 
     async def admit_again(self) -> Mapping[str, AdmissionError]:
         """Admit all pods that have not ended again, as a kubelet does after its start; `restart` does it.
@@ -280,7 +303,7 @@ class LocalKubelet:
         Returns:
             The rejected pods by name. They have ended, and their devices are free. Our own Device Manager rejects none.
         """
-        rejected = {}
+        rejected: dict[str, AdmissionError] = {}
         for request in tuple(self._pods.values()):
             try:
                 check_readmission(request, self._manager.devices_of(request.uid), self.sight, self._quirks)
@@ -296,82 +319,25 @@ class LocalKubelet:
         Args:
             crash: whether it seems to be killed: connections break without a word, and its socket's file stays.
         """
-        if self._life is not None:
-            if crash:
-                self._switchboard.crash()
-            life, self._life = self._life, None
-            await life.close()
+        await self._lives.stop(crash=crash)
 
     async def close(self) -> None:
-        """End the kubelet, then the plugins, of which it has nothing to say any more."""
+        """End the kubelet and its pods, then the plugins, of which it has nothing to say any more."""
+        if self._lives.is_running and (node := self._lives.now.node) is not None:
+            from plugbay.testing.local.nodes import delete_pods
+
+            await delete_pods(node)
         await self.stop_kubelet()
         await self._plugins.end_all()
 
-    # --- waiting ----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------------------------
 
     @property
     def _manager(self) -> DeviceManager:
-        if self._life is None:
-            raise UsageError("this kubelet is stopped; start it first")
-        return self._life.value
+        return self._lives.now.manager
 
     def _patience(self, within_s: float | None) -> float:
         return self._within_s if within_s is None else within_s
-
-    async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Whether the condition became true in time."""
-        try:
-            async with asyncio.timeout(seconds):
-                async for _ in self._changes:
-                    if condition():
-                        break
-        except TimeoutError:
-            return condition()
-        return True
-
-    def _endpoints(self) -> dict[ResourceName, object]:
-        """The connection of each resource that has sent a list over it; None for a resource without one."""
-        if self._life is None:
-            return {}
-        active = {name: self._manager.endpoints.active(name) for name in self._manager.in_use()}
-        return {name: each if each and each.table is not None else None for name, each in active.items()}
-
-    async def _until_ready(
-        self, plugin: PluginInTest, before: Mapping[ResourceName, object], within_s: float | None
-    ) -> None:
-        def is_ready() -> bool:
-            new = {
-                name for name, each in self._endpoints().items() if each is not None and each is not before.get(name)
-            }
-            return bool(new) if not plugin.resources else new >= set(plugin.resources)
-
-        seconds = self._patience(within_s)
-        if await self._until(lambda: is_ready() or plugin.has_ended, seconds) and is_ready():
-            return
-        problem = "ended before it was ready" if plugin.has_ended else f"was not ready within {seconds:g} s"
-        wanted = f"{plugin.name} {problem}: a registration and a list of devices were expected"
-        said = self._failure(wanted, plugin)  # before we end it
-        await self.end_plugin(plugin)
-        raise PluginNotReady(said)
-
-    async def _until_back(self, resources: Sequence[ResourceName], within_s: float | None) -> None:
-        seconds = self._patience(within_s)
-        if not await self._until(lambda: not self._missing(resources), seconds):
-            missing = ", ".join(self._missing(resources))
-            raise PluginNotReady(
-                self._failure(f"the kubelet was restarted, and {missing} did not register again within {seconds:g} s")
-            )
-
-    def _missing(self, resources: Sequence[ResourceName]) -> list[ResourceName]:
-        there = self._endpoints()
-        return [name for name in resources if there.get(name) is None]
-
-    def _failure(self, problem: str, *plugins: PluginInTest) -> str:
-        sight = sight_text(self.sight) if self._life is not None else "the kubelet is stopped"
-        accounts = [each.account for each in plugins or self._plugins.all]
-        return "\n".join([problem, sight, *refused_registrations(self.traffic), *accounts])
-
-    # --- pods -------------------------------------------------------------------------------------------------------
 
     def _request(self, pod: AdmittedPod | str) -> PodRequest:
         name = pod if isinstance(pod, str) else pod.name

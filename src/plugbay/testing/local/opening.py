@@ -46,7 +46,7 @@ async def local_kubelet(**options: Unpack[KubeletOptions]) -> AsyncIterator[Loca
         config = manager_config(settings, KubeletPaths(root), root / "state" / "devices.db")
         failure: Exception | None = None
         async with asyncio.TaskGroup() as tasks:
-            kubelet = LocalKubelet(config, tasks, release, environ=os.environ, within_s=settings.within_s)
+            kubelet = LocalKubelet(config, tasks, release, environ=os.environ, settings=settings)
             try:
                 await kubelet.start_kubelet()
                 yield kubelet

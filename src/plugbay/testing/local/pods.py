@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,6 +43,25 @@ class AdmittedPod:
         return self.edits[container]
 
 
+@dataclass(frozen=True, slots=True)
+class FinishedPod:
+    """A pod that a node ran to its end, or refused.
+
+    Attributes:
+        phase: ``Succeeded`` or ``Failed``.
+        reason, message: the reason why it was refused or made to fail; empty if it ended by itself.
+        exit_codes: those of the containers that ran.
+        logs: the output of each container, both streams together.
+    """
+
+    name: str
+    phase: str
+    reason: str
+    message: str
+    exit_codes: Mapping[str, int]
+    logs: Mapping[str, str]
+
+
 def request_of(
     pod: PodInput,
     *,
@@ -77,6 +96,28 @@ def request_of(
     found = _from_manifest(pod)
     named = replace(found, name=name) if name else found
     return pod_request(with_identity(named, uid=uid, suffix=f"{number:05}"))
+
+
+def pod_to_run(pod: PodInput, command: Sequence[str], *, name: str, number: int) -> Pod:
+    """The pod that a node is to run: a manifest, or the devices of its only container, which runs ``command`` once.
+
+    Raises:
+        UsageError: it is not a pod, or has no command, or two.
+        InvalidManifest: the manifest is wrong; all problems in one error.
+    """
+    if isinstance(pod, PodRequest) or (isinstance(pod, Mapping) and not _MANIFEST & pod.keys()):
+        if not command or isinstance(pod, PodRequest):
+            raise UsageError("say what the pod runs: a manifest, or devices and command=[...]")
+        [container] = _containers({ONLY_CONTAINER: pod}, ContainerKind.APP)
+        limits = {resource: str(amount) for resource, amount in container.limits.items()}
+        main = {"name": ONLY_CONTAINER, "command": list(command), "resources": {"limits": limits}}
+        about = {"name": name or f"pod-{number}"}
+        spec = {"containers": [main], "restartPolicy": "Never"}
+        return _from_manifest({"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec})
+    if command:
+        raise UsageError("a manifest names its commands itself; give it alone")
+    found = _from_manifest(pod)
+    return replace(found, name=name) if name else found
 
 
 def _from_manifest(pod: str | Path | Mapping[str, object]) -> Pod:

@@ -24,6 +24,7 @@ class KubeletOptions(TypedDict, total=False):
     Attributes:
         as_kubelet: a version of Kubernetes from ``"1.20"`` to ``"1.37"`` whose kubelet it is to be like, with that
             kubelet's defects; by default it is our Device Manager, which has none of them.
+        node: whether it is a whole node, which runs pods as plain processes: see ``run``.
         numa_nodes: the number of NUMA nodes of the machine; devices name nodes from 0 on.
         topology_policy: ``none``, ``best-effort``, ``restricted`` or ``single-numa-node``.
         topology_scope: ``container`` or ``pod``.
@@ -35,6 +36,7 @@ class KubeletOptions(TypedDict, total=False):
     """
 
     as_kubelet: str | None
+    node: bool
     numa_nodes: int
     topology_policy: str
     topology_scope: str
@@ -50,6 +52,7 @@ class KubeletSettings:
     """`KubeletOptions` with their defaults."""
 
     as_kubelet: str | None = None
+    node: bool = False
     numa_nodes: int = 1
     topology_policy: str = "none"
     topology_scope: str = "container"
@@ -80,6 +83,8 @@ def manager_config(settings: KubeletSettings, paths: KubeletPaths, store: Path) 
         UsageError: a feature gate is unknown or cannot be set so.
     """
     gates = parse_feature_gates(_gates_text(settings.feature_gates))
+    if settings.as_kubelet is not None and settings.node:
+        raise UsageError("a node of ours is like no version of Kubernetes; leave as_kubelet or node out")
     if settings.as_kubelet is not None and gates.is_enabled(Gate.DEVICE_MANAGER_DEALLOCATE):
         raise UsageError(f"no kubelet has the gate {Gate.DEVICE_MANAGER_DEALLOCATE.value}; leave as_kubelet out")
     return ManagerConfig(
