@@ -247,14 +247,15 @@ class LocalKubelet:
         """
         expected = Expectation(capacity or {}, allocatable or {}, devices or {}, health or {})
         seconds = self._patience(within_s)
-        if await self._awaiting.until(
-            lambda: expected.is_met(self.sight) and (condition is None or condition()), seconds
-        ):
+
+        def is_met() -> bool:
+            return expected.is_met(self.sight) and (condition is None or condition())
+
+        if await self._awaiting.until(is_met, seconds):
             return
         difference = difference_text(expected, self.sight) or f"{condition!r} is still false"
-        raise ExpectationFailed(
-            self._awaiting.failure(f"not seen within {seconds:g} s (- expected, + seen):\n{difference}")
-        )
+        problem = f"not seen within {seconds:g} s (- expected, + seen):\n{difference}"
+        raise ExpectationFailed(self._awaiting.failure(problem))
 
     def calls(self, method: str) -> list[MessageValue]:
         """The requests of a method so far, such as ``Allocate`` or ``Register``, as plain values by field names."""

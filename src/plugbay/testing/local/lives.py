@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class KubeletLife:
+class TestedLife:
     """One of them. ``node`` is None for a Device Manager alone."""
 
     manager: DeviceManager
@@ -58,14 +58,14 @@ class KubeletLives:
         self._clock = clock
         self._changes = changes
         self._environ = environ
-        self._held: Held[KubeletLife] | None = None
+        self._held: Held[TestedLife] | None = None
 
     @property
     def is_running(self) -> bool:
         return self._held is not None
 
     @property
-    def now(self) -> KubeletLife:
+    def now(self) -> TestedLife:
         """The present life.
 
         Raises:
@@ -90,7 +90,7 @@ class KubeletLives:
             held, self._held = self._held, None
             await held.close()
 
-    def _life(self) -> AbstractAsyncContextManager[KubeletLife]:
+    def _life(self) -> AbstractAsyncContextManager[TestedLife]:
         switchboard = self._switchboard
         start = partial(
             run_manager,
@@ -104,7 +104,7 @@ class KubeletLives:
     @asynccontextmanager
     async def _manager_life(
         self, start: Callable[..., AbstractAsyncContextManager[DeviceManager]]
-    ) -> AsyncIterator[KubeletLife]:
+    ) -> AsyncIterator[TestedLife]:
         async with (
             start(self._config, clock=self._clock) as manager,
             serve_pod_resources(
@@ -116,19 +116,19 @@ class KubeletLives:
             ),
             background(self._tell(manager), name="changes of the manager"),
         ):
-            yield KubeletLife(manager)
+            yield TestedLife(manager)
 
     @asynccontextmanager
     async def _node_life(
         self, start: Callable[..., AbstractAsyncContextManager[DeviceManager]]
-    ) -> AsyncIterator[KubeletLife]:
+    ) -> AsyncIterator[TestedLife]:
         from plugbay.testing.local.nodes import node_life  # few tests run pods, and a node needs h11
 
         async with (
             node_life(self._config, start, environ=self._environ, clock=self._clock) as node,
             background(self._tell(node.devices), name="changes of the manager"),
         ):
-            yield KubeletLife(node.devices, node)
+            yield TestedLife(node.devices, node)
 
     async def _tell(self, manager: DeviceManager) -> None:
         async for _ in manager.changes():

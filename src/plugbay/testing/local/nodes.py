@@ -90,7 +90,7 @@ async def _finished(node: RunningNode, record: PodRecord) -> FinishedPod:
 
 
 async def _logs(node: RunningNode, record: PodRecord) -> dict[str, str]:
-    """What the newest instance of each container wrote."""
+    """The output of the newest instance of each container."""
     logs = {}
     for name, container in record.containers.items():
         if not isinstance(container.state, Waiting) and container.state.id is not None:
