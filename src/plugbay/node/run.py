@@ -22,10 +22,11 @@ from plugbay.model.dns import is_subdomain
 from plugbay.model.ids import ResourceName
 from plugbay.model.pods import pod_request
 from plugbay.node.api.collections import Collections, first_version
-from plugbay.node.api.containers import ContainerRoutes
 from plugbay.node.api.objects import NodeFacts
 from plugbay.node.api.pods import PodRoutes
+from plugbay.node.api.resources import PODS
 from plugbay.node.api.routes import NodeRoutes, control_router
+from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.config import NodeConfig
 from plugbay.node.pages import NodePages
 from plugbay.node.podresources import KnownPods
@@ -181,7 +182,7 @@ async def open_node(
         following = collections.follow_node(aiter(node.changes))
         await stack.enter_async_context(background(following, name="the node as an object"))
         router = control_router(
-            PodRoutes(engine, pods, runtime=chosen.runtime.name),
+            PodRoutes(engine, pods, collections[PODS], runtime=chosen.runtime.name),
             ContainerRoutes(pods, chosen.runtime, clock),
             node_routes,
             collections,

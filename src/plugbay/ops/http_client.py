@@ -20,6 +20,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 _SWITCHING: Final = 101
 _LONGEST_WAIT_S: Final = 24 * 86400.0
 """The longest wait that poll(2) can count; a longer one becomes a wait without end."""
+_JSON: Final = "application/json"
 _CLOSE: Final[Mapping[str, str]] = {"Connection": "close"}
 
 
@@ -93,15 +94,22 @@ class UnixHttpClient:
         self._wait_for_server = wait_for_server
 
     def request(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes = b""
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        content_type: str = _JSON,
     ) -> ClientResponse:
         """Send a request and read the answer.
 
         Args:
             path: percent-encoded where it needs to be; ``query`` is encoded here.
-            body: JSON, as the content type says.
+            body: JSON, or what ``content_type`` says.
         """
-        with self._translated(), self._exchange(method, _target(path, query), body) as (_, response):
+        headers = {**_CLOSE, "Content-Type": content_type}
+        with self._translated(), self._exchange(method, _target(path, query), body, headers) as (_, response):
             return ClientResponse(response.status, response.read())
 
     @contextmanager
@@ -217,7 +225,7 @@ def _buffered(connection: socket.socket, response: HTTPResponse) -> bytes:
 
 def _send(http: HTTPConnection, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> None:
     if body:
-        headers = {**headers, "Content-Type": "application/json"}
+        headers = {"Content-Type": _JSON, **headers}
     # A server that refuses a body answers before it has read all of it, and then reads no more.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         http.request(method, target, body or None, dict(headers))

@@ -13,7 +13,7 @@ import pytest
 
 from plugbay.cli.kubectl.client import NodeClient, WatchEvent, pod_path, pods_path
 from plugbay.errors import NodeUnreachable, RequestRefused
-from plugbay.node.api.frames import ExecChannel, Frame
+from plugbay.node.api.streams.frames import ExecChannel, Frame
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress
 from plugbay.ops.routing import HttpError, Request, Response, Router, StreamResponse, json_response

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from plugbay.kernel.processes import read_stat, wait_end
-from plugbay.node.api.frames import ExecChannel, Frame, FrameDecoder
+from plugbay.node.api.streams.frames import ExecChannel, Frame, FrameDecoder
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay

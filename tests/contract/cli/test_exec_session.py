@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from plugbay.cli.kubectl.client import NodeClient
-from plugbay.node.api.frames import ExecChannel, Frame, FrameDecoder
+from plugbay.node.api.streams.frames import ExecChannel, Frame, FrameDecoder
 from plugbay.node.config import NodeConfig
 from plugbay.node.run import run_node
 from plugbay.ops.clock import SystemClock

@@ -153,3 +153,96 @@ async def test_bodies_that_no_client_sends_are_refused(root: Path, caplog: pytes
         assert (await ask(node, "POST", PODS, {**POD, "spec": nested})).status in (400, 422)
         assert (await ask(node, "POST", "/plugbay/v1/drain", nested)).status in (200, 400)
     assert not [record for record in caplog.records if record.exc_info]
+
+
+LABELLED = {"metadata": {"labels": {"a": "b"}}}
+
+
+async def patch(node: Node, path: str, body: object, kind: str = "strategic-merge", /, **query: str) -> tuple[int, Any]:
+    client = UnixHttpClient(node.config.control_socket, timeout_s=DEADLINE_S)
+    media, sent = f"application/{kind}-patch+json", json.dumps(body).encode()
+    response = await asyncio.to_thread(client.request, "PATCH", path, query=query, body=sent, content_type=media)
+    return response.status, json.loads(response.body)
+
+
+async def test_a_pod_is_patched(root: Path) -> None:
+    async with running_node(root) as node:
+        assert (await ask(node, "POST", PODS, WAITING)).status == 201
+        pod = f"{PODS}/w"
+        status, seen = await patch(node, pod, LABELLED, dryRun="All")
+        assert (status, seen["metadata"]["labels"]) == (200, {"a": "b"})
+        assert "labels" not in json.loads((await ask(node, "GET", pod)).body)["metadata"]
+        assert (await patch(node, pod, LABELLED))[1]["metadata"]["labels"] == {"a": "b"}
+        remove = [{"op": "remove", "path": "/metadata/labels/a"}]
+        assert not (await patch(node, pod, remove, "json"))[1]["metadata"].get("labels")
+        assert (await patch(node, pod, {"metadata": {"annotations": {"n": "1"}}}, "merge"))[0] == 200
+        status, refused = await patch(node, pod, {"spec": {"hostNetwork": True}})
+        assert (status, refused["reason"]) == (422, "Invalid")
+        status, refused = await patch(node, pod, {"metadata": {"resourceVersion": "1"}})
+        assert (status, refused["reason"]) == (409, "Conflict")
+        assert (await patch(node, f"{PODS}/nobody", LABELLED))[0] == 404
+        await node.gone("w", gracePeriodSeconds="0")
+
+
+async def test_a_change_of_an_old_state_is_refused(root: Path) -> None:
+    async with running_node(root) as node:
+        assert (await ask(node, "POST", PODS, WAITING)).status == 201
+        old = json.loads((await ask(node, "GET", f"{PODS}/w")).body)
+        assert (await patch(node, f"{PODS}/w", LABELLED))[0] == 200
+        refused = await ask(node, "PUT", f"{PODS}/w", old)
+        assert (refused.status, json.loads(refused.body)["reason"]) == (409, "Conflict")
+        await node.gone("w", gracePeriodSeconds="0")
+
+
+async def test_a_rehearsal_changes_nothing(root: Path) -> None:
+    async with running_node(root) as node:
+        made = await ask(node, "POST", PODS, WAITING, dryRun="All")
+        assert (made.status, json.loads(made.body)["metadata"]["name"]) == (201, "w")
+        assert names(await ask(node, "GET", PODS)) == []
+        assert (await ask(node, "POST", PODS, WAITING)).status == 201
+        assert (await ask(node, "POST", PODS, WAITING, dryRun="All")).status == 409
+        assert (await ask(node, "DELETE", f"{PODS}/w", dryRun="All")).status == 200
+        assert (await ask(node, "DELETE", PODS, dryRun="All")).status == 200
+        assert (await ask(node, "POST", f"{PODS}/w/eviction", {"deleteOptions": {"dryRun": ["All"]}})).status == 201
+        assert "deletionTimestamp" not in json.loads((await ask(node, "GET", f"{PODS}/w")).body)["metadata"]
+        await node.gone("w", gracePeriodSeconds="0")
+
+
+async def test_pods_are_evicted_and_deleted_together(root: Path) -> None:
+    async with running_node(root) as node:
+        for number in range(3):
+            pod = {**WAITING, "metadata": {"name": f"w{number}", "labels": {"odd": str(number % 2)}}}
+            assert (await ask(node, "POST", PODS, pod)).status == 201
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "w1"}}
+        assert (await ask(node, "POST", f"{PODS}/w2/eviction", eviction)).status == 400
+        assert (await ask(node, "POST", f"{PODS}/w1/eviction", eviction)).status == 201
+        assert names(await ask(node, "DELETE", PODS, labelSelector="odd=0", gracePeriodSeconds="0")) == ["w0", "w2"]
+        for name in ("w0", "w1", "w2"):
+            if (await ask(node, "GET", f"{PODS}/{name}")).status == 200:
+                await node.gone(name, gracePeriodSeconds="0")
+
+
+async def test_of_a_node_only_the_cordon_is_changed(root: Path) -> None:
+    async with running_node(root) as node:
+        cordon = {"spec": {"unschedulable": True}}
+        assert "unschedulable" not in (await patch(node, f"{NODES}/n1", cordon, dryRun="All"))[1]["spec"]
+        assert (await patch(node, f"{NODES}/n1", cordon))[1]["spec"]["unschedulable"] is True
+        for others in (
+            LABELLED,
+            {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
+            {"status": {"phase": "x"}},
+        ):
+            status, refused = await patch(node, f"{NODES}/n1", others)
+            assert (status, refused["reason"]) == (422, "Invalid"), others
+        assert (await patch(node, f"{NODES}/n1", {"spec": {"unschedulable": None}}))[1]["spec"] == {}
+        assert (await patch(node, f"{NODES}/n2", cordon))[0] == 404
+
+
+async def test_a_client_may_do_everything(root: Path) -> None:
+    async with running_node(root) as node:
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        review = {"spec": {"resourceAttributes": {"verb": "create", "resource": "pods"}}}
+        answer = await ask(node, "POST", path, review)
+        assert answer.status == 201
+        assert json.loads(answer.body)["status"]["allowed"] is True
+        assert (await ask(node, "POST", path, [])).status == 400

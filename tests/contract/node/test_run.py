@@ -19,7 +19,7 @@ from plugbay.kubelet.podresources import PodResourcesClient
 from plugbay.model.devices import Device
 from plugbay.model.health import HEALTHY, unhealthy
 from plugbay.model.ids import DeviceId
-from plugbay.node.api.frames import ExecChannel
+from plugbay.node.api.streams.frames import ExecChannel
 from plugbay.node.config import NodeConfig
 from tests.contract.rigs.node_run import (
     DEADLINE_S,

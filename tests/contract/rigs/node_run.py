@@ -15,7 +15,7 @@ import pytest
 from plugbay.cli.kubectl.client import NodeClient
 from plugbay.model.devices import Device
 from plugbay.model.ids import DeviceId
-from plugbay.node.api.frames import ExecChannel
+from plugbay.node.api.streams.frames import ExecChannel
 from plugbay.node.config import NodeConfig
 from plugbay.node.run import run_node
 from plugbay.ops.changes import Changes

@@ -14,7 +14,7 @@ from plugbay.cli.arguments.starting import SOCKET_NAME, wait_for_start
 from plugbay.cli.printing.progress import telling
 from plugbay.documents import Json
 from plugbay.errors import NodeUnreachable, RequestRefused
-from plugbay.node.api.frames import Frame, FrameDecoder
+from plugbay.node.api.streams.frames import Frame, FrameDecoder
 from plugbay.ops.http_client import ClientStream, UnixHttpClient, Upgraded, UpgradeRefused
 from plugbay.printers import v1
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from plugbay.cli.kubectl.terminal import raw_terminal, window_changes
-from plugbay.node.api.frames import ExecChannel, Frame, FrameDecoder
+from plugbay.node.api.streams.frames import ExecChannel, Frame, FrameDecoder
 from plugbay.ops.http_client import Upgraded
 
 _CHUNK: Final = 32 * 1024

@@ -16,7 +16,7 @@ from plugbay.cli.kubectl.client import NodeClient, pod_path
 from plugbay.cli.printing.output import show_note
 from plugbay.documents import Json
 from plugbay.errors import NodeUnreachable, UsageError
-from plugbay.node.api.frames import ExecChannel
+from plugbay.node.api.streams.frames import ExecChannel
 from plugbay.printers import v1
 
 _LONGEST_S: Final = 999_999_999

@@ -84,6 +84,7 @@ def _entries(resource: ApiResource) -> Iterator[Json]:
             "name": f"{resource.plural}/{each.name}",
             "singularName": "",
             "namespaced": resource.is_namespaced,
+            **({"group": each.group, "version": each.version} if each.group else {}),
             "kind": each.kind,
             "verbs": list(each.verbs),
         }
@@ -122,7 +123,7 @@ def _discovered(members: Iterable[ApiResource]) -> Iterator[Json]:
 def _discovered_resource(resource: ApiResource) -> Json:
     found: Json = {
         "resource": resource.plural,
-        "responseKind": _kind(resource, resource.kind),
+        "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
         "scope": "Namespaced" if resource.is_namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": list(resource.verbs),
@@ -132,14 +133,14 @@ def _discovered_resource(resource: ApiResource) -> Json:
             found[name] = list(values)
     if resource.subresources:
         found["subresources"] = [
-            {"subresource": each.name, "responseKind": _kind(resource, each.kind), "verbs": list(each.verbs)}
+            {
+                "subresource": each.name,
+                "responseKind": {"group": each.group, "version": each.version, "kind": each.kind},
+                "verbs": list(each.verbs),
+            }
             for each in resource.subresources
         ]
     return found
-
-
-def _kind(resource: ApiResource, kind: str) -> Json:
-    return {"group": resource.group, "version": resource.version, "kind": kind}
 
 
 def _by_group(resources: Iterable[ApiResource]) -> Iterator[tuple[str, Iterator[ApiResource]]]:

@@ -71,14 +71,15 @@ def _only(*values: str, why: str) -> Rule:
     return lambda value: "" if value in values else f"it is not supported: {why}"
 
 
-_READ: Final[Parameters] = {"pretty": _any}
+_READ: Final[Parameters] = {"pretty": _any, "timeout": _any}
+"""The client ends its requests after the timeout itself."""
 _FORM: Final[Parameters] = {
     **_READ,
     "includeObject": _only("", "None", "Metadata", "Object", why="it must be None, Metadata or Object"),
 }
 
 NONE: Final[Parameters] = {}
-DISCOVERY: Final[Parameters] = {"timeout": _any}
+DISCOVERY: Final[Parameters] = {**_READ, "hash": _any}
 GET: Final[Parameters] = {**_FORM, "resourceVersion": _number}
 _REHEARSAL: Final = _only("All", "", why="it must be All")
 WRITE: Final[Parameters] = {
@@ -96,6 +97,7 @@ DELETE: Final[Parameters] = {
         "Background", "Foreground", "Orphan", "", why="it must be Background, Foreground or Orphan"
     ),
 }
+PATCH: Final[Parameters] = {**WRITE, "force": _flag}
 LIST: Final[Parameters] = {
     **_FORM,
     "allowWatchBookmarks": _flag,
@@ -109,6 +111,7 @@ LIST: Final[Parameters] = {
     "timeoutSeconds": _seconds,
     "watch": _flag,
 }
+DELETE_COLLECTION: Final[Parameters] = {**LIST, **DELETE, "watch": _only("false", "", why="it is no list")}
 LOG: Final[Parameters] = {
     **_READ,
     "container": _any,

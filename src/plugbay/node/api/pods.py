@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeGuard
 
 from plugbay.documents import Json
@@ -10,18 +13,28 @@ from plugbay.manifest import pod_from_v1
 from plugbay.model.pods import Pod
 from plugbay.node.api.objects import pod_object
 from plugbay.node.api.parameters import is_rehearsal, whole_number
-from plugbay.ops.routing import HttpError, Request, Response, json_response
+from plugbay.node.api.reading.collection import Collection
+from plugbay.node.api.reading.forms import list_body
+from plugbay.node.api.reading.selection import ItemSelection
+from plugbay.node.api.resources import PODS
+from plugbay.node.api.writing import merge_rules
+from plugbay.node.api.writing.bodies import body_of
+from plugbay.node.api.writing.patches import patched
+from plugbay.node.api.writing.preconditions import check_same, check_version
+from plugbay.ops.routing import JSON, HttpError, Request, Response, json_response
 from plugbay.pods.engine import PodEngine
 from plugbay.pods.record import PodRecord
 from plugbay.pods.store.table import PodTable
+from plugbay.printers import v1
 
 _DELETE_OPTIONS: Final = ("apiVersion", "kind", "gracePeriodSeconds", "propagationPolicy", "orphanDependents", "dryRun")
 
 
 class PodRoutes:
-    def __init__(self, engine: PodEngine, pods: PodTable, *, runtime: str) -> None:
+    def __init__(self, engine: PodEngine, pods: PodTable, collection: Collection, *, runtime: str) -> None:
         self._engine = engine
         self._pods = pods
+        self._collection = collection
         self._runtime = runtime
 
     async def create(self, request: Request) -> Response:
@@ -40,11 +53,45 @@ class PodRoutes:
             record = self._pods.named(wanted.namespace, name)
         except PodNotFound:
             return await self.create(request)
+        check_version(PODS, self._shown(record), body_of(request))
         if record.deletion is not None:
             raise HttpError(409, "Conflict", f'object is being deleted: pods "{name}" already exists')
         if is_rehearsal(request):
             return json_response(self._shown(self._engine.rehearse_update(record, wanted)))
         return json_response(self._shown(await self._engine.update(record, wanted)))
+
+    async def patch(self, request: Request) -> Response:
+        """Change the pod as a patch says; a patch that names a resource version is for that one only."""
+        record = pod_of(self._pods, request)
+        value = patched(self._shown(record), request, merge_rules.POD)
+        check_same(PODS, self._shown(record), value)
+        wanted = _read_pod(value, request)
+        if is_rehearsal(request):
+            return json_response(self._shown(self._engine.rehearse_update(record, wanted)))
+        return json_response(self._shown(await self._engine.update(record, wanted)))
+
+    async def evict(self, request: Request) -> Response:
+        """Delete the pod, as an Eviction asks for it; there are no disruption budgets that could forbid it."""
+        eviction = body_of(request)
+        options = eviction.get("deleteOptions") if isinstance(eviction, dict) else None
+        name = request.params["name"]
+        if not isinstance(eviction, dict) or v1.name(eviction) not in ("", name):
+            raise HttpError(400, "BadRequest", f"the body must be an Eviction of the pod {name}")
+        body = json.dumps(options or {}).encode()
+        await self.delete(replace(request, body=body, headers={}))
+        return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, status=201)
+
+    async def delete_collection(self, request: Request) -> Response:
+        """Delete all pods that the request selects; the answer is their list."""
+        selection = ItemSelection(request, PODS)
+        options = _delete_options(request)
+        items = [item for item in self._collection.all() if selection.holds(item)]
+        for item in items:
+            if not options.is_rehearsal:
+                with suppress(PodNotFound):  # it has gone by itself meanwhile
+                    await self._engine.delete(item.namespace, item.name, grace_s=options.grace_s)
+        metadata: Json = {"resourceVersion": str(self._collection.version)}
+        return Response(body=list_body(PODS, items, metadata), content_type=JSON)
 
     async def delete(self, request: Request) -> Response:
         namespace, name = request.params["namespace"], request.params["name"]
@@ -63,8 +110,12 @@ def _pod_in(request: Request) -> Pod:
     Raises:
         HttpError, InvalidManifest: it is none, or of another namespace than the request's.
     """
+    return _read_pod(body_of(request), request)
+
+
+def _read_pod(value: object, request: Request) -> Pod:
     namespace = request.params["namespace"]
-    pod = pod_from_v1(_in_namespace(request.json(), namespace))
+    pod = pod_from_v1(_in_namespace(value, namespace))
     if pod.namespace != namespace:
         problem = "the namespace of the provided object does not match the namespace sent on the request"
         raise HttpError(400, "BadRequest", problem)
@@ -89,7 +140,7 @@ def _delete_options(request: Request) -> _DeleteOptions:
     Raises:
         HttpError: 400, the body asks for something that the node does not do.
     """
-    options = request.json() if request.body else {}
+    options = body_of(request) if request.body else {}
     if not isinstance(options, dict):
         raise HttpError(400, "BadRequest", "the body must be DeleteOptions, or nothing")
     if refused := sorted(name for name, value in options.items() if name not in _DELETE_OPTIONS and value):

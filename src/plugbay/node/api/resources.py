@@ -17,11 +17,17 @@ _READ: Final = ("get", "list", "watch")
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A part of an object with verbs of its own, such as ``log``."""
+    """A part of an object with verbs of its own, such as ``log``.
+
+    Attributes:
+        kind: the kind of what it takes or gives, of ``group`` and ``version``.
+    """
 
     name: str
     kind: str
     verbs: tuple[str, ...]
+    group: str = ""
+    version: str = "v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +70,20 @@ PODS: Final = ApiResource(
     "pod",
     "Pod",
     True,
-    ("create", "delete", *_READ, "update"),
+    ("create", "delete", "deletecollection", *_READ, "patch", "update"),
     tables.PODS,
     POD_FIELDS,
     ("po",),
     ("all",),
-    (Subresource("log", "Pod", ("get",)), Subresource("exec", "PodExecOptions", ("create",))),
+    (
+        Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
+        Subresource("exec", "PodExecOptions", ("create",)),
+        Subresource("log", "Pod", ("get",)),
+    ),
 )
-NODES: Final = ApiResource("", "v1", "nodes", "node", "Node", False, _READ, tables.NODES, NODE_FIELDS, ("no",))
+NODES: Final = ApiResource(
+    "", "v1", "nodes", "node", "Node", False, (*_READ, "patch"), tables.NODES, NODE_FIELDS, ("no",)
+)
 EVENTS: Final = ApiResource("", "v1", "events", "event", "Event", True, _READ, tables.EVENTS, EVENT_FIELDS, ("ev",))
 NAMESPACES: Final = ApiResource(
     "", "v1", "namespaces", "namespace", "Namespace", False, _READ, tables.NAMESPACES, NAMESPACE_FIELDS, ("ns",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 
 from plugbay.documents import Json
 from plugbay.errors import (
@@ -18,14 +19,19 @@ from plugbay.errors import (
 from plugbay.manager.manager import DeviceManager
 from plugbay.node.api import parameters
 from plugbay.node.api.collections import Collections
-from plugbay.node.api.containers import ContainerRoutes
 from plugbay.node.api.devices import devices_object
 from plugbay.node.api.discovery import group_object, groups_response, resource_list, version_object, versions_response
 from plugbay.node.api.objects import NodeFacts, Resources, node_object
-from plugbay.node.api.parameters import Parameters, check_parameters
+from plugbay.node.api.openapi import openapi_document, openapi_index
+from plugbay.node.api.parameters import Parameters, check_parameters, is_rehearsal
 from plugbay.node.api.pods import PodRoutes, is_grace
 from plugbay.node.api.reading.routes import ReadRoutes, not_found
-from plugbay.node.api.resources import PODS, RESOURCES, ApiResource
+from plugbay.node.api.resources import NODES, PODS, RESOURCES, ApiResource
+from plugbay.node.api.streams.containers import ContainerRoutes
+from plugbay.node.api.writing import merge_rules
+from plugbay.node.api.writing.access_reviews import review_access
+from plugbay.node.api.writing.patches import patched
+from plugbay.node.api.writing.preconditions import check_same
 from plugbay.ops.clock import Clock
 from plugbay.ops.routing import (
     JSON,
@@ -41,9 +47,12 @@ from plugbay.ops.slices import joined, json_pieces
 from plugbay.pods.engine import PodEngine
 from plugbay.pods.node import Node
 from plugbay.pods.store.table import PodTable
+from plugbay.printers import v1
 
 _PODS = "/api/v1/namespaces/{namespace}/pods"
 _POD = f"{_PODS}/{{name}}"
+_CORDON = frozenset({"spec.unschedulable", "metadata.resourceVersion"})
+"""The fields of a node that a patch may hold when it changes nothing but the cordon."""
 
 
 def control_router(
@@ -62,6 +71,11 @@ def control_router(
     for method, template, handler, known in (
         ("POST", _PODS, pods.create, parameters.WRITE),
         ("PUT", _POD, pods.put, parameters.WRITE),
+        ("PATCH", _POD, pods.patch, parameters.PATCH),
+        ("DELETE", _PODS, pods.delete_collection, parameters.DELETE_COLLECTION),
+        ("POST", f"{_POD}/eviction", pods.evict, parameters.WRITE),
+        ("PATCH", "/api/v1/nodes/{name}", node.patch, parameters.PATCH),
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review_access, parameters.WRITE),
         ("DELETE", _POD, pods.delete, parameters.DELETE),
         ("GET", f"{_POD}/log", containers.log, parameters.LOG),
         ("POST", f"{_POD}/exec", containers.exec, parameters.EXEC),
@@ -96,10 +110,18 @@ def _add_discovery(router: Router, version: str) -> None:
         router.add("GET", f"/apis/{name}", _answering(_always(group_object(name))))
     for base, api_version in {each.base: each.api_version for each in RESOURCES}.items():
         router.add("GET", base, _answering(_always(resource_list(api_version))))
+        router.add("GET", f"/openapi/v3{base}", _answering(_made_once(partial(openapi_document, base))))
+    router.add("GET", "/openapi/v3", _answering(_made_once(openapi_index)))
 
 
 def _always(value: Json) -> Callable[[Request], Response]:
     return lambda request: json_response(value)
+
+
+def _made_once(make: Callable[[], Json]) -> Callable[[Request], Response]:
+    """Make an answer when it is first asked for: it takes milliseconds, and few clients ask."""
+    made = cache(lambda: json_response(make()))
+    return lambda request: made()
 
 
 def _answering(answer: Callable[[Request], Response]) -> Handler:
@@ -120,6 +142,23 @@ class NodeRoutes:
         self._pods = pods
         self._manager = manager
         self._facts = facts
+
+    async def patch(self, request: Request) -> Response:
+        """Cordon or uncordon the node, which is all of it that a client can change."""
+        value = self.object()
+        if request.params["name"] != self._facts.name:
+            raise not_found(NODES, request.params["name"])
+        wanted = patched(value, request, merge_rules.NODE)
+        check_same(NODES, value, wanted)
+        unschedulable = v1.at(wanted, "spec", "unschedulable")
+        if unschedulable not in (None, False, True):
+            raise HttpError(422, "Invalid", "spec.unschedulable: must be true or false")
+        if others := _changes_besides_cordon(value, wanted):
+            problem = f"only spec.unschedulable of the node can be changed, not {', '.join(others)}"
+            raise HttpError(422, "Invalid", problem, details={"name": self._facts.name, "kind": NODES.plural})
+        if not is_rehearsal(request):
+            await (self._engine.cordon() if unschedulable else self._engine.uncordon())
+        return json_response(self.object())
 
     async def devices(self, request: Request) -> Response:
         shown = await joined(json_pieces(devices_object(self._manager, self._pods)))
@@ -149,6 +188,19 @@ class NodeRoutes:
             cordoned_since=self._node.cordoned_since,
             runtime=self._node.runtime_health,
         )
+
+
+def _changes_besides_cordon(value: Json, wanted: Json) -> list[str]:
+    parts = {
+        f"{part}.{name}"
+        for part in ("metadata", "spec", "status")
+        for name in (v1.mapping(value, part).keys() | v1.mapping(wanted, part).keys())
+    }
+    return [
+        path
+        for path in sorted(parts - _CORDON)
+        if v1.at(value, *path.split(".", 1)) != v1.at(wanted, *path.split(".", 1))
+    ]
 
 
 def _grace_s(request: Request) -> int | None:

@@ -23,7 +23,7 @@ def test_plain_discovery_names_the_core_group() -> None:
     listed = resource_list("v1")
     pods = {each["name"]: each for each in listed["resources"]}  # type: ignore[attr-defined]
     assert pods["pods"]["shortNames"] == ["po"]
-    assert pods["pods"]["verbs"] == ["create", "delete", "get", "list", "watch", "update"]
+    assert pods["pods"]["verbs"] == ["create", "delete", "deletecollection", "get", "list", "watch", "patch", "update"]
     assert pods["pods/log"] == {
         "name": "pods/log",
         "singularName": "",
@@ -45,7 +45,7 @@ def test_aggregated_discovery_has_it_all_in_one(version: str) -> None:
     assert {each["resource"] for each in v1["resources"]} >= {"pods", "nodes", "events", "namespaces"}
     [pods] = [each for each in v1["resources"] if each["resource"] == "pods"]
     assert (pods["scope"], pods["responseKind"]["kind"]) == ("Namespaced", "Pod")
-    assert {each["subresource"] for each in pods["subresources"]} == {"log", "exec"}
+    assert {each["subresource"] for each in pods["subresources"]} == {"eviction", "exec", "log"}
     assert ask(groups_response, accept)[1]["kind"] == "APIGroupDiscoveryList"
 
 

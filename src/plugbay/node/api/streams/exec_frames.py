@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from plugbay.node.api.frames import ExecChannel, Frame, FrameDecoder
+from plugbay.node.api.streams.frames import ExecChannel, Frame, FrameDecoder
 from plugbay.runtimes.exec_input import TerminalSize
 from plugbay.runtimes.port import ExecExit, ExecOutput
 

@@ -8,8 +8,8 @@ from contextlib import aclosing
 from typing import Final
 
 from plugbay.errors import ExecFailed, InstanceNotFound, InstanceUnreadable
-from plugbay.node.api.exec_frames import InputDecoder, encode
-from plugbay.node.api.frames import ExecChannel, Frame
+from plugbay.node.api.streams.exec_frames import InputDecoder, encode
+from plugbay.node.api.streams.frames import ExecChannel, Frame
 from plugbay.ops.routing import UpgradedStream
 from plugbay.ops.tasks import first
 from plugbay.runtimes.exec_input import ExecInput, TerminalSize

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plugbay.node.api.containers import ContainerRoutes
+from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.ops.changes import Changes
 from plugbay.ops.routing import HttpError, Request
 from plugbay.pods.status import PodPhase

@@ -9,9 +9,9 @@ from functools import partial
 
 from plugbay.errors import ContainerNotFound, InstanceNotFound
 from plugbay.model.ids import ContainerName
-from plugbay.node.api.exec_session import PROTOCOL, output_frames, serve_session
 from plugbay.node.api.parameters import is_set, whole_number
 from plugbay.node.api.pods import pod_of
+from plugbay.node.api.streams.exec_session import PROTOCOL, output_frames, serve_session
 from plugbay.ops.clock import Clock
 from plugbay.ops.routing import HttpError, Request, StreamResponse, UpgradeResponse
 from plugbay.pods.record import PodRecord, Running, State, Terminated, Waiting

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.node.api.exec_frames import InputDecoder, encode
-from plugbay.node.api.frames import ExecChannel, Frame
+from plugbay.node.api.streams.exec_frames import InputDecoder, encode
+from plugbay.node.api.streams.frames import ExecChannel, Frame
 from plugbay.runtimes.exec_input import TerminalSize
 from plugbay.runtimes.port import ExecExit, ExecOutput, ExecStream
 

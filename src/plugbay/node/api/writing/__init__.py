@@ -1,0 +1,1 @@
+"""Objects as clients change them: bodies, patches, preconditions."""

@@ -1,0 +1,73 @@
+"""The body of a PATCH, applied to an object: JSON patch, merge patch, strategic merge patch. Pure.
+
+Source: RFC 6902, RFC 7396; apiserver 1.36 ``pkg/endpoints/handlers/patch.go``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from plugbay.documents import Json
+from plugbay.node.api.writing.strategic_merge import MergeRule, UnusablePatch, strategic_merge
+from plugbay.ops.routing import HttpError, Request
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+_KNOWN: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
+_MAX_OPERATIONS: Final = 10_000
+"""An API server's limit."""
+
+
+def patched(value: Json, request: Request, rule: MergeRule) -> Json:
+    """The object that a request makes of ``value``, which stays as it is.
+
+    Raises:
+        HttpError: 415, the kind of patch is unknown; 400 or 422, it cannot be applied.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind not in _KNOWN:
+        problem = (
+            f"the body of the request was in an unknown format - accepted media types include: {', '.join(_KNOWN)}"
+        )
+        raise HttpError(415, "UnsupportedMediaType", problem)
+    patch = request.json()
+    if kind == JSON_PATCH:
+        return _json_patched(value, patch)
+    if not isinstance(patch, dict):
+        raise HttpError(400, "BadRequest", "the patch must be an object")
+    try:
+        return merged(value, patch) if kind == MERGE_PATCH else strategic_merge(value, patch, rule)
+    except UnusablePatch as error:
+        raise HttpError(400, "BadRequest", f"the patch cannot be applied: {error}") from None
+
+
+def merged(value: Any, patch: Any) -> Any:
+    """Apply a merge patch (RFC 7396)."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(value) if isinstance(value, dict) else {}
+    for name, wanted in patch.items():
+        if wanted is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), wanted)
+    return result
+
+
+def _json_patched(value: Json, patch: object) -> Json:
+    import jsonpatch  # few clients use it
+
+    if not isinstance(patch, list):
+        raise HttpError(400, "BadRequest", "a JSON patch must be a list of operations")
+    if len(patch) > _MAX_OPERATIONS:
+        problem = f"the allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}, got {len(patch)}"
+        raise HttpError(413, "RequestEntityTooLarge", problem)
+    try:
+        result = jsonpatch.apply_patch(value, patch)
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError) as error:
+        problem = f"the server rejected our request due to an error in our request: {error}"
+        raise HttpError(422, "Invalid", problem) from None
+    if not isinstance(result, dict):
+        raise HttpError(422, "Invalid", "the JSON patch leaves something that is not an object")
+    return result
