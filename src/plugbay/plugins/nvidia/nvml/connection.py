@@ -16,6 +16,8 @@ from plugbay.plugins.nvidia.nvml.troubles import crashed
 _LENGTH_BYTES: Final = 4
 _MOST_BYTES: Final = 1 << 24
 """More than any answer has: a driver that crashes may overwrite what the worker sends."""
+_FRAMES: Final = {"answer": 3, "event": 6, "unwatched": 3, "reloaded": 1}
+"""The members of each kind of frame."""
 
 
 class NvmlConnection:
@@ -90,10 +92,10 @@ class NvmlConnection:
                 size = int.from_bytes(await self.process.answers.readexactly(_LENGTH_BYTES), "big")
                 if size > _MOST_BYTES:
                     return crashed("sent an answer that cannot be read", self._question)
-                frame = pickle.loads(await self.process.answers.readexactly(size))
+                frame = decoded(await self.process.answers.readexactly(size))
             except (asyncio.IncompleteReadError, ConnectionError):
                 return None
-            except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError, TypeError):
+            if frame is None:
                 return crashed("sent an answer that cannot be read", self._question)
             if frame[0] != "answer":
                 trouble = take_event(frame)
@@ -104,3 +106,18 @@ class NvmlConnection:
             answer = self._asked.get(number)  # None if its caller was cancelled
             if answer is not None and not answer.done():
                 answer.set_result(outcome)
+
+
+def decoded(content: bytes) -> tuple[Any, ...] | None:
+    """A frame of the worker; None for what is none: a driver that crashes may write anywhere."""
+    try:
+        frame = pickle.loads(content)
+    except (
+        *(pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError, TypeError),
+        *(LookupError, ArithmeticError, MemoryError, RecursionError, SystemError),
+    ):
+        return None
+    if not isinstance(frame, tuple) or not frame:
+        return None
+    places = _FRAMES.get(frame[0]) if isinstance(frame[0], str) else None
+    return frame if places == len(frame) else None
