@@ -22,7 +22,6 @@ SUBSECTIONS: Final = {
     "life cycle, labels, MPS, chart": range(103, 120),
 }
 NOT_OURS: Final = {
-    115: "labels go to a file or are printed: there is no NodeFeature object to have an owner",
     117: "there is no chart yet",
 }
 TESTS: Final = Path(__file__).parents[3]

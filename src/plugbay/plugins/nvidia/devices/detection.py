@@ -13,6 +13,7 @@ from plugbay.plugins.nvidia.config.choices import DiscoveryStrategy
 from plugbay.plugins.nvidia.survey import Gpu, Survey
 
 _TEGRA_FAMILY = "tegra"
+_UNSUPPORTED = "Unsupported platform detected; defaulting to nvml"
 _THOR_ADDRESS = "0000:01:00."
 
 
@@ -106,8 +107,17 @@ def source_of(strategy: DiscoveryStrategy, signs: PlatformSigns, survey: Survey 
         case DiscoveryStrategy.AUTO if platform is Platform.TEGRA:
             return SourceChoice(platform, GpuSource.TEGRA)
         case DiscoveryStrategy.AUTO:
-            is_known = platform in (Platform.NVML, Platform.WSL)
-            return SourceChoice(platform, nvml, "" if is_known else "Unsupported platform detected; defaulting to nvml")
+            return SourceChoice(platform, nvml, _warning(platform, signs))
+
+
+def _warning(platform: Platform, signs: PlatformSigns) -> str:
+    if platform is Platform.VFIO:
+        functions = ", ".join(signs.vfio_functions)
+        return (
+            f"{_UNSUPPORTED}; the GPUs {functions} are bound to vfio-pci, for virtual machines: no container gets them "
+            "until they are bound to the NVIDIA driver"
+        )
+    return _UNSUPPORTED if platform is Platform.NULL else ""
 
 
 def labels_source(platform: Platform) -> GpuSource | None:

@@ -268,6 +268,8 @@ class NvidiaSource:
         self._printed.tell(configuration, sight.node.patterns)
         if sight.trouble is not None:
             if configuration.fail_on_init_error and self._view.looks == 1:
+                if sight.choice.warning:
+                    self._tell(sight.choice.warning, level=logging.WARNING)
                 raise sight.trouble
             return
         if self._view.looks == 1:

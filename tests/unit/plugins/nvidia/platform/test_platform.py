@@ -114,7 +114,6 @@ WARNING: Final = "Unsupported platform detected; defaulting to nvml"
         (DiscoveryStrategy.AUTO, PlatformSigns(has_dxcore=True, has_nvml=True), GpuSource.WSL, ""),
         (DiscoveryStrategy.AUTO, PlatformSigns(has_tegra_release=True), GpuSource.TEGRA, ""),
         (DiscoveryStrategy.AUTO, PlatformSigns(), GpuSource.NVML, WARNING),
-        (DiscoveryStrategy.AUTO, PlatformSigns(vfio_functions=("0000:3b:00.0",)), GpuSource.NVML, WARNING),
         (DiscoveryStrategy.NVML, PlatformSigns(has_tegra_release=True), GpuSource.NVML, ""),
         (DiscoveryStrategy.NVML, PlatformSigns(has_dxcore=True), GpuSource.WSL, ""),
         (DiscoveryStrategy.TEGRA, PlatformSigns(has_nvml=True), GpuSource.TEGRA, ""),
@@ -123,6 +122,12 @@ WARNING: Final = "Unsupported platform detected; defaulting to nvml"
 def test_source_of_devices(strategy: DiscoveryStrategy, signs: PlatformSigns, source: GpuSource, warning: str) -> None:
     choice = source_of(strategy, signs, None)
     assert (choice.source, choice.warning) == (source, warning)
+
+
+def test_gpus_of_virtual_machines_are_named_where_nothing_else_is_there() -> None:
+    choice = source_of(DiscoveryStrategy.AUTO, PlatformSigns(vfio_functions=("0000:3b:00.0", "0000:af:00.0")), None)
+    assert (choice.platform, choice.source) == (Platform.VFIO, GpuSource.NVML)
+    assert choice.warning.startswith(f"{WARNING}; the GPUs 0000:3b:00.0, 0000:af:00.0 are bound to vfio-pci")
 
 
 def test_source_of_labels() -> None:
