@@ -72,11 +72,13 @@ class Machine:
 async def machine() -> AsyncIterator[Machine]:
     """A machine with eight GPUs."""
     with tempfile.TemporaryDirectory(prefix="pb", dir=QUIET if QUIET.is_dir() else None) as name:
-        directory = Path(name)
+        # two levels down, as in `bench.plugin`: a plugin also sees what happens beside the directory of its kubelet
+        directory, files = Path(name) / "var" / "lib", Path(name) / "machine"
+        directory.mkdir(parents=True)
         model = a100_nvswitch()
-        lay_out_machine(directory / "machine", model)
+        lay_out_machine(files, model)
         async with fake_driver(model) as driver:
-            yield Machine(driver, directory, directory / "machine")
+            yield Machine(driver, directory, files)
 
 
 async def processes(pace: Pace) -> AsyncIterator[Figure]:
