@@ -15,7 +15,7 @@ from plugbay.plugins.nvidia.devices.detection import GpuSource, PlatformSigns
 from plugbay.plugins.nvidia.nvml.client import Nvml
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 from plugbay.plugins.nvidia.platform.imex import find_channels
-from plugbay.plugins.nvidia.platform.roots import present_control_nodes
+from plugbay.plugins.nvidia.platform.roots import ContainerRoots, present_control_nodes
 from plugbay.plugins.nvidia.platform.signs import find_signs
 from plugbay.plugins.nvidia.serving.gone import Assigned, gone_devices, held_devices
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, has_library, roots_of
@@ -174,11 +174,11 @@ def _look_at_files(
     settings: NodeSettings, configuration: Configuration, minors: tuple[str, MigMinors]
 ) -> tuple[PlatformSigns, _Found | PlugbayError, tuple[str, MigMinors]]:
     """The machine as its files describe it, and the minor numbers of MIG instances. Blocks."""
-    is_installed = has_library(settings, roots_of(settings, configuration))
-    signs = find_signs(settings.root, has_nvml=is_installed, library_path=settings.library_path)
+    roots = roots_of(settings, configuration)
+    signs = find_signs(settings.root, has_nvml=has_library(settings, roots), library_path=settings.library_path)
     found: _Found | PlugbayError
     try:
-        found = _find_features(settings, configuration)
+        found = _find_features(settings, configuration, roots)
     except PlugbayError as error:
         found = error
     return signs, found, _read_minors(settings.root, minors)
@@ -193,13 +193,12 @@ def _read_minors(root: Path, known: tuple[str, MigMinors]) -> tuple[str, MigMino
     return known if text == known[0] else (text, MigMinors.parse(text))
 
 
-def _find_features(settings: NodeSettings, configuration: Configuration) -> _Found:
+def _find_features(settings: NodeSettings, configuration: Configuration, roots: ContainerRoots) -> _Found:
     """The things that the node has for every container, and warnings.
 
     Raises:
         GpusUnusable: an IMEX channel is required and missing.
     """
-    roots = roots_of(settings, configuration)
     channels, warnings = find_channels(configuration.imex, (roots.dev, settings.root))
     return NodeFeatures(present_control_nodes(settings.root), channels), warnings
 
