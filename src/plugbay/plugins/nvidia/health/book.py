@@ -95,9 +95,11 @@ class HealthBook:
                     mark = self._marks.get(device.id) or Mark(LOST, problem, ComesBack.RESET, now)
                     self._marks[device.id] = replace(mark, is_reset=True)
 
-    def all_were_reset(self) -> None:
-        """The driver was loaded anew, and with it every GPU was reset."""
-        self._marks = {each: replace(mark, is_reset=True) for each, mark in self._marks.items()}
+    def all_were_reset(self, at: float) -> None:
+        """The driver was loaded anew after ``at``, and with it every GPU was reset; later marks are of the new one."""
+        self._marks = {
+            each: replace(mark, is_reset=True) if mark.since <= at else mark for each, mark in self._marks.items()
+        }
 
     def keep(self, ids: Collection[str], gpu_uuids: Collection[str]) -> None:
         """Forget devices and lost GPUs that are gone for good."""
@@ -141,7 +143,7 @@ class HealthBook:
     def _mark(self, device_id: str, mark: Mark) -> None:
         before = self._marks.get(device_id)
         if before is not None and not before.is_reset and _GRAVITY[before.way] > _GRAVITY[mark.way]:
-            mark = replace(before, since=mark.since)  # the graver one counts until the device is back
+            return  # the graver one counts until the device is back
         self._marks[device_id] = mark
 
     def _is_due(self, mark: Mark, now: float) -> bool:

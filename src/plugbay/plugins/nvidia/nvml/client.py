@@ -74,10 +74,12 @@ class Nvml:
 
     Attributes:
         times_unusable: how often the driver could not be used, be it that it was absent, or that it was loaded anew.
+        unusable_at: when that was last, on the event loop's clock.
     """
 
     def __init__(self, settings: NvmlSettings | None = None, early: SpawnedWorker | None = None) -> None:
         self.times_unusable = 0
+        self.unusable_at = 0.0
         self._settings = settings or NvmlSettings()
         self._early = early
         self._stack = AsyncExitStack()
@@ -201,8 +203,12 @@ class Nvml:
 
     async def _start_afresh(self, connection: NvmlConnection) -> None:
         """End a worker whose driver is unusable: the next question gets one that looks for the library anew."""
-        self.times_unusable += 1
+        self._note_unusable()
         await self._end(connection, "the NVIDIA driver cannot be used any more")
+
+    def _note_unusable(self) -> None:
+        self.times_unusable += 1
+        self.unusable_at = asyncio.get_running_loop().time()
 
     async def _end(self, connection: NvmlConnection, problem: str) -> None:
         """End a worker; the next question gets a new one."""
@@ -260,7 +266,7 @@ class Nvml:
             self._put(GpuEvent(*rest))
             return None
         if kind == "reloaded":
-            self.times_unusable += 1
+            self._note_unusable()
             return None
         code, problem = rest
         self._lose_watch(f"the NVIDIA driver reports no events: {problem}")

@@ -109,7 +109,7 @@ class NodeHealth:
             self._probe_all = True
         if sight.trouble is None and nvml.times_unusable != self._times_unusable:
             self._times_unusable = nvml.times_unusable
-            self.book.all_were_reset()
+            self.book.all_were_reset(nvml.unusable_at)
         for uuid, problem in sight.lost.items():
             self.book.lose(uuid, problem)
         if sight.trouble is None:

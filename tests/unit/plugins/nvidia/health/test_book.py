@@ -99,9 +99,20 @@ def test_a_lighter_xid_does_not_hide_a_graver_one() -> None:
     marks.take(xid(94), DEVICES, 1.0)
     marks.probed(ONE, WELL, 1000.0)
     assert sick(marks) == {"GPU-1": "Xid79"}
-    marks.all_were_reset()
+    marks.all_were_reset(0.5)
     marks.probed(ONE, WELL, 1001.0)
     assert sick(marks) == {}
+
+
+def test_a_driver_that_was_loaded_anew_resets_nothing_that_came_after() -> None:
+    """The look that finds the new driver may come later than its first events."""
+    marks = book()
+    marks.take(xid(79), DEVICES, 10.0)
+    marks.take(xid(79, "GPU-2"), DEVICES, 30.0)
+    marks.all_were_reset(20.0)
+    for device in (ONE, TWO):
+        marks.probed(device, WELL, 31.0)
+    assert sick(marks) == {"GPU-2": "Xid79"}
 
 
 def test_a_lost_gpu_that_came_back_has_to_pass_a_probe() -> None:
@@ -133,7 +144,7 @@ def test_never_is_never() -> None:
     marks = book(RecoveryStrategy.NEVER)
     marks.take(xid(94), DEVICES, 0.0)
     assert marks.due(DEVICES, 1e9) == ()
-    marks.all_were_reset()
+    marks.all_were_reset(1.0)
     assert marks.due(DEVICES, 1e9) == ()
     marks.probed(ONE, WELL, 1e9)
     assert sick(marks) == {"GPU-1": "Xid94"}, "also when every device is probed after a gap of events"
