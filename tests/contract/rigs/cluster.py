@@ -112,6 +112,7 @@ def fake_cluster(directory: Path, tls: Path) -> Iterator[FakeCluster]:
             if self.headers["Authorization"] == f"Bearer {TOKEN}":
                 status, content = cluster.answer(self.command, self.path, body)
             self.send_response(status)
+            self.send_header("Content-Type", "application/json")
             self.end_headers()
             self.wfile.write(json.dumps(content).encode())
 
