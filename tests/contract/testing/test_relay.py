@@ -258,6 +258,22 @@ async def test_plugin_that_is_found_by_its_socket(far: Path, near: Path, has_dev
         await kubelet.counts(1, 0)
 
 
+async def test_plugin_reaches_the_pod_resources_of_the_kubelet(far: Path, near: Path) -> None:
+    kubelet = RawSide()
+    kubelet.answers = [b"pods"]
+    socket = KubeletPaths(far).pod_resources_socket
+    socket.parent.mkdir(parents=True)
+    KubeletPaths(far).device_plugins.mkdir()
+    async with serve_grpc(socket, [], otherwise=kubelet.method):
+        async with relayed(far, near) as watch:
+            channel = Channel(KubeletPaths(near).pod_resources_socket)
+            assert await channel.unary("/v1.PodResourcesLister/List", b"?") == b"pods"
+            await channel.close()
+    assert [(path, request) for path, request, _, _ in kubelet.asked] == [("/v1.PodResourcesLister/List", b"?")]
+    assert not watch.recorder.records
+    assert not KubeletPaths(near).pod_resources_socket.exists()
+
+
 async def test_faults_act_in_a_relay_too(far: Path, near: Path) -> None:
     paths = KubeletPaths(near)
     async with bench(far) as kubelet, relayed(far, near) as watch:

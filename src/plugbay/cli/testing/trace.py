@@ -12,7 +12,7 @@ from plugbay.cli.arguments.options import add_root, directory_of, duration_s, fi
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root
 from plugbay.cli.printing.logs import configure_logs
-from plugbay.cli.printing.output import show
+from plugbay.cli.printing.output import show, show_note
 from plugbay.cli.printing.table import printable
 from plugbay.cli.testing.plugin_options import add_plugin_options, plugin_command, told_to_end
 from plugbay.cli.testing.trace_output import TraceOutput, opened, show_file
@@ -127,6 +127,11 @@ async def _trace(args: argparse.Namespace, output: TraceOutput) -> int:
         admit=tuple(args.admit),
         echo=_echo if args.plugin_output else lambda _: None,
     )
+    if args.kubelet is not None:
+        show_note(
+            f"to the kubelet at {args.kubelet}, this is the plugin of its resources from now on; afterwards their "
+            "devices are unhealthy until the real plugin registers again"
+        )
     with told_to_end() as told, ungrouped():
         async with trace(settings, output.take, clock=SystemClock()) as tracing:
             await first(tracing.until_ended(), told.wait(), timeout_s=args.for_s)

@@ -75,7 +75,7 @@ class Passage:
         try:
             answer = await pass_on(request, None if until is None else until - asyncio.get_running_loop().time())
         except RpcFailed as failure:
-            self._record.end(failure)
+            self._failed(failure)
             raise
         self._record.answer(answer)
         self._record.end()
@@ -92,12 +92,17 @@ class Passage:
             self._record.end()
             return None
         except RpcFailed as failure:
-            self._record.end(failure)
+            self._failed(failure)
             raise
         self._record.answer(message)
         await self._hold_back()
         self._break()
         return () if self._is_dropped() else (self._stripped(message, is_answer=True),)
+
+    def _failed(self, failure: RpcFailed) -> None:
+        """Record the answerer's failure, unless the connection was broken from here."""
+        if not self._call.broken.done():
+            self._record.end(failure)
 
     async def _unless_broken(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """The result of ``work``; it is cancelled when the call is broken."""

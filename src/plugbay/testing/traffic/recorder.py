@@ -87,7 +87,7 @@ class TrafficRecorder:
 
 
 class CallRecorder:
-    """The events of one call."""
+    """The events of one call. It ends once: what ends it later, such as a fault after its good end, is told by that."""
 
     def __init__(
         self, recorder: TrafficRecorder, connection: int, number: int, resource: str, method: str, caller: Party
@@ -98,6 +98,7 @@ class CallRecorder:
         self._resource = resource
         self._method = method
         self._caller = caller
+        self._has_ended = False
         self._answerer = Party.PLUGIN if caller is Party.KUBELET else Party.KUBELET
 
     def request(self, message: bytes) -> None:
@@ -108,11 +109,16 @@ class CallRecorder:
 
     def end(self, failure: RpcFailed | None = None) -> None:
         """The call ended by its answerer, well unless there is a ``failure``."""
-        self._put(TrafficEvent.END, self._answerer, failure=failure)
+        self._end(self._answerer, failure)
 
     def given_up(self, failure: RpcFailed) -> None:
         """The caller ended the call."""
-        self._put(TrafficEvent.END, self._caller, failure=failure)
+        self._end(self._caller, failure)
+
+    def _end(self, sender: Party, failure: RpcFailed | None) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            self._put(TrafficEvent.END, sender, failure=failure)
 
     def fault(self, note: str) -> None:
         self._put(TrafficEvent.FAULT, self._caller, note=note)

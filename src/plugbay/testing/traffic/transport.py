@@ -83,7 +83,7 @@ class DisturbedChannel:
         self._resource = resource
         self._recorder = recorder
         self._switches = switches
-        self._number = recorder.connection()
+        self._number = 0
         self._calls: set[DisturbedCall] = set()
         self._is_closed = False
 
@@ -101,7 +101,7 @@ class DisturbedChannel:
         for call in tuple(self._calls):
             call.end(Breakage(texts.closing()))
         await self._inner.close()
-        if not self._is_closed:
+        if self._number and not self._is_closed:
             self._is_closed = True
             self._put(TrafficEvent.CLOSED)
 
@@ -142,7 +142,7 @@ class DisturbedChannel:
         return call
 
     def _passage(self, call: DisturbedCall) -> Passage:
-        record = self._recorder.call(self._number, self._resource, call.method, self._caller)
+        record = self._recorder.call(self._known(), self._resource, call.method, self._caller)
         return Passage(call, record, self._switches)
 
     def break_off(self) -> None:
@@ -152,4 +152,9 @@ class DisturbedChannel:
         self._inner.break_off()
 
     def _put(self, event: TrafficEvent) -> None:
-        self._recorder.put(event, self._caller, self._number, resource=self._resource)
+        self._recorder.put(event, self._caller, self._known(), resource=self._resource)
+
+    def _known(self) -> int:
+        """The number of the connection; one that is never used has none."""
+        self._number = self._number or self._recorder.connection()
+        return self._number

@@ -15,6 +15,7 @@ from plugbay.testing.traffic.faults import FaultSwitches
 from plugbay.testing.traffic.recorder import TrafficRecorder
 from plugbay.testing.traffic.records import Party
 from plugbay.testing.traffic.transport import DisturbedChannel
+from plugbay.wire.calls import CallChannel
 from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.grpc.metadata import Metadata
 from plugbay.wire.grpc.server import serve_grpc
@@ -42,7 +43,7 @@ class TrafficWatch:
         return DisturbedChannel(channel, resource, self.recorder, self.switches, caller=caller)
 
 
-def forwarded(channel: DisturbedChannel, path: str, change: Change | None = None) -> Forwarded:
+def forwarded(channel: CallChannel, path: str, change: Change | None = None) -> Forwarded:
     """The method at ``path``, answered by the server behind ``channel``.
 
     Args:
@@ -63,7 +64,7 @@ def forwarded(channel: DisturbedChannel, path: str, change: Change | None = None
 
 
 @asynccontextmanager
-async def forward(socket: Path, channel: DisturbedChannel) -> AsyncIterator[None]:
+async def forward(socket: Path, channel: CallChannel) -> AsyncIterator[None]:
     """Serve ``socket`` until the block ends: all its calls go to the server behind ``channel``.
 
     Raises:

@@ -9,18 +9,23 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from plugbay.errors import PathTooLong, PathUnusable
 from plugbay.kernel.socket_watch import watch_sockets
 from plugbay.kernel.watch import watch_paths
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.tasks import background
-from plugbay.testing.traffic.relay.forwarding import TrafficWatch
+from plugbay.testing.traffic.relay.forwarding import TrafficWatch, forward
 from plugbay.testing.traffic.relay.registrations import Registrations, follow_registrations
 from plugbay.testing.traffic.relay.registry import relay_registry
+from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.grpc.server import serve_grpc
 
 logger = logging.getLogger(__name__)
+
+_POD_RESOURCES_BYTES: Final = 16 * 1024 * 1024
+"""The longest answer that clients of the PodResources API take."""
 
 
 @asynccontextmanager
@@ -30,8 +35,9 @@ async def relay(
     """Relay between the kubelet at ``kubelet`` and the plugins of ``served`` until the block ends.
 
     The directory for plugins below ``served`` looks like the kubelet's: when the kubelet stops, its socket goes; when
-    it starts, all sockets are removed and its socket is there anew; when the kubelet's directory goes, it goes too. The
-    relay's sockets in the kubelet's directories are gone when the block has ended.
+    it starts, all sockets are removed and its socket is there anew; when the kubelet's directory goes, it goes too. If
+    the kubelet serves the PodResources API, the plugin finds that as well. The relay's sockets in the kubelet's
+    directories are gone when the block has ended.
 
     Args:
         served: directories that belong to the relay; they are made.
@@ -43,10 +49,26 @@ async def relay(
     await asyncio.to_thread(_make, served)
     registry = relay_registry(kubelet, served, seen_root or served.root, watch)
     async with (
+        _pod_resources(kubelet, served),
         background(_follow(kubelet, served, watch), name="relay"),
         background(registry, name="relay of the registry"),
     ):
         yield
+
+
+@asynccontextmanager
+async def _pod_resources(kubelet: KubeletPaths, served: KubeletPaths) -> AsyncIterator[None]:
+    """Let the plugin ask the kubelet which pods hold which devices; no record tells of that."""
+    if not await asyncio.to_thread(kubelet.pod_resources_socket.is_socket):
+        yield
+        return
+    await asyncio.to_thread(served.pod_resources_socket.parent.mkdir, exist_ok=True)
+    channel = Channel(kubelet.pod_resources_socket, max_message_bytes=_POD_RESOURCES_BYTES)
+    try:
+        async with forward(served.pod_resources_socket, channel):
+            yield
+    finally:
+        await channel.close()
 
 
 async def _follow(kubelet: KubeletPaths, served: KubeletPaths, watch: TrafficWatch) -> None:
