@@ -15,11 +15,11 @@ from typing import Final
 from plugbay.cdi.spec import Hook
 from plugbay.plugins.nvidia.cdi.driver_files import DriverFiles
 from plugbay.plugins.nvidia.cdi.tree import Library
+from plugbay.plugins.nvidia.config.configuration import ALL_HOOKS
 
 DEFAULT_HOOK_PROGRAM: Final = "/usr/bin/nvidia-ctk"
 _CREATE_CONTAINER: Final = "createContainer"
 _ENV: Final = ("NVIDIA_CTK_DEBUG=false",)
-_ALL: Final = "all"
 _LIBRARY: Final = re.compile(r"lib.+\.so(\..*)?")
 _CUDA: Final = re.compile(r"libcuda\.so\..*\..*")
 _VERSIONED: Final = re.compile(r".*\..*\..*")
@@ -48,7 +48,7 @@ class HookPrograms:
 
     def hook(self, name: str, *args: str) -> Iterator[Hook]:
         """The hook, unless it is disabled."""
-        if name in self.disabled or _ALL in self.disabled:
+        if name in self.disabled or ALL_HOOKS in self.disabled:
             return
         program = posixpath.basename(self.path)
         beginning = (program, "hook") if program == "nvidia-ctk" else (program,)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from plugbay.cdi.spec import Spec
 from plugbay.plugins.nvidia.answers.features import CdiClass, ImexChannel
@@ -19,15 +18,12 @@ from plugbay.plugins.nvidia.cdi.tegra import tegra_spec
 from plugbay.plugins.nvidia.cdi.tree import DriverTree
 from plugbay.plugins.nvidia.cdi.writing import write_specs
 from plugbay.plugins.nvidia.cdi.wsl import WSL_LIBRARIES, find_store, wsl_spec
-from plugbay.plugins.nvidia.config.configuration import Configuration
+from plugbay.plugins.nvidia.config.configuration import SELF_CONTAINED, Configuration
 from plugbay.plugins.nvidia.devices.building import TEGRA_ID, WSL_ID, WSL_PATH
 from plugbay.plugins.nvidia.devices.detection import GpuSource
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, roots_of
 from plugbay.plugins.nvidia.serving.sight import Sight
 from plugbay.plugins.nvidia.serving.written import WrittenSpecs
-
-_SELF_CONTAINED: Final = "self-contained"
-"""A feature flag of ours: specs without the hooks of NVIDIA's container toolkit."""
 
 
 def write_node_specs(
@@ -65,7 +61,7 @@ def _gpu_spec(settings: NodeSettings, configuration: Configuration, sight: Sight
     finder = _finder(settings, configuration)
     flags = frozenset(configuration.cdi.feature_flags)
     programs = HookPrograms(configuration.cdi.hook_path, frozenset(configuration.cdi.disabled_hooks))
-    mode = HookMode.SELF_CONTAINED if _SELF_CONTAINED in flags else HookMode.TOOLKIT
+    mode = HookMode.SELF_CONTAINED if SELF_CONTAINED in flags else HookMode.TOOLKIT
     match sight.choice.source:
         case GpuSource.TEGRA:
             return _tegra(settings, configuration, sight, finder, programs, mode)
