@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import count
 from typing import Any
 
@@ -70,6 +71,8 @@ class LocalKubelet:
         )
         self._plugins = PluginsInTest(self.paths, tasks, environ=environ, ended=self._changes.notify)
         self._awaiting = Awaiting(self._lives, self._plugins, self._changes, self.traffic)
+        one_at_a_time = Quirk.ONE_ADMISSION_AT_A_TIME in self._quirks
+        self._admitting: AbstractAsyncContextManager[object] = asyncio.Lock() if one_at_a_time else nullcontext()
         self._pods: dict[PodUid, PodRequest] = {}
         self._numbers = count(1)
 
@@ -147,7 +150,8 @@ class LocalKubelet:
         request = request_of(pod, init=init, sidecars=sidecars, name=name, number=next(self._numbers))
         if Quirk.SIDECARS_ARE_INIT_CONTAINERS in self._quirks:
             request = without_sidecars(request)
-        await self._manager.admit(request)
+        async with self._admitting:
+            await self._manager.admit(request)
         self._pods[request.uid] = request
         return self._admitted(request)
 

@@ -16,6 +16,9 @@ from plugbay.topology.settings import TopologySettings
 
 PATIENCE_S: Final = 10.0
 """How long a test waits for something that should happen at once."""
+CALL_S: Final = 60.0
+"""Our Device Manager's own limit of a call to a plugin."""
+_FOREVER_S: Final = 24 * 3600.0
 
 
 class KubeletOptions(TypedDict, total=False):
@@ -31,7 +34,7 @@ class KubeletOptions(TypedDict, total=False):
         topology_options: a kubelet's ``topologyManagerPolicyOptions``.
         feature_gates: ``"Gate=true,Other=false"``, or the same as a mapping.
         grace_period_s: how long the devices of a plugin that is gone still count; a kubelet's is 300.
-        call_timeout_s: deadline of calls to plugins, for which a kubelet waits forever.
+        call_timeout_s: deadline of calls to plugins: 60, and a day with ``as_kubelet``, since kubelets have none.
         within_s: how long ``plugin``, ``restart`` and ``wait_for`` wait unless they are told otherwise.
     """
 
@@ -59,8 +62,14 @@ class KubeletSettings:
     topology_options: Mapping[str, str] = field(default_factory=dict)
     feature_gates: str | Mapping[str, bool] = ""
     grace_period_s: float = 300.0
-    call_timeout_s: float = 60.0
+    call_timeout_s: float | None = None
     within_s: float = PATIENCE_S
+
+    @property
+    def call_deadline_s(self) -> float:
+        if self.call_timeout_s is not None:
+            return self.call_timeout_s
+        return CALL_S if self.as_kubelet is None else _FOREVER_S
 
 
 def settings_of(options: Mapping[str, Any]) -> KubeletSettings:
@@ -90,7 +99,7 @@ def manager_config(settings: KubeletSettings, paths: KubeletPaths, store: Path) 
     return ManagerConfig(
         paths,
         store,
-        call_timeout_s=settings.call_timeout_s,
+        call_timeout_s=settings.call_deadline_s,
         grace_period_s=settings.grace_period_s,
         gates=gates,
         topology=TopologySettings(settings.topology_policy, settings.topology_scope, settings.topology_options),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import select
+import shutil
 import signal
+import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -78,9 +83,8 @@ async def failure(kubelet: LocalKubelet, command: list[str], within_s: float = S
 
 async def test_program_that_is_not_there_is_named() -> None:
     async with local_kubelet() as kubelet:
-        assert "/nonsense/plugin cannot be run: No such file or directory" in await failure(
-            kubelet, ["/nonsense/plugin"]
-        )
+        said = await failure(kubelet, ["/nonsense/plugin"])
+        assert said == "/nonsense/plugin cannot be run: there is no such program, or it is not executable"
         with pytest.raises(UsageError, match="at least one word"):
             await kubelet.plugin([])
         with pytest.raises(UsageError, match="are for a command"):
@@ -155,3 +159,24 @@ async def test_children_of_a_command_end_with_it() -> None:
     child = int(said.splitlines()[-1].removeprefix("  | "))
     command = Path(f"/proc/{child}/cmdline")
     assert not command.exists() or command.read_bytes() == b""  # or its exit code waits for the init process
+
+
+KILLED = """
+import os, signal, sys
+from plugbay.testing import Kubelet
+
+kubelet = Kubelet()
+print(kubelet.paths.root, flush=True)
+plugin = kubelet.plugin([sys.executable, "-c", "import time; time.sleep(600)", "{root}"], wait=False)
+print(plugin.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_command_ends_with_a_test_run_that_is_killed() -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=STARTS_S)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    root, pid = done.stdout.splitlines()
+    shutil.rmtree(root)  # a process that is killed can remove nothing
+    with suppress(ProcessLookupError), os.fdopen(os.pidfd_open(int(pid))) as process:
+        assert select.select([process], [], [], STARTS_S)[0], "the plugin still runs"

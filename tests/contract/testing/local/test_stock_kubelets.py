@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
@@ -13,7 +14,8 @@ import pytest
 from plugbay import ContainerEdits, Device, plugin
 from plugbay.errors import RpcFailed, UsageError
 from plugbay.model.devices import PluginOptions
-from plugbay.testing import FakePlugin, Kubelet, LocalKubelet, RpcCode, fake_plugin, local_kubelet
+from plugbay.testing import AdmissionError, FakePlugin, Kubelet, LocalKubelet, RpcCode, fake_plugin, local_kubelet
+from plugbay.testing.local.settings import settings_of
 from plugbay.testing.local.stock.versions import KILLS_RUNNING_PODS, QUIRKS, Quirk, release_of
 from plugbay.wire.registration import Registration, register
 from tests.contract.rigs.manager import never
@@ -211,6 +213,44 @@ async def test_endpoint_may_lead_out_of_the_directory() -> None:
         async with fake_plugin(CARD, kubelet.paths.root / "x.sock", [Device("card0")]) as served:
             await served.register(kubelet.paths.registration_socket, endpoint="../x.sock")
             await kubelet.wait_for(allocatable={CARD: 1})
+
+
+@pytest.mark.parametrize(("version", "holds_up"), [("1.36", True), (None, False)])
+async def test_a_plugin_that_hangs_held_up_every_pod(version: str | None, *, holds_up: bool) -> None:
+    other = "example.com/other"
+    async with local_kubelet(as_kubelet=version) as kubelet, card(kubelet) as hanging:
+        await hanging.register(kubelet.paths.registration_socket)
+        async with fake_plugin(other, kubelet.paths.device_plugins / "other.sock", [Device("o1")]) as prompt:
+            await prompt.register(kubelet.paths.registration_socket)
+            await kubelet.wait_for(allocatable={CARD: 1, other: 1})
+            hang = kubelet.faults.hang(method="Allocate", resource=CARD)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(kubelet.admit({CARD: 1}))
+                await hang.until_used(timeout_s=DEADLINE_S)
+                second = tasks.create_task(kubelet.admit({other: 1}))
+                await asyncio.wait([second], timeout=0.2 if holds_up else DEADLINE_S)
+                assert second.done() is not holds_up
+                hang.off()
+
+
+@pytest.mark.parametrize(("version", "is_skipped"), [("1.36", True), (None, False)])
+async def test_pre_start_was_skipped_until_the_plugin_is_back(version: str | None, *, is_skipped: bool) -> None:
+    async with local_kubelet(as_kubelet=version) as kubelet:
+        path = kubelet.paths.device_plugins / "card.sock"
+        wanting = PluginOptions(pre_start_required=True)
+        async with fake_plugin(CARD, path, [Device("card0")], options=wanting) as served:
+            await served.register(kubelet.paths.registration_socket)
+            await kubelet.wait_for(allocatable={CARD: 1})
+            pod = await kubelet.admit({CARD: 1})
+            await kubelet.restart(wait=False)
+            with nullcontext() if is_skipped else pytest.raises(AdmissionError, match="has not registered since"):
+                await kubelet.start(pod)
+            assert served.pre_started == []
+
+
+def test_deadline_of_calls_is_a_day_unless_it_is_said() -> None:
+    assert [settings_of({"as_kubelet": each}).call_deadline_s for each in (None, "1.30")] == [60, 86_400]
+    assert settings_of({"as_kubelet": "1.30", "call_timeout_s": 5.0}).call_deadline_s == 5
 
 
 async def test_no_kubelet_tells_of_ends() -> None:

@@ -121,6 +121,9 @@ class StockEndpoints(Endpoints):
         await endpoint.connect()
         return endpoint
 
+    async def _note_pre_start(self, resource: ResourceName, *, is_wanted: bool) -> None:
+        """Record nothing: after a restart it is not known that the plugin wants the call."""
+
     def _counts(self, endpoint: Endpoint) -> bool:
         return self.active(endpoint.resource) is not None
 

@@ -40,6 +40,9 @@ class Quirk(Enum):
     ANY_STREAM_COUNTS = "any stream counts"
     ENDPOINT_MAY_LEAVE = "endpoint may leave the directory"
     UNTOLD_ENDS = "ends are not told"
+    SKIPS_PRE_START = "skips PreStartContainer"
+    ONE_ADMISSION_AT_A_TIME = "one admission at a time"
+    WAITS_FOREVER = "waits forever"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,24 @@ QUIRKS: Final[Mapping[Quirk, QuirkSpec]] = {
         LAST,
         "PostStopContainer and Deallocate are never called; plugins have to find out that a use is over",
         "#59110, #86539, #91190",
+    ),
+    Quirk.SKIPS_PRE_START: QuirkSpec(
+        FIRST,
+        LAST,
+        "after a restart, containers start without PreStartContainer as long as their plugin is not back",
+        "spec 4.13",
+    ),
+    Quirk.ONE_ADMISSION_AT_A_TIME: QuirkSpec(
+        FIRST,
+        LAST,
+        "a plugin that hangs in a call holds up the admission of every pod, whatever that asks for",
+        "#117435, #129249, #130855; spec 4.1",
+    ),
+    Quirk.WAITS_FOREVER: QuirkSpec(
+        FIRST,
+        LAST,
+        "Allocate and GetPreferredAllocation have no time limit (here: a day, unless `call_timeout_s` says otherwise)",
+        "#117435; spec 4.9, 4.10",
     ),
 }
 """The table, by version; see also `KILLS_RUNNING_PODS`."""
