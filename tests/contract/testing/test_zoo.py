@@ -19,14 +19,25 @@ from plugbay.testing.conformance.subject.command import PluginCommand
 from tests.contract.testing.zoo.animal import Animal
 from tests.contract.testing.zoo.keeper import ANIMALS
 
+RETRY_S: Final = 10.0
 REPOSITORY: Final = Path(__file__).parents[3]
+PROVOKE: Final = """
+case $PLUGBAY_CHANGE in
+    fail) echo "$PLUGBAY_DEVICE" >> "$PLUGBAY_ROOT/sick" ;;
+    recover) : > "$PLUGBAY_ROOT/sick" ;;
+    *) exit 3 ;;
+esac
+"""
 BROKEN: Final = {name: animal for name, animal in ANIMALS.items() if animal is not Animal}
 
 
 async def judged(animal: str, rules: Sequence[AnyRule], places: Path) -> ConformanceReport:
     command = (sys.executable, "-m", "tests.contract.testing.zoo", animal, "{plugins}")
     environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    return await judge_plugin(ConformanceSettings(PluginCommand(command), environ=environ, places=places), rules)
+    settings = ConformanceSettings(
+        PluginCommand(command), retry_timeout_s=RETRY_S, provoke=PROVOKE, environ=environ, places=places
+    )
+    return await judge_plugin(settings, rules)
 
 
 def caught(report: ConformanceReport) -> dict[str, tuple[str, ...]]:

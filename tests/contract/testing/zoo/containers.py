@@ -3,15 +3,89 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.grpc.metadata import Metadata
 from plugbay.wire.grpc.services import Method, ServerStream, Unary
-from tests.contract.testing.zoo.animal import Animal, rules
+from tests.contract.testing.zoo.animal import Animal, EquippedAnimal, rules
+
+
+class HangsInAllocate(Animal):
+    caught_by = rules(425)
+
+    async def allocate(self, request: pb.AllocateRequest) -> pb.AllocateResponse:
+        await self.stopping.wait()
+        return await super().allocate(request)
+
+
+class DiesOnUnknownId(Animal):
+    caught_by = rules(406, 604)
+
+    def check(self, ids: Sequence[str]) -> None:
+        if {*ids} - {*self.ids}:
+            os._exit(2)
+        super().check(ids)
+
+
+class AcceptsUnknownId(Animal):
+    caught_by = rules(405, 423)
+
+    def check(self, ids: Sequence[str]) -> None:
+        if known := [each for each in ids if each in self.ids]:
+            super().check(known)
+
+
+class AnswersForAnotherContainer(Animal):
+    """Answers for several containers in the wrong order."""
+
+    caught_by = rules(404)
+
+    async def allocate(self, request: pb.AllocateRequest) -> pb.AllocateResponse:
+        answer = await super().allocate(request)
+        return pb.AllocateResponse(container_responses=reversed(answer.container_responses))
+
+
+class AnswersForOneContainer(Animal):
+    """Answers for the first of several containers alone."""
+
+    caught_by = rules(403)
+
+    async def allocate(self, request: pb.AllocateRequest) -> pb.AllocateResponse:
+        answer = await super().allocate(request)
+        return pb.AllocateResponse(container_responses=answer.container_responses[:1])
+
+
+class RelativeDevicePath(EquippedAnimal):
+    caught_by = rules(413)
+    node = pb.DeviceSpec(container_path="dev/animal", host_path="/dev/null", permissions="rw")
+
+
+class MissingDevice(EquippedAnimal):
+    caught_by = rules(411)
+    node = pb.DeviceSpec(container_path="/dev/animal", host_path="/dev/no-such-animal", permissions="rw")
+
+
+class OddPermissions(EquippedAnimal):
+    caught_by = rules(414)
+    node = pb.DeviceSpec(container_path="/dev/animal", host_path="/dev/null", permissions="x")
+
+
+class UnstableAnswers(Animal):
+    """Answers the same question differently each time."""
+
+    caught_by = rules(409)
+    _turns = itertools.count()
+
+    def container(self, request: pb.ContainerAllocateRequest) -> pb.ContainerAllocateResponse:
+        answer = super().container(request)
+        answer.envs["ANIMALS_TURN"] = str(next(self._turns))
+        return answer
 
 
 class OneAtATime(Animal):

@@ -11,6 +11,15 @@ from tests.contract.testing.zoo.animal import Animal, rules
 _UNIMPLEMENTED = RpcFailed(RpcCode.UNIMPLEMENTED, "method not implemented")
 
 
+class PreStartMissing(Animal):
+    """Announces PreStartContainer, and has none: no container starts."""
+
+    caught_by = rules(205)
+
+    async def pre_start(self, request: pb.PreStartContainerRequest) -> pb.PreStartContainerResponse:
+        raise _UNIMPLEMENTED
+
+
 class PreStartFails(Animal):
     caught_by = rules(601)
 

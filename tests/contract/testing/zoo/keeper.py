@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tests.contract.testing.zoo import containers, hooks, lists, lives, preferences, restarts
+from tests.contract.testing.zoo import containers, hooks, lists, lives, preferences, registrations, restarts
 from tests.contract.testing.zoo.animal import Animal
 
-_HOUSES: Final = (lists, containers, preferences, hooks, restarts, lives)
+_HOUSES: Final = (registrations, lists, containers, preferences, hooks, restarts, lives)
 
 
 def _animals() -> Iterator[tuple[str, type[Animal]]]:

@@ -3,11 +3,100 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import os
 from collections.abc import AsyncIterator
 
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from tests.contract.testing.zoo.animal import Animal, rules
+
+
+class DuplicateIds(Animal):
+    caught_by = rules(303)
+    ids = ("ant", "bee", "cat", "bee")
+
+
+class LongId(Animal):
+    caught_by = rules(304)
+    ids = ("ant", "bee", "cat", "d" + "o" * 62 + "g")
+
+
+class UnstableIds(Animal):
+    """Names its devices anew in each process."""
+
+    caught_by = rules(313)
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]  # as the base takes them
+        self.ids = [f"{name}-{os.getpid()}" for name in Animal.ids]
+
+
+class UnstableOrder(Animal):
+    """Lists its devices in another order to each stream."""
+
+    caught_by = rules(312)
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]  # as the base takes them
+        self._turns = itertools.count()
+
+    async def lists(self, request: pb.Empty) -> AsyncIterator[bytes]:
+        turn = next(self._turns) % len(Animal.ids)
+        self.ids = (*Animal.ids[turn:], *Animal.ids[:turn])
+        async for message in super().lists(request):
+            yield message
+
+
+class OneWayHealth(Animal):
+    """Takes a device that was ill once for ill for ever."""
+
+    caught_by = rules(319)
+
+    def sick_ids(self) -> set[str]:
+        self._ever = getattr(self, "_ever", set()) | super().sick_ids()
+        return self._ever
+
+
+class OddHealth(Animal):
+    caught_by = rules(306)
+
+    def devices(self) -> list[pb.Device]:
+        return [pb.Device(ID=each.ID, health=each.health.lower()) for each in super().devices()]
+
+
+class ClosesQuietStream(Animal):
+    """Ends the stream when there is nothing to tell."""
+
+    caught_by = rules(316)
+
+    async def lists(self, request: pb.Empty) -> AsyncIterator[bytes]:
+        yield pb.ListAndWatchResponse(devices=self.devices()).SerializeToString()
+        await asyncio.sleep(0.3)
+
+
+class SendsOnlyChanges(Animal):
+    caught_by = rules(317)
+
+    async def lists(self, request: pb.Empty) -> AsyncIterator[bytes]:
+        before: set[bytes] = set()
+        async for message in super().lists(request):
+            devices = pb.ListAndWatchResponse.FromString(message).devices
+            new = [each for each in devices if each.SerializeToString() not in before]
+            before = {each.SerializeToString() for each in devices}
+            yield pb.ListAndWatchResponse(devices=new).SerializeToString()
+
+
+class ServesOneStream(Animal):
+    """Lists its devices to the first kubelet that asks, as long as that listens."""
+
+    caught_by = rules(314)
+
+    async def lists(self, request: pb.Empty) -> AsyncIterator[bytes]:
+        self._turn = getattr(self, "_turn", None) or asyncio.Lock()
+        async with self._turn:
+            async for message in super().lists(request):
+                yield message
 
 
 class LocksWhileSending(Animal):
@@ -27,6 +116,17 @@ class LocksWhileSending(Animal):
     def _lock(self) -> asyncio.Lock:
         self._held = getattr(self, "_held", None) or asyncio.Lock()
         return self._held
+
+
+class RepeatsList(Animal):
+    """Sends the same list ten times a second."""
+
+    caught_by = rules(311)
+
+    async def lists(self, request: pb.Empty) -> AsyncIterator[bytes]:
+        while not self.stopping.is_set():
+            yield pb.ListAndWatchResponse(devices=self.devices()).SerializeToString()
+            await asyncio.sleep(0.1)
 
 
 class ServesTwoStreams(Animal):

@@ -62,6 +62,15 @@ class PrefersSlowly(Animal):
         return await super().prefer(request)
 
 
+class PreferenceMissing(Animal):
+    """Announces that it has preferences, and has none."""
+
+    caught_by = rules(204)
+
+    async def prefer(self, request: pb.PreferredAllocationRequest) -> pb.PreferredAllocationResponse:
+        raise RpcFailed(RpcCode.UNIMPLEMENTED, "method GetPreferredAllocation not implemented")
+
+
 class PreferenceFails(Animal):
     """Fails where it has to include a device."""
 
@@ -71,6 +80,13 @@ class PreferenceFails(Animal):
         if [*must_include]:
             raise RpcFailed(RpcCode.INTERNAL, "no way")
         return super().preferred(available, must_include, size)
+
+
+class PreferenceUnannounced(Animal):
+    """Has preferences that no kubelet asks for."""
+
+    caught_by = rules(206)
+    options = pb.DevicePluginOptions(pre_start_required=True, post_stop_required=True, deallocate_required=True)
 
 
 class PreferenceDies(Animal):

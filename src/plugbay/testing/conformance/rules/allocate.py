@@ -16,6 +16,7 @@ from plugbay.errors import InvalidCdiName
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.testing.conformance.probe.answers import CallSeen
+from plugbay.testing.conformance.probe.meeting import CALL_S
 from plugbay.testing.conformance.reasons import NotApplicable
 from plugbay.testing.conformance.rule import RuleSeverity, rule, scene
 from plugbay.testing.conformance.stage import Stage
@@ -24,6 +25,8 @@ _API: Final = "Kubernetes 1.36 pkg/kubelet/apis/deviceplugin/v1beta1/api.proto"
 _MANAGER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/manager.go"
 _MOST_DEVICES: Final = 32
 """So many devices are allocated one by one."""
+_AFTER_HANG_S: Final = 1.0
+"""The time for each call after one that hung: the next ones do, too."""
 _MOST_TOGETHER: Final = 8
 _QUICK_S: Final = 1.0
 """No other pod of the node is admitted meanwhile."""
@@ -86,14 +89,22 @@ async def ALLOCATE(stage: Stage) -> AllocateSeen:
     """Allocate each device, the first one twice, several for one container, and one each for two."""
     meeting = await stage.begin_with_devices()
     ids = meeting.healthy[:_MOST_DEVICES]
-    alone = {each: await meeting.allocate([each]) for each in ids}
-    again = await meeting.allocate([ids[0]])
+    patience_s = CALL_S
+
+    async def allocate(*containers: Sequence[str]) -> Answer:
+        nonlocal patience_s
+        answer = await meeting.allocate(*containers, timeout_s=patience_s)
+        patience_s = _AFTER_HANG_S if answer.hung else patience_s
+        return answer
+
+    alone = {each: await allocate([each]) for each in ids}
+    again = await allocate([ids[0]])
     together: tuple[Answer, ...] = ()
     apart = None
     if len(ids) > 1:
         several = ids[:_MOST_TOGETHER]
-        together = (await meeting.allocate(several), await meeting.allocate(several[::-1]))
-        apart = ((ids[0], ids[1]), await meeting.allocate([ids[0]], [ids[1]]))
+        together = (await allocate(several), await allocate(several[::-1]))
+        apart = ((ids[0], ids[1]), await allocate([ids[0]], [ids[1]]))
     seen = AllocateSeen(alone, again, together, apart, HostFacts())
     facts = await asyncio.to_thread(_facts, stage, [edits for _, edits in seen.edits])
     return AllocateSeen(alone, again, together, apart, facts)

@@ -54,7 +54,7 @@ def test_a_second_instance_that_refuses_to_run_is_fine() -> None:
 
 
 def test_a_plugin_that_called_in_vain_is_told_why() -> None:
-    refused = RestartSeen(took_s=None, attempts=3, refusal="failed to dial")
+    refused = RestartSeen(took_s=None, attempts=3, refusal="failed to dial", waited_s=8)
     assert list(manners.survives_clearing.judge(refused)) == [
         "the plugin called Register 3 times in 8 s, and is not back: failed to dial"
     ]

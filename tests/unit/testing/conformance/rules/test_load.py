@@ -21,7 +21,7 @@ FAILED: CallSeen[PluginOptions] = CallSeen(None, RpcFailed(RpcCode.DEADLINE_EXCE
 
 
 def restarts(after: ResourceUsage, *, counted: int = 70, done: int = 100, has_ended: bool = False) -> RestartsSeen:
-    return RestartsSeen(done, 100, counted, ONE, after, has_ended)
+    return RestartsSeen(done, 100, counted, ONE, after, has_ended, waited_s=5)
 
 
 def test_what_grows_with_each_restart_is_a_leak() -> None:

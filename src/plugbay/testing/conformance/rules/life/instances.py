@@ -15,6 +15,7 @@ from plugbay.testing.conformance.rules.restarts.streams import answers_at
 from plugbay.testing.conformance.stage import Stage
 
 _OTHER_S: Final = 8.0
+_SCENE_S: Final = 120.0
 _WAR_S: Final = 1.5
 _WAR: Final = 4
 """More registrations than two instances need, in a time in which nothing else happens."""
@@ -46,12 +47,14 @@ class PairSeen:
         refused_code: the exit code of a second one that ended by itself.
         quarrels: the registrations in the time after that.
         survives: whether the other one can be reached after one was asked to end; None if that was not tried.
+        waited_s: the time that it had to become reachable again.
     """
 
     registered: bool
     refused_code: int | None
     quarrels: int = 0
     survives: bool | None = None
+    waited_s: float = 0.0
 
     def both(self) -> PairSeen:
         """Itself, if there were two.
@@ -79,13 +82,13 @@ async def KILLED(stage: Stage) -> KilledSeen:
     return KilledSeen(is_back, after.exit_code, after.output.text[-300:])
 
 
-@scene("two instances, the first one ends", manner=Manner.OWN)
+@scene("two instances, the first one ends", manner=Manner.OWN, timeout_s=_SCENE_S)
 async def FIRST_ENDS(stage: Stage) -> PairSeen:
     """Start a second instance, then ask the first one to end: a rolling update."""
     return await _pair(stage, ends=0)
 
 
-@scene("two instances, the second one ends", manner=Manner.OWN)
+@scene("two instances, the second one ends", manner=Manner.OWN, timeout_s=_SCENE_S)
 async def SECOND_ENDS(stage: Stage) -> PairSeen:
     """Start a second instance, and ask it to end."""
     return await _pair(stage, ends=1)
@@ -105,13 +108,13 @@ async def _pair(stage: Stage, *, ends: int) -> PairSeen:
     stage.trace.note(f"the {'second' if ends else 'first'} instance gets SIGTERM")
     await stage.subjects[ends].until_ended(_OTHER_S)
     theirs = stage.kubelet.meetings[:known] if ends else stage.kubelet.meetings[known:]
-    return PairSeen(True, None, quarrels, await _is_reachable(stage, theirs))
+    return PairSeen(True, None, quarrels, await _is_reachable(stage, theirs), stage.settings.retry_timeout_s)
 
 
 async def _is_reachable(stage: Stage, theirs: list[Meeting]) -> bool:
     """Whether a plugin answers at a socket that was registered by ``theirs`` or since."""
     loop = asyncio.get_running_loop()
-    end, known = loop.time() + _OTHER_S, len(stage.kubelet.meetings)
+    end, known = loop.time() + stage.settings.retry_timeout_s, len(stage.kubelet.meetings)
     while loop.time() < end:
         for each in (*theirs, *stage.kubelet.meetings[known:]):
             if each.socket.is_socket() and await answers_at(each.socket):
@@ -129,7 +132,7 @@ async def _is_reachable(stage: Stage, theirs: list[Meeting]) -> bool:
 )
 def first_survives(seen: PairSeen) -> Iterator[str]:
     if not seen.both().survives:
-        yield f"{_OTHER_S:g} s after a second instance ended, nobody answered at a socket of the first one"
+        yield f"{seen.waited_s:g} s after a second instance ended, nobody answered at a socket of the first one"
 
 
 @rule(
@@ -141,7 +144,7 @@ def first_survives(seen: PairSeen) -> Iterator[str]:
 )
 def second_survives(seen: PairSeen) -> Iterator[str]:
     if not seen.both().survives:
-        yield f"{_OTHER_S:g} s after the first instance ended, nobody answered at a socket of the second one"
+        yield f"{seen.waited_s:g} s after the first instance ended, nobody answered at a socket of the second one"
 
 
 @rule(

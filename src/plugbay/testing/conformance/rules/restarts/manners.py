@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from plugbay.ops.tasks import first
 from plugbay.testing.conformance.probe.meeting import Meeting
 from plugbay.testing.conformance.reasons import NotApplicable
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
 from plugbay.testing.conformance.stage import Stage
 
-BACK_S: Final = 8.0
-"""The time after which a plugin that has not registered again is taken for lost."""
 PROMPT_S: Final = 1.0
 """Pods are admitted again 0.9 s after a kubelet's socket appears."""
 _AWAY_S: Final = 0.7
+_SCENE_S: Final = 240.0
 _SERVER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go"
 _DOCS: Final = "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/#handling-kubelet-restarts"
 _ADMITTED: Final = "observed with kubelet 1.36: pods are admitted again 0.9 s after the socket appears, or lost"
@@ -32,6 +32,7 @@ class RestartSeen:
         attempts: the Register calls since the restart.
         refusal: the error that the last of them was answered with.
         exit_code: how the plugin ended meanwhile; None if it did not. It was started again then.
+        waited_s: the time that it had.
         meeting: the new registration.
     """
 
@@ -39,6 +40,7 @@ class RestartSeen:
     attempts: int
     refusal: str = ""
     exit_code: int | None = None
+    waited_s: float = 0.0
     meeting: Meeting | None = None
 
     def lost(self) -> Iterator[str]:
@@ -46,21 +48,23 @@ class RestartSeen:
         if self.took_s is not None:
             return
         if not self.attempts:
-            yield f"the plugin did not register again within {BACK_S:g} s"
+            yield f"the plugin did not register again within {self.waited_s:g} s"
         else:
             reason = self.refusal or "it sent no list"
-            yield f"the plugin called Register {self.attempts} times in {BACK_S:g} s, and is not back: {reason}"
+            yield f"the plugin called Register {self.attempts} times in {self.waited_s:g} s, and is not back: {reason}"
 
 
-async def until_back(stage: Stage, before: Meeting, timeout_s: float = BACK_S) -> RestartSeen:
+async def until_back(stage: Stage, before: Meeting) -> RestartSeen:
     """Wait for a registration after ``before``, with a list; a plugin that has ended is started again, as by a node."""
+    timeout_s = stage.settings.retry_timeout_s
     loop = asyncio.get_running_loop()
     began, known = loop.time(), len(stage.kubelet.attempts)
     exit_code = None
     if not stage.subject.is_running:
         exit_code = stage.subject.exit_code
         await stage.start_plugin()
-    meeting = await stage.kubelet.meet(stage.resource, timeout_s, after=before)
+    await first(stage.kubelet.meet(stage.resource, timeout_s, after=before), stage.subject.ended.wait())
+    meeting = await stage.kubelet.meet(stage.resource, 0, after=before)
     if meeting is None and not stage.subject.is_running:
         exit_code = stage.subject.exit_code
         await stage.start_plugin()
@@ -69,10 +73,10 @@ async def until_back(stage: Stage, before: Meeting, timeout_s: float = BACK_S) -
     took_s = loop.time() - began if is_back else None
     attempts = stage.kubelet.attempts[known:]
     refusal = attempts[-1].refusal if attempts else ""
-    return RestartSeen(took_s, len(attempts), refusal, exit_code, meeting if is_back else None)
+    return RestartSeen(took_s, len(attempts), refusal, exit_code, timeout_s, meeting if is_back else None)
 
 
-@scene("kubelet restart: away, then a new socket", manner=Manner.OWN)
+@scene("kubelet restart: away, then a new socket", manner=Manner.OWN, timeout_s=_SCENE_S)
 async def NEW_SOCKET(stage: Stage) -> tuple[RestartSeen, RestartSeen | None]:
     """Stop the kubelet for a moment, start it, and then start it twice at once; the plugin's socket stays."""
     before = await stage.begin()
@@ -87,7 +91,7 @@ async def NEW_SOCKET(stage: Stage) -> tuple[RestartSeen, RestartSeen | None]:
     return once, await until_back(stage, stage.kubelet.meetings[-1])
 
 
-@scene("kubelet restart: directory cleared", manner=Manner.OWN)
+@scene("kubelet restart: directory cleared", manner=Manner.OWN, timeout_s=_SCENE_S)
 async def CLEARED(stage: Stage) -> RestartSeen:
     """Start the kubelet again, which removes all sockets in the directory."""
     before = await stage.begin()
@@ -95,7 +99,7 @@ async def CLEARED(stage: Stage) -> RestartSeen:
     return await until_back(stage, before)
 
 
-@scene("kubelet restart: directory made anew", manner=Manner.OWN)
+@scene("kubelet restart: directory made anew", manner=Manner.OWN, timeout_s=_SCENE_S)
 async def NEW_DIRECTORY(stage: Stage) -> RestartSeen:
     """Remove the directory while the kubelet is down; it makes another one."""
     before = await stage.begin()

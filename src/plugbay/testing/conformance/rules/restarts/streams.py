@@ -22,6 +22,7 @@ _LIST_S: Final = 3.0
 """The time that a plugin has for the first list of one more stream."""
 _STREAMS: Final = 3
 _POLL_S: Final = 0.05
+_SCENE_S: Final = 240.0
 _CLIENT: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/client.go"
 _HANDLER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go"
 
@@ -51,7 +52,7 @@ class LossesSeen:
 
     Attributes:
         hang_up: after the kubelet had closed the connection.
-        has_socket: whether it has a socket again, after its own was removed.
+        has_socket: whether it has a socket again, after its own was removed; None if that was gone before.
     """
 
     hang_up: RestartSeen
@@ -77,7 +78,7 @@ async def STREAMS(stage: Stage) -> StreamsSeen:
     return StreamsSeen(_ids(meeting), first, second, trouble, tuple(together))
 
 
-@scene("lost connection, lost socket", manner=Manner.OWN)
+@scene("lost connection, lost socket", manner=Manner.OWN, timeout_s=_SCENE_S)
 async def LOSSES(stage: Stage) -> LossesSeen:
     """Hang up on the plugin, and then remove its socket."""
     before = await stage.begin()
@@ -95,7 +96,7 @@ async def _has_socket_again(stage: Stage, before: Meeting) -> bool:
     """Whether the plugin listens at its old path, or has registered another one."""
     known = stage.kubelet.meetings.index(before) + 1
     with suppress(TimeoutError):
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(stage.settings.retry_timeout_s):
             while len(stage.kubelet.meetings) == known:
                 if before.socket.is_socket() and await answers_at(before.socket):
                     return True
@@ -175,7 +176,7 @@ def remakes_socket(seen: LossesSeen) -> Iterator[str]:
     if seen.has_socket is None:
         raise NotApplicable("the plugin's socket was gone before it was removed")
     if not seen.has_socket:
-        yield "8 s after its socket was removed, the plugin had none, and no later kubelet could reach it"
+        yield f"{seen.hang_up.waited_s:g} s after its socket was removed, the plugin had none"
 
 
 @rule(

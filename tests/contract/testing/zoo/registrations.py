@@ -1,0 +1,68 @@
+"""Animals that register badly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tests.contract.testing.zoo.animal import Animal, rules
+
+
+class RegistersBeforeServing(Animal):
+    """Serves 0.3 s after it has called Register; the kubelet dials it meanwhile."""
+
+    caught_by = rules(105)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        self._registering = [asyncio.create_task(super().register())]
+        await asyncio.sleep(0.3)
+        async with super().serving():
+            yield
+
+    async def register(self) -> bool:
+        return await (self._registering.pop() if self._registering else super().register())
+
+
+class AbsoluteEndpoint(Animal):
+    caught_by = rules(104)
+
+    def endpoint(self) -> str:
+        return str(self.socket)
+
+
+class RegistersInStorm(Animal):
+    """Registers every 10 ms, though it is registered."""
+
+    caught_by = rules(108, 116, 911)
+
+    async def keep_registered(self) -> None:
+        while True:
+            await self.register()
+            await asyncio.sleep(0.01)
+
+
+class GivesUpRegistering(Animal):
+    """Tries to register once at its start: no kubelet, no devices."""
+
+    caught_by = rules(109, 110)
+
+    async def keep_registered(self) -> None:
+        if not await self.register():
+            await self.stopping.wait()
+        await super().keep_registered()
+
+
+class LosesPatience(Animal):
+    """Ends if the kubelet takes more than a second to answer."""
+
+    caught_by = rules(112)
+
+    async def register(self) -> bool:
+        try:
+            async with asyncio.timeout(1):
+                return await super().register()
+        except TimeoutError:
+            self.stop()
+            return False
