@@ -15,7 +15,7 @@ from plugbay.testing.conformance.catalogue import chosen_rules
 from plugbay.testing.conformance.judging import judge_plugin
 from plugbay.testing.conformance.settings import ConformanceSettings
 from plugbay.testing.conformance.subject.command import PluginCommand
-from tests.contract.testing.test_zoo import caught
+from tests.contract.testing.test_zoo import RETRY_S, caught
 
 SOURCES: Final = Path(__file__).parent / "go_plugins"
 LIBRARIES: Final = Path("/usr/share/gocode")
@@ -49,12 +49,13 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         ("good", (), set()),
         ("ignores-restart", ("PB7xx",), {"PB701", "PB702", "PB703", "PB707", "PB708"}),
         ("leaks-servers", ("PB7xx", "PB8xx"), {"PB805"}),
+        ("dies-on-unknown-id", ("PB4xx",), {"PB406"}),
     ],
 )
 async def test_go_plugin_is_caught(
     fault: str, rules: tuple[str, ...], caught_by: set[str], plugin: Path, sockets: Path
 ) -> None:
     command = PluginCommand((str(plugin), fault, "{plugins}"))
-    settings = ConformanceSettings(command, environ=os.environ, places=sockets)
+    settings = ConformanceSettings(command, retry_timeout_s=RETRY_S, environ=os.environ, places=sockets)
     findings = caught(await judge_plugin(settings, chosen_rules(rules)))
     assert findings.keys() == caught_by, findings

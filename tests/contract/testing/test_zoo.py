@@ -19,7 +19,7 @@ from plugbay.testing.conformance.subject.command import PluginCommand
 from tests.contract.testing.zoo.animal import Animal
 from tests.contract.testing.zoo.keeper import ANIMALS
 
-RETRY_S: Final = 10.0
+RETRY_S: Final = 8.0
 REPOSITORY: Final = Path(__file__).parents[3]
 PROVOKE: Final = """
 case $PLUGBAY_CHANGE in

@@ -98,7 +98,7 @@ func (p *plugin) isServing() bool {
 
 // register gives up when the kubelet, as it starts, removes the socket that it would have to dial.
 func (p *plugin) register() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Second) // a kubelet dials us for 10 s
 	defer cancel()
 	go func() {
 		for ; ctx.Err() == nil; time.Sleep(period) {

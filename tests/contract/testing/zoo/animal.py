@@ -29,7 +29,7 @@ from plugbay.wire.handlers import server_stream, unary
 logger = logging.getLogger("zoo")
 
 RESOURCE: Final = "zoo.example/animal"
-REGISTER_S: Final = 5.0
+REGISTER_S: Final = 12.0
 RETRY_S: Final = 0.2
 
 Identity = tuple[int, int] | None

@@ -44,9 +44,9 @@ class RegistersInStorm(Animal):
 
 
 class GivesUpRegistering(Animal):
-    """Tries to register once at its start: no kubelet, no devices."""
+    """Tries to register once: refused, it waits for ever."""
 
-    caught_by = rules(109, 110)
+    caught_by = rules(110)
 
     async def keep_registered(self) -> None:
         if not await self.register():
