@@ -21,6 +21,7 @@ from plugbay.testing.local.plugins import PluginInTest
 from plugbay.testing.local.pods import AdmittedPod, FinishedPod, Limits, PodInput
 from plugbay.testing.local.settings import KubeletOptions, settings_of
 from plugbay.testing.local.stock.versions import release_of
+from plugbay.testing.traffic.records import TrafficRecord
 from plugbay.wire.message_values import MessageValue
 
 _Result = TypeVar("_Result")
@@ -151,6 +152,11 @@ class Kubelet:
     def calls(self, method: str) -> list[MessageValue]:
         """See `LocalKubelet.calls`."""
         return self._look(lambda kubelet: kubelet.calls(method))
+
+    @property
+    def records(self) -> tuple[TrafficRecord, ...]:
+        """All that has passed between it and its plugins so far: the records of `LocalKubelet.traffic`."""
+        return self._look(lambda kubelet: tuple(kubelet.traffic.records))
 
     def wait_for(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 
 from plugbay.testing.local.loop_thread import LoopThread
 from plugbay.testing.traffic.faults import REFUSAL, FaultSwitch, FaultSwitches
+from plugbay.wire.message_values import KubeletVersion
 
 
 class FaultControl:
@@ -64,6 +65,17 @@ class FaultControls:
     def refuse(self, text: str = REFUSAL, *, resource: str | None = None, times: int | None = None) -> FaultControl:
         """See `FaultSwitches.refuse`."""
         return self._on(lambda: self._switches.refuse(text, resource=resource, times=times))
+
+    def strip_newer(
+        self,
+        version: KubeletVersion | None = None,
+        *,
+        method: str | None = None,
+        resource: str | None = None,
+        times: int | None = None,
+    ) -> FaultControl:
+        """See `FaultSwitches.strip_newer`."""
+        return self._on(lambda: self._switches.strip_newer(version, method=method, resource=resource, times=times))
 
     def all_off(self) -> None:
         """See `FaultSwitches.all_off`."""

@@ -57,7 +57,10 @@ def test_faults_are_switched_from_the_test() -> None:
         kubelet.wait_for(lambda: len(kubelet.calls("Register")) == 2)
         hanging = kubelet.faults.hang(method="Allocate")
         hanging.off()
+        assert {record.name for record in kubelet.records} >= {"Register", "ListAndWatch", "Allocate"}
         kubelet.faults.refuse("full")
+        kubelet.faults.strip_newer((1, 26))
+        kubelet.faults.delay(0.01, method="Allocate")
         kubelet.faults.all_off()
         kubelet.admit({CARD: 1})
 
