@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 from plugbay.cli.arguments.options import path_of
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.printing.output import show, show_note, show_page
+from plugbay.cli.testing.plugin_options import add_plugin_options, plugin_command, told_to_end
 from plugbay.cli.testing.verdict_progress import ShownProgress
 from plugbay.cli.testing.verdict_table import as_table, rule_table, summary
 from plugbay.errors import PathUnusable, UsageError
+from plugbay.ops.tasks import first
 from plugbay.testing.conformance.baseline import baseline_of, read_baseline, with_baseline
 from plugbay.testing.conformance.catalogue import all_rules, chosen_rules, page_of, rule_named
 from plugbay.testing.conformance.findings import ConformanceReport
@@ -22,12 +25,14 @@ from plugbay.testing.conformance.judging import judge_plugin
 from plugbay.testing.conformance.reports.as_html import as_html
 from plugbay.testing.conformance.reports.as_json import as_json
 from plugbay.testing.conformance.reports.as_junit import as_junit
-from plugbay.testing.conformance.rule import RuleSeverity
+from plugbay.testing.conformance.rule import AnyRule, RuleSeverity
 from plugbay.testing.conformance.settings import JOBS, READY_S, RETRY_S, ConformanceSettings
-from plugbay.testing.conformance.subject.command import PluginCommand
+from plugbay.testing.conformance.subject.command import SubjectCommand
+from plugbay.testing.conformance.subject.container import BindMount, container_command
 
 _SEVERITIES: Final = tuple(each.value for each in RuleSeverity)
 _STDOUT: Final = Path("-")
+_INTERRUPTED: Final = 130
 
 
 def declare(parser: CommandParser) -> None:
@@ -43,6 +48,7 @@ def declare(parser: CommandParser) -> None:
             "plugbay conform -- ./my-plugin --verbose",
             "plugbay conform --only PB1xx,PB301 -- ./my-plugin --kubelet-dir={plugins}",
             "plugbay conform --provoke ./change-a-device.sh --html report.html -- ./my-plugin",
+            "plugbay conform --image my-plugin.tar -- --verbose",
             "plugbay conform --explain PB105",
         ),
         run=run,
@@ -106,13 +112,20 @@ def _add_running(parser: CommandParser) -> None:
     parser.add_argument(
         "--jobs", metavar="N", type=_count, default=JOBS, help="the number of plugins that run at a time (4)"
     )
+    add_plugin_options(parser)
     parser.add_argument(
-        "--env", metavar="NAME=VALUE", action="append", default=[], help="a variable for the plugin; may hold {root}"
+        "--image",
+        metavar="FILE",
+        type=path_of,
+        help="run the plugin in a container of this image, an archive (docker save) or an OCI layout; what follows -- "
+        "are its arguments. It takes root, and crun or runc",
     )
     parser.add_argument(
-        "--private-root",
-        action="store_true",
-        help="let the plugin find the kubelet at /var/lib/kubelet too, although its command line has {root}",
+        "--mount",
+        metavar="HOST[:CONTAINER[:ro]]",
+        action="append",
+        default=[],
+        help="a directory or file of the host that the container has",
     )
     parser.add_argument(
         "--cdi-dir",
@@ -141,23 +154,56 @@ def run(args: argparse.Namespace) -> int:
     if args.explain is not None:
         show(page_of(rule_named(args.explain)))
         return 0
-    if not args.command:
+    if not args.command and args.image is None:
         raise UsageError("say what to judge after --, such as: plugbay conform -- ./my-plugin")
     rules = chosen_rules(args.only, args.skip)
     known = read_baseline(_read(args.baseline), str(args.baseline)) if args.baseline else ()
-    progress = ShownProgress()
-    report = with_baseline(asyncio.run(judge_plugin(_settings(args), rules, progress)), known)
-    progress.end()
+    with ExitStack() as stack:
+        settings = _settings(args, stack.enter_context(_subject(args)))
+        judged = asyncio.run(_until_told(settings, rules))
+    if judged is None:
+        return _INTERRUPTED
+    report = with_baseline(judged, known)
     threshold = RuleSeverity(args.fail_on)
     if not _write(args, report, threshold):
         show_page(as_table(report))
     return 1 if report.fails_at(threshold) else 0
 
 
-def _settings(args: argparse.Namespace) -> ConformanceSettings:
-    environment = dict(_variable(each) for each in args.env)
+async def _until_told(settings: ConformanceSettings, rules: Sequence[AnyRule]) -> ConformanceReport | None:
+    """The report; None if SIGTERM or Ctrl-C came before, after which nothing of the run is left."""
+    reports: list[ConformanceReport] = []
+    progress = ShownProgress()
+
+    async def judge() -> None:
+        reports.append(await judge_plugin(settings, rules, progress))
+
+    with told_to_end() as told:
+        await first(judge(), _wait(told))
+    progress.end()
+    return reports[0] if reports else None
+
+
+async def _wait(told: asyncio.Event) -> None:
+    await told.wait()
+
+
+@contextmanager
+def _subject(args: argparse.Namespace) -> Iterator[SubjectCommand]:
+    command = plugin_command(args)
+    if args.image is None:
+        if args.mount:
+            raise UsageError("--mount is for a plugin in a container: it goes with --image")
+        yield command
+        return
+    mounts = tuple(BindMount.parse(each) for each in args.mount)
+    with container_command(args.image, command.words, command.environment, mounts, environ=os.environ) as container:
+        yield container
+
+
+def _settings(args: argparse.Namespace, command: SubjectCommand) -> ConformanceSettings:
     return ConformanceSettings(
-        PluginCommand(tuple(args.command), environment, always_enclosed=args.private_root),
+        command,
         ready_timeout_s=args.ready_timeout,
         retry_timeout_s=args.retry_timeout,
         jobs=args.jobs,
@@ -202,13 +248,6 @@ def _read(path: Path) -> str:
         raise PathUnusable(str(path), f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise PathUnusable(str(path), "is not a baseline: it is not UTF-8") from error
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise UsageError(f"--env: {text!r} is not NAME=VALUE")
-    return name, value
 
 
 def _names(text: str) -> tuple[str, ...]:

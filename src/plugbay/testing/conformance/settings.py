@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from plugbay.testing.conformance.subject.command import PluginCommand
+from plugbay.testing.conformance.subject.command import SubjectCommand
 
 READY_S: Final = 20.0
 RETRY_S: Final = 35.0
@@ -27,7 +27,7 @@ class ConformanceSettings:
     places: the directory in which the roots are made; its path has to be short.
     """
 
-    command: PluginCommand
+    command: SubjectCommand
     ready_timeout_s: float = READY_S
     retry_timeout_s: float = RETRY_S
     jobs: int = JOBS

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tests.contract.rigs.stock_release import until_files
 from tests.contract.testing.conformance.test_small_flaws import PLUGIN
 
 DEADLINE_S = 60
@@ -100,3 +103,27 @@ async def test_misuse_is_told_in_a_sentence() -> None:
     code, _, err = await conform("--jobs", "many", *plugin("none"))
     assert code == 2
     assert "wants a number from 1 to 64, found many" in err
+
+
+async def test_run_that_is_told_to_end_leaves_nothing(tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    program = "import os, pathlib, signal, sys; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); signal.pause()"
+    words = (sys.executable, "-m", "plugbay", "conform", "--", sys.executable, "-c", program, str(marker), "{root}")
+    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.DEVNULL)
+    async with asyncio.timeout(DEADLINE_S):
+        await until_files([marker], lambda: marker.exists() and bool(marker.read_text()))
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 130
+    assert not Path(f"/proc/{marker.read_text()}").exists()
+
+
+async def test_image_that_is_not_one_is_told_in_a_sentence(tmp_path: Path) -> None:
+    code, _, err = await conform("--image", str(tmp_path / "none.tar"))
+    if os.geteuid() == 0:
+        assert (code, "none.tar: is not an image that can be unpacked" in err) == (1, True), err
+    else:
+        assert (code, "--image takes root" in err) == (2, True), err
+    code, _, err = await conform("--mount", "/etc", *plugin("none"))
+    assert (code, err) == (
+        2, "plugbay: error: --mount is for a plugin in a container: it goes with --image\n"
+    )  # fmt: skip

@@ -113,7 +113,11 @@ async def ALLOCATE(stage: Stage) -> AllocateSeen:
 def _facts(stage: Stage, all_edits: list[ContainerEdits]) -> HostFacts:
     paths = {node.host_path for edits in all_edits for node in edits.device_nodes}
     paths |= {mount.host_path for edits in all_edits for mount in edits.mounts}
-    directories = (*default_directories(Path("/")), *stage.settings.cdi_directories)
+    directories = (
+        *default_directories(Path("/")),
+        *stage.settings.cdi_directories,
+        *stage.settings.command.cdi_directories(stage.root),
+    )
     known = {str(name) for name in scan(directories).devices}
     asked = {str(name) for edits in all_edits for name in _names(edits)}
     return HostFacts(

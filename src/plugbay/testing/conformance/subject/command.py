@@ -1,17 +1,61 @@
-"""The command that starts the plugin under test, and how it learns where the kubelet is. Pure."""
+"""The command that starts the plugin under test, and how it learns where the kubelet is."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol
 
 STOCK: Final = "/var/lib/kubelet"
 """The place at which most plugins look for a kubelet, and cannot be told otherwise."""
 _PLACE: Final = re.compile(r"\{(root|plugins|socket)\}")
 """The places that a command may hold: the kubelet's root, its directory for plugins, and its socket."""
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One start of the plugin.
+
+    Attributes:
+        words: the program that is started, and its arguments.
+        environment: variables that it gets besides those of this process.
+        pid_file: where the plugin's process ID appears, if the program that is started is not the plugin itself.
+        clean: removes what may be left when all has ended; it may take a while.
+    """
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+    pid_file: Path | None = None
+    clean: Callable[[], None] = _nothing
+
+
+class SubjectCommand(Protocol):
+    """A way to start the plugin under test."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The plugin, for reports."""
+        ...
+
+    @property
+    def is_enclosed(self) -> bool:
+        """Whether the plugin finds the kubelet's root at its usual place."""
+        ...
+
+    def cdi_directories(self, root: Path) -> tuple[Path, ...]:
+        """Directories of the plugin's own in which it writes CDI specs."""
+        ...
+
+    def launch(self, root: Path) -> Launch:
+        """Prepare one more start, for a kubelet with ``root``; it may take a while."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +83,28 @@ class PluginCommand:
         """Whether it needs a mount namespace, in which the kubelet's root is at its usual place."""
         return self.always_enclosed or not self.is_told
 
+    def cdi_directories(self, root: Path) -> tuple[Path, ...]:
+        """It writes them where everybody does."""
+        return ()
+
+    def launch(self, root: Path) -> Launch:
+        """The command as it is; nothing has to be prepared."""
+        return Launch(self.words_for(str(root)), self.environment_for(str(root)))
+
     def words_for(self, root: str) -> tuple[str, ...]:
         """The command line for a kubelet whose root is ``root``."""
-        words = tuple(_placed(each, root) for each in self.words)
+        words = tuple(placed(each, root) for each in self.words)
         if not self.is_enclosed:
             return words
         return (sys.executable, "-m", "plugbay.kernel.enclosed", root, STOCK, *words)
 
     def environment_for(self, root: str) -> dict[str, str]:
         """The variables for a kubelet whose root is ``root``."""
-        return {name: _placed(value, root) for name, value in self.environment.items()}
+        return {name: placed(value, root) for name, value in self.environment.items()}
 
 
-def _placed(text: str, root: str) -> str:
+def placed(text: str, root: str) -> str:
+    """``text`` with the places of a kubelet whose root is ``root``."""
     plugins = f"{root}/device-plugins"
     places = {"root": root, "plugins": plugins, "socket": f"{plugins}/kubelet.sock"}
     return _PLACE.sub(lambda found: places[found[1]], text)

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from plugbay.kernel.processes import ProcessIdentity, kill_session, read_stat, signal_group, wait_end
+from plugbay.kernel.processes import ProcessIdentity, kill_session, read_stat, send_signal, signal_group, wait_end
 from plugbay.testing.conformance.reasons import CannotJudge
-from plugbay.testing.conformance.subject.command import PluginCommand
+from plugbay.testing.conformance.subject.command import Launch, SubjectCommand
 from plugbay.testing.conformance.subject.output import OutputEnd
 from plugbay.testing.conformance.subject.usage import ResourceUsage, listening_ports, tree_usage
 
@@ -20,6 +20,10 @@ _PROC: Final = Path("/proc")
 _END_S: Final = 5.0
 """The time that a plugin has after SIGTERM, when no rule looks at that, before it is killed."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGHUP)
+_CONTAINER_S: Final = 30.0
+"""The time that an engine has to start a container, on a machine that is busy."""
+_LOOK_S: Final = 0.01
+_BY_SIGNAL: Final = 128
 _OUTPUT_S: Final = 1.0
 """The time for the last output of a plugin that has ended; a process that it left behind may keep the pipe open."""
 
@@ -28,16 +32,17 @@ class Subject:
     """One process of the plugin; used through `start_subject`.
 
     Attributes:
-        pid: its process, which leads a session and a group of its own.
+        pid: its process; unless it runs in a container, that leads a session and a group of its own.
         ended: set when it has ended.
         was_asked_to_end: whether a signal of ours may be why.
         output: the end of what it printed.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, leader: ProcessIdentity) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, leader: ProcessIdentity, plugin: ProcessIdentity) -> None:
         self._process = process
         self._leader = leader
-        self.pid = process.pid
+        self._plugin = plugin
+        self.pid = plugin.pid
         self.ended = asyncio.Event()
         self.was_asked_to_end = False
         self.output = OutputEnd()
@@ -45,7 +50,10 @@ class Subject:
     @property
     def exit_code(self) -> int | None:
         """Its exit code, negative for a signal as in `subprocess`; None while it runs."""
-        return self._process.returncode
+        code = self._process.returncode
+        if code is None or self._is_leader or code <= _BY_SIGNAL:
+            return code
+        return _BY_SIGNAL - code  # an engine tells of a signal as a shell does
 
     @property
     def is_running(self) -> bool:
@@ -54,8 +62,7 @@ class Subject:
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the process itself, as a kubelet's container runtime does."""
         self.was_asked_to_end |= number in _ENDING
-        with suppress(ProcessLookupError):
-            self._process.send_signal(number)
+        send_signal(self._plugin, number, proc_root=_PROC)
 
     async def until_ended(self, timeout_s: float) -> bool:
         """Whether it ended in time."""
@@ -76,20 +83,33 @@ class Subject:
         """End it and all processes that it started: with SIGTERM, and soon with SIGKILL."""
         if self.is_running:
             self.was_asked_to_end = True
-            signal_group(self._leader, signal.SIGTERM, proc_root=_PROC)
-            signal_group(self._leader, signal.SIGCONT, proc_root=_PROC)  # a stopped one would not hear it
+            for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped one would not hear the first
+                self._signal_all(number)
             await self.until_ended(_END_S)
         await self.kill()
 
     async def kill(self) -> None:
         """Kill it and all processes that it started."""
         self.was_asked_to_end |= self.is_running
+        if not self._is_leader:
+            self.send(signal.SIGKILL)
+            await self.until_ended(_END_S)
         for left in await asyncio.to_thread(kill_session, self._leader, proc_root=_PROC):
             if left.pid != self.pid:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_END_S):
                         await wait_end(left, proc_root=_PROC)
         await self.ended.wait()
+
+    @property
+    def _is_leader(self) -> bool:
+        return self._plugin == self._leader
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        if self._is_leader:
+            signal_group(self._leader, number, proc_root=_PROC)
+        else:
+            send_signal(self._plugin, number, proc_root=_PROC)
 
     async def follow(self, output: int) -> None:
         """Read what it prints to the pipe ``output``, until it has ended; for `start_subject`."""
@@ -102,26 +122,47 @@ class Subject:
 
 
 @asynccontextmanager
-async def start_subject(command: PluginCommand, root: Path, environ: Mapping[str, str]) -> AsyncIterator[Subject]:
+async def start_subject(command: SubjectCommand, root: Path, environ: Mapping[str, str]) -> AsyncIterator[Subject]:
     """Start the plugin, with ``root`` as its kubelet's root; at the end of the block it is ended.
 
     Raises:
         CannotJudge: the program is not there, or cannot be run.
     """
-    variables = {**environ, **command.environment_for(str(root))}
-    words = command.words_for(str(root))
+    launch = await asyncio.to_thread(command.launch, root)
     try:
-        output, process = await _started(words, variables)
+        output, process = await _started(launch.words, {**environ, **launch.environment})
     except OSError as error:
-        raise CannotJudge(f"{words[0]} cannot be run: {error.strerror or error}") from error
-    async with asyncio.TaskGroup() as tasks:
-        subject = Subject(process, _identity(process.pid))
-        following = tasks.create_task(subject.follow(output))
-        try:
-            yield subject
-        finally:
-            await asyncio.shield(subject.end())
-            await following
+        raise CannotJudge(f"{launch.words[0]} cannot be run: {error.strerror or error}") from error
+    try:
+        leader = _identity(process.pid)
+        subject = Subject(process, leader, await _plugin_of(launch, process, leader))
+        async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(subject.follow(output))
+            try:
+                yield subject
+            finally:
+                await asyncio.shield(subject.end())
+                await following
+    finally:
+        await asyncio.to_thread(launch.clean)
+
+
+async def _plugin_of(launch: Launch, process: asyncio.subprocess.Process, leader: ProcessIdentity) -> ProcessIdentity:
+    """The plugin's own process; the one that was started if no other comes."""
+    if launch.pid_file is None:
+        return leader
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CONTAINER_S):
+            while process.returncode is None:
+                if text := await asyncio.to_thread(_content, launch.pid_file):
+                    stat = read_stat(int(text), proc_root=_PROC)
+                    return leader if stat is None else stat.identity
+                await asyncio.sleep(_LOOK_S)
+    return leader
+
+
+def _content(path: Path) -> str:
+    return path.read_text(encoding="ascii").strip() if path.is_file() else ""
 
 
 async def _started(words: Sequence[str], variables: Mapping[str, str]) -> tuple[int, asyncio.subprocess.Process]:
