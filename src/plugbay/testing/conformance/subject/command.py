@@ -20,7 +20,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class SubjectLaunch:
     """One start of the plugin.
 
     Attributes:
@@ -53,7 +53,7 @@ class SubjectCommand(Protocol):
         """Directories of the plugin's own in which it writes CDI specs."""
         ...
 
-    def launch(self, root: Path) -> Launch:
+    def launch(self, root: Path) -> SubjectLaunch:
         """Prepare one more start, for a kubelet with ``root``; it may take a while."""
         ...
 
@@ -87,9 +87,9 @@ class PluginCommand:
         """It writes them where everybody does."""
         return ()
 
-    def launch(self, root: Path) -> Launch:
+    def launch(self, root: Path) -> SubjectLaunch:
         """The command as it is; nothing has to be prepared."""
-        return Launch(self.words_for(str(root)), self.environment_for(str(root)))
+        return SubjectLaunch(self.words_for(str(root)), self.environment_for(str(root)))
 
     def words_for(self, root: str) -> tuple[str, ...]:
         """The command line for a kubelet whose root is ``root``."""

@@ -22,7 +22,7 @@ from plugbay.errors import PathUnusable, UsageError
 from plugbay.kernel.capabilities import held_capabilities
 from plugbay.kubelet.paths import STOCK_ROOT
 from plugbay.runtimes.oci.engines import OciEngine, choose_engine
-from plugbay.testing.conformance.subject.command import Launch, placed
+from plugbay.testing.conformance.subject.command import SubjectLaunch, placed
 from plugbay.testing.conformance.subject.image import UnpackedImage, unpack_image
 
 _PATH: Final = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -85,7 +85,7 @@ class ContainerCommand:
         """Where the specs lie that an instance with the kubelet's root ``root`` writes to /var/run/cdi."""
         return (self.directory / "cdi" / root.name,)
 
-    def launch(self, root: Path) -> Launch:
+    def launch(self, root: Path) -> SubjectLaunch:
         """Write a bundle for one more container; the engine's command line."""
         container = f"plugbay-{root.name}-{next(_NUMBERS)}"
         bundle = self.directory / "bundles" / container
@@ -94,7 +94,7 @@ class ContainerCommand:
         cdi.mkdir(parents=True, exist_ok=True)
         (bundle / "config.json").write_text(json.dumps(self._spec(root, cdi, container)), encoding="utf-8")
         words = self.engine.argv("run", "--bundle", str(bundle), "--pid-file", str(bundle / "pid"), container)
-        return Launch(words, {}, bundle / "pid", lambda: self._delete(container))
+        return SubjectLaunch(words, {}, bundle / "pid", lambda: self._delete(container))
 
     def _delete(self, container: str) -> None:
         """Remove what is left of a container; nothing is of one that ended in order."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from plugbay.kernel.processes import ProcessIdentity, kill_session, read_stat, send_signal, signal_group, wait_end
 from plugbay.testing.conformance.reasons import CannotJudge
-from plugbay.testing.conformance.subject.command import Launch, SubjectCommand
+from plugbay.testing.conformance.subject.command import SubjectCommand, SubjectLaunch
 from plugbay.testing.conformance.subject.output import OutputEnd
 from plugbay.testing.conformance.subject.usage import ResourceUsage, listening_ports, tree_usage
 
@@ -147,7 +147,9 @@ async def start_subject(command: SubjectCommand, root: Path, environ: Mapping[st
         await asyncio.to_thread(launch.clean)
 
 
-async def _plugin_of(launch: Launch, process: asyncio.subprocess.Process, leader: ProcessIdentity) -> ProcessIdentity:
+async def _plugin_of(
+    launch: SubjectLaunch, process: asyncio.subprocess.Process, leader: ProcessIdentity
+) -> ProcessIdentity:
     """The plugin's own process; the one that was started if no other comes."""
     if launch.pid_file is None:
         return leader
