@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from plugbay.ops.spawned_worker import SpawnedWorker, spawn_worker
+from plugbay.ops.tasks import to_the_end
 
 DIE_S: Final = 2.0
 """A process in an uninterruptible system call does not die of SIGKILL before the call ends."""
@@ -81,7 +82,7 @@ class WorkerProcess:
         return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
     async def kill(self) -> bool:
-        """End the process and those that it started; returns whether it has ended."""
+        """End the process and those that it started; returns whether it has ended. It is waited for in any case."""
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -92,7 +93,7 @@ class WorkerProcess:
             for pipe in (self._process.stdin, self._process.stdout):
                 assert pipe is not None
                 pipe.close()
-        return await self._has_ended()
+        return await to_the_end(self._has_ended())
 
     async def _has_ended(self) -> bool:
         """Wait for the end, which is near. A pidfd would tell of it, but not on Linux before 5.3."""

@@ -308,3 +308,16 @@ async def test_a_process_whose_start_is_cancelled_ends(turns: int) -> None:
     else:
         assert await adopting.result().kill()
     assert spawned.process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+async def test_a_killed_process_is_waited_for_although_that_is_cancelled(turns: int) -> None:
+    worker = await WorkerProcess.start(Path(worker_main.__file__))
+    process = worker._process
+    killing = asyncio.ensure_future(worker.kill())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if killing.cancel():
+        with pytest.raises(asyncio.CancelledError):
+            await killing
+    assert process.returncode == -signal.SIGKILL
