@@ -61,7 +61,7 @@ class NvidiaDevice:
     @property
     def has_control_nodes(self) -> bool:
         """Whether the driver's control nodes are needed to use it."""
-        return self.kind is not DeviceKind.TEGRA
+        return self.kind not in (DeviceKind.TEGRA, DeviceKind.WSL)
 
     def listed_ids(self) -> tuple[DeviceId, ...]:
         """The IDs that the kubelet sees: the device's own, or those of its replicas."""

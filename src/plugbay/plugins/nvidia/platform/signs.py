@@ -19,17 +19,22 @@ _VFIO_DRIVER: Final = "vfio-pci"
 _DXCORE: Final = "libdxcore.so"
 
 
-def find_signs(root: Path, *, has_nvml: bool, library_path: Sequence[str] = ()) -> PlatformSigns:
+def find_signs(
+    root: Path, *, has_nvml: bool, driver_root: Path | None = None, library_path: Sequence[str] = ()
+) -> PlatformSigns:
     """The signs of the machine whose file system is below ``root``.
 
     Args:
         has_nvml: whether the driver's library can be loaded.
+        driver_root: where the host's files are mounted, if they are: a container may have none of a Tegra's files
+            elsewhere.
         library_path: the directories of ``LD_LIBRARY_PATH``, which are not below ``root``.
     """
+    roots = [root] if driver_root is None else [driver_root, root]
     return PlatformSigns(
         has_dxcore=linker_finds(_DXCORE, root, library_path),
-        has_tegra_release=(root / _TEGRA_RELEASE).exists(),
-        soc_family=_text(root / _SOC_FAMILY),
+        has_tegra_release=any((each / _TEGRA_RELEASE).exists() for each in roots),
+        soc_family=next(filter(None, (_text(each / _SOC_FAMILY) for each in roots)), ""),
         has_nvml=has_nvml,
         vfio_functions=vfio_functions(root),
     )

@@ -175,7 +175,8 @@ def _look_at_files(
 ) -> tuple[PlatformSigns, _Found | PlugbayError, tuple[str, MigMinors]]:
     """The machine as its files describe it, and the minor numbers of MIG instances. Blocks."""
     roots = roots_of(settings, configuration)
-    signs = find_signs(settings.root, has_nvml=has_library(settings, roots), library_path=settings.library_path)
+    has_nvml = has_library(settings, roots)
+    signs = find_signs(settings.root, has_nvml=has_nvml, driver_root=roots.driver, library_path=settings.library_path)
     found: _Found | PlugbayError
     try:
         found = _find_features(settings, configuration, roots)

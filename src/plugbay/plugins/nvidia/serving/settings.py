@@ -91,9 +91,10 @@ def _load(settings: NodeSettings, file: Path | None) -> Configuration:
     The reference wants NVML for CDI on a Tegra as well, whose lists of files need none.
     """
     loaded = load_configuration(file, settings.arguments, settings.environment, has_nvml=True)
-    if not loaded.uses_cdi or has_library(settings, roots_of(settings, loaded)):
+    roots = roots_of(settings, loaded)
+    if not loaded.uses_cdi or has_library(settings, roots):
         return loaded
-    if find_signs(settings.root, has_nvml=False).has_tegra_files:
+    if find_signs(settings.root, has_nvml=False, driver_root=roots.driver).has_tegra_files:
         return loaded
     return load_configuration(file, settings.arguments, settings.environment, has_nvml=False)
 

@@ -121,6 +121,20 @@ def test_80_device_specs_below_a_dev_root() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "paths", "named"),
+    [
+        (DeviceKind.GPU, ("/dev/nvidia0",), [*CONTROL, "/dev/nvidia0"]),
+        (DeviceKind.WSL, ("/dev/dxg",), ["/dev/dxg"]),
+        (DeviceKind.TEGRA, (), []),
+    ],
+)
+def test_80_control_nodes_are_for_gpus(kind: DeviceKind, paths: tuple[str, ...], named: list[str]) -> None:
+    resource = ResourceDevices(GPU, {"all": NvidiaDevice("all", "all", kind, paths=paths)})
+    edits = allocated(resource, ["all"], "--pass-device-specs", features=NodeFeatures(CONTROL))
+    assert [node.container_path for node in edits.device_nodes] == named
+
+
 def test_81_device_specs_of_two_replicas_name_the_node_once() -> None:
     """The reference names it twice."""
     resource = node_of("two-a100", config=SLICED)

@@ -86,6 +86,15 @@ def test_platform_of_a_root(tmp_path: Path, make: Maker, has_nvml: bool, platfor
     assert platform_of(find_signs(tmp_path, has_nvml=has_nvml)) is platform
 
 
+@pytest.mark.parametrize("make", [tegra_release, tegra_family])
+def test_a_tegra_is_known_by_the_host_s_files_in_a_container_that_has_none(tmp_path: Path, make: Maker) -> None:
+    host = tmp_path / "driver-root"
+    host.mkdir()
+    make(host)
+    assert platform_of(find_signs(tmp_path, has_nvml=False)) is Platform.NULL
+    assert platform_of(find_signs(tmp_path, has_nvml=False, driver_root=host)) is Platform.TEGRA
+
+
 def test_gpus_that_are_handed_to_virtual_machines(tmp_path: Path) -> None:
     vfio(tmp_path)
     assert find_signs(tmp_path, has_nvml=False).vfio_functions == ("0000:3b:00.0",)
