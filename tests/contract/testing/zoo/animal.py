@@ -247,14 +247,3 @@ class Animal:
 
     def endpoint(self) -> str:
         return self.socket.name
-
-
-class EquippedAnimal(Animal):
-    """Behaves, and gives a device node."""
-
-    node: ClassVar[pb.DeviceSpec] = pb.DeviceSpec(container_path="/dev/animal", host_path="/dev/null", permissions="rw")
-
-    def container(self, request: pb.ContainerAllocateRequest) -> pb.ContainerAllocateResponse:
-        answer = super().container(request)
-        answer.devices.append(self.node)
-        return answer

@@ -13,7 +13,7 @@ from plugbay.errors import RpcCode, RpcFailed
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.grpc.metadata import Metadata
 from plugbay.wire.grpc.services import Method, ServerStream, Unary
-from tests.contract.testing.zoo.animal import Animal, EquippedAnimal, rules
+from tests.contract.testing.zoo.animal import Animal, rules
 
 
 class HangsInAllocate(Animal):
@@ -61,21 +61,6 @@ class AnswersForOneContainer(Animal):
         return pb.AllocateResponse(container_responses=answer.container_responses[:1])
 
 
-class RelativeDevicePath(EquippedAnimal):
-    caught_by = rules(413)
-    node = pb.DeviceSpec(container_path="dev/animal", host_path="/dev/null", permissions="rw")
-
-
-class MissingDevice(EquippedAnimal):
-    caught_by = rules(411)
-    node = pb.DeviceSpec(container_path="/dev/animal", host_path="/dev/no-such-animal", permissions="rw")
-
-
-class OddPermissions(EquippedAnimal):
-    caught_by = rules(414)
-    node = pb.DeviceSpec(container_path="/dev/animal", host_path="/dev/null", permissions="x")
-
-
 class UnstableAnswers(Animal):
     """Answers the same question differently each time."""
 
@@ -94,7 +79,7 @@ class OneAtATime(Animal):
     caught_by = rules(803)
 
     def container(self, request: pb.ContainerAllocateRequest) -> pb.ContainerAllocateResponse:
-        time.sleep(0.4)  # the event loop stands
+        time.sleep(0.3)  # the event loop stands
         return super().container(request)
 
 
@@ -135,3 +120,49 @@ class FewWorkers(Animal):
                     yield message
 
         return Unary(answer) if isinstance(method, Unary) else ServerStream(answers)
+
+
+class SlowAllocate(Animal):
+    caught_by = rules(424)
+
+    async def allocate(self, request: pb.AllocateRequest) -> pb.AllocateResponse:
+        await asyncio.sleep(1.2)
+        return await super().allocate(request)
+
+
+class DiesOfEmptyRequest(Animal):
+    caught_by = rules(407)
+
+    def check(self, ids: Sequence[str]) -> None:
+        if not ids:
+            os._exit(2)
+        super().check(ids)
+
+
+class GivesTwice(Animal):
+    """Gives a device twice that is asked for twice."""
+
+    caught_by = rules(408)
+
+    def check(self, ids: Sequence[str]) -> None:
+        super().check(sorted({*ids}))
+
+    def container(self, request: pb.ContainerAllocateRequest) -> pb.ContainerAllocateResponse:
+        answer = super().container(request)
+        answer.mounts.extend(_mount(each) for each in request.devices_ids)
+        return answer
+
+
+class GivesFirstAlone(Animal):
+    """Gives the first of several devices."""
+
+    caught_by = rules(410)
+
+    def container(self, request: pb.ContainerAllocateRequest) -> pb.ContainerAllocateResponse:
+        answer = super().container(request)
+        answer.mounts.append(_mount(request.devices_ids[0]))
+        return answer
+
+
+def _mount(id: str) -> pb.Mount:
+    return pb.Mount(container_path=f"/animals/{id}", host_path="/tmp")

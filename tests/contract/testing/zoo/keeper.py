@@ -6,17 +6,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tests.contract.testing.zoo import containers, hooks, lists, lives, preferences, registrations, restarts
+from tests.contract.testing.zoo import containers, edits, hooks, lists, lives, preferences, registrations, restarts
 from tests.contract.testing.zoo.animal import Animal
 
-_HOUSES: Final = (registrations, lists, containers, preferences, hooks, restarts, lives)
+_HOUSES: Final = (registrations, lists, containers, edits, preferences, hooks, restarts, lives)
 
 
 def _animals() -> Iterator[tuple[str, type[Animal]]]:
     yield "healthy", Animal
     for house in _HOUSES:
         for name, animal in vars(house).items():
-            if isinstance(animal, type) and animal.__module__ == house.__name__:
+            if not isinstance(animal, type) or not issubclass(animal, Animal):
+                continue
+            if animal.caught_by and animal.__module__ == house.__name__:
                 yield re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower(), animal
 
 

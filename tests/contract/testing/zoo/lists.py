@@ -159,3 +159,50 @@ class BreaksWithCancelledStream(Animal):
     async def register(self) -> bool:
         self._is_broken = False
         return await super().register()
+
+
+class ListsLate(Animal):
+    """Looks for its devices for six seconds before its first list."""
+
+    caught_by = rules(302)
+    _has_looked = False
+
+    async def lists(self, request: pb.Empty) -> AsyncIterator[bytes]:
+        if not self._has_looked:
+            await asyncio.sleep(6)
+            self._has_looked = True
+        async for message in super().lists(request):
+            yield message
+
+
+class EmptyId(Animal):
+    caught_by = rules(305)
+    ids = ("ant", "bee", "cat", "")
+
+
+class LivesElsewhere(Animal):
+    """Names a NUMA node that this machine does not have."""
+
+    caught_by = rules(308)
+
+    def devices(self) -> list[pb.Device]:
+        topology = pb.TopologyInfo(nodes=[pb.NUMANode(ID=63)])
+        return [pb.Device(ID=each.ID, health=each.health, topology=topology) for each in super().devices()]
+
+
+class LivesNowhere(Animal):
+    """Names no NUMA node in a topology."""
+
+    caught_by = rules(310)
+
+    def devices(self) -> list[pb.Device]:
+        return [pb.Device(ID=each.ID, health=each.health, topology=pb.TopologyInfo()) for each in super().devices()]
+
+
+class ListsTooMuch(Animal):
+    """Has more devices than fit into a message that a kubelet takes."""
+
+    caught_by = rules(320)
+
+    def devices(self) -> list[pb.Device]:
+        return [*super().devices(), pb.Device(ID="elk", health="Unhealthy", health_reason="x" * (3 << 20))]

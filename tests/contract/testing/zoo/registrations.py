@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from tests.contract.testing.zoo.animal import Animal, rules
 
 
@@ -66,3 +67,25 @@ class LosesPatience(Animal):
         except TimeoutError:
             self.stop()
             return False
+
+
+class SlowOptions(Animal):
+    caught_by = rules(202)
+
+    async def get_options(self, request: pb.Empty) -> pb.DevicePluginOptions:
+        await asyncio.sleep(1.2)
+        return await super().get_options(request)
+
+
+class ChangesOptions(Animal):
+    """Wants PreStartContainer the first time that it is asked, and not again."""
+
+    caught_by = rules(203)
+    _was_asked = False
+
+    async def get_options(self, request: pb.Empty) -> pb.DevicePluginOptions:
+        options = pb.DevicePluginOptions()
+        options.CopyFrom(self.options)
+        options.pre_start_required = not self._was_asked
+        self._was_asked = True
+        return options
