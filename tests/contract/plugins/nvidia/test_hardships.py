@@ -13,9 +13,15 @@ from typing import Any
 
 import pytest
 
+from plugbay.errors import DriverUnusable
 from plugbay.model.ids import DeviceId
+from plugbay.plugins.nvidia.nvml.client import Nvml
+from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
+from plugbay.plugins.nvidia.serving.node import NodeView
+from plugbay.plugins.nvidia.serving.settings import NodeSettings
 from plugbay.testing.fakenvml import FakeFault, FakeMachine, a100_nvswitch, lay_out_devices, lay_out_driver, t4
 from tests.contract.rigs.gpu_node import gpu_node, unhealthy, until, watched
+from tests.contract.rigs.nvidia import DEADLINE_S
 
 CDI = ("--device-list-strategy=cdi-cri", "--nvidia-driver-root=/")
 GPU_SPEC = "k8s.device-plugin.nvidia.com-gpu.json"
@@ -198,3 +204,40 @@ async def test_reloads_and_killed_workers_leave_no_descriptor_behind(sockets: Pa
         for _ in range(3):
             await disturb()
         await until(lambda: descriptors() <= before)
+
+
+async def test_measurements_that_the_driver_dies_of_are_left_out(sockets: Path, nvml_library: Path) -> None:
+    machine = a100_nvswitch()
+    async with gpu_node(machine, sockets, nvml_library, survey_s=1.0, metrics_s=0.2) as node:
+        plugin = await watched(node)
+
+        async def samples() -> int:
+            return sum(len(list(metric.samples)) for metric in await node.source.metrics(None))
+
+        whole = await samples()
+        await node.driver.misbehave(FakeFault("nvmlDeviceGetUtilizationRates", gpu=machine.gpus[1].uuid, hang=True))
+        until_s = asyncio.get_running_loop().time() + 4
+        while asyncio.get_running_loop().time() < until_s:
+            assert await samples() < whole
+            assert unhealthy(plugin) == {}
+            await asyncio.sleep(0.05)
+        await node.driver.misbehave()
+        async with asyncio.timeout(DEADLINE_S):
+            while await samples() < whole:  # noqa: ASYNC110  # of which nothing tells
+                await asyncio.sleep(0.05)
+
+
+async def test_a_question_that_the_driver_dies_of_is_not_asked_with_every_look(tmp_path: Path) -> None:
+    """As that for links, without which GPUs are chosen all the same."""
+    asked = []
+
+    async def die() -> None:
+        asked.append(True)
+        raise DriverUnusable(DriverTrouble.HUNG.value, "it hangs", 0)
+
+    view = NodeView(NodeSettings(root=tmp_path), Nvml())
+    for _ in range(10):
+        with pytest.raises(DriverUnusable):
+            await view.dispensable("links", die)
+    assert len(asked) == 2
+    assert await view.dispensable("measurements", lambda: asyncio.sleep(0, "answered")) == "answered"

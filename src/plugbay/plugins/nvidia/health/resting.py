@@ -1,6 +1,7 @@
-"""Devices on which the driver hangs or crashes when they are probed: they are left alone for a while. Pure.
+"""Subjects of which the driver dies, hanging or crashing, when it is asked: they are left alone for a while. Pure.
 
-Each such probe costs a worker process, and the next one starts later and later: one device would cost the node all.
+They are devices that are probed, and things that the plugin can do without. Each such death costs a worker process, and
+the next one starts later and later: one device would cost the node all.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ class _Rest:
     until: float
 
 
-class RestingDevices:
-    """The devices that are not to be probed now, by their IDs."""
+class RestingSubjects:
+    """The subjects that the driver is not to be asked for now, by their names."""
 
     def __init__(self) -> None:
         self._rests: dict[str, _Rest] = {}
 
-    def is_resting(self, device: str, now: float) -> bool:
-        """Whether the device is to be left alone."""
-        rest = self._rests.get(device)
+    def is_resting(self, subject: str, now: float) -> bool:
+        """Whether the subject is to be left alone."""
+        rest = self._rests.get(subject)
         return rest is not None and now < rest.until
 
-    def died(self, device: str, reason: str, now: float) -> bool:
-        """The driver failed at a probe of the device, for a `DriverTrouble`; returns whether the device is to blame."""
+    def died(self, subject: str, reason: str, now: float) -> bool:
+        """The driver failed at a question, for a `DriverTrouble`; returns whether the subject is to blame."""
         if reason not in _DEADLY:
             return False
-        deaths = self._rests[device].deaths + 1 if device in self._rests else 1
+        deaths = self._rests[subject].deaths + 1 if subject in self._rests else 1
         doublings = min(deaths - _FREE - 1, 16)
         rest_s = min(_FIRST_S * 2.0**doublings, _MOST_S) if deaths > _FREE else 0.0
-        self._rests[device] = _Rest(deaths, now + rest_s)
+        self._rests[subject] = _Rest(deaths, now + rest_s)
         return deaths > _FREE
 
-    def answered(self, device: str) -> None:
-        """The driver answered a probe of the device, be it with an error."""
-        self._rests.pop(device, None)
+    def answered(self, subject: str) -> None:
+        """The driver answered, be it with an error."""
+        self._rests.pop(subject, None)

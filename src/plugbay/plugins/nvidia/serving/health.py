@@ -14,7 +14,7 @@ from plugbay.model.ids import ResourceName
 from plugbay.plugins.nvidia.devices.devices import DeviceKind, NvidiaDevice
 from plugbay.plugins.nvidia.health.book import HealthBook, problem_of
 from plugbay.plugins.nvidia.health.recovery import RecoveryPolicy
-from plugbay.plugins.nvidia.health.resting import RestingDevices
+from plugbay.plugins.nvidia.health.resting import RestingSubjects
 from plugbay.plugins.nvidia.health.xids import xid_policy
 from plugbay.plugins.nvidia.nvml.client import Nvml
 from plugbay.plugins.nvidia.nvml.values import XID, GpuEvent, Probe
@@ -53,7 +53,7 @@ class NodeHealth:
         self._unwatched: Mapping[str, str] = {}
         self._hindered: dict[str, Health] = {}
         self._ignored_told: dict[tuple[str, int], float] = {}
-        self._resting = RestingDevices()
+        self._resting = RestingSubjects()
         self._probe_all = False
         self._times_unusable = 0
 

@@ -50,7 +50,7 @@ async def _measured(view: NodeView, sight: Sight) -> tuple[tuple[GpuMetrics, ...
     if sight.survey is None or not sight.survey.gpus:
         return (), ""
     try:
-        return await view.nvml.metrics(), ""
+        return await view.dispensable("measurements", view.nvml.metrics), ""
     except DriverUnusable as error:
         return (), error.reason
     except DriverCallFailed as error:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from plugbay.errors import CorruptCheckpoint, DriverCallFailed, DriverUnusable, PlugbayError
 from plugbay.plugins.nvidia.answers.features import NO_FEATURES, ImexChannel, NodeFeatures
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.devices.detection import GpuSource, PlatformSigns
+from plugbay.plugins.nvidia.health.resting import RestingSubjects
 from plugbay.plugins.nvidia.nvml.client import Nvml
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 from plugbay.plugins.nvidia.platform.imex import find_channels
@@ -26,6 +28,8 @@ from plugbay.plugins.nvidia.survey.mig_minors import NO_MIG_MINORS, PATH
 from plugbay.sdk.hooks.calls import in_thread
 
 logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 
 
 class NodeView:
@@ -50,6 +54,8 @@ class NodeView:
         self.links: LinkMatrix | None = None
         self.ask_assigned: Callable[[], Assigned] | None = None
         self._settings = settings
+        self._resting = RestingSubjects()
+        self._links_problem = ""
         self._written: object = None
         self._specs = WrittenSpecs()
         self._library_missing: DriverUnusable | None = None
@@ -154,6 +160,27 @@ class NodeView:
         self._library_missing = None
         return survey
 
+    async def dispensable(self, subject: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The driver's answer to a question that the plugin can do without; it is not asked while it dies of that.
+
+        Raises:
+            DriverUnusable, DriverCallFailed: there is no answer, or the driver is not asked for now.
+        """
+        clock = asyncio.get_running_loop().time
+        if self._resting.is_resting(subject, clock()):
+            problem = f"the driver is not asked for {subject} for some time: it hung or crashed each time"
+            raise DriverUnusable(DriverTrouble.HUNG.value, problem, 0)
+        try:
+            answer = await ask()
+        except DriverUnusable as error:
+            self._resting.died(subject, error.reason, clock())
+            raise
+        except DriverCallFailed:
+            self._resting.answered(subject)
+            raise
+        self._resting.answered(subject)
+        return answer
+
     async def _learn_links(self, sight: Sight) -> None:
         """Ask for the links of GPUs that are not known yet; without them a choice takes any GPUs."""
         if sight.trouble is not None or sight.survey is None or len(sight.survey.gpus) < 2:
@@ -161,9 +188,11 @@ class NodeView:
         if self.links is not None and sight.gpu_uuids <= set(self.links.uuids):
             return
         try:
-            self.links = await self.nvml.links()
+            self.links = await self.dispensable("the links of GPUs", self.nvml.links)
         except (DriverUnusable, DriverCallFailed) as error:
-            logger.warning("GPUs are chosen without regard to their links, which cannot be read: %s", error)
+            if str(error) != self._links_problem:  # the same one over and over is one line in the log
+                logger.warning("GPUs are chosen without regard to their links, which cannot be read: %s", error)
+            self._links_problem = str(error)
 
 
 _Found: TypeAlias = tuple[NodeFeatures, tuple[str, ...]]
