@@ -89,7 +89,7 @@ async def replay_trace(
         async with played_kubelet(KubeletPaths(root)) as kubelet, running(command, root, environ) as subject:
             replay = _Replay(kubelet, command, subject, selection)
             for number, life in enumerate(lives):
-                if number and not lives[number - 1].was_refused:
+                if number:
                     await kubelet.stop()
                     await kubelet.start()
                 await replay.play(life)
@@ -106,14 +106,16 @@ class _Replay:
         self._selection = selection
 
     async def play(self, life: ReplayedLife) -> None:
-        awaited = {each.resource: each for each in life.registrations}
+        awaited = list(life.registrations)
         while awaited:
-            played = await self._next_registration(sorted(awaited))
+            played = await self._next_registration(list(dict.fromkeys(each.resource for each in awaited)))
             resource = played.registration.resource_name
-            if (recorded := awaited.pop(resource, None)) is None:
-                self._tell("Register", resource, [f"{resource} registers now, and not in the trace"])
+            recorded = next((each for each in awaited if each.resource == resource), None)
+            if recorded is None:
+                self._tell("Register", resource, [f"{resource} registers once more than in the trace"])
                 played.answer(None)
                 continue
+            awaited.remove(recorded)
             await self._register(recorded, played)
         for call in life.calls:
             await self._call(call)
@@ -134,7 +136,8 @@ class _Replay:
                 raise self._failed(f"registered {resource}, and does not serve it") from None
         for call in recorded.dialled:
             await self._call(call)
-        played.answer(recorded.refusal)
+        if recorded.is_answered:
+            played.answer(recorded.refusal)
 
     async def _call(self, call: ReplayedCall) -> None:
         answer, failure = None, None

@@ -44,6 +44,7 @@ class ReplayedRegistration:
         refusal: the status that the kubelet answered; None if it accepted.
         dialled: the calls that it made before it answered.
         calls: those that it made afterwards.
+        is_answered: whether it answered at all; a plugin may have given up before.
     """
 
     resource: str
@@ -53,26 +54,29 @@ class ReplayedRegistration:
     calls: list[ReplayedCall] = field(default_factory=list)
     is_answered: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class ReplayedLife:
-    """One life of the kubelet: a registration for each resource that registered in it."""
-
-    registrations: tuple[ReplayedRegistration, ...]
-
     @property
-    def was_refused(self) -> bool:
-        """Whether a plugin was refused: then it registers again by itself."""
-        return any(each.refusal is not None for each in self.registrations)
+    def is_accepted(self) -> bool:
+        return self.is_answered and self.refusal is None
+
+
+@dataclass(eq=False)
+class ReplayedLife:
+    """One life of the kubelet: its registrations, in order. A resource that was not accepted may come again."""
+
+    registrations: list[ReplayedRegistration] = field(default_factory=list)
 
     @property
     def calls(self) -> list[ReplayedCall]:
         """The calls after the registrations, in the order in which they began."""
         return sorted((call for each in self.registrations for call in each.calls), key=lambda call: call.number)
 
+    def last(self, resource: str) -> ReplayedRegistration | None:
+        """The last registration of a resource."""
+        return next((each for each in reversed(self.registrations) if each.resource == resource), None)
+
 
 def plan_of(records: Iterable[TrafficRecord], source: str) -> tuple[ReplayedLife, ...]:
-    """The lives of the kubelet in a trace: the second begins where a plugin registers for the second time, and so on.
+    """The lives of the kubelet in a trace: a new one begins where a resource registers again that was accepted before.
 
     Raises:
         InvalidDocument: nothing in it can be played.
@@ -83,18 +87,14 @@ def plan_of(records: Iterable[TrafficRecord], source: str) -> tuple[ReplayedLife
             problem = "the kubelet found this plugin by its socket; only plugins that call Register can be replayed"
             raise InvalidDocument(problem, source=source)
         plan.take(record)
-    if not plan.registrations:
+    if not plan.lives:
         raise InvalidDocument("no plugin registers in this trace, so nothing can be replayed", source=source)
-    longest = max(map(len, plan.registrations.values()))
-    return tuple(
-        ReplayedLife(tuple(each[life] for each in plan.registrations.values() if life < len(each)))
-        for life in range(longest)
-    )
+    return tuple(plan.lives)
 
 
 class _Plan:
     def __init__(self) -> None:
-        self.registrations: dict[str, list[ReplayedRegistration]] = {}
+        self.lives: list[ReplayedLife] = []
         self._calls: dict[int, ReplayedCall] = {}
         self._registering: dict[int, ReplayedRegistration] = {}
 
@@ -114,14 +114,18 @@ class _Plan:
         if record.event is TrafficEvent.REQUEST:
             registration = ReplayedRegistration(record.resource, record.message)
             self._registering[record.call] = registration
-            self.registrations.setdefault(record.resource, []).append(registration)
-        elif record.event is TrafficEvent.END and (made := self._registering.get(record.call)) is not None:
-            made.refusal, made.is_answered = record.failure, True
+            before = self.lives[-1].last(record.resource) if self.lives else None
+            if not self.lives or (before is not None and before.is_accepted):
+                self.lives.append(ReplayedLife())
+            self.lives[-1].registrations.append(registration)
+        elif record.event is TrafficEvent.END and record.sender is Party.KUBELET:
+            if (made := self._registering.get(record.call)) is not None:
+                made.refusal, made.is_answered = record.failure, True
 
     def _take_request(self, record: TrafficRecord) -> None:
-        made = self.registrations.get(record.resource)
-        if not made:
-            return  # a call to a plugin that registered before the trace began
+        made = self.lives[-1].last(record.resource) if self.lives else None
+        if made is None:
+            return  # a call to a plugin that registered before
         call = ReplayedCall(record.call, record.method, record.resource, record.message)
         self._calls[record.call] = call
-        (made[-1].calls if made[-1].is_answered else made[-1].dialled).append(call)
+        (made.calls if made.is_answered else made.dialled).append(call)

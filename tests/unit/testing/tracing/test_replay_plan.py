@@ -67,19 +67,33 @@ def test_lives_begin_where_a_resource_registers_again() -> None:
     trace.register(GOPHER)
     third = trace.call(ALLOCATE, b"three")
     lives = plan_of(trace.records, "t")
-    assert [[each.resource for each in life.registrations] for life in lives] == [[GOPHER, OTHER]] * 2
+    assert [[each.resource for each in life.registrations] for life in lives] == [[GOPHER, OTHER], [OTHER, GOPHER]]
     assert [[call.number for call in life.calls] for life in lives] == [[first, second], [third]]
     assert [[call.method for call in each.dialled] for each in lives[0].registrations] == [[OPTIONS], [OPTIONS]]
-    assert not lives[0].was_refused
 
 
-def test_refusal_is_kept_for_the_replay() -> None:
+def test_resource_that_was_refused_comes_again_in_the_same_life() -> None:
     trace = Written()
-    trace.register(refusal=RpcFailed(RpcCode.UNKNOWN, "no"), is_dialled=False)
+    trace.register(GOPHER)
+    trace.register(OTHER, refusal=RpcFailed(RpcCode.UNKNOWN, "no"), is_dialled=False)
+    trace.register(OTHER)
+    trace.register(OTHER)
+    trace.register(GOPHER)
+    lives = plan_of(trace.records, "t")
+    assert [[(each.resource, each.refusal is None) for each in life.registrations] for life in lives] == [
+        [(GOPHER, True), (OTHER, False), (OTHER, True)],
+        [(OTHER, True), (GOPHER, True)],
+    ]
+
+
+def test_registration_that_got_no_answer_is_not_accepted() -> None:
+    trace = Written()
+    trace.register(is_dialled=False)
+    trace.records.pop()
+    trace.put(TrafficEvent.END, Party.PLUGIN, 1, GOPHER, REGISTER, failure=RpcFailed(RpcCode.CANCELLED, "given up"))
     trace.register()
-    refused, accepted = plan_of(trace.records, "t")
-    assert refused.was_refused
-    assert not accepted.was_refused
+    [life] = plan_of(trace.records, "t")
+    assert [each.is_accepted for each in life.registrations] == [False, True]
 
 
 def test_calls_that_the_plugin_did_not_end_are_not_compared() -> None:
