@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import signal
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from types import TracebackType
@@ -49,11 +48,9 @@ class Kubelet:
         self._thread: LoopThread[LocalKubelet] = LoopThread(lambda: local_kubelet(**options), name="plugbay kubelet")
         self.paths: KubeletPaths = self._thread.value.paths
         self.faults = FaultControls(self._thread.value.faults, self._thread)
-        atexit.register(self.close)
 
     def close(self) -> None:
         """End its plugins and the kubelet; nothing is left. Harmless twice."""
-        atexit.unregister(self.close)
         self._thread.close()
 
     def __enter__(self) -> Self:

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import concurrent.futures.thread  # noqa: F401  # see `_close_at_exit`
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
+from functools import cache
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from plugbay.errors import UsageError
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
+_open: WeakSet[LoopThread[Any]] = WeakSet()
+
+
+@cache
+def _close_at_exit() -> None:
+    """Have all that are open closed when Python exits, before executors refuse work, which closing needs.
+
+    `atexit` comes too late for that. What `concurrent.futures` itself uses is called in reverse order, so its module
+    has to be imported before this one registers.
+    """
+    register: Callable[[Callable[[], object]], object] = getattr(threading, "_register_atexit", atexit.register)
+    register(_close_all)
+
+
+def _close_all() -> None:
+    for each in tuple(_open):
+        each.close()
 
 
 class LoopThread(Generic[Value]):
@@ -29,6 +50,8 @@ class LoopThread(Generic[Value]):
         self._opened: Future[tuple[Value, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live(manager)), name=name, daemon=True)
         self._thread.start()
+        _close_at_exit()
+        _open.add(self)
         try:
             self.value, self._loop, self._closing = self._opened.result()
         except BaseException:
@@ -72,6 +95,7 @@ class LoopThread(Generic[Value]):
 
     def close(self) -> None:
         """Leave the context manager and end the thread. Harmless twice."""
+        _open.discard(self)
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._closing.set)
             self._thread.join()

@@ -130,19 +130,27 @@ def test_unittest_has_it() -> None:
     assert result.wasSuccessful(), result.errors
 
 
-REPL = """
+REPL = f"""
+import sys
+from plugbay import Device, plugin
 from plugbay.testing import Kubelet
+cards = plugin("{CARD}")(lambda: [Device("card0")])
 kubelet = Kubelet()
 print(kubelet.paths.root)
-kubelet.capacity
+_ = kubelet.plugin(cards)
+program = [sys.executable, "-c", "import time; time.sleep(600)", "{{root}}"]
+print(kubelet.plugin(program, wait=False).pid)
 """
 
 
 def test_repl_that_forgets_it_leaves_nothing() -> None:
-    done = subprocess.run([sys.executable, "-i", "-c", ""], input=REPL, capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-i", "-q", "-c", ""]
+    done = subprocess.run(command, input=REPL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
-    [root] = [line for line in done.stdout.splitlines() if "/pb" in line]
+    assert set(done.stderr.split()) <= {">>>"}, done.stderr
+    root, pid = done.stdout.split()
     assert subprocess.run(["test", "-e", root]).returncode == 1, root
+    assert subprocess.run(["test", "-e", f"/proc/{pid}"]).returncode == 1
 
 
 INTERRUPTED = """
