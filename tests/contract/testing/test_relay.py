@@ -22,6 +22,7 @@ from plugbay.sdk.process.runner import serving
 from plugbay.testing.fakes.kubelet import fake_kubelet
 from plugbay.testing.fakes.plugin import fake_plugin, refusing
 from plugbay.testing.fakes.watched_plugin import fake_watched_plugin
+from plugbay.testing.local.opening import local_kubelet
 from plugbay.testing.traffic.faults import FaultSwitches
 from plugbay.testing.traffic.recorder import TrafficRecorder
 from plugbay.testing.traffic.records import Party, TrafficEvent
@@ -206,6 +207,23 @@ async def test_plugin_follows_the_restarts_of_the_kubelet(far: Path, near: Path)
                 await kubelet.counts(2, 2)
                 assert "kubelet.sock" in sockets_in(paths.device_plugins)
             await until(paths.device_plugins, lambda: "kubelet.sock" not in sockets_in(paths.device_plugins))
+
+
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize("keep_sockets", [False, True])
+async def test_plugin_follows_every_manner_of_restart(near: Path, crash: bool, keep_sockets: bool) -> None:
+    async with (
+        local_kubelet(within_s=DEADLINE_S) as kubelet,
+        relayed(kubelet.paths.root, near) as watch,
+        serving([Gophers()], paths=KubeletPaths(near)),
+    ):
+        for number in range(1, 4):
+            await kubelet.wait_for(allocatable={GOPHER: 2}, devices={GOPHER: ["g1", "g2"]})
+            await kubelet.end(await kubelet.admit({GOPHER: 2}))
+            assert len(watch.recorder.of("Allocate")) == number
+            await kubelet.stop_kubelet(crash=crash)
+            await kubelet.start_kubelet(keep_sockets=keep_sockets)
+        await kubelet.wait_for(allocatable={GOPHER: 2})
 
 
 async def test_sockets_of_plugins_go_when_the_kubelet_removes_its_own(far: Path, near: Path) -> None:
