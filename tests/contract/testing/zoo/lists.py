@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
@@ -66,13 +67,15 @@ class OddHealth(Animal):
 
 
 class ClosesQuietStream(Animal):
-    """Ends the stream when there is nothing to tell."""
+    """Ends the stream after two seconds in which there was nothing to tell."""
 
     caught_by = rules(316)
 
     async def lists(self, request: pb.Empty) -> AsyncIterator[bytes]:
-        yield pb.ListAndWatchResponse(devices=self.devices()).SerializeToString()
-        await asyncio.sleep(0.3)
+        messages = aiter(super().lists(request))
+        with suppress(TimeoutError):
+            while not self.stopping.is_set():
+                yield await asyncio.wait_for(anext(messages), 2)
 
 
 class SendsOnlyChanges(Animal):
@@ -90,7 +93,7 @@ class SendsOnlyChanges(Animal):
 class ServesOneStream(Animal):
     """Lists its devices to the first kubelet that asks, as long as that listens."""
 
-    caught_by = rules(314)
+    caught_by = rules(314, 315)
 
     async def lists(self, request: pb.Empty) -> AsyncIterator[bytes]:
         self._turn = getattr(self, "_turn", None) or asyncio.Lock()
@@ -105,9 +108,9 @@ class LocksWhileSending(Animal):
     caught_by = rules(804)
 
     async def lists(self, request: pb.Empty) -> AsyncIterator[bytes]:
-        async with self._lock():
-            yield pb.ListAndWatchResponse(devices=self.devices()).SerializeToString()
-        await self.stopping.wait()
+        async for message in super().lists(request):
+            async with self._lock():
+                yield message
 
     async def get_options(self, request: pb.Empty) -> pb.DevicePluginOptions:
         async with self._lock():
@@ -132,7 +135,7 @@ class RepeatsList(Animal):
 class ServesTwoStreams(Animal):
     """Lists its devices to two kubelets at a time."""
 
-    caught_by = rules(710)
+    caught_by = rules(710, 804)
 
     async def lists(self, request: pb.Empty) -> AsyncIterator[bytes]:
         self._seats = getattr(self, "_seats", None) or asyncio.Semaphore(2)

@@ -116,7 +116,7 @@ class IgnoresSigint(Animal):
 class TakesSocketOver(Animal):
     """Has one socket for all instances: the second takes that of the first, which does not miss it."""
 
-    caught_by = rules(702, 703, 707, 907)
+    caught_by = rules(109, 702, 703, 707, 907)
 
     def name(self) -> str:
         return "animal.sock"
@@ -128,7 +128,7 @@ class TakesSocketOver(Animal):
 class RemovesSocketOfSuccessor(TakesSocketOver):
     """Removes the socket when it ends, whoever has it now."""
 
-    caught_by = rules(702, 703, 707, 907, 908)
+    caught_by = rules(109, 702, 703, 707, 907, 908)
 
     def stop(self) -> None:
         self.socket.unlink(missing_ok=True)

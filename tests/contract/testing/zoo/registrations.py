@@ -36,7 +36,7 @@ class AbsoluteEndpoint(Animal):
 class RegistersInStorm(Animal):
     """Registers every 10 ms, though it is registered."""
 
-    caught_by = rules(108, 116, 911)
+    caught_by = rules(108, 113, 116, 911)
 
     async def keep_registered(self) -> None:
         while True:
@@ -70,7 +70,7 @@ class LosesPatience(Animal):
 
 
 class SlowOptions(Animal):
-    caught_by = rules(202)
+    caught_by = rules(202, 704)
 
     async def get_options(self, request: pb.Empty) -> pb.DevicePluginOptions:
         await asyncio.sleep(1.2)

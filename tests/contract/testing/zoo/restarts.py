@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,21 +11,23 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from plugbay.kernel.watch import watch_paths
 from plugbay.ops.tasks import background, first
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
-from plugbay.wire.grpc.server import serve_grpc
-from plugbay.wire.grpc.services import Service
 from tests.contract.testing.zoo.animal import Animal, Identity, identity, rules
 
 
 class IgnoresRestart(Animal):
     """Registers once, and is content."""
 
-    caught_by = rules(701, 702, 703, 707, 708)
+    caught_by = rules(109, 701, 702, 703, 707, 708)
 
-    async def live(self) -> None:
-        self.socket = self.directory / self.name()
-        async with serve_grpc(self.socket, [Service("v1beta1.DevicePlugin", self.methods())]):
-            await self.register()
-            await self.stopping.wait()
+    async def keep_registered(self) -> None:
+        for _ in itertools.repeat(None):
+            if await self.register():
+                break
+            await asyncio.sleep(0.1)
+        await self.stopping.wait()
+
+    async def until_lost(self, served: Identity) -> None:
+        await self.stopping.wait()
 
 
 class IgnoresHangUp(Animal):
@@ -40,7 +43,7 @@ class IgnoresHangUp(Animal):
 class NeverRecreatesSocket(Animal):
     """Registers a socket again that is gone."""
 
-    caught_by = rules(702, 703, 707)
+    caught_by = rules(109, 702, 703, 707)
 
     async def until_lost(self, served: Identity) -> None:
         await self.stopping.wait()
@@ -137,7 +140,7 @@ class TiresOfRestarts(Animal):
 class ForgetsToLookAgain(Animal):
     """Takes the kubelet that is there some time after a registration for the one that it registered with."""
 
-    caught_by = rules(712)
+    caught_by = rules(708, 712)
 
     async def keep_registered(self) -> None:
         while True:
