@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import signal
+import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,15 @@ AllocateAnswer = Callable[[Sequence[DeviceId]], Awaitable[ContainerEdits | None]
 
 async def main(flaw: str, root: Path) -> None:
     """Serve until SIGTERM."""
+    port = socket.create_server(("127.0.0.1", 0)) if flaw == "has a port" else None
+    try:
+        await serve(flaw, root)
+    finally:
+        if port is not None:
+            port.close()
+
+
+async def serve(flaw: str, root: Path) -> None:
     paths = KubeletPaths(root)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)

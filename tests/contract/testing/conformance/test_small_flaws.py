@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -80,6 +81,15 @@ async def test_flaws_of_edits_are_told_apart(sockets: Path) -> None:
 
 
 async def test_plugin_without_flaws_passes(sockets: Path) -> None:
-    report = await judged((sys.executable, PLUGIN, "none", "{root}"), places=sockets)
+    """In the groups that this is about: it knows nothing of restarts."""
+    groups = ("PB1xx", "PB2xx", "PB3xx", "PB4xx")
+    report = await judged((sys.executable, PLUGIN, "none", "{root}"), *groups, places=sockets)
     assert failed(report) == []
     assert all(verdict.outcome.value in ("passed", "not applicable") for verdict in report.verdicts)
+
+
+async def test_plugin_with_a_port_runs_one_at_a_time(sockets: Path) -> None:
+    report = await judged((sys.executable, PLUGIN, "has a port", "{root}"), "PB101", "PB109", "PB111", places=sockets)
+    assert failed(report) == []
+    assert len(report.notes) == 1
+    assert re.match(r"The plugin listens on TCP port [0-9]+, so that only one instance", report.notes[0])
