@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from plugbay.ops.tasks import first, to_the_end, uninterrupted
+from plugbay.ops.tasks import first, to_the_end, ungrouped, uninterrupted
 
 
 async def test_caller_gets_the_result_or_the_error() -> None:
@@ -119,3 +119,28 @@ async def test_cancelled_wait_for_an_end_hurries_the_work_and_is_cancelled_after
     caller.cancel()
     with pytest.raises(asyncio.CancelledError):
         await caller
+
+
+def test_only_error_of_nested_groups_is_raised_as_itself() -> None:
+    with pytest.raises(OSError, match="no"), ungrouped():
+        raise ExceptionGroup("outer", [ExceptionGroup("inner", [OSError("no")])])
+
+
+def test_cause_of_the_only_error_is_kept() -> None:
+    cause = KeyError("why")
+    error = OSError("no")
+    error.__cause__ = cause
+    with pytest.raises(OSError, match="no") as caught, ungrouped():
+        raise ExceptionGroup("outer", [error])
+    assert caught.value.__cause__ is cause
+
+
+def test_several_errors_stay_a_group() -> None:
+    with pytest.raises(ExceptionGroup) as caught, ungrouped():
+        raise ExceptionGroup("outer", [OSError("a"), OSError("b")])
+    assert len(caught.value.exceptions) == 2
+
+
+def test_error_without_a_group_passes() -> None:
+    with pytest.raises(OSError, match="no"), ungrouped():
+        raise OSError("no")
