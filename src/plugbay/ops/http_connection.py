@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import select
 import socket
 from collections.abc import AsyncGenerator
 from enum import Enum
@@ -19,6 +18,7 @@ import h11
 
 from plugbay.ops.http_access import Access
 from plugbay.ops.http_limits import Limits, Pace
+from plugbay.ops.http_switched import SwitchedConnection
 from plugbay.ops.routing import (
     Answer,
     Handler,
@@ -94,17 +94,27 @@ class HttpConnection:
         """Serve until the client goes, breaks the protocol or a limit, or is told to close."""
         try:
             self._streams = await self._open()
-            # With no write buffer, `drain` waits until the kernel has taken everything.
-            self._writer.transport.set_write_buffer_limits(0)
+            # With no write buffer, `drain` waits until the kernel has taken everything. TLS keeps a buffer below this
+            # one, and its transport would be full when it is empty, if it had 0.
+            self._writer.transport.set_write_buffer_limits(high=0 if self._access.tls is None else 1, low=0)
             while await self._serve_one():
                 self._protocol.start_next_cycle()
                 self.phase = ConnectionPhase.IDLE
+            if self._access.tls is not None:
+                await self._end_tls()
         except _ClientGone as gone:
             _log.debug("a client went away: %s", gone.__cause__)
         except Exception:  # supervising: one connection fails, not the server
             _log.exception("a connection broke off")
         finally:
             self.abort()
+
+    async def _end_tls(self) -> None:
+        """Let the rest of what was sent leave, and tell the client that nothing was cut off."""
+        self.phase = ConnectionPhase.SENDING
+        self._writer.close()
+        with contextlib.suppress(OSError):  # of a client that has gone first, or that never reads
+            await self._writer.wait_closed()
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Make streams of the client's socket, after its TLS handshake if there has to be one."""
@@ -121,7 +131,11 @@ class HttpConnection:
                 transport, _ = await loop.connect_accepted_socket(lambda: protocol, self._client)
             else:
                 transport, _ = await loop.connect_accepted_socket(
-                    lambda: protocol, self._client, ssl=self._access.tls, ssl_handshake_timeout=self._limits.read_s
+                    lambda: protocol,
+                    self._client,
+                    ssl=self._access.tls,
+                    ssl_handshake_timeout=self._limits.read_s,
+                    ssl_shutdown_timeout=self._limits.write_s,
                 )
         except OSError as error:  # it speaks no TLS, or does not trust us; or the system lacks something
             raise _ClientGone from error
@@ -284,12 +298,12 @@ class HttpConnection:
             _log.exception("a stream broke off")
 
     async def _switch(self, response: UpgradeResponse) -> None:
-        headers = [("Connection", "Upgrade"), ("Upgrade", response.protocol)]
+        headers = [("Connection", "Upgrade"), ("Upgrade", response.protocol), *response.headers]
         head = h11.InformationalResponse(status_code=101, headers=headers, reason=phrase(101))
         await self._write(self._protocol.send(head))
         early, _ = self._protocol.trailing_data
         try:
-            await response.serve(_Upgraded(early, self._reader, self._writer))
+            await response.serve(SwitchedConnection(early, self._reader, self._writer))
         except ConnectionError as error:
             raise _ClientGone from error
 
@@ -319,35 +333,6 @@ class HttpConnection:
                 await self._wait_until_gone()
 
 
-class _Upgraded:
-    """An `UpgradedStream`; ``early`` came together with the request."""
-
-    def __init__(self, early: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._early = early
-        self._reader = reader
-        self._writer = writer
-
-    async def read(self) -> bytes:
-        early, self._early = self._early, b""
-        return early or await self._reader.read(READ_BYTES)
-
-    async def write(self, chunk: bytes) -> None:
-        self._writer.write(chunk)
-        await self._writer.drain()
-
-    async def until_gone(self) -> None:
-        # The loop itself looks for what can be read only. An epoll of its own is readable when it has something to say.
-        with select.epoll() as hang_ups:
-            hang_ups.register(self._writer.get_extra_info("socket").fileno(), select.EPOLLRDHUP)
-            gone = asyncio.Event()
-            loop = asyncio.get_running_loop()
-            loop.add_reader(hang_ups.fileno(), gone.set)
-            try:
-                await gone.wait()
-            finally:
-                loop.remove_reader(hang_ups.fileno())
-
-
 class _ClientGone(Exception):
     """The connection broke; the cause says how."""
 
@@ -365,9 +350,18 @@ def _check_upgrade(request: Request, protocol: str) -> None:
 
 def _route(router: Router, head: h11.Request, body: bytes) -> tuple[Request, Handler]:
     method = head.method.decode("ascii")
-    path, query = parse_target(head.target.decode("latin-1"))
+    path, pairs = parse_target(head.target.decode("latin-1"))
     handler, params = router.find(method, path)
-    return Request(method, unquote(path), query=query, headers=_headers_of(head), body=body, params=params), handler
+    request = Request(
+        method,
+        unquote(path),
+        query=dict(pairs),
+        headers=_headers_of(head),
+        body=body,
+        params=params,
+        pairs=tuple(pairs),
+    )
+    return request, handler
 
 
 def _headers_of(head: h11.Request) -> dict[str, str]:

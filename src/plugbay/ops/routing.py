@@ -48,7 +48,8 @@ class Request:
     Attributes:
         path: decoded, without the query.
         params: what the template's ``{names}`` stand for, decoded.
-        query: of a key given twice, the last value.
+        query: of a key given twice, the last value; `values` has all.
+        pairs: the query as it was sent.
         headers: keys in lower case; of a header given twice, the values joined by a comma.
     """
 
@@ -58,6 +59,11 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     params: Mapping[str, str] = field(default_factory=dict)
+    pairs: tuple[tuple[str, str], ...] = ()
+
+    def values(self, name: str) -> list[str]:
+        """All values of a key of the query, in their order."""
+        return [value for key, value in self.pairs if key == name]
 
     def json(self) -> object:
         """The body as JSON.
@@ -125,6 +131,7 @@ class UpgradeResponse:
 
     protocol: str
     serve: Callable[[UpgradedStream], Awaitable[None]]
+    headers: _Headers = ()
 
 
 Answer = Response | StreamResponse | UpgradeResponse
@@ -162,7 +169,7 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
-def parse_target(target: str) -> tuple[str, dict[str, str]]:
+def parse_target(target: str) -> tuple[str, list[tuple[str, str]]]:
     """Path (still percent-encoded) and query of a request target.
 
     Raises:
@@ -170,7 +177,7 @@ def parse_target(target: str) -> tuple[str, dict[str, str]]:
     """
     try:
         parts = urlsplit(target if not target.startswith("//") else "/" + target.lstrip("/"))
-        query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=1000))
+        query = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=1000)
     except ValueError as error:
         raise HttpError(400, "BadRequest", f"the request target is malformed: {error}") from None
     if not parts.path.startswith("/"):

@@ -123,4 +123,13 @@ LOG: Final[Parameters] = {
     "tailLines": _seconds,
     "timestamps": _flag,
 }
+EXEC_OVER_WEBSOCKET: Final[Parameters] = {
+    **_READ,
+    "command": _any,
+    "container": _any,
+    "stderr": _flag,
+    "stdin": _flag,
+    "stdout": _flag,
+    "tty": _flag,
+}
 EXEC: Final[Parameters] = {"container": _any, "stdin": _flag, "tty": _flag}

@@ -77,7 +77,7 @@ PODS: Final = ApiResource(
     ("all",),
     (
         Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
-        Subresource("exec", "PodExecOptions", ("create",)),
+        Subresource("exec", "PodExecOptions", ("create", "get")),
         Subresource("log", "Pod", ("get",)),
     ),
 )

@@ -78,6 +78,7 @@ def control_router(
         ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review_access, parameters.WRITE),
         ("DELETE", _POD, pods.delete, parameters.DELETE),
         ("GET", f"{_POD}/log", containers.log, parameters.LOG),
+        ("GET", f"{_POD}/exec", containers.exec, parameters.EXEC_OVER_WEBSOCKET),
         ("POST", f"{_POD}/exec", containers.exec, parameters.EXEC),
         ("GET", "/plugbay/v1/devices", node.devices, parameters.NONE),
         ("POST", "/plugbay/v1/cordon", node.cordon, parameters.NONE),

@@ -11,6 +11,7 @@ from plugbay.errors import ContainerNotFound, InstanceNotFound
 from plugbay.model.ids import ContainerName
 from plugbay.node.api.parameters import is_set, whole_number
 from plugbay.node.api.pods import pod_of
+from plugbay.node.api.streams.exec_frames import InputDecoder
 from plugbay.node.api.streams.exec_session import PROTOCOL, output_frames, serve_session
 from plugbay.ops.clock import Clock
 from plugbay.ops.routing import HttpError, Request, StreamResponse, UpgradeResponse
@@ -46,13 +47,30 @@ class ContainerRoutes:
         state = pod.containers[name].state
         if not isinstance(state, Running):
             raise HttpError(409, "Conflict", f"container {name} of pod {pod.pod.name} is not running")
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            return self._over_websocket(request, state.id)
         command = _command(request.json())
         if not is_set(request, "stdin"):
             chunks = output_frames(self._runtime, state.id, command)
             return StreamResponse(chunks, content_type="application/octet-stream")
         given = ExecInput(Console.TERMINAL if is_set(request, "tty") else Console.PIPES)
         frames = output_frames(self._runtime, state.id, command, given)
-        return UpgradeResponse(PROTOCOL, partial(serve_session, frames=frames, given=given))
+        return UpgradeResponse(PROTOCOL, partial(serve_session, frames=frames, given=given, decoder=InputDecoder()))
+
+    def _over_websocket(self, request: Request, instance: ContainerId) -> UpgradeResponse:
+        from plugbay.node.api.streams.websocket import exec_over_websocket  # its library takes 2 MB
+
+        command = request.values("command")
+        if not command:
+            raise HttpError(400, "BadRequest", "you must specify at least 1 command for the container")
+        return exec_over_websocket(
+            request,
+            self._runtime,
+            instance,
+            command,
+            console=Console.TERMINAL if is_set(request, "tty") else Console.PIPES,
+            takes_input=is_set(request, "stdin"),
+        )
 
     def _times(self, request: Request) -> LogTimes:
         since_s = whole_number(request, "sinceSeconds")

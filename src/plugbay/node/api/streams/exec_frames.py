@@ -47,6 +47,10 @@ class InputDecoder:
         """
         return map(_decode, self._frames.feed(chunk))
 
+    def refusal(self, problem: str) -> bytes:
+        """The last words to a client that has broken the protocol."""
+        return Frame(ExecChannel.STDERR, f"error: {problem}\n".encode()).encode()
+
 
 def _decode(frame: Frame) -> bytes | TerminalSize:
     match frame.channel:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from plugbay.errors import ExecFailed, InstanceNotFound, InstanceUnreadable
-from plugbay.node.api.streams.exec_frames import InputDecoder, encode
+from plugbay.node.api.streams.exec_frames import encode
 from plugbay.node.api.streams.frames import ExecChannel, Frame
 from plugbay.ops.routing import UpgradedStream
 from plugbay.ops.tasks import first
@@ -34,12 +34,40 @@ async def output_frames(
         yield encode(ExecExit(_CANNOT_RUN_EXIT_CODE))
 
 
-async def serve_session(stream: UpgradedStream, frames: AsyncGenerator[bytes, None], given: ExecInput) -> None:
+class Reply(NamedTuple):
+    """Bytes that the protocol has sent back at once."""
+
+    content: bytes
+
+
+class SessionDecoder(Protocol):
+    """Reads what a client sends, from pieces of any size."""
+
+    def feed(self, chunk: bytes) -> Iterable[bytes | TerminalSize | Reply]:
+        """The input that is complete with ``chunk``; empty bytes are the end of the input.
+
+        Raises:
+            ValueError: the client breaks the protocol.
+            ConnectionError: the client leaves.
+        """
+        ...
+
+    def refusal(self, problem: str) -> bytes:
+        """The last words to a client that has broken the protocol."""
+        ...
+
+
+async def serve_session(
+    stream: UpgradedStream, frames: AsyncGenerator[bytes, None], given: ExecInput, decoder: SessionDecoder
+) -> None:
     """Serve the session until the command has ended, the client is gone, or the client breaks the protocol."""
     backlog = _Backlog()
     try:
         await first(
-            _send(stream, frames), _receive(stream, backlog, given), _pass_on(backlog, given), stream.until_gone()
+            _send(stream, frames),
+            _receive(stream, backlog, given, decoder),
+            _pass_on(backlog, given),
+            stream.until_gone(),
         )
     except* ConnectionError:
         pass  # the client is gone
@@ -51,18 +79,20 @@ async def _send(stream: UpgradedStream, frames: AsyncGenerator[bytes, None]) -> 
             await stream.write(each)
 
 
-async def _receive(stream: UpgradedStream, backlog: _Backlog, given: ExecInput) -> None:
-    decoder = InputDecoder()
+async def _receive(stream: UpgradedStream, backlog: _Backlog, given: ExecInput, decoder: SessionDecoder) -> None:
     try:
         while chunk := await stream.read():
             for item in decoder.feed(chunk):
-                if isinstance(item, TerminalSize):
-                    given.resize(item)
-                else:
-                    backlog.add(item)
+                match item:
+                    case TerminalSize():
+                        given.resize(item)
+                    case Reply(content):
+                        await stream.write(content)
+                    case bytes():
+                        backlog.add(item)
             await backlog.has_room.wait()
     except ValueError as error:
-        await stream.write(Frame(ExecChannel.STDERR, f"error: {error}\n".encode()).encode())
+        await stream.write(decoder.refusal(str(error)))
 
 
 async def _pass_on(backlog: _Backlog, given: ExecInput) -> None:
