@@ -58,7 +58,8 @@ async def test_register_was_answered_before_the_plugin_was_dialled(version: str,
         missing = Registration("v1beta1", "nothing.sock", CARD)
 
         async def ask() -> None:
-            await register(kubelet.paths.registration_socket, missing, options=PluginOptions(), timeout_s=0.3)
+            seconds = DEADLINE_S if answers_first else 0.3
+            await register(kubelet.paths.registration_socket, missing, options=PluginOptions(), timeout_s=seconds)
 
         if answers_first:
             await ask()
