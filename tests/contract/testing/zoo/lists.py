@@ -179,7 +179,7 @@ class ListsLate(Animal):
 
 
 class EmptyId(Animal):
-    caught_by = rules(305)
+    caught_by = rules(305, 423)
     ids = ("ant", "bee", "cat", "")
 
 

@@ -45,14 +45,17 @@ class RegistersInStorm(Animal):
 
 
 class GivesUpRegistering(Animal):
-    """Tries to register once: refused, it waits for ever."""
+    """Tries to register once at its start: refused, it waits for ever."""
 
     caught_by = rules(110)
+    _is_known = False
 
-    async def keep_registered(self) -> None:
-        if not await self.register():
+    async def register(self) -> bool:
+        is_accepted = await super().register()
+        self._is_known = self._is_known or is_accepted
+        if not self._is_known:
             await self.stopping.wait()
-        await super().keep_registered()
+        return is_accepted
 
 
 class LosesPatience(Animal):
