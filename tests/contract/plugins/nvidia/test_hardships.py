@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -241,3 +242,38 @@ async def test_a_question_that_the_driver_dies_of_is_not_asked_with_every_look(t
             await view.dispensable("links", die)
     assert len(asked) == 2
     assert await view.dispensable("measurements", lambda: asyncio.sleep(0, "answered")) == "answered"
+
+
+async def test_whatever_takes_the_place_of_the_configuration_the_old_one_stays(
+    sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = sockets / "config.yaml"
+    good = "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 3}]}}\n"
+    config.write_text(good)
+    places: list[tuple[Callable[[Path], object], str]] = [
+        (lambda path: path.write_text("flags:\n  migStrategy: 3\n"), "config.yaml:2: flags.migStrategy: wants a text"),
+        (lambda path: path.write_text("{"), "config.yaml:"),
+        (lambda path: path.write_bytes(b"\xff\xfe\x00"), "is not UTF-8 text"),
+        (lambda path: path.mkdir(), "is a directory"),
+        (os.mkfifo, "a fifo that no process writes to"),
+        (lambda path: path.symlink_to("config.yaml"), "too many levels of symbolic links"),
+        (lambda _: None, "no such file or directory"),
+    ]
+    async with gpu_node(t4(), sockets, nvml_library, f"--config-file={config}") as node:
+        plugin = await watched(node)
+        assert len(plugin.devices) == 3
+        for place, problem in places:
+            caplog.clear()
+            path = sockets / "new"
+            place(path)
+            config.rmdir() if config.is_dir() else config.unlink(missing_ok=True)
+            if os.path.lexists(path):
+                path.rename(config)
+            node.look_again()  # and register again
+            await until(lambda problem=problem: "stays in use" in caplog.text and problem in caplog.text)  # type: ignore[misc]
+            plugin = await watched(node)
+            assert len(plugin.devices) == 3
+        config.write_text(good.replace("3", "5"))
+        node.look_again()
+        renewed = await watched(node)
+        await until(lambda: len(renewed.devices) == 5)
