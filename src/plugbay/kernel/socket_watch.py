@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from plugbay.kernel.inotify import Inotify, InotifyEvent, Mask
+from plugbay.kernel.inotify import Inotify, InotifyEvent, Mask, close_later
 
 POLL_INTERVAL_S: Final = 1.0
 
@@ -86,7 +86,7 @@ class SocketWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._inotify is not None:
-            self._inotify.close()
+            self._inotify.close(release=close_later)
 
     def __aiter__(self) -> Self:
         return self
