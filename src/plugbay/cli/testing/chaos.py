@@ -20,6 +20,7 @@ from plugbay.cli.printing.output import show, show_note
 from plugbay.cli.printing.table import printable
 from plugbay.cli.testing.plugin_options import add_plugin_options, plugin_command, told_to_end
 from plugbay.cli.testing.trace_output import opened
+from plugbay.cli.testing.written_files import check_writable, write_text
 from plugbay.errors import PathUnusable, UsageError
 from plugbay.ops.tasks import first, ungrouped
 from plugbay.testing.chaos.planning import ALWAYS, LENGTH, kinds_of, make_plan
@@ -103,8 +104,10 @@ def run(args: argparse.Namespace) -> int:
             if value:
                 raise UsageError(f"{option} is for random steps, and --steps gives the steps")
     for path in (args.output, args.trace):
-        if path is not None and path.exists():
-            raise PathUnusable(str(path), "this file is here already; give another one")
+        if path is not None:
+            if path.exists():
+                raise PathUnusable(str(path), "this file is here already; give another one")
+            check_writable(path)
     plans = _plans(args)
     configure_logs("error", sys.stderr, form="text")
     return asyncio.run(_shake(args, plans))
@@ -181,7 +184,7 @@ async def _tell_failure(args: argparse.Namespace, settings: ChaosSettings, title
     if not shortest.steps:
         show("it fails without any fault\n")
     if args.output is not None:
-        args.output.write_text(text, encoding="utf-8")
+        write_text(args.output, text)
         show_note(f"the steps are in {args.output}; play them again with --steps {args.output}")
     if args.trace is not None:
         _write_trace(args.trace, shortest)

@@ -16,6 +16,7 @@ from plugbay.cli.printing.output import show, show_note, show_page
 from plugbay.cli.testing.plugin_options import add_plugin_options, plugin_command, told_to_end
 from plugbay.cli.testing.verdict_progress import ShownProgress
 from plugbay.cli.testing.verdict_table import as_table, rule_table, summary
+from plugbay.cli.testing.written_files import check_writable, write_text
 from plugbay.errors import PathUnusable, UsageError
 from plugbay.ops.tasks import first
 from plugbay.testing.conformance.baseline import baseline_of, read_baseline, with_baseline
@@ -157,6 +158,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.command and args.image is None:
         raise UsageError("say what to judge after --, such as: plugbay conform -- ./my-plugin")
     rules = chosen_rules(args.only, args.skip)
+    for path in _files(args):
+        check_writable(path)
     known = read_baseline(_read(args.baseline), str(args.baseline)) if args.baseline else ()
     with ExitStack() as stack:
         settings = _settings(args, stack.enter_context(_subject(args)))
@@ -165,8 +168,11 @@ def run(args: argparse.Namespace) -> int:
         return _INTERRUPTED
     report = with_baseline(judged, known)
     threshold = RuleSeverity(args.fail_on)
-    if not _write(args, report, threshold):
+    if _STDOUT in _wanted(args):
+        show_note(summary(report))
+    else:
         show_page(as_table(report))
+    _write(args, report, threshold)
     return 1 if report.fails_at(threshold) else 0
 
 
@@ -214,31 +220,28 @@ def _settings(args: argparse.Namespace, command: SubjectCommand) -> ConformanceS
     )
 
 
-def _write(args: argparse.Namespace, report: ConformanceReport, threshold: RuleSeverity) -> bool:
-    """Write what was asked for; whether some of it went to standard output, in place of the table."""
-    is_printed = False
-    wanted: tuple[tuple[Path | None, Callable[[], str]], ...] = (
-        (args.json, lambda: as_json(report)),
-        (args.junit, lambda: as_junit(report, threshold)),
-        (args.html, lambda: as_html(report)),
-        (args.write_baseline, lambda: baseline_of(report)),
+def _wanted(args: argparse.Namespace) -> tuple[Path | None, ...]:
+    """The places of the reports; None for one that is not asked for."""
+    return args.json, args.junit, args.html, args.write_baseline
+
+
+def _files(args: argparse.Namespace) -> Iterator[Path]:
+    return (path for path in _wanted(args) if path is not None and path != _STDOUT)
+
+
+def _write(args: argparse.Namespace, report: ConformanceReport, threshold: RuleSeverity) -> None:
+    """Write what was asked for; - is standard output, which has it in place of the table."""
+    texts: tuple[Callable[[], str], ...] = (
+        lambda: as_json(report),
+        lambda: as_junit(report, threshold),
+        lambda: as_html(report),
+        lambda: baseline_of(report),
     )
-    for path, text in wanted:
+    for path, text in zip(_wanted(args), texts, strict=True):
         if path == _STDOUT:
-            is_printed = True
             show(text())
         elif path is not None:
-            _write_file(path, text())
-    if is_printed:
-        show_note(summary(report))
-    return is_printed
-
-
-def _write_file(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise PathUnusable(str(path), f"cannot be written: {error.strerror or error}") from error
+            write_text(path, text())
 
 
 def _read(path: Path) -> str:

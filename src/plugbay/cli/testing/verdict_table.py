@@ -64,12 +64,24 @@ def _row(verdict: Verdict, resources: Sequence[str]) -> list[str]:
 
 
 def _findings(report: ConformanceReport) -> Iterator[str]:
+    """Each finding by its rule; a reason for which several could not be judged is told once, after the others."""
+    unjudged: dict[tuple[str, tuple[str, ...]], list[Verdict]] = {}
     for verdict in report.verdicts:
-        if verdict.is_bad:
-            resource = f" ({verdict.resource})" if _shows(report.resources) and verdict.resource else ""
-            yield f"\n{verdict.rule.name} {verdict.rule.title}{resource}\n"
-            for finding in verdict.findings:
-                yield f"  {printable(finding)}\n"
+        if verdict.outcome is RuleOutcome.NOT_JUDGED:
+            unjudged.setdefault((verdict.resource, verdict.findings), []).append(verdict)
+        elif verdict.is_bad:
+            yield from _finding(f"{verdict.rule.name} {verdict.rule.title}", verdict, report)
+    for alike in unjudged.values():
+        rules = ", ".join(each.rule.name for each in alike)
+        title = alike[0].rule.title if len(alike) == 1 else "could not be judged"
+        yield from _finding(f"{rules} {title}", alike[0], report)
+
+
+def _finding(title: str, verdict: Verdict, report: ConformanceReport) -> Iterator[str]:
+    resource = f" ({verdict.resource})" if _shows(report.resources) and verdict.resource else ""
+    yield f"\n{title}{resource}\n"
+    for finding in verdict.findings:
+        yield f"  {printable(finding)}\n"
 
 
 def _output(output: PluginOutput) -> str:

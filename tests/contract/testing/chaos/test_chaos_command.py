@@ -116,6 +116,7 @@ async def test_misuse_is_told(words: list[str], problem: str) -> None:
         (["--", "/nowhere/plugin", "{root}"], "cannot be run: No such file or directory"),
         (["--steps", "-", "--", "true"], '-:1: "explode" is not a step'),
         (["-o", "/dev/null", "--", "true"], "/dev/null: this file is here already; give another one"),
+        (["-o", "/nowhere/steps", "--", "true"], "/nowhere/steps: cannot be written: /nowhere is not a directory"),
     ],
 )
 async def test_what_does_not_work_is_one_sentence(words: list[str], problem: str) -> None:

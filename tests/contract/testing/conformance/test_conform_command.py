@@ -127,3 +127,24 @@ async def test_image_that_is_not_one_is_told_in_a_sentence(tmp_path: Path) -> No
     assert (code, err) == (
         2, "plugbay: error: --mount is for a plugin in a container: it goes with --image\n"
     )  # fmt: skip
+
+
+async def test_report_that_cannot_be_written_is_told_of_before_the_run(tmp_path: Path) -> None:
+    for path, told in (
+        (tmp_path, "it is a directory"),
+        (tmp_path / "none" / "report.json", f"{tmp_path}/none is not a directory"),
+    ):
+        started = tmp_path / "started"
+        code, out, err = await conform("--json", str(path), "--", "sh", "-c", f"touch {started} # {{root}}")
+        assert (code, out) == (1, "")
+        assert err == f"plugbay: error: {path}: cannot be written: {told}\n"
+        assert not started.exists()
+
+
+async def test_one_reason_for_many_rules_is_told_once() -> None:
+    code, out, _ = await conform("--only", "PB1xx", "--", "sh", "-c", "echo no card >&2; exit 3 # {root}")
+    assert code == 1
+    assert out.count("the plugin registered no resource\n") == 1
+    assert "PB101 The plugin registers with the kubelet\n" in out
+    assert "could not be judged\n" in out
+    assert "\n  no card\n" in out

@@ -31,3 +31,10 @@ def test_bytes_that_are_no_text_are_shown_escaped() -> None:
     end = OutputEnd()
     end.add(b"\xff\xfeok")
     assert end.text == r"\xff\xfeok"
+
+
+def test_of_many_short_lines_the_last_are_kept() -> None:
+    end = OutputEnd()
+    for number in range(5_000):
+        end.add(f"{number}\n".encode())
+    assert end.text.splitlines() == [str(number) for number in range(4_800, 5_000)]

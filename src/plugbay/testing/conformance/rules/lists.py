@@ -207,7 +207,7 @@ def lists_nodes_of_the_machine(seen: ListsSeen) -> Iterator[str]:
         raise NotApplicable("the plugin tells no NUMA node")
     if foreign := sorted(told - seen.nodes):
         here = ", ".join(map(str, sorted(seen.nodes)))
-        yield f"devices are on NUMA node {', '.join(map(str, foreign))}, and this machine has {here}"
+        yield f"devices are on NUMA node {', '.join(map(str, foreign))}, and this machine has node {here}"
 
 
 @rule(

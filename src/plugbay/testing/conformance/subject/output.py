@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 KEPT_BYTES: Final = 16_384
-"""About 200 lines: what a program says before it dies, and a page that still can be read."""
+KEPT_LINES: Final = 200
+"""Enough for the last words of a program, in a page that still can be read, however short the lines are."""
 
 
 class OutputEnd:
@@ -38,7 +39,8 @@ class OutputEnd:
     @property
     def text(self) -> str:
         """The end; bytes that are not UTF-8 are shown escaped."""
-        return b"".join(self._pieces)[-self._kept :].decode(errors="backslashreplace")
+        kept = b"".join(self._pieces)[-self._kept :]
+        return b"".join(kept.splitlines(keepends=True)[-KEPT_LINES:]).decode(errors="backslashreplace")
 
     async def follow(self, pipe: int) -> None:
         """Take all that comes from ``pipe``, to its end; closes it."""
