@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
+from plugbay.wire.grpc.metadata import Metadata
+from plugbay.wire.grpc.server import serve_grpc
+from plugbay.wire.grpc.services import Forwarded, Service
 from tests.contract.testing.zoo.animal import Animal, rules
 
 
@@ -92,3 +96,26 @@ class ChangesOptions(Animal):
         options.pre_start_required = not self._was_asked
         self._was_asked = True
         return options
+
+
+class AnswersEverything(Animal):
+    """Answers a method that it does not know as if it had done what was asked."""
+
+    caught_by = rules(207)
+
+    def serving(self) -> AbstractAsyncContextManager[None]:
+        known = [Service("v1beta1.DevicePlugin", self.methods())]
+        return serve_grpc(self.socket, known, grace_s=0.2, otherwise=lambda _: Forwarded(self.anything))
+
+    async def anything(self, request: bytes, metadata: Metadata, left_s: float | None) -> AsyncGenerator[bytes, None]:
+        yield b""
+
+
+class DiesOfUnknownMethod(AnswersEverything):
+    """Ends when it is asked for a method that it does not know."""
+
+    caught_by = rules(207)
+
+    async def anything(self, request: bytes, metadata: Metadata, left_s: float | None) -> AsyncGenerator[bytes, None]:
+        os._exit(2)
+        yield b""

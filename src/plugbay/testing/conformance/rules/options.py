@@ -21,6 +21,9 @@ _MANAGER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/manager.go"
 _PROMPT_S: Final = 1.0
 """The options wait for nothing. A kubelet asks for them inside Register, and has no limit of its own."""
 
+_ENDS_S: Final = 1.0
+"""A process that was killed by what it was asked is gone by then."""
+
 
 @dataclass(frozen=True, slots=True)
 class OptionsSeen:
@@ -56,6 +59,8 @@ async def OPTIONS(stage: Stage) -> OptionsSeen:
             pre_started = await meeting.pre_start(meeting.healthy[:1]) if allocated.failure is None else None
     unknown = await meeting.ask_unknown()
     alive = (await meeting.ask_options()).failure is None
+    if not alive and not await stage.subject.until_ended(_ENDS_S):
+        await stage.subject.end()  # the scenes after this one get a plugin that answers
     return OptionsSeen(meeting.options, again, preferred, pre_started, unknown, alive)
 
 
