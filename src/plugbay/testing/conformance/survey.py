@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -16,7 +17,7 @@ from plugbay.testing.conformance.settings import ConformanceSettings
 from plugbay.testing.conformance.stage import Stage
 
 _SETTLE_S: Final = 0.7
-"""The time without a Register call after which all resources of a plugin have come, unless they are named."""
+"""The time without another resource after which a plugin has registered all that it registers at its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ async def survey(stage: Stage) -> FirstMeeting:
         ending.cancel()
         coming.cancel()
     waited_s = loop.time() - began
+    if subject.is_running:
+        await _until_decided(stage, settings)
     for resource in stage.kubelet.resources:
         if (meeting := await stage.kubelet.meet(resource, 0)) is not None:
             await meeting.until_listed(min(settings.ready_timeout_s, 5))
@@ -83,15 +86,23 @@ async def survey(stage: Stage) -> FirstMeeting:
 
 async def _until_registered(stage: Stage, settings: ConformanceSettings) -> None:
     kubelet = stage.kubelet
-    if settings.resources:
-        await kubelet.until(lambda: set(settings.resources) <= set(kubelet.resources), settings.ready_timeout_s)
-        return
-    if not await kubelet.until(lambda: bool(kubelet.resources), settings.ready_timeout_s):
+    wanted = set(settings.resources)
+    if not await kubelet.until(
+        lambda: bool(kubelet.resources) and wanted <= set(kubelet.resources), settings.ready_timeout_s
+    ):
         return
     known = -1
     while known != len(kubelet.resources):  # a plugin that registers one again and again is not waited for
         known = len(kubelet.resources)
         await kubelet.until(partial(_are_more, kubelet, known), _SETTLE_S)
+
+
+async def _until_decided(stage: Stage, settings: ConformanceSettings) -> None:
+    """Wait for the watcher: it dials a socket that nobody serves for longer than other registrations take."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(settings.ready_timeout_s):
+            for found in stage.kubelet.found:
+                await found.decided.wait()
 
 
 def _are_more(kubelet: ProbeKubelet, known: int) -> bool:

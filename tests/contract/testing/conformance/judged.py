@@ -24,13 +24,18 @@ def python(program: str) -> tuple[str, ...]:
 
 
 async def judged(
-    command: tuple[str, ...], *rules: str, places: Path, ready_timeout_s: float = READY_S
+    command: tuple[str, ...],
+    *rules: str,
+    places: Path,
+    ready_timeout_s: float = READY_S,
+    resources: tuple[str, ...] = (),
 ) -> ConformanceReport:
     """The report on ``command`` by ``rules``, all if there are none."""
     settings = ConformanceSettings(
         PluginCommand(command),
         ready_timeout_s=ready_timeout_s,
         retry_timeout_s=RETRY_S,
+        resources=resources,
         environ=os.environ,
         places=places,
     )

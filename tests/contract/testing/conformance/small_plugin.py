@@ -8,7 +8,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from plugbay.errors import RpcCode, RpcFailed
@@ -17,15 +18,18 @@ from plugbay.model.devices import Device, PluginOptions
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.health import unhealthy
 from plugbay.model.ids import DeviceId
-from plugbay.testing import FakePlugin, fake_plugin, refusing
+from plugbay.testing import FakePlugin, fake_plugin, fake_watched_plugin, refusing
 from plugbay.wire.device_list import encode_devices
 from plugbay.wire.plugin_server import PreferenceRequest
+from plugbay.wire.pluginregistration import DEVICE_PLUGIN, PluginInfo
 from plugbay.wire.registration import Registration, register
 
 RESOURCE = "example.com/small"
+OTHER_RESOURCE = "example.com/other"
 DEVICE_DIRECTORY = "small-devices"
 """Beside the kubelet's root; with it, there is a device for each file."""
 DEVICES = (Device("d1"), Device("d2"))
+LATE_S = 5.2
 _COUNTER = itertools.count()
 AllocateAnswer = Callable[[Sequence[DeviceId]], Awaitable[ContainerEdits | None]]
 
@@ -58,7 +62,34 @@ async def serve(flaw: str, root: Path) -> None:
         _spoil(plugin, flaw)
         if flaw == "serves late":
             (paths.device_plugins / "small.sock").unlink()
-        await _keep_registered(plugin, paths, flaw, ended)
+        async with _watched(paths, flaw):
+            await _keep_registered(plugin, paths, flaw, ended)
+
+
+@asynccontextmanager
+async def _watched(paths: KubeletPaths, flaw: str) -> AsyncIterator[None]:
+    """Put a socket into plugins_registry, beside the registration, for the flaws that are about it."""
+    endpoint = str(paths.device_plugins / "small.sock")
+    place = paths.plugins_registry / "small.sock"
+    infos = {
+        "watched with a bad name": PluginInfo(DEVICE_PLUGIN, "small", endpoint, ("v1beta1",)),
+        "watched as another type": PluginInfo("CSIPlugin", OTHER_RESOURCE, endpoint, ("v1beta1",)),
+        "watched in another version": PluginInfo(DEVICE_PLUGIN, OTHER_RESOURCE, endpoint, ("v1alpha",)),
+        "watched too": PluginInfo(DEVICE_PLUGIN, RESOURCE, "", ("v1beta1",)),
+        "watched at the same socket": PluginInfo(DEVICE_PLUGIN, OTHER_RESOURCE, endpoint, ("v1beta1",)),
+        "watched and refuses": PluginInfo(DEVICE_PLUGIN, OTHER_RESOURCE, "", ("v1beta1",)),
+    }
+    if flaw == "watched without a server":
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(str(place))
+        yield
+    elif flaw in infos:
+        async with fake_watched_plugin(infos[flaw].name, place, DEVICES, info=infos[flaw]) as watched:
+            if flaw == "watched and refuses":
+                watched.notify_answer = refusing(RpcCode.UNIMPLEMENTED, "not written yet")
+            yield
+    else:
+        yield
 
 
 async def _keep_registered(plugin: FakePlugin, paths: KubeletPaths, flaw: str, ended: asyncio.Event) -> None:
@@ -73,6 +104,9 @@ async def _keep_registered(plugin: FakePlugin, paths: KubeletPaths, flaw: str, e
     if flaw in ("registers again", "registers twice"):
         await asyncio.sleep(1.5 if flaw == "registers again" else 0)
         await _register(plugin, paths, flaw)
+    if flaw == "two resources at one socket":
+        other = Registration("v1beta1", "small.sock", OTHER_RESOURCE)
+        await register(paths.registration_socket, other, options=PluginOptions(), timeout_s=20)
     if (places := paths.root.with_name(DEVICE_DIRECTORY)).is_dir():
         await _follow(plugin, places, flaw, ended)
     if flaw == "ends the stream":
@@ -91,6 +125,9 @@ async def _follow(plugin: FakePlugin, places: Path, flaw: str, ended: asyncio.Ev
     while not ended.is_set():
         found = tuple(_device(path, failed, flaw) for path in sorted(places.iterdir()))
         if found != known:
+            if flaw == "notices late":
+                flaw = "none"  # from now on: one late list is enough
+                await asyncio.sleep(LATE_S)
             if not found and flaw == "ends when empty":
                 plugin.end_streams()
             elif flaw == "partial lists" and len(found) < len(known):

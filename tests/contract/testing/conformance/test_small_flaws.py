@@ -31,6 +31,14 @@ FLAWS: Final[Sequence[tuple[str, Sequence[AnyScene], list[str]]]] = (
     ("serves late", [SURVEY], ["PB101", "PB105"]),
     ("other options", [SURVEY], ["PB107"]),
     ("registers twice", [SURVEY], ["PB116"]),
+    ("two resources at one socket", [SURVEY], ["PB106"]),
+    ("watched at the same socket", [SURVEY], ["PB106"]),
+    ("watched with a bad name", [SURVEY], ["PB103", "PB114"]),
+    ("watched as another type", [SURVEY], ["PB114"]),
+    ("watched in another version", [SURVEY], ["PB114"]),
+    ("watched without a server", [SURVEY], ["PB114"]),
+    ("watched and refuses", [SURVEY], ["PB114"]),
+    ("watched too", [SURVEY], ["PB115"]),
     ("refuses options", [SURVEY], ["PB101", "PB201"]),
     ("ends without kubelet", [LATE_KUBELET], ["PB111"]),
     ("gives up", [REFUSING_KUBELET], ["PB110"]),
@@ -56,6 +64,10 @@ FLAWS: Final[Sequence[tuple[str, Sequence[AnyScene], list[str]]]] = (
     ("odd request kills", [WRONG_IDS], ["PB407"]),
     ("any ID", [WRONG_IDS], ["PB405", "PB423"]),
 )
+FLAWS_OF_EDITS: Final = (
+    "PB411", "PB412", "PB414", "PB415", "PB416", "PB417", "PB418", "PB419", "PB420", "PB421"
+)  # fmt: skip
+"""The rules that catch the plugin with all flaws of edits together."""
 
 
 @pytest.mark.parametrize(("flaw", "scenes", "rules"), FLAWS, ids=[flaw for flaw, _, _ in FLAWS])
@@ -75,9 +87,16 @@ async def test_flaw_is_caught_by_its_rules(
 async def test_flaws_of_edits_are_told_apart(sockets: Path) -> None:
     chosen = [each.name for each in all_rules() if each.scene is ALLOCATE]
     report = await judged((sys.executable, PLUGIN, "bad edits", "{root}"), *chosen, places=sockets)
-    assert failed(report) == [
-        "PB411", "PB412", "PB414", "PB415", "PB416", "PB417", "PB418", "PB419", "PB420", "PB421"
-    ]  # fmt: skip
+    assert failed(report) == list(FLAWS_OF_EDITS)
+
+
+@pytest.mark.parametrize(("flaw", "rules"), [("registers twice", ["PB116"]), ("watched too", ["PB115"]), ("none", [])])
+async def test_start_is_seen_to_its_end_when_resources_are_named(flaw: str, rules: list[str], sockets: Path) -> None:
+    chosen = [each.name for each in all_rules() if each.scene is SURVEY]
+    report = await judged(
+        (sys.executable, PLUGIN, flaw, "{root}"), *chosen, places=sockets, resources=("example.com/small",)
+    )
+    assert failed(report) == rules, report.verdicts
 
 
 async def test_plugin_without_flaws_passes(sockets: Path) -> None:

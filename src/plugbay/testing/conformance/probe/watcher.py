@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -24,6 +25,7 @@ _DIAL_S: Final = 10.0
 _INFO_S: Final = 1.0
 _NOTIFY_S: Final = 5.0
 API_VERSION: Final = "v1beta1"
+UNANSWERED: Final = "nothing answers at the socket"
 
 
 @dataclass(slots=True)
@@ -33,12 +35,14 @@ class FoundSocket:
     Attributes:
         name: its path below that directory.
         info: its answer to GetInfo; None if there was none.
-        problem: why it was not registered; empty if it was.
+        problem: why it is not registered; empty if it is.
+        decided: set when it is known whether it is registered.
     """
 
     name: str
     info: PluginInfo | None = None
-    problem: str = ""
+    problem: str = UNANSWERED
+    decided: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
 
 class WatchingKubelet(Protocol):
@@ -73,22 +77,35 @@ class RegistryWatcher:
         found = FoundSocket(str(path.relative_to(self._kubelet.paths.plugins_registry)))
         self.found.append(found)
         try:
+            found.problem = await self._ask(path, found)
+        finally:
+            found.decided.set()
+
+    async def _ask(self, path: Path, found: FoundSocket) -> str:
+        """Register the plugin behind a socket; returns why that failed, empty if it did not."""
+        try:
             client = PluginRegistrationClient(path)
         except PathTooLong as error:
-            found.problem = str(error)
-            return
+            return str(error)
         try:
             await client.connect(_DIAL_S)
             found.info = await client.info(timeout_s=_INFO_S)
-            found.problem = problem_of(found.info)
-            meeting = None if found.problem else await self._dial(found.info, path)
-            await client.notify(RegistrationStatus(meeting is not None, found.problem), timeout_s=_NOTIFY_S)
-            if meeting is not None:
-                self._kubelet.welcome(meeting)
+            if problem := problem_of(found.info):
+                with suppress(RpcFailed):
+                    await client.notify(RegistrationStatus(plugin_registered=False, error=problem), timeout_s=_NOTIFY_S)
+                return problem
+            meeting = await self._dial(found.info, path)
+            try:
+                await client.notify(RegistrationStatus(plugin_registered=True), timeout_s=_NOTIFY_S)
+            except BaseException:
+                await meeting.channel.close()
+                raise
+            self._kubelet.welcome(meeting)
+            return ""
         except TimeoutError:
-            found.problem = "nothing answers at the socket"
+            return UNANSWERED
         except (RpcFailed, RegistrationRefused) as failure:
-            found.problem = str(failure)
+            return str(failure)
         finally:
             await client.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from plugbay.model.ids import is_extended_resource
@@ -123,15 +124,14 @@ def serves_first(seen: FirstMeeting) -> Iterator[str]:
     scene=SURVEY,
 )
 def has_a_socket_for_each(seen: FirstMeeting) -> Iterator[str]:
-    by_endpoint: dict[str, set[str]] = {}
-    for attempt in seen.attempts:
-        if attempt.meeting is not None:
-            by_endpoint.setdefault(attempt.request.endpoint, set()).add(attempt.request.resource_name)
-    if not by_endpoint:
-        raise NotApplicable("no resource was registered at kubelet.sock")
-    for endpoint, resources in sorted(by_endpoint.items()):
+    if not seen.meetings:
+        raise NotApplicable("no resource was registered")
+    by_socket: dict[Path, set[str]] = {}
+    for meeting in seen.meetings:
+        by_socket.setdefault(meeting.socket, set()).add(meeting.resource)
+    for socket, resources in sorted(by_socket.items()):
         if len(resources) > 1:
-            yield f"{', '.join(sorted(resources))} share the socket {endpoint!r}: the same devices are offered twice"
+            yield f"{', '.join(sorted(resources))} share the socket {socket.name!r}: the same devices are offered twice"
 
 
 @rule(
