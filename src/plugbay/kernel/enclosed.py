@@ -51,7 +51,8 @@ def main(words: Sequence[str]) -> int:
     try:
         error = become(program, directory=Path(directory), place=Path(place))
     except OSError as refused:
-        sys.stderr.write(f"{place} cannot be mounted in a namespace of its own: {refused.strerror}\n")
+        problem = f"{place} cannot be mounted in a namespace of its own ({refused.strerror})"
+        sys.stderr.write(f"{problem}; it takes root, or user namespaces for this user\n")
         return NO_MOUNTS
     sys.stderr.write(f"{program[0]}: {error.strerror}\n")
     return exit_code_of(error)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
+from plugbay.errors import UsageError
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb
 from plugbay.wire.generated import pluginregistration_v1_pb2 as registration_pb
 
@@ -68,6 +69,18 @@ Source: KEP-4009, gate ``DevicePluginCDIDevices``: alpha in 1.28, beta in 1.29. 
 def method_name(path: str) -> str:
     """The last word of a method's path, such as ``Allocate``."""
     return path.rpartition("/")[2]
+
+
+def known_method(name: str) -> str:
+    """The name of a method as it is spelled, for ``name`` in any case of letters.
+
+    Raises:
+        UsageError: there is no such method.
+    """
+    known = {method_name(path).lower(): method_name(path) for path in METHODS}
+    if name.lower() not in known:
+        raise UsageError(f'there is no method "{name}"; choose from {", ".join(known.values())}')
+    return known[name.lower()]
 
 
 def read_message(path: str, encoded: bytes, *, is_answer: bool) -> Message | None:

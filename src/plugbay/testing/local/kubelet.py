@@ -32,7 +32,7 @@ from plugbay.testing.local.stock.versions import KubeletRelease, Quirk
 from plugbay.testing.local.switchboard import Switchboard
 from plugbay.testing.traffic.faults import FaultSwitches
 from plugbay.testing.traffic.recorder import TrafficRecorder
-from plugbay.wire.message_values import MessageValue
+from plugbay.wire.message_values import MessageValue, known_method
 
 
 class LocalKubelet:
@@ -262,8 +262,13 @@ class LocalKubelet:
         raise ExpectationFailed(self._awaiting.failure(problem))
 
     def calls(self, method: str) -> list[MessageValue]:
-        """The requests of a method so far, such as ``Allocate`` or ``Register``, as plain values by field names."""
-        return [value for record in self.traffic.of(method) if (value := record.value) is not None]
+        """The requests of a method so far, such as ``Allocate`` or ``Register``, as plain values by field names.
+
+        Raises:
+            UsageError: there is no such method.
+        """
+        name = known_method(method)
+        return [value for record in self.traffic.of(name) if (value := record.value) is not None]
 
     # --- its lives --------------------------------------------------------------------------------------------------
 

@@ -55,8 +55,9 @@ class LoopThread(Generic[Value]):
         try:
             self.value, self._loop, self._closing = self._opened.result()
         except BaseException:
-            if self._opened.done():  # else it was interrupted, and the thread ends with the process
-                self._thread.join()
+            _open.discard(self)
+            self._opened.add_done_callback(_close_opened)  # after Ctrl-C, it may open yet
+            self._thread.join()
             raise
 
     @property
@@ -110,6 +111,12 @@ class LoopThread(Generic[Value]):
             if self._opened.done():
                 raise
             self._opened.set_exception(_only(error))
+
+
+def _close_opened(opened: Future[tuple[Any, asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
+    if opened.exception() is None:
+        _, loop, closing = opened.result()
+        loop.call_soon_threadsafe(closing.set)
 
 
 def _only(error: BaseException) -> BaseException:

@@ -76,13 +76,16 @@ def settings_of(options: Mapping[str, Any]) -> KubeletSettings:
     """The settings that ``options`` make.
 
     Raises:
-        UsageError: there is no such option.
+        UsageError: there is no such option, or the machine would have no NUMA node.
     """
     known = [each.name for each in fields(KubeletSettings)]
     for name in options:
         if name not in known:
             raise UsageError(f"a kubelet for tests has no option {name!r}; its options are {', '.join(known)}")
-    return KubeletSettings(**options)
+    settings = KubeletSettings(**options)
+    if settings.numa_nodes < 1:
+        raise UsageError(f"numa_nodes is the number of NUMA nodes, at least 1, and not {settings.numa_nodes}")
+    return settings
 
 
 def manager_config(settings: KubeletSettings, paths: KubeletPaths, store: Path) -> ManagerConfig:

@@ -55,5 +55,10 @@ def _marked(request: pytest.FixtureRequest) -> Any:
     """The options of all markers of the test; the closest one decides."""
     options: dict[str, Any] = {}
     for marker in reversed(list(request.node.iter_markers("kubelet"))):
+        if marker.args:
+            pytest.fail(
+                f"the marker kubelet takes options by name, such as numa_nodes=2; found {marker.args[0]!r}",
+                pytrace=False,
+            )
         options.update(marker.kwargs)
     return options

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from plugbay.errors import UsageError
 from plugbay.testing.traffic.records import TrafficRecord
-from plugbay.wire.message_values import METHODS, method_name
+from plugbay.wire.message_values import known_method
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +32,4 @@ def selection_of(methods: Collection[str], resources: Collection[str]) -> Select
     Raises:
         UsageError: there is no such method.
     """
-    known = {method_name(path).lower(): method_name(path) for path in METHODS}
-    chosen = set()
-    for method in methods:
-        if method.lower() not in known:
-            raise UsageError(f'there is no method "{method}"; choose from {", ".join(known.values())}')
-        chosen.add(known[method.lower()])
-    return Selection(frozenset(chosen), frozenset(resources))
+    return Selection(frozenset(map(known_method, methods)), frozenset(resources))

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from plugbay.errors import RegistrationRefused, RpcCode, RpcFailed
+from plugbay.errors import RegistrationRefused, RpcCode, RpcFailed, UsageError
 from plugbay.wire.grpc import texts
 from plugbay.wire.http2.codes import ErrorCode
-from plugbay.wire.message_values import KubeletVersion, method_name
+from plugbay.wire.message_values import KubeletVersion, known_method, method_name
 
 REFUSAL: Final = "registration refused by a fault switch"
 
@@ -140,6 +140,9 @@ class FaultSwitches:
     A switch concerns the calls of one ``method`` by its name, such as ``Allocate``, ``ListAndWatch`` or ``Register``,
     or of every method; of one ``resource`` or of every resource; it acts ``times`` times, or until it is switched off.
     For ListAndWatch each list counts, for other methods each call.
+
+    Raises:
+        UsageError: there is no such method, or a delay or a number of times is negative.
     """
 
     def __init__(self) -> None:
@@ -227,6 +230,10 @@ class FaultSwitches:
             self._calls.discard(call)
 
     def _on(self, switch: FaultSwitch) -> FaultSwitch:
+        if switch.method is not None:
+            switch.method = known_method(switch.method)
+        if switch.seconds < 0 or (switch.left is not None and switch.left < 0):
+            raise UsageError(f"a fault ({switch.kind.value}) lasts 0 s or more, and acts 0 times or more")
         self._switches = [each for each in self._switches if each.left != 0 or not each._ended.is_set()]
         self._switches.append(switch)
         if switch.kind in _BREAKING:

@@ -299,6 +299,23 @@ async def test_options_are_checked() -> None:
             await kubelet.plugin("card")
 
 
+async def test_machine_without_a_numa_node_is_refused() -> None:
+    with pytest.raises(UsageError, match="numa_nodes is the number of NUMA nodes, at least 1, and not -1"):
+        async with local_kubelet(numa_nodes=-1):
+            pass
+
+
+async def test_fault_that_could_never_act_and_a_method_that_is_not_there_are_refused() -> None:
+    async with local_kubelet() as kubelet:
+        with pytest.raises(UsageError, match='there is no method "Alocate"; choose from Register, '):
+            kubelet.faults.hang(method="Alocate")
+        with pytest.raises(UsageError, match='there is no method "Alocate"; choose from Register, '):
+            kubelet.calls("Alocate")
+        with pytest.raises(UsageError, match="lasts 0 s or more, and acts 0 times or more"):
+            kubelet.faults.delay(-1)
+        assert kubelet.calls("register") == []
+
+
 async def test_nothing_is_left_even_by_a_test_that_fails_or_is_cancelled() -> None:
     roots: list[Path] = []
 

@@ -148,6 +148,21 @@ def test_ctrl_c(kubelet):
     assert not Path(root).exists()
 
 
+def test_marker_with_a_value_without_a_name_is_told_of(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+import pytest
+
+@pytest.mark.kubelet(2)
+def test_two_nodes(kubelet):
+    pass
+""",
+    )
+    assert "the marker kubelet takes options by name, such as numa_nodes=2; found 2" in done.stdout
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+
+
 def test_run_without_a_fixture_imports_nothing_heavy(tmp_path: Path) -> None:
     done = run(
         tmp_path,

@@ -266,6 +266,11 @@ def test_other_versions_are_refused_in_a_sentence(version: str) -> None:
         Kubelet(as_kubelet=version)
 
 
+def test_a_version_that_is_a_number_is_refused_in_a_sentence() -> None:
+    with pytest.raises(UsageError, match=r"such as '1\.26', and not 1\.26$"):
+        Kubelet(as_kubelet=1.26)  # type: ignore[arg-type]  # that is the point
+
+
 def test_other_patch_releases_are_refused_in_a_sentence() -> None:
     with pytest.raises(UsageError, match=r"only 1\.25\.10, 1\.26\.5, 1\.27\.2 are known; write '1\.26' for the last"):
         release_of("1.26.6")

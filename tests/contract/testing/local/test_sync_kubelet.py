@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
 import threading
 import unittest
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
 from plugbay import Device, DevicePlugin, plugin
 from plugbay.errors import UsageError
 from plugbay.testing import AdmissionError, ExpectationFailed, Kubelet
+from plugbay.testing.local.loop_thread import LoopThread
 
 CARD = "example.com/card"
 
@@ -170,3 +173,28 @@ def test_interrupt_ends_a_wait_and_closes() -> None:
         _, errors = held.communicate(timeout=60)
         assert b"KeyboardInterrupt" in errors
         assert subprocess.run(["test", "-e", root]).returncode == 1, root
+
+
+def test_one_that_opens_while_the_test_is_interrupted_is_closed() -> None:
+    interrupted = threading.Event()
+    events: list[str] = []
+
+    def interrupt(*_: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    @asynccontextmanager
+    async def slow() -> AsyncIterator[None]:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        assert await asyncio.to_thread(interrupted.wait, 10)
+        events.append("opened")
+        yield
+        events.append("closed")
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            LoopThread(slow, name="slow to open")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert events == ["opened", "closed"]

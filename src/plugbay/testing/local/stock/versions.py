@@ -206,7 +206,7 @@ def release_of(text: str | None) -> KubeletRelease:
     """
     if text is None:
         return OURS
-    found = _VERSION.fullmatch(text)
+    found = _VERSION.fullmatch(text) if isinstance(text, str) else None  # 1.20 without quotes would be 1.2
     minor = int(found["minor"]) if found else 0
     if found is None or not FIRST <= minor <= LAST:
         raise UsageError(f"as_kubelet is a version from 1.{FIRST} to 1.{LAST}, such as '1.26', and not {text!r}")
