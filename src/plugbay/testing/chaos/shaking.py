@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from plugbay.errors import PluginProgramFailed
 from plugbay.ops.tasks import background, ungrouped
 from plugbay.testing.chaos.invariants import look_after, look_before
 from plugbay.testing.chaos.kept_program import KeptProgram
@@ -18,6 +20,8 @@ from plugbay.testing.chaos.steps import ChaosStep, StepKind
 from plugbay.testing.conformance.subject.command import PluginCommand
 from plugbay.testing.local.opening import local_kubelet
 from plugbay.testing.traffic.records import TrafficRecord
+
+logger = logging.getLogger(__name__)
 
 RECOVER_S: Final = 20.0
 
@@ -118,7 +122,12 @@ async def shrink_outcome(
         candidate = next(search)
         while asyncio.get_running_loop().time() < until:
             tell(len(best.steps), len(candidate))
-            outcome = await shake(settings, candidate)
+            try:
+                outcome = await shake(settings, candidate)
+            except PluginProgramFailed as error:  # the faults have left something that outlives it
+                problem = "the plugin fails without faults now, so no shorter sequence is looked for"
+                logger.error("%s: %s", problem, error)
+                break
             if outcome.has_failed:
                 best = outcome
             candidate = search.send(outcome.has_failed)

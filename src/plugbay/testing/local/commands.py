@@ -15,7 +15,7 @@ from plugbay.errors import UsageError
 from plugbay.kernel import tied as tied_program
 from plugbay.testing.conformance.reasons import CannotJudge
 from plugbay.testing.conformance.subject.command import PluginCommand
-from plugbay.testing.conformance.subject.process import Subject, start_subject
+from plugbay.testing.conformance.subject.process import Subject, signal_name, start_subject
 from plugbay.testing.local.expectations import PluginNotReady
 from plugbay.testing.local.holding import Held, hold
 from plugbay.testing.local.plugins import RunningPlugin
@@ -59,7 +59,7 @@ class CommandPlugin(RunningPlugin):
         if code is None:
             state = f"runs (pid {self.pid})"
         elif code < 0:
-            state = f"was ended by {signal.Signals(-code).name}"
+            state = f"was ended by {signal_name(-code)}"
         else:
             state = f"ended with exit code {code}"
         if not (output := self.output.rstrip()):

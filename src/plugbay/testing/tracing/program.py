@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Final
 from plugbay.errors import PluginProgramFailed
 from plugbay.testing.conformance.reasons import CannotJudge
 from plugbay.testing.conformance.subject.command import PluginCommand
-from plugbay.testing.conformance.subject.process import Subject, start_subject
+from plugbay.testing.conformance.subject.process import Subject, signal_name, start_subject
 
 LAST_LINES: Final = 12
 """The lines of its output that an error shows."""
@@ -48,17 +47,10 @@ def how_ended(subject: Subject) -> str:
     code = subject.exit_code
     if code is None:
         return "runs on"
-    return f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    return f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
 
 
 def shell_code(subject: Subject) -> int:
     """Its exit code as a shell gives it."""
     code = subject.exit_code or 0
     return _SIGNALLED - code if code < 0 else code
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

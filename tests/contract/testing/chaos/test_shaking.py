@@ -166,3 +166,14 @@ async def until_state(pid: int, *, is_stopped: bool) -> None:
         if (stat.rpartition(")")[2].split()[0] == "T") is is_stopped:
             return
         await asyncio.sleep(0.01)
+
+
+async def test_failure_that_outlives_its_run_is_not_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    once = f'test -e {tmp_path}/lock && echo locked && exit 5; touch {tmp_path}/lock; exec "$@"'
+    healthy = animal("healthy").command.words
+    settings = ChaosSettings(PluginCommand(("sh", "-c", once, "sh", *healthy)), ENVIRON, SOON_S)
+    outcome = await shaken(settings, "pause 0.05\nkill\n")
+    assert outcome.has_failed
+    assert await shrink_outcome(settings, outcome, within_s=60, tell=lambda _, __: None) is outcome
+    assert "the plugin fails without faults now, so no shorter sequence is looked for: sh ended with" in caplog.text
+    assert "locked" in caplog.text

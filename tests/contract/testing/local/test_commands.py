@@ -78,6 +78,12 @@ async def test_killed_command_is_seen(cards: list[str]) -> None:
         await kubelet.wait_for(lambda: plugin.has_ended)
 
 
+async def test_program_ended_by_a_signal_without_a_name_is_told_of() -> None:
+    async with local_kubelet() as kubelet:
+        said = await failure(kubelet, script("import os, signal; os.kill(os.getpid(), signal.SIGRTMIN + 3)"))
+    assert f"was ended by signal {signal.SIGRTMIN + 3}" in said
+
+
 async def failure(kubelet: LocalKubelet, command: list[str], within_s: float = STARTS_S) -> str:
     with pytest.raises(PluginNotReady) as caught:
         await kubelet.plugin([*command, "{root}"], within_s=within_s)

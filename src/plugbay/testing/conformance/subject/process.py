@@ -187,6 +187,14 @@ async def _started(words: Sequence[str], variables: Mapping[str, str]) -> tuple[
     return reading, process
 
 
+def signal_name(number: int) -> str:
+    """The name of a signal, such as SIGSEGV; its number if it has none, as real-time signals."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def _identity(pid: int) -> ProcessIdentity:
     """The identity of a child, which exists at least as a zombie until it is waited for."""
     stat = read_stat(pid, proc_root=_PROC)
