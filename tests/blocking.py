@@ -25,6 +25,10 @@ import plugbay
 ALLOWED: Final = {
     ("sdk/release/ledger/journal.py", "alone"): "processes take turns for one short write each, and none syncs in it",
     ("sdk/release/ledger/journal.py", "replace"): "renames what `prepare` has synced in a thread",
+    (
+        "_pytest/assertion/rewrite.py",
+        "_write_pyc",
+    ): "keeps pytest's version of a module that a coroutine is the first to import",
     ("subprocess.py", "_execute_child"): "collects a child that ended because its program could not be executed",
 }
 """Functions in which the loop may wait, and why that is not long."""

@@ -14,7 +14,8 @@ MODULE = (sys.executable, "-m", "plugbay")
 SLOW_PLUGIN = """
 import time
 print("importing", flush=True)
-time.sleep(600)
+for _ in range(6000):
+    time.sleep(0.1)  # often, because Python misses a signal that comes just before the kernel puts it to sleep
 """
 SLOW_IMPORT = """
 import sys, time
@@ -24,7 +25,8 @@ class Slow:
     def find_spec(self, name, path, target=None):
         if name == "plugbay.cli.node.foreground":
             print("importing", flush=True)
-            time.sleep(600)
+            for _ in range(6000):
+                time.sleep(0.1)
 
 sys.meta_path.insert(0, Slow())
 sys.exit(run())
