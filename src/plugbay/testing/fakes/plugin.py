@@ -66,7 +66,7 @@ class FakePlugin:
         self.post_stopped: list[Released] = []
         self.deallocated: list[Released] = []
         self._message = None if devices is None else encode_devices(devices)
-        self._streams: set[asyncio.Queue[bytes | None]] = set()
+        self._streams: dict[asyncio.Queue[bytes | None], None] = {}  # the oldest first
         self._unwatched = asyncio.Event()
 
     # --- what a test does -------------------------------------------------------------------------------------------
@@ -122,13 +122,13 @@ class FakePlugin:
         stream: asyncio.Queue[bytes | None] = asyncio.Queue()
         if self._message is not None:
             stream.put_nowait(self._message)
-        self._streams.add(stream)
+        self._streams[stream] = None
         self._unwatched.clear()
         try:
             while (message := await stream.get()) is not None:
                 yield message
         finally:
-            self._streams.discard(stream)
+            del self._streams[stream]
             if not self._streams:
                 self._unwatched.set()
 

@@ -8,9 +8,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.kubelet.paths import KubeletPaths
@@ -29,7 +30,14 @@ OTHER_RESOURCE = "example.com/other"
 DEVICE_DIRECTORY = "small-devices"
 """Beside the kubelet's root; with it, there is a device for each file."""
 DEVICES = (Device("d1"), Device("d2"))
-LATE_S = 5.2
+LATE_S = 7.0
+STREAMS_APART_S = 3.0
+TOLD: Final[Mapping[str, Callable[[int], int]]] = {
+    "oldest stream only": lambda _: 0,
+    "newest stream only": lambda _: -1,
+    "streams in turn": lambda turn: turn % 2,
+}
+"""The flaws by which each change goes to one stream only: which that is, by the number of changes so far."""
 _COUNTER = itertools.count()
 AllocateAnswer = Callable[[Sequence[DeviceId]], Awaitable[ContainerEdits | None]]
 
@@ -122,6 +130,7 @@ async def _follow(plugin: FakePlugin, places: Path, flaw: str, ended: asyncio.Ev
     """List a device for each file; one that holds ``bad`` is not healthy."""
     known: tuple[Device, ...] = tuple(Device(path.name) for path in sorted(places.iterdir()))
     failed: set[str] = set()
+    turns = itertools.count()
     while not ended.is_set():
         found = tuple(_device(path, failed, flaw) for path in sorted(places.iterdir()))
         if found != known:
@@ -132,8 +141,16 @@ async def _follow(plugin: FakePlugin, places: Path, flaw: str, ended: asyncio.Ev
                 plugin.end_streams()
             elif flaw == "partial lists" and len(found) < len(known):
                 plugin.send(found[-1:])
-            elif flaw == "one stream only" and len(plugin._streams) > 1:
-                next(iter(plugin._streams)).put_nowait(encode_devices(found))
+            elif flaw in TOLD and len(plugin._streams) > 1:
+                told = list(plugin._streams)[TOLD[flaw](next(turns))]
+                told.put_nowait(encode_devices(found))
+            elif flaw == "streams apart" and len(plugin._streams) > 1:
+                flaw = "none"  # from now on: once is enough
+                oldest, *others = plugin._streams
+                oldest.put_nowait(encode_devices(found))
+                await asyncio.sleep(STREAMS_APART_S)
+                for told in others:
+                    told.put_nowait(encode_devices(found))
             else:
                 plugin.send(found)
         known = found

@@ -42,6 +42,11 @@ class SeenList:
     devices: tuple[ListedDevice, ...]
     size: int = 0
 
+    @property
+    def healthy(self) -> tuple[DeviceId, ...]:
+        """The IDs of the devices that are healthy, each once."""
+        return tuple(dict.fromkeys(each.id for each in self.devices if each.is_healthy))
+
 
 class MeetingRoute(Enum):
     """The ways in which a plugin and a kubelet meet (spec 1.7)."""
@@ -91,7 +96,7 @@ class Meeting:
     @property
     def healthy(self) -> tuple[DeviceId, ...]:
         """The IDs of the devices in the newest list that are healthy, each once."""
-        return tuple(dict.fromkeys(each.id for each in self.devices if each.is_healthy))
+        return self.lists[-1].healthy if self.lists else ()
 
     async def until(self, holds: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until ``holds``, which is asked after each list and at the stream's end; False if it never does."""

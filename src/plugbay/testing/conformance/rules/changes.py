@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from plugbay.model.ids import DeviceId
 from plugbay.testing.conformance.probe.meeting import Meeting
+from plugbay.testing.conformance.probe.streams import AwaitedChange, StreamPair, first_listed, two_streams
 from plugbay.testing.conformance.provoking import DeviceChange, provoke
 from plugbay.testing.conformance.reasons import NotApplicable
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
@@ -18,7 +19,13 @@ from plugbay.testing.conformance.stage import Stage
 _API: Final = "Kubernetes 1.36 pkg/kubelet/apis/deviceplugin/v1beta1/api.proto, ListAndWatch"
 _MANAGER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/manager.go"
 _PROMPT_S: Final = 5.0
-_BOTH_S: Final = 2.0
+
+
+class StreamPlace(Enum):
+    """The streams, in the order in which they were opened."""
+
+    FIRST = "first"
+    SECOND = "second"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +34,13 @@ class ChangeSeen:
 
     Attributes:
         device: the device that was changed.
-        noticed_after_s: the time until a list had the change; None if none had.
+        noticed_after_s: the time until a list, on either stream, had the change; None if none had.
         waited_s: the time that it had for that.
         others: the other devices that were healthy before.
         left_out: those of them that were not healthy in that list.
-        second_noticed: whether a second stream, open all the time, had the change too.
-        stream_ended: whether the first stream was over then.
+        untold: which of two streams, open all the time, had no list with the change while the other had; None if both
+            had it, and after one was found untold, for which the scene does not wait again.
+        stream_ended: whether a stream that was open before was over then, or both were.
     """
 
     change: DeviceChange
@@ -41,7 +49,7 @@ class ChangeSeen:
     waited_s: float
     others: tuple[str, ...]
     left_out: tuple[str, ...]
-    second_noticed: bool
+    untold: StreamPlace | None
     stream_ended: bool
 
 
@@ -65,29 +73,29 @@ async def CHANGES(stage: Stage) -> ChangesSeen:
     meeting = await stage.begin_with_devices()
     device = meeting.healthy[0]
     changes: list[ChangeSeen] = []
-    async with _second_stream(stage, meeting) as second:
+    second = Meeting(meeting.request, meeting.socket, stage.kubelet.transport.channel(meeting.socket), stage.trace)
+    async with two_streams(meeting, second, stage.settings.retry_timeout_s) as streams:
         for away, back in (
             (DeviceChange.DISAPPEAR, DeviceChange.APPEAR),
             (DeviceChange.FAIL, DeviceChange.RECOVER),
         ):
-            if (went := await _change(stage, meeting, second, away, device)) is not None:
-                changes.append(went)
-                if (came := await _change(stage, meeting, second, back, device)) is not None:
-                    changes.append(came)
-        emptied = await _empty(stage, meeting, second)
+            if await _change(stage, streams, changes, away, device):
+                await _change(stage, streams, changes, back, device)
+        emptied = await _empty(stage, streams, changes)
     return ChangesSeen(tuple(changes), emptied)
 
 
-async def _empty(stage: Stage, meeting: Meeting, second: Meeting) -> ChangeSeen | None:
+async def _empty(stage: Stage, streams: StreamPair, before: Sequence[ChangeSeen]) -> ChangeSeen | None:
     """Let all devices disappear, and come back; returns the last one's end, None if it did not come to that."""
     gone: list[DeviceId] = []
+    changes = list(before)
     try:
-        for each in meeting.healthy:
-            last = await _change(stage, meeting, second, DeviceChange.DISAPPEAR, each)
-            if last is None:
+        for each in streams.healthy:
+            if not await _change(stage, streams, changes, DeviceChange.DISAPPEAR, each):
                 return None
             gone.append(each)
-            if not meeting.healthy or last.stream_ended or last.noticed_after_s is None:
+            last = changes[-1]
+            if not streams.healthy or last.stream_ended or last.noticed_after_s is None:
                 return last
         return None
     finally:
@@ -96,45 +104,35 @@ async def _empty(stage: Stage, meeting: Meeting, second: Meeting) -> ChangeSeen 
 
 
 async def _change(
-    stage: Stage, meeting: Meeting, second: Meeting, change: DeviceChange, device: str
-) -> ChangeSeen | None:
-    """Make a change, and wait until the lists have it; None if the command cannot make it."""
-    others = tuple(each for each in meeting.healthy if each != device)
-    if not await provoke(stage, change, device):
-        return None
-    began = asyncio.get_running_loop().time()
+    stage: Stage, streams: StreamPair, changes: list[ChangeSeen], change: DeviceChange, device: str
+) -> bool:
+    """Make a change, wait until the lists have it and add it to ``changes``; False if the command cannot make it."""
+    others = tuple(each for each in streams.healthy if each != device)
     is_back = change in (DeviceChange.APPEAR, DeviceChange.RECOVER)
-    noticed = await meeting.until(_shows(meeting, device, is_back=is_back), stage.settings.retry_timeout_s)
-    at = meeting.lists[-1].at if meeting.lists else began
-    healthy = meeting.healthy
-    second_noticed = noticed and await second.until(_shows(second, device, is_back=is_back), _BOTH_S)
-    return ChangeSeen(
-        change,
-        device,
-        max(0.0, at - began) if noticed else None,
-        stage.settings.retry_timeout_s,
-        others,
-        tuple(each for each in others if each not in healthy),
-        second_noticed,
-        meeting.ended.is_set(),
-    )
+    awaited = streams.awaiting(device, is_back=is_back)
+    if not await provoke(stage, change, device):
+        return False
+    began = asyncio.get_running_loop().time()
+    timeout_s = stage.settings.retry_timeout_s
+    is_listed_already = all(each.was_so_before for each in awaited)
+    noticed = None if is_listed_already else await first_listed(awaited, timeout_s)
+    untold = None
+    if noticed is not None and all(each.untold is None for each in changes):
+        untold = await _untold(awaited, timeout_s)
+    after_s = 0.0 if is_listed_already else None if noticed is None else max(0.0, noticed.at - began)
+    left_out = tuple(each for each in others if each not in noticed.healthy) if noticed is not None else ()
+    over = [each for each in awaited if each.stream.ended.is_set()]
+    ended = len(over) == len(awaited) or any(each.was_open for each in over)
+    changes.append(ChangeSeen(change, device, after_s, timeout_s, others, left_out, untold, ended))
+    return True
 
 
-def _shows(meeting: Meeting, device: str, *, is_back: bool) -> Callable[[], bool]:
-    return lambda: (device in meeting.healthy) is is_back
-
-
-@asynccontextmanager
-async def _second_stream(stage: Stage, meeting: Meeting) -> AsyncIterator[Meeting]:
-    """The lists on a second connection, which is followed beside the first."""
-    channel = stage.kubelet.transport.channel(meeting.socket)
-    second = Meeting(meeting.request, meeting.socket, channel, stage.trace)
-    async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(second.follow())
-        try:
-            yield second
-        finally:
-            following.cancel()
+async def _untold(awaited: Sequence[AwaitedChange], timeout_s: float) -> StreamPlace | None:
+    """The stream that does not get the change which the other has, for as long as a list may take."""
+    for place, each in zip(StreamPlace, awaited, strict=True):
+        if each.is_missed and not await each.until_listed(timeout_s):
+            return place
+    return None
 
 
 @rule(
@@ -212,8 +210,10 @@ def tells_all_streams(seen: ChangesSeen) -> Iterator[str]:
     noticed = [each for each in seen.changes if each.noticed_after_s is not None]
     _needs(noticed)
     for each in noticed:
-        if not each.second_noticed:
-            yield f"that {each.device!r} {_past(each.change)} was listed on the first stream, and not on the second one"
+        if each.untold is not None:
+            told = next(place.value for place in StreamPlace if place is not each.untold)
+            change = f"that {each.device!r} {_past(each.change)}"
+            yield f"{change} was listed on the {told} stream, and not on the {each.untold.value} one"
 
 
 def _needs(found: Sequence[ChangeSeen]) -> None:
