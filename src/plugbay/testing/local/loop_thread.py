@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import concurrent.futures.thread  # noqa: F401  # see `_close_at_exit`
+import concurrent.futures.thread  # see `_close_at_exit`
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
 from plugbay.errors import UsageError
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
+_OPENING_S: Final = 30.0
 _open: WeakSet[LoopThread[Any]] = WeakSet()
 
 
@@ -49,15 +50,14 @@ class LoopThread(Generic[Value]):
     def __init__(self, manager: Callable[[], AbstractAsyncContextManager[Value]], *, name: str) -> None:
         self._opened: Future[tuple[Value, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live(manager)), name=name, daemon=True)
-        self._thread.start()
-        _close_at_exit()
-        _open.add(self)
         try:
+            self._thread.start()
+            _close_at_exit()
+            _open.add(self)
             self.value, self._loop, self._closing = self._opened.result()
         except BaseException:
             _open.discard(self)
-            self._opened.add_done_callback(_close_opened)  # after Ctrl-C, it may open yet
-            self._thread.join()
+            self._end_opening()
             raise
 
     @property
@@ -99,6 +99,13 @@ class LoopThread(Generic[Value]):
         _open.discard(self)
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._closing.set)
+            self._thread.join()
+
+    def _end_opening(self) -> None:
+        """Wait until nothing is open: after Ctrl-C, which may come while the thread starts, it may open yet."""
+        self._opened.add_done_callback(_close_opened)
+        concurrent.futures.wait([self._opened], timeout=_OPENING_S)
+        if self._thread.ident is not None:
             self._thread.join()
 
     async def _live(self, manager: Callable[[], AbstractAsyncContextManager[Value]]) -> None:

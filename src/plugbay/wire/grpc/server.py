@@ -66,7 +66,7 @@ class _Server:
     def __init__(self, services: Sequence[Service], max_calls: int, otherwise: Otherwise | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._offer = Offer({service.name: service for service in services}, max_calls, otherwise)
-        self._joining: set[asyncio.Task[object]] = set()
+        self._joining: dict[asyncio.Task[object], ServerLink] = {}
         self._pause: asyncio.TimerHandle | None = None
 
     @contextmanager
@@ -114,17 +114,22 @@ class _Server:
             self._loop.remove_reader(listener)
             self._pause = self._loop.call_later(PAUSE_S, self._resume, listener)
             return
-        if len(self._offer.links) + len(self._joining) >= MAX_CONNECTIONS and not self._make_room():
+        if self._count() >= MAX_CONNECTIONS and not self._make_room():
             connection.close()
             return
         connection.setblocking(False)
+        link = ServerLink(self._offer)
         joining: asyncio.Task[object] = self._loop.create_task(
             # `connect_accepted_socket` would load OpenSSL, to ask whether the socket speaks TLS.
-            self._loop.create_unix_connection(lambda: ServerLink(self._offer), sock=connection),
+            self._loop.create_unix_connection(lambda: link, sock=connection),
             name="accept a connection",
         )
-        self._joining.add(joining)
-        joining.add_done_callback(self._joining.discard)
+        self._joining[joining] = link
+        joining.add_done_callback(self._joining.pop)
+
+    def _count(self) -> int:
+        """The number of connections; one that is still being taken up may be among the links already."""
+        return len(self._offer.links) + sum(link not in self._offer.links for link in self._joining.values())
 
     def _make_room(self) -> bool:
         """Hang up on the peer that can do best without its connection, if no call of it runs; False if there is none.

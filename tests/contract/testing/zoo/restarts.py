@@ -70,8 +70,10 @@ class ExitsWithoutKubelet(Animal):
 
     async def _leave(self) -> None:
         async with watch_paths([self.kubelet]) as changes:
-            while identity(self.kubelet) is not None or not self.unwatched.is_set():
+            known = identity(self.kubelet)
+            while not self.unwatched.is_set() or identity(self.kubelet) == known:
                 await first(anext(changes), self.unwatched.wait())
+                known = known or identity(self.kubelet)
         self.stop()
 
 

@@ -413,21 +413,23 @@ class GatedStore(FakeStore):
 
 async def test_a_manifest_that_goes_while_its_pod_is_to_come_back_makes_none(node: FakeNode, manifests: Path) -> None:
     node.kept = store = GatedStore(node.moved)
-    write(manifests / "a.yaml", name="a")
-    gone = write(manifests / "b.yaml", name="b")
+    files = {f"{name}-n1": write(manifests / f"{name}.yaml", name=name) for name in ("a", "b")}
     async with following(node, manifests) as engine, asyncio.TaskGroup() as tasks:
-        for name in ("a-n1", "b-n1"):
+        for name in files:
             await node.until(is_in(PodPhase.RUNNING), name)
         store.opens.clear()
-        for name in ("a-n1", "b-n1"):
+        for name in files:
             tasks.create_task(engine.delete("default", name))
-        await node.when(lambda: [each.deletion for each in node.pods] == [None])  # a comes back, and b would be next
-        gone.unlink()
+        await node.when(
+            lambda: [each.deletion for each in node.pods] == [None]
+        )  # it comes back; the other would be next
+        [back] = names(node)
+        files[next(name for name in files if name != back)].unlink()
         (manifests / "bad.yaml").write_text("{")
         await node.when(lambda: "InvalidManifest" in node.reasons())
         store.opens.set()
-        await node.until(is_in(PodPhase.RUNNING), "a-n1")
-        assert names(node) == {"a-n1"}
+        await node.until(is_in(PodPhase.RUNNING), back)
+        assert names(node) == {back}
 
 
 class SlowSandboxes(HostSandboxes):
