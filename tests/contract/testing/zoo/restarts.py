@@ -71,8 +71,8 @@ class ExitsWithoutKubelet(Animal):
     async def _leave(self) -> None:
         async with watch_paths([self.kubelet]) as changes:
             known = identity(self.kubelet)
-            while not self.unwatched.is_set() or identity(self.kubelet) == known:
-                await first(anext(changes), self.unwatched.wait())
+            while known is None or identity(self.kubelet) == known:
+                await anext(changes)
                 known = known or identity(self.kubelet)
         self.stop()
 
