@@ -158,8 +158,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.command and args.image is None:
         raise UsageError("say what to judge after --, such as: plugbay conform -- ./my-plugin")
     rules = chosen_rules(args.only, args.skip)
-    for path in _files(args):
-        check_writable(path)
+    _check_places(args)
     known = read_baseline(_read(args.baseline), str(args.baseline)) if args.baseline else ()
     with ExitStack() as stack:
         settings = _settings(args, stack.enter_context(_subject(args)))
@@ -225,8 +224,16 @@ def _wanted(args: argparse.Namespace) -> tuple[Path | None, ...]:
     return args.json, args.junit, args.html, args.write_baseline
 
 
-def _files(args: argparse.Namespace) -> Iterator[Path]:
-    return (path for path in _wanted(args) if path is not None and path != _STDOUT)
+def _check_places(args: argparse.Namespace) -> None:
+    """Refuse places where a report could not be written, or would be written over by another one."""
+    taken: set[Path] = set()
+    for path in filter(None, _wanted(args)):
+        place = path if path == _STDOUT else path.resolve()
+        if place in taken:
+            raise UsageError(f"two reports would be written to {path}; give each a place of its own")
+        taken.add(place)
+        if path != _STDOUT:
+            check_writable(path)
 
 
 def _write(args: argparse.Namespace, report: ConformanceReport, threshold: RuleSeverity) -> None:

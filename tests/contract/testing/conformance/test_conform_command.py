@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.contract.rigs.stock_release import until_files
 from tests.contract.testing.conformance.test_small_flaws import PLUGIN
 
@@ -139,6 +141,16 @@ async def test_report_that_cannot_be_written_is_told_of_before_the_run(tmp_path:
         assert (code, out) == (1, "")
         assert err == f"plugbay: error: {path}: cannot be written: {told}\n"
         assert not started.exists()
+
+
+@pytest.mark.parametrize("place", ["-", "report"])
+async def test_two_reports_do_not_go_to_one_place(tmp_path: Path, place: str) -> None:
+    path = place if place == "-" else str(tmp_path / place)
+    other = path if place == "-" else f"{tmp_path}/./{place}"
+    code, out, err = await conform("--json", path, "--html", other, "--", "true")
+    assert (code, out) == (2, "")
+    assert "two reports would be written to" in err
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_one_reason_for_many_rules_is_told_once() -> None:
