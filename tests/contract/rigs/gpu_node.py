@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plugbay.kubelet.paths import KubeletPaths
+from plugbay.ops.backoff import Delays
 from plugbay.plugins.nvidia.config.arguments import parse_flags
 from plugbay.plugins.nvidia.mps.readiness import MpsReadiness
 from plugbay.plugins.nvidia.nvml.client import NvmlSettings
@@ -74,7 +75,7 @@ async def gpu_node(
     read_labels: Callable[[str], Mapping[str, str]] | None = None,
     mps: MpsReadiness | None = None,
     has_nodes: bool = False,
-    **nvml: float,
+    **nvml: float | Delays,
 ) -> AsyncIterator[GpuNode]:
     """A kubelet and our plugin, in this process, with a driver that shows ``machine``.
 

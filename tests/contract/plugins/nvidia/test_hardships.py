@@ -16,7 +16,8 @@ import pytest
 
 from plugbay.errors import DriverUnusable
 from plugbay.model.ids import DeviceId
-from plugbay.plugins.nvidia.nvml.client import Nvml
+from plugbay.ops.backoff import Delays
+from plugbay.plugins.nvidia.nvml.client import Nvml, NvmlSettings
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
 from plugbay.plugins.nvidia.serving.node import NodeView
 from plugbay.plugins.nvidia.serving.settings import NodeSettings
@@ -159,18 +160,26 @@ async def test_one_gpu_on_which_the_driver_dies_leaves_the_others_alone(
     machine = a100_nvswitch()
     sick = machine.gpus[1].uuid
     clean = "--health-clean-time=200ms"
-    async with gpu_node(machine, sockets, nvml_library, clean, survey_s=1.0, probe_s=0.2) as node:
+    # Four workers die in the time below, so that the last delay is 0.8 s. Were there more, one of 3.2 s would follow.
+    restarts = Delays(0.1, 30.0)
+    async with gpu_node(machine, sockets, nvml_library, clean, survey_s=2.0, probe_s=0.2, restarts=restarts) as node:
         plugin = await watched(node)
         await node.driver.misbehave(FakeFault("nvmlDeviceGetTemperature", gpu=sick, **fault))
         await node.driver.xid(1, 94)
         await until(lambda: unhealthy(plugin) == {sick: "Xid94"})
-        until_s = asyncio.get_running_loop().time() + 8
+        until_s = asyncio.get_running_loop().time() + 10
         while asyncio.get_running_loop().time() < until_s:
             assert unhealthy(plugin) == {sick: "Xid94"}
             await asyncio.sleep(0.01)
         await node.driver.misbehave()
         await until(lambda: not unhealthy(plugin))
         assert not plugin.ended.is_set()
+
+
+def test_the_next_worker_is_waited_for_however_many_have_died() -> None:
+    settings = NvmlSettings()
+    longest_s = settings.restarts.most_s * (1 + settings.restarts.jitter)
+    assert longest_s * 2 <= min(settings.survey_s, settings.links_s)
 
 
 async def test_reloads_and_killed_workers_leave_no_descriptor_behind(sockets: Path, nvml_library: Path) -> None:

@@ -26,7 +26,9 @@ from plugbay.plugins.nvidia.survey import LinkMatrix, Survey
 
 logger = logging.getLogger(__name__)
 
-_RESTARTS: Final = Delays(0.1, 30.0, jitter=0.5)
+_RESTARTS: Final = Delays(0.1, 10.0, jitter=0.5)
+"""Shorter than a survey may take, however many workers have died: a look waits for the next one, and GPUs that work
+stay as they were."""
 _WATCHES: Final = Delays(0.1, 30.0, jitter=0.5)
 _STEADY_S: Final = 60.0
 
