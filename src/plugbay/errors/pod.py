@@ -104,7 +104,7 @@ class ImmutablePod(PodError):
             shown += f" and {len(self.fields) - _SHOWN_PROBLEMS} more"
         return (
             f"Pod {quote(self.name)} is invalid: {shown}: Forbidden: pod updates may not change fields other than "
-            "metadata.labels and metadata.annotations; delete the pod first"
+            "metadata.labels, annotations, ownerReferences and finalizers; delete the pod first"
         )
 
 

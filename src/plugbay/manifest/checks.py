@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeVar
 
+from plugbay.manifest.owners import check_owners
 from plugbay.manifest.report import ManifestReport
 from plugbay.manifest.resource_checks import check_resources, invalid
 from plugbay.manifest.security import check_security
@@ -91,6 +92,9 @@ def _check_metadata(pod: Pod, report: ManifestReport) -> None:
         _check_key(key.lower(), (*base, "annotations", key), report)
     if sum(len(key.encode()) + len(value.encode()) for key, value in pod.annotations.items()) > MAX_ANNOTATIONS_BYTES:
         report.problem((*base, "annotations"), f"Too long: may not be more than {MAX_ANNOTATIONS_BYTES} bytes")
+    check_owners(pod.owners, report)
+    for index, finalizer in enumerate(pod.finalizers):
+        _check_key(finalizer, (*base, "finalizers", index), report)
 
 
 def _check_container(container: Container, path: FieldPath, report: ManifestReport) -> None:

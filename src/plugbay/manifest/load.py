@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from plugbay.documents.texts import Document, read_documents
@@ -29,6 +29,9 @@ _LISTS: Final = ("List", "PodList")
 def load_pods(text: str, *, source: str, mode: Strictness) -> tuple[list[Pod], list[ManifestWarning]]:
     """The pods of a manifest: one or several YAML or JSON documents, each a Pod or a list of them.
 
+    Their owners are left out: they are objects of the cluster that the manifest was read from, and a pod whose owners
+    are not there is deleted.
+
     Args:
         text: what stands in the manifest.
         source: what errors call it, such as its path.
@@ -45,7 +48,7 @@ def load_pods(text: str, *, source: str, mode: Strictness) -> tuple[list[Pod], l
             report = ManifestReport(source=source, mode=mode, lines=document.lines, base=candidate.base)
             pod = _read_pod(candidate.value, report)
             if pod is not None:
-                pods.append(pod)
+                pods.append(replace(pod, owners=()))
             problems += report.problems
             warnings += report.warnings
     raise_problems(problems)

@@ -60,19 +60,29 @@ def _unsupported_but(**harmless: object) -> dict[str, Field]:
     return {name: Field(Support.UNSUPPORTED, harmless=(value,)) for name, value in harmless.items()}
 
 
+_OWNER: Final = Table(
+    _used(apiVersion=_TEXT, kind=_TEXT, name=_TEXT, uid=_TEXT, controller=Flag(), blockOwnerDeletion=Flag())
+)
 _METADATA: Final = Table(
-    _used(name=_TEXT, generateName=_TEXT, namespace=_TEXT, uid=_TEXT, labels=_TEXTS, annotations=_TEXTS)
+    _used(
+        name=_TEXT,
+        generateName=_TEXT,
+        namespace=_TEXT,
+        uid=_TEXT,
+        labels=_TEXTS,
+        annotations=_TEXTS,
+        ownerReferences=ListOf(_OWNER),
+        finalizers=ListOf(_TEXT),
+    )
     | _ignored(
         "creationTimestamp",
         "deletionGracePeriodSeconds",
         "deletionTimestamp",
         "generation",
         "managedFields",
-        "ownerReferences",
         "resourceVersion",
         "selfLink",
     )
-    | _unsupported("finalizers")
 )
 
 # A runtime that confines nothing refuses containers that ask for fewer rights than a plain process has.

@@ -17,7 +17,7 @@ _ABSENT = object()
 
 
 def updated(before: Pod, wanted: Pod) -> Pod:
-    """``before`` with the labels and annotations of ``wanted``.
+    """``before`` with the labels, annotations, owners and finalizers of ``wanted``.
 
     Raises:
         ImmutablePod: they differ in more than that; what was filled in when the pod was made does not count.
@@ -28,11 +28,19 @@ def updated(before: Pod, wanted: Pod) -> Pod:
         generate_name=before.generate_name,
         labels=before.labels,
         annotations=before.annotations,
+        owners=before.owners,
+        finalizers=before.finalizers,
         spec=replace(wanted.spec, node_name=wanted.spec.node_name or before.spec.node_name),
     )
     if fields := [field_text(path) for path in _differences(pod_to_v1(before), pod_to_v1(filled), ())]:
         raise ImmutablePod(before.name, fields)
-    return replace(before, labels=wanted.labels, annotations=wanted.annotations)
+    return replace(
+        before,
+        labels=wanted.labels,
+        annotations=wanted.annotations,
+        owners=wanted.owners,
+        finalizers=wanted.finalizers,
+    )
 
 
 def _differences(one: object, other: object, path: FieldPath) -> Iterator[FieldPath]:

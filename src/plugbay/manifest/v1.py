@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from plugbay.manifest.owners import owners_of, owners_to_v1
 from plugbay.manifest.ports import ports_of, ports_to_v1
 from plugbay.manifest.security import security_of, security_to_v1
 from plugbay.manifest.surroundings import (
@@ -53,6 +54,8 @@ def pod_of(v1: V1Pod, *, unused: Mapping[FieldPath, object]) -> Pod:
         labels=metadata.get("labels", {}),
         annotations=metadata.get("annotations", {}),
         generate_name=metadata.get("generateName", ""),
+        owners=owners_of(metadata.get("ownerReferences", [])),
+        finalizers=tuple(metadata.get("finalizers", [])),
         spec=PodSpec(
             init_containers=tuple(
                 _container(each, _init_kind(each), on_host=on_host) for each in spec.get("initContainers", [])
@@ -149,6 +152,8 @@ def pod_to_v1(pod: Pod) -> dict[str, object]:
             uid=pod.uid,
             labels=dict(pod.labels),
             annotations=dict(pod.annotations),
+            ownerReferences=owners_to_v1(pod.owners),
+            finalizers=list(pod.finalizers),
         ),
         "spec": _spec_to_v1(pod.spec),
     }

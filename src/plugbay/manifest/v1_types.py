@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from plugbay.manifest.owners import V1OwnerReference
 from plugbay.manifest.ports import V1Port
 from plugbay.manifest.security import V1Security
 from plugbay.manifest.surroundings import V1DnsConfig, V1HostAlias
@@ -17,6 +18,8 @@ class V1Metadata(TypedDict, total=False):
     uid: str
     labels: dict[str, str]
     annotations: dict[str, str]
+    ownerReferences: list[V1OwnerReference]
+    finalizers: list[str]
 
 
 class V1FieldRef(TypedDict, total=False):

@@ -10,6 +10,7 @@ from typing import Final
 from plugbay.model.field_path import FieldPath
 from plugbay.model.ids import ContainerName, PodUid, ResourceName, is_extended_resource
 from plugbay.model.images import PullPolicy
+from plugbay.model.owners import OwnerReference
 from plugbay.model.ports import ContainerPort
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
@@ -184,6 +185,8 @@ class Pod:
     Attributes:
         name: empty until `with_identity` makes it of ``generate_name``.
         uid: empty until `with_identity`, unless the manifest sets it.
+        owners: the objects that it belongs to, and is deleted with.
+        finalizers: names of what has to be done elsewhere before the deleted pod disappears.
         unused: fields that were accepted but have no effect here, by their place in the v1 object.
     """
 
@@ -194,6 +197,8 @@ class Pod:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     generate_name: str = ""
+    owners: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
     unused: Mapping[FieldPath, object] = field(default_factory=dict)
 
 

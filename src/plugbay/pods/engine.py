@@ -121,13 +121,17 @@ class PodEngine:
         return record
 
     async def update(self, record: PodRecord, wanted: Pod) -> PodRecord:
-        """Give an existing pod the labels and annotations of ``wanted``; nothing happens if it has them.
+        """Give an existing pod the metadata of ``wanted`` that may change; nothing happens if it has it.
+
+        A deleted pod that lost its last finalizer disappears, when nothing of it runs any more.
 
         Raises:
             ImmutablePod: more than that would have to change.
             StoreUnusable: the change could not be kept.
         """
         record = self._pods.put(self.rehearse_update(record, wanted))
+        if record.stage is PodStage.GONE and not record.pod.finalizers:
+            self._pods.remove(record)
         await self._pods.flush()
         return record
 
@@ -154,6 +158,8 @@ class PodEngine:
         return record
 
     def _begin_deletion(self, record: PodRecord, grace_s: int | None) -> PodRecord:
+        if record.stage is PodStage.GONE:
+            return record  # only its finalizers keep it
         if grace_s is None:
             grace_s = record.pod.spec.termination_grace_period_s
         if record.stage in (PodStage.UNSCHEDULED, PodStage.ENDED):
@@ -180,7 +186,7 @@ class PodEngine:
             StoreUnusable: it could not be kept; it goes on nevertheless.
         """
         self._node.cordon()
-        leaving = [record for record in self._pods if not is_static(record.pod)]
+        leaving = [each for each in self._pods if not is_static(each.pod) and each.stage is not PodStage.GONE]
         for record in leaving:
             self._begin_deletion(record, grace_s)
         await self._pods.flush()

@@ -20,6 +20,7 @@ class PodStage(Enum):
     TERMINATING = "terminating"
     """The pod was deleted; its containers are being stopped."""
     GONE = "gone"
+    """Nothing is left of the deleted pod but finalizers, if it has any."""
 
 
 class PodStep(Enum):

@@ -57,6 +57,7 @@ ALTERNATIVES: Final = (("hostPath", "emptyDir"), ("value", "valueFrom"), ("exec"
 """Fields of which an object has one."""
 EXAMPLES: Final[dict[str | int, object]] = {
     "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}},
+    "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}],
     "ports": [{"containerPort": 80}],
     "hostAliases": [{"ip": "10.0.0.1"}],
     "sysctls": [{"name": "kernel.shm_rmid_forced"}],

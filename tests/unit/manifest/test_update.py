@@ -1,10 +1,13 @@
+import re
 from dataclasses import replace
 
 import pytest
 
-from plugbay.errors import ImmutablePod
+from plugbay.errors import ImmutablePod, InvalidManifest
+from plugbay.manifest import pod_from_v1, pod_to_v1
 from plugbay.manifest.update import updated
 from plugbay.model.ids import PodUid
+from plugbay.model.owners import OwnerReference
 from plugbay.model.pods import EmptyDir, EnvVar, Pod, RestartPolicy, Volume
 from plugbay.testing.pod_values import container, pod
 
@@ -43,5 +46,24 @@ def test_everything_else_is_refused_by_name(wanted: Pod, fields: list[str]) -> N
     assert sorted(caught.value.fields) == fields
     assert str(caught.value) == (
         f'Pod "p" is invalid: {", ".join(caught.value.fields)}: Forbidden: pod updates may not change fields other '
-        "than metadata.labels and metadata.annotations; delete the pod first"
+        "than metadata.labels, annotations, ownerReferences and finalizers; delete the pod first"
     )
+
+
+def test_owners_and_finalizers_change() -> None:
+    wanted = replace(pod(), owners=(OwnerReference("apps/v1", "ReplicaSet", "r", "u", is_controller=True),))
+    wanted = replace(wanted, finalizers=("example.com/kept",))
+    after = updated(THERE, wanted)
+    assert (after.owners, after.finalizers) == (wanted.owners, wanted.finalizers)
+    assert pod_from_v1(pod_to_v1(after)) == after
+
+
+def test_references_to_nothing_and_two_controllers_are_refused() -> None:
+    two = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": n, "uid": n, "controller": True} for n in "ab"]
+    for owners, problem in (
+        ([{"kind": "ReplicaSet"}], "metadata.ownerReferences[0].apiVersion: Required value"),
+        (two, 'Only one reference can have Controller set to true. Found "true" in references for a and b'),
+    ):
+        manifest = pod_to_v1(pod()) | {"metadata": {"name": "p", "ownerReferences": owners}}
+        with pytest.raises(InvalidManifest, match=re.escape(problem)):
+            pod_from_v1(manifest)

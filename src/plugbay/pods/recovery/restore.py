@@ -26,7 +26,7 @@ async def restore(
             binder.occupy(adopted)
         if adopted.stage is PodStage.UNSCHEDULED:
             binder.enqueue(adopted.uid)
-        elif adopted.stage is not PodStage.ENDED:
+        elif adopted.stage not in (PodStage.ENDED, PodStage.GONE):
             workers.start(adopted.uid)
     orphans = Orphans(pods, host, devices, clock=clock)
     for uid, left in (await orphans.leftovers(there)).items():

@@ -36,8 +36,11 @@ class PodAccount:
         self._pods.put(self.record.with_container(name, container))
 
     def close(self, record: PodRecord) -> None:
-        """Forget the pod; watchers see ``record`` as its last state."""
-        self._pods.remove(record)
+        """Forget the pod, once it has no finalizer; watchers see ``record`` as its last state."""
+        if record.pod.finalizers:
+            self._pods.put(record)
+        else:
+            self._pods.remove(record)
 
     def normal(self, reason: str, message: str, *, container: ContainerName | None = None) -> None:
         self.tell(EventType.NORMAL, reason, message, container=container)
