@@ -29,12 +29,14 @@ MOST_ENTRIES: Final = 14
 """Files and folders at the top of a package."""
 RIDDLE: Final = re.compile(r"(Of|Who|Whom|Whose|What)\b")
 SAYS_NOTHING: Final = frozenset({"utils", "util", "helpers", "common", "misc"})
-# Everything below is handed its clock and its environment; the wrapper is a program of its own, and a kubelet that a
+# Everything below is handed its clock and its environment; wrappers are programs of their own, and a kubelet that a
 # test opens is put together there, as a node is in its package.
 READS_THE_WORLD: Final = (
     "node/",
     "cli/",
     "ops/clock.py",
+    "runtimes/supervised/handover.py",
+    "runtimes/supervised/output.py",
     "runtimes/supervised/wrapper.py",
     "testing/local/opening.py",
 )

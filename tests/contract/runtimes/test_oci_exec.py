@@ -60,6 +60,21 @@ async def test_a_terminal_has_the_variables_of_the_container_and_its_devices(
         assert (out.splitlines(), code) == (["yes", "cdi", "g0", "yes", "a  b", "gopher-pod", "xterm"], 0)
 
 
+async def test_nothing_is_lost_that_a_short_command_prints_on_a_terminal(places: Places, spec: ContainerSpec) -> None:
+    """An engine in the foreground loses it, or ends its lines twice, in one run of ten: it copies what it reads."""
+    words = tuple(f"word-{number}" for number in range(3))
+    async with runtime_on(places) as runtime:
+        state = await runtime.start(spec)
+
+        async def print_words() -> tuple[str, str, int]:
+            return await run(runtime, state.id, "printf", r"%s\n", *words, given=ExecInput(Console.TERMINAL))
+
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(print_words()) for _ in range(40)]
+        assert {each.result() for each in running} == {("".join(f"{word}\r\n" for word in words), "", 0)}
+        assert not list(places.instances.rglob("terminal-*")), "the files for handing over are gone"
+
+
 async def test_exec_of_what_cannot_run(places: Places, spec: ContainerSpec) -> None:
     async with runtime_on(places) as runtime:
         state = await runtime.start(spec)

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,9 +39,10 @@ from plugbay.runtimes.oci.shares import PodFile, PodShares
 from plugbay.runtimes.oci.spec import ContainerSurroundings, host_name, oci_spec
 from plugbay.runtimes.port import ContainerId, ContainerSpec, Notice
 from plugbay.runtimes.supervised.confinement import Ending, Launch
+from plugbay.runtimes.supervised.consoles import TerminalMaker
 from plugbay.runtimes.supervised.imageless import unused_image
 from plugbay.runtimes.supervised.instance import Instance, start_failure
-from plugbay.runtimes.supervised.launch import DEFAULT_PATH
+from plugbay.runtimes.supervised.launch import DEFAULT_PATH, HANDOVER
 from plugbay.runtimes.supervised.records import ProcessRecord
 
 logger = logging.getLogger(__name__)
@@ -94,6 +96,7 @@ class OciConfinement:
     """Containers that ``engine`` runs."""
 
     name = "oci"
+    terminal_maker = TerminalMaker.ENGINE
 
     def __init__(self, engine: OciEngine, grounds: Grounds) -> None:
         self._engine = engine
@@ -156,7 +159,9 @@ class OciConfinement:
             terminal = ["--tty", *(word for each in given for word in ("--env", each))]
         where = ("--cwd", instance.spec.asked.working_dir or "/")
         # With a log of its own the engine says what failed in plain words on standard error.
-        return self._engine.argv("--log", os.devnull, "exec", *terminal, *where, engine_id(instance.id), *argv)
+        engine = self._engine.argv("--log", os.devnull, "exec")
+        words = (*terminal, *where, engine_id(instance.id), *argv)
+        return handing_over(engine, words, directory=directory) if terminal else (*engine, *words)
 
     def command_failure(self, exit_code: int, said: bytes) -> str:
         failed = _EXEC_FAILED.match(last_line(said))
@@ -259,6 +264,14 @@ class OciConfinement:
             self._grounds.capabilities,
             machine=os.uname().machine,
         )
+
+
+def handing_over(
+    engine: Sequence[str], words: Sequence[str], *, directory: Path, pid_file: str = ""
+) -> tuple[str, ...]:
+    """The command line that runs ``engine`` with ``words``, and hands over the terminal that the engine makes."""
+    program = (sys.executable, "-I", "-S", "-X", "utf8", os.fspath(HANDOVER))
+    return (*program, os.fspath(directory), pid_file, str(len(engine)), *engine, *words)
 
 
 def engine_id(container: ContainerId) -> str:

@@ -14,6 +14,7 @@ from plugbay.runtimes.exec_input import Console
 from plugbay.runtimes.log_files import DEFAULT_LOGS, LogLimits
 from plugbay.runtimes.port import ContainerId, ContainerSpec, Notice, NoticeKind
 from plugbay.runtimes.supervised.confinement import Ending, Launch
+from plugbay.runtimes.supervised.consoles import TerminalMaker
 from plugbay.runtimes.supervised.imageless import unused_image
 from plugbay.runtimes.supervised.instance import Instance, start_failure
 from plugbay.runtimes.supervised.launch import (
@@ -51,6 +52,7 @@ class Unconfined:
     """
 
     name = "process"
+    terminal_maker = TerminalMaker.NODE
 
     def __init__(self, *, home: str) -> None:
         self._home = home

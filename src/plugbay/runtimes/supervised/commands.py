@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from plugbay.errors import ExecFailed
 from plugbay.kernel.processes import kill_session, wait_end
 from plugbay.runtimes.exec_input import Console, ExecInput
 from plugbay.runtimes.port import ContainerId, ExecExit, ExecOutput, ExecStream
-from plugbay.runtimes.supervised.consoles import Pipe, Streams, fed, open_streams
+from plugbay.runtimes.supervised.consoles import Pipe, Streams, TerminalMaker, fed, open_streams
 from plugbay.runtimes.supervised.exec_client import ExecConnection, StartFailure, invite
 from plugbay.runtimes.supervised.instance import failure_text
 
@@ -29,13 +29,20 @@ _NOT_TAKEN: Final = "its wrapper takes no commands: it has just ended, or plugba
 
 @dataclass(frozen=True, slots=True)
 class ExecCommand:
-    """``directory`` is the instance's; ``given`` is what it reads while it runs, None an empty standard input."""
+    """A command as it is run.
+
+    Attributes:
+        directory: the instance's.
+        given: the input while it runs; None is an empty standard input.
+        terminal_maker: makes the terminal, if it is given one.
+    """
 
     container: ContainerId
     directory: Path
     argv: tuple[str, ...]
     working_dir: str
     given: ExecInput | None = None
+    terminal_maker: TerminalMaker = TerminalMaker.NODE
 
 
 async def run_command(command: ExecCommand, *, proc_root: Path) -> AsyncGenerator[ExecOutput | ExecExit, None]:
@@ -48,13 +55,15 @@ async def run_command(command: ExecCommand, *, proc_root: Path) -> AsyncGenerato
         ExecFailed: it cannot be run.
     """
     streams, connection = _start(command)
-    output = _Output(streams.outputs)
+    output = _Output()
     guest = ExecConnection(on_end=output.command_ended, on_gone=output.abandon)
     try:
         async with AsyncExitStack() as stack:
             stack.callback(streams.close_ours)
             await asyncio.get_running_loop().create_unix_connection(lambda: guest, sock=connection)
-            await output.connect(stack)
+            streams = await streams.with_terminal()
+            stack.callback(streams.close_ours)
+            await output.connect(streams.outputs, stack)
             await stack.enter_async_context(fed(streams.input, command.given))
             while items := await output.receive():
                 for item in items:
@@ -72,7 +81,7 @@ async def run_command(command: ExecCommand, *, proc_root: Path) -> AsyncGenerato
 def _start(command: ExecCommand) -> tuple[Streams, socket.socket]:
     console = command.given.console if command.given is not None else None
     try:
-        streams = open_streams(console)
+        streams = open_streams(console, command.terminal_maker)
         try:
             connection = invite(command.directory, command.argv, console or Console.PIPES, streams.theirs)
         except BaseException:
@@ -109,18 +118,20 @@ async def _end_orphans(guest: ExecConnection, proc_root: Path) -> None:
 class _Output:
     """The output of the command that was not taken yet, and whether more can come."""
 
-    def __init__(self, pipes: Mapping[ExecStream, Pipe]) -> None:
-        self._pipes = pipes
+    def __init__(self) -> None:
         self._waiting: deque[ExecOutput] = deque()
         self._waiting_bytes = 0
         self._transports: list[asyncio.ReadTransport] = []
-        self._open_ends = len(pipes) + 1
-        """The streams, and the command itself."""
+        self._open_ends = 1
+        """The command itself, and the streams."""
+        self._is_abandoned = False
         self._changed = asyncio.Event()
 
-    async def connect(self, stack: AsyncExitStack) -> None:
+    async def connect(self, pipes: Sequence[tuple[ExecStream, Pipe]], stack: AsyncExitStack) -> None:
         loop = asyncio.get_running_loop()
-        for stream, pipe in self._pipes.items():
+        if not self._is_abandoned:
+            self._open_ends += len(pipes)
+        for stream, pipe in pipes:
             transport, _ = await loop.connect_read_pipe(lambda stream=stream: _Pipe(self, stream), pipe)  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             stack.callback(transport.close)
             self._transports.append(transport)
@@ -141,6 +152,7 @@ class _Output:
 
     def abandon(self) -> None:
         """Expect nothing more."""
+        self._is_abandoned = True
         self._open_ends = 0
         self._changed.set()
 

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from plugbay.kernel.processes import ProcessIdentity
 from plugbay.runtimes.exec_input import Console
 from plugbay.runtimes.port import ContainerId, ContainerSpec, Notice
+from plugbay.runtimes.supervised.consoles import TerminalMaker
 from plugbay.runtimes.supervised.instance import Instance
 from plugbay.runtimes.supervised.records import ProcessRecord
 
@@ -54,6 +55,7 @@ class Confinement(Protocol):
     """Starts, enters and ends containers. ``directory`` is always the instance's directory."""
 
     name: str
+    terminal_maker: TerminalMaker
 
     def launch(self, spec: ContainerSpec, container: ContainerId, directory: Path) -> Launch:
         """Look at what the container counts on, and say how it is run; may wait for the disk. Changes nothing.

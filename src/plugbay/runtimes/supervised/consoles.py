@@ -7,11 +7,13 @@ import contextlib
 import fcntl
 import os
 import pty
+import socket
 import struct
 import termios
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import IO, Final
 
 from plugbay.runtimes.exec_input import Console, ExecInput, TerminalSize
@@ -23,6 +25,13 @@ _END_OF_INPUT: Final = b"\x04"
 Pipe = IO[bytes]
 
 
+class TerminalMaker(Enum):
+    """The program that makes the terminal of a command: this one, or an engine, which hands it over (`handover`)."""
+
+    NODE = "node"
+    ENGINE = "engine"
+
+
 @dataclass(frozen=True, slots=True)
 class Streams:
     """The standard streams of one command.
@@ -31,30 +40,44 @@ class Streams:
         theirs: the command's ends of stdin, stdout and stderr; ours to close once it has them.
         outputs: its output; the reader closes them.
         input: its input, if it is to be given any.
+        terminal: the socket over which a terminal comes that an engine makes.
     """
 
     theirs: tuple[int, int, int]
-    outputs: Mapping[ExecStream, Pipe]
+    outputs: Sequence[tuple[ExecStream, Pipe]]
     input: Pipe | None
+    terminal: socket.socket | None = None
+
+    async def with_terminal(self) -> Streams:
+        """The streams with the terminal that an engine makes; without, when it has made none."""
+        if self.terminal is None or (ours := await _received(self.terminal)) is None:
+            return self
+        to_terminal = _writer(os.dup(ours))
+        return replace(self, outputs=[(ExecStream.STDOUT, _reader(ours)), *self.outputs], input=to_terminal)
 
     def close_theirs(self) -> None:
         for descriptor in set(self.theirs):
             os.close(descriptor)
 
     def close_ours(self) -> None:
-        for pipe in (*self.outputs.values(), self.input):
-            if pipe is not None:
-                pipe.close()
+        for opened in (*(pipe for _, pipe in self.outputs), self.input, self.terminal):
+            if opened is not None:
+                opened.close()
 
 
-def open_streams(console: Console | None) -> Streams:
+def open_streams(console: Console | None, maker: TerminalMaker = TerminalMaker.NODE) -> Streams:
     """Open the standard streams of a command. Without a ``console`` the command reads nothing.
 
     Raises:
         OSError: the system is out of descriptors or terminals.
     """
     with ExitStack() as opened:
-        streams = _open_terminal(opened) if console is Console.TERMINAL else _open_pipes(opened, console)
+        if console is not Console.TERMINAL:
+            streams = _open_pipes(opened, console)
+        elif maker is TerminalMaker.ENGINE:
+            streams = _await_terminal(opened)
+        else:
+            streams = _open_terminal(opened)
         opened.pop_all()
     return streams
 
@@ -68,7 +91,7 @@ def _open_pipes(opened: ExitStack, console: Console | None) -> Streams:
     from_stderr, stderr = _pipe(opened)
     return Streams(
         (stdin, stdout, stderr),
-        {ExecStream.STDOUT: _reader(from_stdout), ExecStream.STDERR: _reader(from_stderr)},
+        [(ExecStream.STDOUT, _reader(from_stdout)), (ExecStream.STDERR, _reader(from_stderr))],
         None if to_stdin is None else _writer(to_stdin),
     )
 
@@ -77,7 +100,33 @@ def _open_terminal(opened: ExitStack) -> Streams:
     ours, theirs = (_closed_later(opened, descriptor) for descriptor in pty.openpty())
     # Two files, as each is closed by its own reader or writer.
     to_terminal = _closed_later(opened, os.dup(ours))
-    return Streams((theirs, theirs, theirs), {ExecStream.STDOUT: _reader(ours)}, _writer(to_terminal))
+    return Streams((theirs, theirs, theirs), [(ExecStream.STDOUT, _reader(ours))], _writer(to_terminal))
+
+
+def _await_terminal(opened: ExitStack) -> Streams:
+    """Until the terminal comes, there is only what the engine itself says."""
+    ours, theirs = socket.socketpair()
+    opened.callback(ours.close)
+    handing = _closed_later(opened, theirs.detach())
+    from_engine, to_engine = _pipe(opened)
+    return Streams((handing, to_engine, to_engine), [(ExecStream.STDOUT, _reader(from_engine))], None, ours)
+
+
+async def _received(terminal: socket.socket) -> int | None:
+    """The descriptor that comes over a socket; None when the other side closes it."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    terminal.setblocking(False)
+    loop.add_reader(terminal, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(terminal)
+    try:
+        _, descriptors, _, _ = socket.recv_fds(terminal, 1, 1, socket.MSG_CMSG_CLOEXEC)
+    except ConnectionError:
+        return None
+    return descriptors[0] if descriptors else None
 
 
 def _pipe(opened: ExitStack) -> tuple[int, int]:

@@ -24,6 +24,7 @@ MOUNTS_VARIABLE: Final = "PLUGBAY_MOUNTS"
 CONTAINER_VARIABLE: Final = "PLUGBAY_CONTAINER"
 """The variable with the instance's directory; by it processes are found after their wrapper was killed."""
 WRAPPER: Final = Path(__file__).with_name("wrapper.py")
+HANDOVER: Final = Path(__file__).with_name("handover.py")
 _DEVICE_KINDS: Final = (stat.S_ISCHR, stat.S_ISBLK, stat.S_ISFIFO, stat.S_ISDIR)
 """The kinds of files that containerd takes for devices; it looks for devices below a directory."""
 _UNUSABLE_NAME: Final = re.compile(r"[=\0]|^$")

@@ -202,7 +202,8 @@ class SupervisedRuntime:
         directory = self._directories.path(container)
         console = given.console if given else None
         confined = await asyncio.to_thread(self._confinement.command, instance, argv, console, directory)
-        command = ExecCommand(container, directory, confined, instance.spec.working_dir, given)
+        maker = self._confinement.terminal_maker
+        command = ExecCommand(container, directory, confined, instance.spec.working_dir, given, maker)
         async with aclosing(run_command(command, proc_root=_PROC)) as items:
             has_terminal = given is not None and given.console is Console.TERMINAL
             last_words_on = ExecStream.STDOUT if has_terminal else ExecStream.STDERR
