@@ -10,9 +10,9 @@ from plugbay.manager.manager import DeviceManager
 from plugbay.manager.metrics import manager_metrics
 from plugbay.node.api.objects import pod_object
 from plugbay.node.run import RunningNode
+from plugbay.objects.watch import Change
 from plugbay.ops.changes import Changes
 from plugbay.ops.metrics import Histogram
-from plugbay.pods.store.watch import Change
 from tests.replay.recording import Json
 
 

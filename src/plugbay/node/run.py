@@ -22,10 +22,14 @@ from plugbay.model.dns import is_subdomain
 from plugbay.model.ids import ResourceName
 from plugbay.model.pods import pod_request
 from plugbay.node.api.collections import Collections, first_version
+from plugbay.node.api.discovery.routes import DiscoveryRoutes
 from plugbay.node.api.objects import NodeFacts
 from plugbay.node.api.pods import PodRoutes
-from plugbay.node.api.resources import PODS
+from plugbay.node.api.resources import PODS, ResourceTable
 from plugbay.node.api.routes import NodeRoutes, control_router
+from plugbay.node.api.stored.kinds import BUILT_IN
+from plugbay.node.api.stored.routes import ResourceRoutes
+from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.config import NodeConfig
 from plugbay.node.pages import NodePages
@@ -34,6 +38,7 @@ from plugbay.node.resource_events import follow_resources
 from plugbay.node.root_lock import take_root
 from plugbay.node.runtimes.choice import open_runtime
 from plugbay.node.runtimes.chosen import ChosenRuntime
+from plugbay.objects.table import ObjectTable
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
 from plugbay.ops.http import serve_http
@@ -178,16 +183,25 @@ async def open_node(
         await stack.enter_async_context(_node_events(running, about, chosen, clock))
         await stack.enter_async_context(_static_pods(config, running, about, engine))
         node_routes = NodeRoutes(engine, node, pods, manager=manager, facts=facts)
-        collections = Collections(pods, events, node_routes.object, runtime=chosen.runtime.name, clock=clock)
+        objects = ObjectTable(store, stored=stored.objects, first_version=first_version(clock))
+        resources = ResourceTable(BUILT_IN)
+        collections = Collections(
+            pods,
+            events,
+            node_routes.object,
+            resources=resources,
+            objects=objects,
+            runtime=chosen.runtime.name,
+            clock=clock,
+        )
         following = collections.follow_node(aiter(node.changes))
         await stack.enter_async_context(background(following, name="the node as an object"))
         router = control_router(
             PodRoutes(engine, pods, collections[PODS], runtime=chosen.runtime.name),
             ContainerRoutes(pods, chosen.runtime, clock),
             node_routes,
-            collections,
-            version=facts.version,
-            clock=clock,
+            ResourceRoutes(resources, collections, ObjectWriter(objects, clock), clock),
+            DiscoveryRoutes(resources, facts.version),
         )
         control = serve_http(router, UnixAddress(config.control_socket), refusal=chosen.refusal)
         await stack.enter_async_context(control)

@@ -56,19 +56,19 @@ class TableColumns:
     cells: Callable[[Json, datetime], Sequence[Cell]]
 
 
-_NAME: Final = Column("Name", "The name, unique within a namespace", form="name")
-_AGE: Final = Column("Age", "The time since it was created")
+NAME: Final = Column("Name", "The name, unique within a namespace", form="name")
+AGE: Final = Column("Age", "The time since it was created")
 
 
-def _age(value: Json, now: datetime) -> str:
+def age_cell(value: Json, now: datetime) -> str:
     return age(v1.moment(value, "metadata", "creationTimestamp"), now)
 
 
 def _plain_cells(value: Json, now: datetime) -> Sequence[Cell]:
-    return v1.name(value), _age(value, now)
+    return v1.name(value), age_cell(value, now)
 
 
-PLAIN: Final = TableColumns((_NAME, _AGE), _plain_cells)
+PLAIN: Final = TableColumns((NAME, AGE), _plain_cells)
 
 
 def _pod_cells(pod: Json, now: datetime) -> Sequence[Cell]:
@@ -80,7 +80,7 @@ def _pod_cells(pod: Json, now: datetime) -> Sequence[Cell]:
         summary.readiness,
         summary.status,
         summary.restarts_text(now),
-        _age(pod, now),
+        age_cell(pod, now),
         next((v1.text(each, "ip") for each in ips), NONE),
         v1.text(pod, "spec", "nodeName") or NONE,
         v1.text(pod, "status", "nominatedNodeName") or NONE,
@@ -90,11 +90,11 @@ def _pod_cells(pod: Json, now: datetime) -> Sequence[Cell]:
 
 PODS: Final = TableColumns(
     (
-        _NAME,
+        NAME,
         Column("Ready", "How many of its containers are ready"),
         Column("Status", "The state of the pod and its containers"),
         Column("Restarts", "How often its containers were restarted, and when last"),
-        _AGE,
+        AGE,
         Column("IP", "Its address", is_wide=True),
         Column("Node", "The node that it is bound to", is_wide=True),
         Column("Nominated Node", "The node that it may be bound to", is_wide=True),
@@ -112,7 +112,7 @@ def _node_cells(node: Json, now: datetime) -> Sequence[Cell]:
         v1.name(node),
         node_status(node),
         ",".join(sorted(roles)) or NONE,
-        _age(node, now),
+        age_cell(node, now),
         v1.text(details, "kubeletVersion"),
         addresses.get("InternalIP", NONE),
         addresses.get("ExternalIP", NONE),
@@ -137,10 +137,10 @@ def is_unschedulable(node: Json) -> bool:
 
 NODES: Final = TableColumns(
     (
-        _NAME,
+        NAME,
         Column("Status", "Whether it is ready, and takes pods"),
         Column("Roles", "Its roles, as its labels tell"),
-        _AGE,
+        AGE,
         Column("Version", "The version of its kubelet"),
         Column("Internal-IP", "Its address in the cluster", is_wide=True),
         Column("External-IP", "Its address outside of the cluster", is_wide=True),
@@ -190,7 +190,7 @@ EVENTS: Final = TableColumns(
 
 
 def _namespace_cells(namespace: Json, now: datetime) -> Sequence[Cell]:
-    return v1.name(namespace), v1.text(namespace, "status", "phase"), _age(namespace, now)
+    return v1.name(namespace), v1.text(namespace, "status", "phase"), age_cell(namespace, now)
 
 
-NAMESPACES: Final = TableColumns((_NAME, Column("Status", "Active or Terminating"), _AGE), _namespace_cells)
+NAMESPACES: Final = TableColumns((NAME, Column("Status", "Active or Terminating"), AGE), _namespace_cells)

@@ -86,8 +86,10 @@ async def test_parameters_are_honoured_or_refused(root: Path) -> None:
         ):
             assert next(iter(query)) in message(await ask(node, method, path, **query))
         refused: object
-        for refused in ({"dryRun": ["Some"]}, {"preconditions": {"uid": "u"}}, {"gracePeriodSeconds": "1"}, []):
+        for refused in ({"dryRun": ["Some"]}, {"preconditions": {"name": "u"}}, {"gracePeriodSeconds": "1"}, []):
             assert message(await ask(node, "DELETE", f"{PODS}/w", refused))
+        for other in ({"uid": "u"}, {"resourceVersion": "1"}):
+            assert (await ask(node, "DELETE", f"{PODS}/w", {"preconditions": other})).status == 409
         assert names(await ask(node, "GET", PODS, limit="500", resourceVersion="0", timeoutSeconds="5")) == ["w"]
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         assert (await ask(node, "DELETE", f"{PODS}/w", {**options, "gracePeriodSeconds": 0})).status == 200

@@ -3,10 +3,10 @@ from __future__ import annotations
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container, Pod, PodSpec
 from plugbay.model.requests import ContainerKind
+from plugbay.objects.watch import Broadcast, Change
 from plugbay.ops.changes import Changes
 from plugbay.pods.events import ObjectRef, event_object, pod_ref
 from plugbay.pods.store.event_log import MAX_EVENTS, MAX_MESSAGE, EventLog
-from plugbay.pods.store.watch import Broadcast, Change
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fake_node import FakeStore
 

@@ -11,13 +11,14 @@ from plugbay.model.ids import PodUid
 from plugbay.node.api.objects import namespace_object, pod_object
 from plugbay.node.api.reading.collection import Collection
 from plugbay.node.api.reading.items import ApiItem
-from plugbay.node.api.resources import EVENTS, NAMESPACES, NODES, PODS, ApiResource
+from plugbay.node.api.resources import EVENTS, NAMESPACES, NODES, PODS, ApiResource, ResourceTable
+from plugbay.objects.table import ObjectKey, ObjectTable
+from plugbay.objects.watch import Change, Item, Key
 from plugbay.ops.clock import Clock
 from plugbay.pods.events import Event, event_object
 from plugbay.pods.record import PodRecord
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
-from plugbay.pods.store.watch import Change, Item, Key
 from plugbay.printers import v1
 
 _ALWAYS: Final = ("default", "kube-system")
@@ -30,7 +31,7 @@ def first_version(clock: Clock) -> int:
 
 
 class Collections:
-    """All objects of the node.
+    """All objects of the node. Those of stored kinds are in each version of their group that is served.
 
     Args:
         runtime: the scheme of container IDs.
@@ -38,7 +39,15 @@ class Collections:
     """
 
     def __init__(
-        self, pods: PodTable, events: EventLog, node: Callable[[], Json], *, runtime: str, clock: Clock
+        self,
+        pods: PodTable,
+        events: EventLog,
+        node: Callable[[], Json],
+        *,
+        resources: ResourceTable,
+        objects: ObjectTable,
+        runtime: str,
+        clock: Clock,
     ) -> None:
         self._node = node
         self._runtime = runtime
@@ -54,10 +63,34 @@ class Collections:
         pods.attach(self._pod_listener)
         self._event_listener = _Listener[str, Event](self._event_changed)
         events.attach(self._event_listener)
-        self._by_resource = {PODS: self._pods, EVENTS: self._events, NODES: self._nodes, NAMESPACES: self._namespaces}
+        self._own = {PODS: self._pods, EVENTS: self._events, NODES: self._nodes, NAMESPACES: self._namespaces}
+        self._objects = objects
+        self._stored: dict[ApiResource, Collection] = {}
+        for resource in resources:
+            if resource.stored is not None:
+                self.serve(resource)
+        objects.attach(self)
 
     def __getitem__(self, resource: ApiResource) -> Collection:
-        return self._by_resource[resource]
+        return self._own.get(resource) or self._stored[resource]
+
+    def serve(self, resource: ApiResource) -> None:
+        """Follow the objects of a stored kind from now on."""
+        present = self._objects.of(resource.group, resource.plural)
+        self._stored[resource] = Collection(self._objects.version, [_stored(resource, each) for each in present])
+
+    def drop(self, resource: ApiResource) -> None:
+        """Follow the objects of a kind no longer."""
+        del self._stored[resource]
+
+    def put(self, change: Change, key: ObjectKey, value: Json) -> None:
+        """Take in a change of a stored object; the table of objects tells of it."""
+        for resource, collection in self._stored.items():
+            if (resource.group, resource.plural) == (key.group, key.plural):
+                if change is Change.DELETED:
+                    collection.remove(_stored(resource, value))
+                else:
+                    collection.put(_stored(resource, value))
 
     async def follow_node(self, changes: AsyncIterator[None]) -> None:
         """Keep the node in step, until cancelled."""
@@ -100,6 +133,11 @@ class Collections:
 
 def _event(event: Event) -> ApiItem:
     return ApiItem(event.namespace, event.name, event.serial, partial(event_object, event))
+
+
+def _stored(resource: ApiResource, value: Json) -> ApiItem:
+    """A stored object in one of the versions of its group."""
+    return ApiItem.of(value | {"apiVersion": resource.api_version})
 
 
 class _Listener(Generic[Key, Item]):

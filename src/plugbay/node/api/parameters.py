@@ -88,6 +88,11 @@ WRITE: Final[Parameters] = {
     "fieldManager": _any,
     "fieldValidation": _only("Strict", "", why="unknown fields are always refused"),
 }
+STORED_WRITE: Final[Parameters] = {
+    **WRITE,
+    "fieldValidation": _only("Strict", "Warn", "Ignore", "", why="it must be Strict, Warn or Ignore"),
+}
+"""For kinds that are stored as they are: unknown fields may be left out, as an API server does it."""
 DELETE: Final[Parameters] = {
     **_READ,
     "dryRun": _REHEARSAL,
@@ -98,6 +103,7 @@ DELETE: Final[Parameters] = {
     ),
 }
 PATCH: Final[Parameters] = {**WRITE, "force": _flag}
+STORED_PATCH: Final[Parameters] = {**STORED_WRITE, "force": _flag}
 LIST: Final[Parameters] = {
     **_FORM,
     "allowWatchBookmarks": _flag,

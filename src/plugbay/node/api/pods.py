@@ -5,29 +5,27 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, NamedTuple, TypeGuard
 
 from plugbay.documents import Json
 from plugbay.errors import PodNotFound
 from plugbay.manifest import pod_from_v1
 from plugbay.model.pods import Pod
 from plugbay.node.api.objects import pod_object
-from plugbay.node.api.parameters import is_rehearsal, whole_number
+from plugbay.node.api.parameters import is_rehearsal
 from plugbay.node.api.reading.collection import Collection
 from plugbay.node.api.reading.forms import list_body
 from plugbay.node.api.reading.selection import ItemSelection
 from plugbay.node.api.resources import PODS
-from plugbay.node.api.writing import merge_rules
 from plugbay.node.api.writing.bodies import body_of
+from plugbay.node.api.writing.delete_options import delete_options
 from plugbay.node.api.writing.patches import patched
 from plugbay.node.api.writing.preconditions import check_same, check_version
+from plugbay.objects import merge_rules
 from plugbay.ops.routing import JSON, HttpError, Request, Response, json_response
 from plugbay.pods.engine import PodEngine
 from plugbay.pods.record import PodRecord
 from plugbay.pods.store.table import PodTable
 from plugbay.printers import v1
-
-_DELETE_OPTIONS: Final = ("apiVersion", "kind", "gracePeriodSeconds", "propagationPolicy", "orphanDependents", "dryRun")
 
 
 class PodRoutes:
@@ -84,7 +82,7 @@ class PodRoutes:
     async def delete_collection(self, request: Request) -> Response:
         """Delete all pods that the request selects; the answer is their list."""
         selection = ItemSelection(request, PODS)
-        options = _delete_options(request)
+        options = delete_options(request)
         items = [item for item in self._collection.all() if selection.holds(item)]
         for item in items:
             if not options.is_rehearsal:
@@ -95,9 +93,11 @@ class PodRoutes:
 
     async def delete(self, request: Request) -> Response:
         namespace, name = request.params["namespace"], request.params["name"]
-        options = _delete_options(request)
+        options = delete_options(request)
+        before = self._shown(self._pods.named(namespace, name))
+        options.check(PODS, before)
         if options.is_rehearsal:
-            return json_response(self._shown(self._pods.named(namespace, name)))
+            return json_response(before)
         return json_response(self._shown(await self._engine.delete(namespace, name, grace_s=options.grace_s)))
 
     def _shown(self, record: PodRecord) -> Json:
@@ -127,38 +127,6 @@ def _in_namespace(value: object, namespace: str) -> object:
     if isinstance(value, dict) and isinstance(metadata := value.get("metadata"), dict):
         return {"apiVersion": "v1", "kind": "Pod", **value, "metadata": {"namespace": namespace, **metadata}}
     return value
-
-
-class _DeleteOptions(NamedTuple):
-    grace_s: int | None
-    is_rehearsal: bool
-
-
-def _delete_options(request: Request) -> _DeleteOptions:
-    """Read the address and the body of a deletion, ``DeleteOptions``; the body counts.
-
-    Raises:
-        HttpError: 400, the body asks for something that the node does not do.
-    """
-    options = body_of(request) if request.body else {}
-    if not isinstance(options, dict):
-        raise HttpError(400, "BadRequest", "the body must be DeleteOptions, or nothing")
-    if refused := sorted(name for name, value in options.items() if name not in _DELETE_OPTIONS and value):
-        raise HttpError(400, "BadRequest", f"{', '.join(refused)} in DeleteOptions is not supported")
-    rehearsal = options.get("dryRun") or []
-    if rehearsal not in ([], ["All"]):
-        raise HttpError(400, "BadRequest", 'dryRun in DeleteOptions must be ["All"]')
-    grace_s = options.get("gracePeriodSeconds")
-    if grace_s is None:
-        grace_s = whole_number(request, "gracePeriodSeconds")
-    elif not is_grace(grace_s):
-        raise HttpError(400, "BadRequest", "gracePeriodSeconds in DeleteOptions must be a whole number")
-    return _DeleteOptions(grace_s, bool(rehearsal) or is_rehearsal(request))
-
-
-def is_grace(value: object) -> TypeGuard[int]:
-    """Whether ``value`` can be a grace period, in seconds; a longer one has no date at its end."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9
 
 
 def pod_of(pods: PodTable, request: Request) -> PodRecord:

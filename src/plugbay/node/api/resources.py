@@ -5,10 +5,18 @@ Discovery, routes, tables and selectors are made from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
+from plugbay.documents import Json
+from plugbay.manifest.schema import POD
+from plugbay.manifest.shapes import Table
 from plugbay.node.api.field_selectors import EVENT_FIELDS, NAMESPACE_FIELDS, NODE_FIELDS, POD_FIELDS
+from plugbay.objects import merge_rules
+from plugbay.objects.metadata import NameRule, subdomain_rule
+from plugbay.objects.problems import FieldProblem
+from plugbay.objects.strategic_merge import MergeRule
 from plugbay.printers import tables
 from plugbay.printers.tables import TableColumns
 
@@ -31,6 +39,29 @@ class Subresource:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredKind:
+    """The rules of a kind whose objects are stored as clients write them.
+
+    Attributes:
+        prepare: fills in defaults and normalizes: of what a client wants and the state before (None for a new object),
+            what is stored. It may raise `HttpError` for what cannot be read.
+        check: what is wrong with a prepared object, besides its metadata; the second argument is the state before.
+        has_generation: whether changes of its specification are counted.
+        creates_on_update: whether PUT makes an object that there is not.
+        needs_version: whether PUT has to name the state that it changes.
+        warning: told with every write, for a kind that nothing on this node acts on.
+    """
+
+    prepare: Callable[[Json, Json | None], Json] = lambda wanted, before: wanted
+    check: Callable[[Json, Json | None], Iterable[FieldProblem]] = lambda value, before: ()
+    name_rule: NameRule = subdomain_rule
+    has_generation: bool = False
+    creates_on_update: bool = False
+    needs_version: bool = False
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ApiResource:
     """One kind of objects.
 
@@ -38,6 +69,9 @@ class ApiResource:
         group: empty for the core group.
         verbs: as discovery names them.
         fields: those that field selectors may name.
+        schema: the fields that objects have; None where any is taken.
+        merging: the rules of strategic merge patches; None where there are no such patches.
+        stored: the rules of a kind that is stored as it is; None for pods, nodes and what else has a room of its own.
     """
 
     group: str
@@ -52,6 +86,19 @@ class ApiResource:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     subresources: tuple[Subresource, ...] = ()
+    schema: Table | None = field(default=None, compare=False)
+    merging: MergeRule | None = field(default=merge_rules.OBJECT, compare=False)
+    stored: StoredKind | None = field(default=None, compare=False)
+
+    @property
+    def qualified(self) -> str:
+        """Its name with its group, as in messages: ``deployments.apps``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def has_status(self) -> bool:
+        """Whether its status is written apart from the rest."""
+        return any(each.name == "status" for each in self.subresources)
 
     @property
     def api_version(self) -> str:
@@ -80,9 +127,21 @@ PODS: Final = ApiResource(
         Subresource("exec", "PodExecOptions", ("create", "get")),
         Subresource("log", "Pod", ("get",)),
     ),
+    POD,
+    merge_rules.POD,
 )
 NODES: Final = ApiResource(
-    "", "v1", "nodes", "node", "Node", False, (*_READ, "patch"), tables.NODES, NODE_FIELDS, ("no",)
+    "",
+    "v1",
+    "nodes",
+    "node",
+    "Node",
+    False,
+    (*_READ, "patch"),
+    tables.NODES,
+    NODE_FIELDS,
+    ("no",),
+    merging=merge_rules.NODE,
 )
 EVENTS: Final = ApiResource("", "v1", "events", "event", "Event", True, _READ, tables.EVENTS, EVENT_FIELDS, ("ev",))
 NAMESPACES: Final = ApiResource(
@@ -90,3 +149,38 @@ NAMESPACES: Final = ApiResource(
 )
 
 RESOURCES: Final = (EVENTS, NAMESPACES, NODES, PODS)
+"""The kinds that have rooms of their own; those that are stored as they are come on top."""
+
+
+class ResourceTable:
+    """The kinds of objects that are served at this moment; definitions of custom resources add to them.
+
+    Attributes:
+        version: grows with every change.
+    """
+
+    def __init__(self, resources: Iterable[ApiResource]) -> None:
+        self._rows = {_place(each): each for each in resources}
+        self.version = 0
+
+    def __iter__(self) -> Iterator[ApiResource]:
+        return iter(tuple(self._rows.values()))
+
+    def find(self, group: str, version: str, plural: str) -> ApiResource | None:
+        return self._rows.get((group, version, plural))
+
+    def of_group(self, group: str) -> list[ApiResource]:
+        return [each for each in self if each.group == group]
+
+    def put(self, resource: ApiResource) -> None:
+        """Serve a kind, or serve it in another way."""
+        self._rows[_place(resource)] = resource
+        self.version += 1
+
+    def remove(self, resource: ApiResource) -> None:
+        del self._rows[_place(resource)]
+        self.version += 1
+
+
+def _place(resource: ApiResource) -> tuple[str, str, str]:
+    return resource.group, resource.version, resource.plural

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
-
 from plugbay.documents import Json
 from plugbay.errors import (
     ContainerNotFound,
@@ -18,21 +15,20 @@ from plugbay.errors import (
 )
 from plugbay.manager.manager import DeviceManager
 from plugbay.node.api import parameters
-from plugbay.node.api.collections import Collections
 from plugbay.node.api.devices import devices_object
-from plugbay.node.api.discovery import group_object, groups_response, resource_list, version_object, versions_response
+from plugbay.node.api.discovery.routes import DiscoveryRoutes
 from plugbay.node.api.objects import NodeFacts, Resources, node_object
-from plugbay.node.api.openapi import openapi_document, openapi_index
 from plugbay.node.api.parameters import Parameters, check_parameters, is_rehearsal
-from plugbay.node.api.pods import PodRoutes, is_grace
-from plugbay.node.api.reading.routes import ReadRoutes, not_found
-from plugbay.node.api.resources import NODES, PODS, RESOURCES, ApiResource
+from plugbay.node.api.pods import PodRoutes
+from plugbay.node.api.reading.routes import not_found
+from plugbay.node.api.resources import NODES, PODS
+from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.streams.containers import ContainerRoutes
-from plugbay.node.api.writing import merge_rules
 from plugbay.node.api.writing.access_reviews import review_access
+from plugbay.node.api.writing.delete_options import is_grace
 from plugbay.node.api.writing.patches import patched
 from plugbay.node.api.writing.preconditions import check_same
-from plugbay.ops.clock import Clock
+from plugbay.objects import merge_rules
 from plugbay.ops.routing import (
     JSON,
     Answer,
@@ -59,15 +55,11 @@ def control_router(
     pods: PodRoutes,
     containers: ContainerRoutes,
     node: NodeRoutes,
-    collections: Collections,
-    *,
-    version: str,
-    clock: Clock,
+    objects: ResourceRoutes,
+    discovery: DiscoveryRoutes,
 ) -> Router:
-    """All routes of the API, which the control socket has too; ``version`` is plugbay's."""
+    """All routes of the API, which the control socket has too."""
     router = Router()
-    for resource in RESOURCES:
-        _add_reading(router, resource, ReadRoutes(resource, collections[resource], clock))
     for method, template, handler, known in (
         ("POST", _PODS, pods.create, parameters.WRITE),
         ("PUT", _POD, pods.put, parameters.WRITE),
@@ -89,47 +81,10 @@ def control_router(
         ("GET", "/readyz", _healthz, parameters.NONE),
     ):
         router.add(method, template, _checked(handler, known))
-    _add_discovery(router, version)
+    discovery.add_to(router)
+    for method, template in ResourceRoutes.PLACES:
+        router.add(method, template, _translated(objects.answer))
     return router
-
-
-def _add_reading(router: Router, resource: ApiResource, reading: ReadRoutes) -> None:
-    everywhere = f"{resource.base}/{resource.plural}"
-    router.add("GET", everywhere, _checked(reading.list, parameters.LIST))
-    one = everywhere
-    if resource.is_namespaced:
-        one = f"{resource.base}/namespaces/{{namespace}}/{resource.plural}"
-        router.add("GET", one, _checked(reading.list, parameters.LIST))
-    router.add("GET", f"{one}/{{name}}", _checked(reading.get, parameters.GET))
-
-
-def _add_discovery(router: Router, version: str) -> None:
-    router.add("GET", "/version", _answering(lambda request: json_response(version_object(version))))
-    router.add("GET", "/api", _answering(versions_response))
-    router.add("GET", "/apis", _answering(groups_response))
-    for name in sorted({each.group for each in RESOURCES if each.group}):
-        router.add("GET", f"/apis/{name}", _answering(_always(group_object(name))))
-    for base, api_version in {each.base: each.api_version for each in RESOURCES}.items():
-        router.add("GET", base, _answering(_always(resource_list(api_version))))
-        router.add("GET", f"/openapi/v3{base}", _answering(_made_once(partial(openapi_document, base))))
-    router.add("GET", "/openapi/v3", _answering(_made_once(openapi_index)))
-
-
-def _always(value: Json) -> Callable[[Request], Response]:
-    return lambda request: json_response(value)
-
-
-def _made_once(make: Callable[[], Json]) -> Callable[[Request], Response]:
-    """Make an answer when it is first asked for: it takes milliseconds, and few clients ask."""
-    made = cache(lambda: json_response(make()))
-    return lambda request: made()
-
-
-def _answering(answer: Callable[[Request], Response]) -> Handler:
-    async def handler(request: Request) -> Response:
-        return answer(request)
-
-    return _checked(handler, parameters.DISCOVERY)
 
 
 class NodeRoutes:
@@ -222,6 +177,15 @@ def _checked(handler: Handler, known: Parameters) -> Handler:
 
     async def answer(request: Request) -> Answer:
         check_parameters(request, known)
+        return await handler(request)
+
+    return _translated(answer)
+
+
+def _translated(handler: Handler) -> Handler:
+    """``handler``, its errors as the API server's."""
+
+    async def answer(request: Request) -> Answer:
         try:
             return await handler(request)
         except PlugbayError as error:

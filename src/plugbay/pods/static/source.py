@@ -12,6 +12,7 @@ from plugbay.errors import PodExists, PodNotFound, StoreUnusable
 from plugbay.kernel.watch import watch_paths
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import Pod
+from plugbay.objects.watch import Change
 from plugbay.pods.engine import PodEngine
 from plugbay.pods.events import ObjectRef
 from plugbay.pods.record import PodRecord, is_static
@@ -19,7 +20,6 @@ from plugbay.pods.static.files import is_of
 from plugbay.pods.static.reader import ManifestFiles, ManifestReader, manifest_paths
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
-from plugbay.pods.store.watch import Change
 
 logger = logging.getLogger(__name__)
 

@@ -1,13 +1,14 @@
-"""The node's own store: pods and events in SQLite, so that a killed node finds them again.
+"""The node's own store: pods, events and other objects in SQLite, so that a killed node finds them again.
 
 WAL with full sync, like the manager's store, and like it outside the device-plugins directory. What is saved while a
-write is under way is written together in the next one; of each pod and event only the newest form.
+write is under way is written together in the next one; of each object only the newest form.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import sqlite3
 from collections.abc import AsyncIterator
@@ -17,8 +18,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from plugbay.documents import Json
 from plugbay.errors import InvalidManifest, StoreUnusable
 from plugbay.model.ids import PodUid
+from plugbay.objects.table import ObjectKey, StoredObject
 from plugbay.ops.group_commit import Database, run_database
 from plugbay.pods.events import Event
 from plugbay.pods.record import PodRecord
@@ -38,6 +41,11 @@ CREATE TABLE event (name TEXT PRIMARY KEY NOT NULL, event TEXT NOT NULL) WITHOUT
     """
 CREATE TABLE cordon (since TEXT NOT NULL);
 """,
+    # v1 JSON as clients see it; of the core group, grp is empty, and so is namespace of a kind without namespaces
+    """
+CREATE TABLE object (grp TEXT NOT NULL, plural TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+                     value TEXT NOT NULL, PRIMARY KEY (grp, plural, namespace, name)) WITHOUT ROWID;
+""",
 )
 
 
@@ -48,6 +56,7 @@ class StoredContents:
     pods: tuple[PodRecord, ...]
     events: tuple[Event, ...]
     cordoned_since: datetime | None = None
+    objects: tuple[StoredObject, ...] = ()
 
 
 @dataclass(slots=True)
@@ -56,17 +65,19 @@ class _Batch:
 
     pods: dict[PodUid, PodRecord | None] = field(default_factory=dict)
     events: dict[str, Event | None] = field(default_factory=dict)
+    objects: dict[ObjectKey, Json | None] = field(default_factory=dict)
     cordons: list[datetime | None] = field(default_factory=list)
     waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
     @property
     def holds_changes(self) -> bool:
-        return bool(self.pods or self.events or self.cordons)
+        return bool(self.pods or self.events or self.objects or self.cordons)
 
     def older(self, batch: _Batch) -> None:
         """Take back what could not be written, unless there is something newer."""
         self.pods = {**batch.pods, **self.pods}
         self.events = {**batch.events, **self.events}
+        self.objects = {**batch.objects, **self.objects}
         self.cordons = [*batch.cordons, *self.cordons]
 
 
@@ -105,6 +116,11 @@ class PodStore:
 
     def delete_event(self, name: str) -> None:
         self._unwritten.events[name] = None
+        self._wake.set()
+
+    def save_object(self, key: ObjectKey, value: Json | None) -> None:
+        """Save an object as it is; None when it is gone."""
+        self._unwritten.objects[key] = value
         self._wake.set()
 
     def save_cordon(self, since: datetime | None) -> None:
@@ -179,8 +195,12 @@ def _read(connection: sqlite3.Connection) -> StoredContents:
     pods = [decode_pod(*row) for row in connection.execute("SELECT manifest, created_at, progress FROM pod")]
     events = [decode_event(text) for (text,) in connection.execute("SELECT event FROM event")]
     cordons = [datetime.fromisoformat(since) for (since,) in connection.execute("SELECT * FROM cordon")]
+    objects = [
+        StoredObject(ObjectKey(*place), json.loads(value))
+        for *place, value in connection.execute("SELECT * FROM object")
+    ]
     oldest_first = sorted(pods, key=lambda record: record.created_at)
-    return StoredContents(tuple(oldest_first), tuple(events), min(cordons, default=None))
+    return StoredContents(tuple(oldest_first), tuple(events), min(cordons, default=None), tuple(objects))
 
 
 def _write(connection: sqlite3.Connection, batch: _Batch) -> None:
@@ -194,6 +214,12 @@ def _write(connection: sqlite3.Connection, batch: _Batch) -> None:
             connection.execute("DELETE FROM event WHERE name = ?", (name,))
         else:
             connection.execute("INSERT OR REPLACE INTO event VALUES (?, ?)", (name, encode_event(event)))
+    for key, value in batch.objects.items():
+        if value is None:
+            delete = "DELETE FROM object WHERE grp = ? AND plural = ? AND namespace = ? AND name = ?"
+            connection.execute(delete, key)
+        else:
+            connection.execute("INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?)", (*key, json.dumps(value)))
     if batch.cordons:
         connection.execute("DELETE FROM cordon")
         if batch.cordons[-1] is not None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Final
 
 from plugbay.errors.wording import clipped
+from plugbay.objects.watch import Broadcast, Change, Listener, Subscription
 from plugbay.ops.clock import Clock
 from plugbay.pods.events import KUBELET, Event, EventType, ObjectRef
 from plugbay.pods.store.database import PodStore
-from plugbay.pods.store.watch import Broadcast, Change, Listener, Subscription
 
 MAX_EVENTS: Final = 1000
 MAX_MESSAGE: Final = 1024

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from plugbay.errors import PodExists, PodNotFound
 from plugbay.model.ids import ContainerName, PodUid
+from plugbay.objects.watch import Broadcast, Change, Listener, Subscription
 from plugbay.pods.record import ContainerRecord, PodRecord
 from plugbay.pods.store.database import PodStore
-from plugbay.pods.store.watch import Broadcast, Change, Listener, Subscription
 
 
 class PodTable:

@@ -162,7 +162,7 @@ async def test_a_store_of_the_first_version_is_taken_over(tmp_path: Path) -> Non
     async with open_pod_store(path) as store:
         store.save_pod(record("u"))
     with contextlib.closing(sqlite3.connect(path)) as older:
-        older.executescript("DROP TABLE cordon; PRAGMA user_version = 1;")
+        older.executescript("DROP TABLE cordon; DROP TABLE object; PRAGMA user_version = 1;")
     async with open_pod_store(path) as store:
         contents = await asyncio.to_thread(store.load)
         assert (len(contents.pods), contents.cordoned_since) == (1, None)

@@ -10,6 +10,7 @@ from typing import Final
 from plugbay.manifest import pod_from_v1
 from plugbay.model.ids import ContainerName
 from plugbay.model.requests import ContainerKind
+from plugbay.objects.table import ObjectKey, StoredObject
 from plugbay.pods.events import Event, EventType, ObjectRef
 from plugbay.pods.lifecycle import PodStage
 from plugbay.pods.record import (
@@ -71,11 +72,22 @@ EVENT: Final = Event(
 )  # fmt: skip
 
 
-async def load(path: Path) -> tuple[PodRecord, Event, datetime | None]:
+CONFIG: Final = StoredObject(
+    ObjectKey("", "configmaps", "lab", "soil"),
+    {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "soil", "namespace": "lab", "uid": "1", "resourceVersion": "12"},
+        "data": {"depth": "3 m", "größe": "\U0001f573"},
+    },
+)
+
+
+async def load(path: Path) -> tuple[PodRecord, Event, datetime | None, tuple[StoredObject, ...]]:
     async with open_pod_store(path) as store:
         content = store.load()
     (pod,), (event,) = content.pods, content.events
-    return pod, event, content.cordoned_since
+    return pod, event, content.cordoned_since, content.objects
 
 
 async def test_pods_and_events_are_written_as_ever(tmp_path: Path) -> None:
@@ -83,18 +95,24 @@ async def test_pods_and_events_are_written_as_ever(tmp_path: Path) -> None:
     async with open_pod_store(path) as store:
         store.save_pod(RECORD)
         store.save_event(EVENT)
+        store.save_object(*CONFIG)
         store.save_cordon(LATE)
     assert_same(path, GOLDEN / "pods.sql")
 
 
 async def test_pods_and_events_of_an_earlier_plugbay_are_read(tmp_path: Path) -> None:
     restore(GOLDEN / "pods.sql", tmp_path / "pods.db")
-    assert await load(tmp_path / "pods.db") == (RECORD, EVENT, LATE)
+    assert await load(tmp_path / "pods.db") == (RECORD, EVENT, LATE, (CONFIG,))
+
+
+async def test_a_store_from_before_other_objects_is_read(tmp_path: Path) -> None:
+    restore(GOLDEN / "pods-2.sql", tmp_path / "pods.db")
+    assert await load(tmp_path / "pods.db") == (RECORD, EVENT, LATE, ())
 
 
 async def test_a_store_from_before_cordons_is_read(tmp_path: Path) -> None:
     restore(GOLDEN / "pods-1.sql", tmp_path / "pods.db")
-    pod, event, cordoned_since = await load(tmp_path / "pods.db")
+    pod, event, cordoned_since, _ = await load(tmp_path / "pods.db")
     assert (pod.uid, pod.stage, cordoned_since) == (RECORD.uid, PodStage.ENDED, None)
     assert (event.serial, event.message) == (0, "no soil")
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
 from plugbay.node.api.reading.items import ApiItem, ChangedItem
+from plugbay.objects.watch import Change
 from plugbay.ops.changes import Changes
 from plugbay.ops.routing import HttpError
-from plugbay.pods.store.watch import Change
 
 KEPT: Final = 1000
 """The number of changes that are kept; a watch that begins before them has to list first. An API server keeps them for

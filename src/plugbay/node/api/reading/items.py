@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from plugbay.documents import Json
-from plugbay.pods.store.watch import Change
+from plugbay.objects.watch import Change
 from plugbay.printers import v1
 
 
@@ -25,6 +25,12 @@ class ApiItem:
         self.name = name
         self.version = version
         self._make = make
+
+    @classmethod
+    def of(cls, value: Json) -> ApiItem:
+        """A stored object."""
+        version = v1.text(value, "metadata", "resourceVersion")
+        return cls(v1.namespace(value), v1.name(value), int(version or 0), lambda: value)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -6,8 +6,8 @@ from plugbay.model.selectors import parse_selector, selects
 from plugbay.node.api.field_selectors import FieldSelector
 from plugbay.node.api.reading.items import ApiItem, ChangedItem
 from plugbay.node.api.resources import ApiResource
+from plugbay.objects.watch import Change
 from plugbay.ops.routing import Request
-from plugbay.pods.store.watch import Change
 
 
 class ItemSelection:

@@ -23,8 +23,8 @@ from plugbay.node.api.reading.listing import included_in
 from plugbay.node.api.reading.negotiation import MediaForm, wanted_form
 from plugbay.node.api.reading.selection import ItemSelection
 from plugbay.node.api.resources import ApiResource
+from plugbay.objects.watch import Change
 from plugbay.ops.routing import JSON, HttpError, Request, StreamResponse, error_status
-from plugbay.pods.store.watch import Change
 
 _BOOKMARK_S: Final = 60.0
 """An API server sends one a minute."""

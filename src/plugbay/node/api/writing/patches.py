@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from plugbay.documents import Json
-from plugbay.node.api.writing.strategic_merge import MergeRule, UnusablePatch, strategic_merge
+from plugbay.objects.strategic_merge import MergeRule, UnusablePatch, strategic_merge
 from plugbay.ops.routing import HttpError, Request
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -19,17 +19,16 @@ _MAX_OPERATIONS: Final = 10_000
 """An API server's limit."""
 
 
-def patched(value: Json, request: Request, rule: MergeRule) -> Json:
-    """The object that a request makes of ``value``, which stays as it is.
+def patched(value: Json, request: Request, rule: MergeRule | None) -> Json:
+    """The object that a request makes of ``value``, which stays as it is. Without ``rule`` it has no strategic merges.
 
     Raises:
         HttpError: 415, the kind of patch is unknown; 400 or 422, it cannot be applied.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
-    if kind not in _KNOWN:
-        problem = (
-            f"the body of the request was in an unknown format - accepted media types include: {', '.join(_KNOWN)}"
-        )
+    known = _KNOWN if rule is not None else _KNOWN[:2]
+    if kind not in known:
+        problem = f"the body of the request was in an unknown format - accepted media types include: {', '.join(known)}"
         raise HttpError(415, "UnsupportedMediaType", problem)
     patch = request.json()
     if kind == JSON_PATCH:
@@ -37,7 +36,7 @@ def patched(value: Json, request: Request, rule: MergeRule) -> Json:
     if not isinstance(patch, dict):
         raise HttpError(400, "BadRequest", "the patch must be an object")
     try:
-        return merged(value, patch) if kind == MERGE_PATCH else strategic_merge(value, patch, rule)
+        return merged(value, patch) if rule is None or kind == MERGE_PATCH else strategic_merge(value, patch, rule)
     except UnusablePatch as error:
         raise HttpError(400, "BadRequest", f"the patch cannot be applied: {error}") from None
 

@@ -25,9 +25,9 @@ def check_version(resource: ApiResource, value: Json, wanted: object) -> None:
         raise HttpError(
             409,
             "Conflict",
-            f'Operation cannot be fulfilled on {resource.plural} "{name}": the object has been modified; please apply '
-            "your changes to the latest version and try again",
-            details={"name": name, "kind": resource.plural},
+            f'Operation cannot be fulfilled on {resource.qualified} "{name}": the object has been modified; please '
+            "apply your changes to the latest version and try again",
+            details={"name": name, "kind": resource.plural} | ({"group": resource.group} if resource.group else {}),
         )
 
 

@@ -12,8 +12,8 @@ from plugbay.node.api.reading.collection import Collection
 from plugbay.node.api.reading.items import ApiItem, ChangedItem
 from plugbay.node.api.reading.selection import ItemSelection
 from plugbay.node.api.resources import NODES, PODS
+from plugbay.objects.watch import Change
 from plugbay.ops.routing import Request
-from plugbay.pods.store.watch import Change
 
 
 def item(labels: Mapping[str, str], namespace: str = "default", *, version: int = 1, phase: str = "Running") -> ApiItem:

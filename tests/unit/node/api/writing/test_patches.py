@@ -9,9 +9,9 @@ import pytest
 
 from plugbay.node.api.resources import PODS
 from plugbay.node.api.writing.bodies import body_of, is_protobuf
-from plugbay.node.api.writing.merge_rules import POD
 from plugbay.node.api.writing.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, merged, patched
 from plugbay.node.api.writing.preconditions import check_same, check_version
+from plugbay.objects.merge_rules import POD
 from plugbay.ops.routing import HttpError, Request
 
 VALUE: dict[str, Any] = {"a": {"b": 1}, "l": [1, 2]}

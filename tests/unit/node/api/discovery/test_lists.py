@@ -7,20 +7,23 @@ from typing import Any
 
 import pytest
 
-from plugbay.node.api.discovery import groups_response, resource_list, version_object, versions_response
+from plugbay.node.api.discovery.lists import groups_response, resource_list, version_object, versions_response
+from plugbay.node.api.resources import ResourceTable
+from plugbay.node.api.stored.kinds import BUILT_IN
 from plugbay.ops.routing import Request
 
+RESOURCES = ResourceTable(BUILT_IN)
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 
 
 def ask(answer: Any, accept: str = "") -> tuple[str, Any]:
-    response = answer(Request("GET", "/", headers={"accept": accept}))
+    response = answer(RESOURCES, Request("GET", "/", headers={"accept": accept}))
     return response.content_type, json.loads(response.body)
 
 
 def test_plain_discovery_names_the_core_group() -> None:
     assert ask(versions_response)[1]["versions"] == ["v1"]
-    listed = resource_list("v1")
+    listed = resource_list(RESOURCES, "v1")
     pods = {each["name"]: each for each in listed["resources"]}  # type: ignore[attr-defined]
     assert pods["pods"]["shortNames"] == ["po"]
     assert pods["pods"]["verbs"] == ["create", "delete", "deletecollection", "get", "list", "watch", "patch", "update"]

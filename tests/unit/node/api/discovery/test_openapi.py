@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from plugbay.node.api.openapi import openapi_document, openapi_index
+from plugbay.node.api.discovery.openapi import openapi_document, openapi_index
+from plugbay.node.api.resources import ResourceTable
+from plugbay.node.api.stored.kinds import BUILT_IN
+
+RESOURCES = ResourceTable(BUILT_IN)
 
 
 def test_the_index_leads_to_a_document_for_each_group() -> None:
-    paths: Any = openapi_index()["paths"]
+    paths: Any = openapi_index(RESOURCES)["paths"]
     assert list(paths) == ["api/v1"]
     assert re.fullmatch(r"/openapi/v3/api/v1\?hash=[0-9A-F]{32}", paths["api/v1"]["serverRelativeURL"])
-    assert openapi_index() == openapi_index()
+    assert openapi_index(RESOURCES) == openapi_index(RESOURCES)
 
 
 def test_a_patch_of_a_pod_can_be_validated_by_the_server() -> None:
-    document: Any = openapi_document("/api/v1")
+    document: Any = openapi_document(RESOURCES, "/api/v1")
     operation = document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
     assert operation["x-kubernetes-group-version-kind"] == {"group": "", "version": "v1", "kind": "Pod"}
     assert {"fieldValidation", "dryRun"} <= {each["name"] for each in operation["parameters"]}
@@ -24,7 +28,7 @@ def test_a_patch_of_a_pod_can_be_validated_by_the_server() -> None:
 
 
 def test_fields_of_a_pod_are_described() -> None:
-    schemas: Any = openapi_document("/api/v1")["components"]
+    schemas: Any = openapi_document(RESOURCES, "/api/v1")["components"]
     pod = schemas["schemas"]["io.k8s.api.core.v1.Pod"]
     spec = pod["properties"]["spec"]["properties"]
     assert spec["restartPolicy"]["enum"] == ["Always", "OnFailure", "Never"]
@@ -35,7 +39,7 @@ def test_fields_of_a_pod_are_described() -> None:
 
 
 def test_every_reference_leads_somewhere() -> None:
-    document: Any = openapi_document("/api/v1")
+    document: Any = openapi_document(RESOURCES, "/api/v1")
     references = re.findall(r"'#/components/schemas/([^']+)'", str(document))
     assert references
     assert set(references) <= set(document["components"]["schemas"])

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final
 
 from plugbay.documents import Json
-from plugbay.node.api.resources import RESOURCES, ApiResource
+from plugbay.node.api.resources import ApiResource, ResourceTable
 from plugbay.ops.routing import Request, Response, json_response
 
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
@@ -37,33 +37,33 @@ def version_object(version: str) -> Json:
     }
 
 
-def versions_response(request: Request) -> Response:
+def versions_response(resources: ResourceTable, request: Request) -> Response:
     """The answer to ``/api``: the versions of the core group."""
-    own = [resource for resource in RESOURCES if not resource.group]
+    own = resources.of_group("")
     if version := _aggregated_version(request):
         return _aggregated(own, version)
     return json_response({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
 
 
-def groups_response(request: Request) -> Response:
+def groups_response(resources: ResourceTable, request: Request) -> Response:
     """The answer to ``/apis``: all other groups."""
-    others = [resource for resource in RESOURCES if resource.group]
+    others = [resource for resource in resources if resource.group]
     if version := _aggregated_version(request):
         return _aggregated(others, version)
-    groups = [group_object(name) for name in sorted({each.group for each in others})]
+    groups = [group_object(resources, name) for name in sorted({each.group for each in others})]
     return json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 
 
-def group_object(name: str) -> Json:
-    """The APIGroup of a group: its versions, the preferred one first."""
-    members = [resource for resource in RESOURCES if resource.group == name]
+def group_object(resources: ResourceTable, name: str) -> Json:
+    """The APIGroup of a group that there is: its versions, the preferred one first."""
+    members = resources.of_group(name)
     versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in _versions(members)]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def resource_list(api_version: str) -> Json:
+def resource_list(resources: ResourceTable, api_version: str) -> Json:
     """The APIResourceList of one version of a group, such as ``v1`` or ``apps/v1``."""
-    listed = [entry for each in RESOURCES if each.api_version == api_version for entry in _entries(each)]
+    listed = [entry for each in resources if each.api_version == api_version for entry in _entries(each)]
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": listed}
 
 

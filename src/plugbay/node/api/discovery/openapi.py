@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, assert_never
 
 from plugbay.documents import Json
-from plugbay.manifest.schema import POD
 from plugbay.manifest.shapes import Amount, Anything, Flag, ListOf, MapOf, Shape, Support, Table, Text, Whole
-from plugbay.node.api.resources import PODS, RESOURCES, ApiResource
-from plugbay.node.api.writing import merge_rules
+from plugbay.node.api.resources import ApiResource, ResourceTable
 from plugbay.node.api.writing.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from plugbay.node.api.writing.strategic_merge import REPLACED, MergeRule
+from plugbay.objects.strategic_merge import REPLACED, MergeRule
 
 _ANY: Final[Json] = {"x-kubernetes-preserve-unknown-fields": True}
 _GVK: Final = "x-kubernetes-group-version-kind"
-_TABLES: Final[Mapping[ApiResource, tuple[Table, MergeRule]]] = {PODS: (POD, merge_rules.POD)}
-"""The kinds of objects whose fields are known; of others, any is."""
 _METHODS: Final = {"create": "post", "update": "put", "patch": "patch", "delete": "delete"}
 _WRITES: Final = ("dryRun", "fieldManager", "fieldValidation")
 _QUERY: Final = {
@@ -33,29 +29,26 @@ _QUERY: Final = {
 }
 
 
-def openapi_index() -> Json:
+def openapi_index(resources: ResourceTable) -> Json:
     """The answer to ``/openapi/v3``: where the document of each version of a group is."""
-    return {"paths": {base.lstrip("/"): {"serverRelativeURL": _address(base)} for base in sorted(_bases())}}
+    bases = sorted({each.base for each in resources})
+    return {"paths": {base.lstrip("/"): {"serverRelativeURL": _address(resources, base)} for base in bases}}
 
 
-def openapi_document(base: str) -> Json:
+def openapi_document(resources: ResourceTable, base: str) -> Json:
     """The document of one version of a group, such as that of ``/api/v1``."""
-    resources = [each for each in RESOURCES if each.base == base]
+    members = [each for each in resources if each.base == base]
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.36.0"},
-        "paths": {path: item for each in resources for path, item in _paths(each)},
-        "components": {"schemas": {_name(each): _schema(each) for each in resources}},
+        "paths": {path: item for each in members for path, item in _paths(each)},
+        "components": {"schemas": {_name(each): _schema(each) for each in members}},
     }
 
 
-def _address(base: str) -> str:
-    digest = hashlib.sha256(json.dumps(openapi_document(base)).encode()).hexdigest()
+def _address(resources: ResourceTable, base: str) -> str:
+    digest = hashlib.sha256(json.dumps(openapi_document(resources, base)).encode()).hexdigest()
     return f"/openapi/v3{base}?hash={digest[:32].upper()}"
-
-
-def _bases() -> Iterable[str]:
-    return {each.base for each in RESOURCES}
 
 
 def _name(resource: ApiResource) -> str:
@@ -67,8 +60,8 @@ def _gvk(resource: ApiResource) -> Json:
 
 
 def _schema(resource: ApiResource) -> Json:
-    known = _TABLES.get(resource)
-    schema: Json = {"type": "object", **_ANY} if known is None else _of_shape(*known)
+    known = resource.schema
+    schema: Json = {"type": "object", **_ANY} if known is None else _of_shape(known, resource.merging or REPLACED)
     return schema | {"description": f"A {resource.kind} of this node.", _GVK: [_gvk(resource)]}
 
 
@@ -129,10 +122,11 @@ def _operation(resource: ApiResource, verb: str) -> Json:
         "parameters": [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _QUERY.get(verb, ())],
         "responses": {"200": answer},
     }
+    patches = (JSON_PATCH, MERGE_PATCH) + (() if resource.merging is None else (STRATEGIC_MERGE_PATCH,))
     bodies: dict[str, Any] = {
         "create": {"application/json": reference},
         "update": {"application/json": reference},
-        "patch": {kind: {} for kind in (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)},
+        "patch": {kind: {} for kind in patches},
     }
     if verb in bodies:
         operation["requestBody"] = {"content": bodies[verb]}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from plugbay.node.api.writing.strategic_merge import MergeRule
+from plugbay.objects.strategic_merge import MergeRule
 
 
 def _by(key: str, **fields: MergeRule) -> MergeRule:
@@ -32,6 +32,8 @@ _POD_SPEC: Final = MergeRule(
 )
 _POD_STATUS: Final = MergeRule(fields={"conditions": _by("type"), "podIPs": _by("ip"), "hostIPs": _by("ip")})
 
+OBJECT: Final = MergeRule(fields={"metadata": _METADATA})
+"""Any object, by its metadata alone."""
 POD: Final = MergeRule(fields={"metadata": _METADATA, "spec": _POD_SPEC, "status": _POD_STATUS})
 NODE: Final = MergeRule(
     fields={

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.node.api.writing.merge_rules import POD
-from plugbay.node.api.writing.strategic_merge import MergeRule, UnusablePatch, strategic_merge
+from plugbay.objects.merge_rules import POD
+from plugbay.objects.strategic_merge import MergeRule, UnusablePatch, strategic_merge
 
 RULE = MergeRule(
     fields={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugbay.pods.store.watch import Broadcast, Change
+from plugbay.objects.watch import Broadcast, Change
 
 A, M, D = Change.ADDED, Change.MODIFIED, Change.DELETED
 

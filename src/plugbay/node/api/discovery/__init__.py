@@ -1,0 +1,1 @@
+"""Descriptions of the API for its clients: versions, groups, kinds, and the fields that objects have."""

@@ -1,0 +1,87 @@
+"""The routes by which clients find out what there is; the answers follow the table of kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from plugbay.documents import Json
+from plugbay.node.api import parameters
+from plugbay.node.api.discovery.lists import (
+    group_object,
+    groups_response,
+    resource_list,
+    version_object,
+    versions_response,
+)
+from plugbay.node.api.discovery.openapi import openapi_document, openapi_index
+from plugbay.node.api.parameters import check_parameters
+from plugbay.node.api.resources import ResourceTable
+from plugbay.ops.routing import HttpError, Request, Response, Router, json_response
+
+
+class DiscoveryRoutes:
+    """Answers requests for versions, groups, kinds and their fields.
+
+    Args:
+        version: plugbay's.
+    """
+
+    def __init__(self, resources: ResourceTable, version: str) -> None:
+        self._resources = resources
+        self._version = version
+        self._made: dict[str, tuple[int, Response]] = {}
+        """The documents of OpenAPI by path, each with the version of the table that it is made of."""
+
+    def add_to(self, router: Router) -> None:
+        for template, answer in (
+            ("/version", lambda request: json_response(version_object(self._version))),
+            ("/api", lambda request: versions_response(self._resources, request)),
+            ("/apis", lambda request: groups_response(self._resources, request)),
+            ("/api/{version}", self._kinds),
+            ("/apis/{group}", self._group),
+            ("/apis/{group}/{version}", self._kinds),
+            ("/openapi/v3", lambda request: self._document(request, lambda: openapi_index(self._resources))),
+            ("/openapi/v3/api/{version}", self._fields),
+            ("/openapi/v3/apis/{group}/{version}", self._fields),
+        ):
+            router.add("GET", template, _handler(answer))
+
+    def _group(self, request: Request) -> Response:
+        name = request.params["group"]
+        if not self._resources.of_group(name):
+            raise _not_served()
+        return json_response(group_object(self._resources, name))
+
+    def _kinds(self, request: Request) -> Response:
+        return json_response(resource_list(self._resources, self._served(request)))
+
+    def _fields(self, request: Request) -> Response:
+        api_version = self._served(request)
+        base = f"/apis/{api_version}" if "group" in request.params else f"/api/{api_version}"
+        return self._document(request, lambda: openapi_document(self._resources, base))
+
+    def _served(self, request: Request) -> str:
+        """The version of a group that a request is about."""
+        group, version = request.params.get("group", ""), request.params["version"]
+        if not any(each.version == version for each in self._resources.of_group(group)):
+            raise _not_served()
+        return f"{group}/{version}" if group else version
+
+    def _document(self, request: Request, make: Callable[[], Json]) -> Response:
+        """Make an answer when it is first asked for: it takes milliseconds, and few clients ask."""
+        version, made = self._made.get(request.path, (-1, Response()))
+        if version != self._resources.version:
+            version, made = self._made[request.path] = self._resources.version, json_response(make())
+        return made
+
+
+def _handler(answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+    async def handler(request: Request) -> Response:
+        check_parameters(request, parameters.DISCOVERY)
+        return answer(request)
+
+    return handler
+
+
+def _not_served() -> HttpError:
+    return HttpError(404, "NotFound", "the server could not find the requested resource")

@@ -1,0 +1,192 @@
+"""The body of a request as an object of a kind: types are held against the schema, unknown fields are left out. Pure.
+
+Source: Kubernetes 1.36 ``apimachinery/pkg/runtime/serializer/json``, ``apiserver/pkg/endpoints/handlers/create.go``
+(fieldValidation).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final, NamedTuple, assert_never
+
+from plugbay.documents import Json
+from plugbay.manifest.shapes import Amount, Anything, Field, Flag, ListOf, MapOf, Shape, Support, Table, Text, Whole
+from plugbay.node.api.resources import ApiResource
+from plugbay.node.api.stored.invalid import unreadable
+from plugbay.ops.routing import HttpError, Request
+
+
+def used(**shapes: Shape) -> Table:
+    """A table of fields that are all taken as they are."""
+    return Table({name: Field(Support.USED, shape) for name, shape in shapes.items()})
+
+
+_OWNER: Final = used(
+    apiVersion=Text(), kind=Text(), name=Text(), uid=Text(), controller=Flag(), blockOwnerDeletion=Flag()
+)
+_MANAGED: Final = used(
+    manager=Text(),
+    operation=Text(),
+    apiVersion=Text(),
+    time=Text(),
+    fieldsType=Text(),
+    fieldsV1=Anything(),
+    subresource=Text(),
+)
+METADATA: Final = used(
+    name=Text(),
+    generateName=Text(),
+    namespace=Text(),
+    selfLink=Text(),
+    uid=Text(),
+    resourceVersion=Text(),
+    generation=Whole(),
+    creationTimestamp=Text(),
+    deletionTimestamp=Text(),
+    deletionGracePeriodSeconds=Whole(),
+    labels=MapOf(Text()),
+    annotations=MapOf(Text()),
+    finalizers=ListOf(Text()),
+    ownerReferences=ListOf(_OWNER),
+    managedFields=ListOf(_MANAGED),
+)
+"""The metadata of every kind."""
+ANY: Final = used(apiVersion=Text(), kind=Text(), metadata=METADATA)
+
+
+def object_table(**shapes: Shape) -> Table:
+    """The table of a kind with these fields besides its identity and metadata."""
+    return used(apiVersion=Text(), kind=Text(), metadata=METADATA, **shapes)
+
+
+class FieldValidation(Enum):
+    """The treatment of unknown fields, as ``fieldValidation`` names it."""
+
+    STRICT = "Strict"
+    WARN = "Warn"
+    IGNORE = "Ignore"
+
+
+def field_validation(request: Request) -> FieldValidation:
+    return FieldValidation(request.query.get("fieldValidation") or FieldValidation.WARN.value)
+
+
+class Decoded(NamedTuple):
+    """An object.
+
+    Attributes:
+        unknown: the fields that were left out.
+    """
+
+    value: Json
+    unknown: tuple[str, ...]
+
+
+def decoded(body: object, resource: ApiResource) -> Decoded:
+    """Read ``body`` as an object of a kind; null is the same as leaving a field out.
+
+    Raises:
+        HttpError: 400, it is not one.
+    """
+    if not isinstance(body, dict):
+        raise unreadable(resource, f"json: cannot unmarshal {_found(body)} into Go value of type {resource.kind}")
+    expected = {"apiVersion": resource.api_version, "kind": resource.kind}
+    if (found := body.get("apiVersion") or expected["apiVersion"]) != expected["apiVersion"]:
+        problem = f"the API version in the data ({found}) does not match the expected API version"
+        raise HttpError(400, "BadRequest", f"{problem} ({expected['apiVersion']})")
+    if (found := body.get("kind") or expected["kind"]) != expected["kind"]:
+        problem = f"the kind in the data ({found}) does not match the expected kind ({expected['kind']})"
+        raise HttpError(400, "BadRequest", problem)
+    walk = _Walk(resource)
+    value = walk.table(body, resource.schema or ANY, "")
+    if resource.schema is None:
+        value = {name: each for name, each in body.items() if each is not None} | value
+        walk.unknown = [name for name in walk.unknown if "." in name]
+    rest = {name: each for name, each in value.items() if name not in expected and name != "metadata"}
+    return Decoded({**expected, "metadata": value.get("metadata", {}), **rest}, tuple(walk.unknown))
+
+
+class _Walk:
+    def __init__(self, resource: ApiResource) -> None:
+        self.unknown: list[str] = []
+        self._resource = resource
+
+    def table(self, value: Json, table: Table, path: str) -> Json:
+        read: Json = {}
+        for name, each in value.items():
+            where = f"{path}.{name}" if path else name
+            if (field := table.fields.get(name)) is None:
+                self.unknown.append(where)
+            elif each is not None:
+                read[name] = self._value(each, field.shape, where)
+        return read
+
+    def _value(self, value: Any, shape: Shape, path: str) -> Any:
+        match shape:
+            case Table():
+                if isinstance(value, dict):
+                    return self.table(value, shape, path)
+            case MapOf(inner):
+                if isinstance(value, dict):
+                    return {name: self._item(each, inner, path) for name, each in value.items()}
+            case ListOf(inner):
+                if isinstance(value, list):
+                    return [self._item(each, inner, f"{path}[{at}]") for at, each in enumerate(value)]
+            case Text():
+                if isinstance(value, str):
+                    return value
+            case Flag():
+                if isinstance(value, bool):
+                    return value
+            case Whole():
+                if isinstance(value, int) and not isinstance(value, bool):
+                    return value
+            case Amount():
+                if isinstance(value, str | int | float) and not isinstance(value, bool):
+                    return value
+            case Anything():
+                return value
+            case _:
+                assert_never(shape)
+        plain = path.partition("[")[0]
+        why = f"json: cannot unmarshal {_found(value)} into Go struct field {self._resource.kind}.{plain} of type"
+        raise unreadable(self._resource, f"{why} {_wanted(shape)}")
+
+    def _item(self, value: Any, shape: Shape, path: str) -> Any:
+        if value is None and isinstance(shape, Text):
+            return ""
+        return value if value is None else self._value(value, shape, path)
+
+
+def _found(value: object) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case None:
+            return "null"
+        case _:
+            return "object"
+
+
+def _wanted(shape: Shape) -> str:
+    match shape:
+        case Text():
+            return "string"
+        case Flag():
+            return "bool"
+        case Whole():
+            return "int64"
+        case Amount():
+            return "quantity"
+        case ListOf(item):
+            return f"[]{_wanted(item)}"
+        case MapOf(value):
+            return f"map[string]{_wanted(value)}"
+        case _:
+            return "object"

@@ -1,0 +1,62 @@
+"""Refusals of objects, in an API server's words. Pure.
+
+Source: Kubernetes 1.36 ``apimachinery/pkg/api/errors/errors.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from plugbay.node.api.resources import ApiResource
+from plugbay.objects.problems import FieldProblem
+from plugbay.ops.routing import HttpError
+
+
+def check_problems(resource: ApiResource, name: str, problems: Iterable[FieldProblem]) -> None:
+    """Refuse an object with problems.
+
+    Raises:
+        HttpError: 422, with all of them.
+    """
+    found = list(dict.fromkeys(problems))
+    if not found:
+        return
+    text = str(found[0]) if len(found) == 1 else f"[{', '.join(map(str, found))}]"
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    causes = [{"reason": each.reason, "message": each.message, "field": each.field} for each in found]
+    raise HttpError(
+        422,
+        "Invalid",
+        f'{kind} "{name}" is invalid: {text}',
+        details=_details(resource, name, resource.kind) | {"causes": causes},
+    )
+
+
+def already_exists(resource: ApiResource, name: str) -> HttpError:
+    problem = f'{resource.qualified} "{name}" already exists'
+    return HttpError(409, "AlreadyExists", problem, details=_details(resource, name, resource.plural))
+
+
+def conflict(resource: ApiResource, name: str, why: str) -> HttpError:
+    problem = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
+    return HttpError(409, "Conflict", problem, details=_details(resource, name, resource.plural))
+
+
+def unreadable(resource: ApiResource, why: str) -> HttpError:
+    """The body is not an object of the kind."""
+    problem = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
+    return HttpError(400, "BadRequest", problem)
+
+
+def not_allowed() -> HttpError:
+    """There is such a kind, and it does not have the verb."""
+    return HttpError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
+def no_such_resource() -> HttpError:
+    return HttpError(404, "NotFound", "the server could not find the requested resource")
+
+
+def _details(resource: ApiResource, name: str, kind: str) -> dict[str, object]:
+    group: dict[str, object] = {"group": resource.group} if resource.group else {}
+    return {"name": name, **group, "kind": kind}

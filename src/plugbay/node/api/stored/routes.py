@@ -1,0 +1,210 @@
+"""The routes of every kind of objects: reading of all kinds, and writing of those that are stored as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from plugbay.documents import Json
+from plugbay.node.api import parameters
+from plugbay.node.api.collections import Collections
+from plugbay.node.api.parameters import check_parameters, is_rehearsal
+from plugbay.node.api.reading.forms import list_body
+from plugbay.node.api.reading.items import ApiItem
+from plugbay.node.api.reading.routes import ReadRoutes
+from plugbay.node.api.reading.selection import ItemSelection
+from plugbay.node.api.resources import ApiResource, ResourceTable
+from plugbay.node.api.stored.decoding import Decoded, FieldValidation, decoded, field_validation
+from plugbay.node.api.stored.invalid import check_problems, no_such_resource, not_allowed, unreadable
+from plugbay.node.api.stored.writing import DeletedObject, ObjectWriter
+from plugbay.node.api.writing.bodies import body_of
+from plugbay.node.api.writing.delete_options import delete_options
+from plugbay.node.api.writing.patches import patched
+from plugbay.node.api.writing.preconditions import check_same
+from plugbay.objects.problems import FieldProblem
+from plugbay.ops.clock import Clock
+from plugbay.ops.routing import JSON, Answer, HttpError, Request, Response
+from plugbay.printers import v1
+
+_NAMED: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_ALL: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_STATUS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch"}
+
+
+class ResourceRoutes:
+    """Answers requests for objects of any kind in the table, as it is when they come.
+
+    Kinds and subresources with handlers of their own have their routes before these.
+    """
+
+    PLACES: Final = tuple(
+        (method, f"{base}{shape}")
+        for base in ("/api/{version}", "/apis/{group}/{version}")
+        for shape in (
+            "/{plural}",
+            "/{plural}/{name}",
+            "/namespaces/{namespace}/{plural}",
+            "/namespaces/{namespace}/{plural}/{name}",
+            "/namespaces/{namespace}/{plural}/{name}/{subresource}",
+            "/{plural}/{name}/{subresource}",
+        )
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
+    )
+    """The methods and templates that it answers."""
+
+    def __init__(self, resources: ResourceTable, collections: Collections, writer: ObjectWriter, clock: Clock) -> None:
+        self._resources = resources
+        self._collections = collections
+        self._writer = writer
+        self._clock = clock
+
+    async def answer(self, request: Request) -> Answer:
+        """
+        Raises:
+            HttpError, PlugbayError: it cannot be done.
+        """
+        resource = self._resource(request)
+        match self._verb(resource, request):
+            case "get":
+                check_parameters(request, parameters.GET)
+                return await self._reading(resource).get(request)
+            case "list":
+                check_parameters(request, parameters.LIST)
+                return await self._reading(resource).list(request)
+            case "create":
+                check_parameters(request, parameters.STORED_WRITE)
+                return await self._create(resource, request)
+            case "update":
+                check_parameters(request, parameters.STORED_WRITE)
+                return await self._update(resource, request)
+            case "patch":
+                check_parameters(request, parameters.STORED_PATCH)
+                return await self._patch(resource, request)
+            case "delete":
+                check_parameters(request, parameters.DELETE)
+                return await self._delete(resource, request)
+            case _:
+                check_parameters(request, parameters.DELETE_COLLECTION)
+                return await self._delete_collection(resource, request)
+
+    def _resource(self, request: Request) -> ApiResource:
+        params = request.params
+        found = self._resources.find(params.get("group", ""), params["version"], params["plural"])
+        if found is None or (not found.is_namespaced and "namespace" in params):
+            raise no_such_resource()
+        if found.is_namespaced and "namespace" not in params and "name" in params:
+            raise no_such_resource()
+        return found
+
+    def _verb(self, resource: ApiResource, request: Request) -> str:
+        if (subresource := request.params.get("subresource")) is not None:
+            verbs = next((each.verbs for each in resource.subresources if each.name == subresource), None)
+            if verbs is None:
+                raise no_such_resource()
+            verb = _STATUS.get(request.method, "") if subresource == "status" else ""
+        else:
+            verbs = resource.verbs
+            method = "GET" if request.method == "HEAD" else request.method
+            verb = (_NAMED if "name" in request.params else _ALL).get(method, "")
+        if verb not in verbs or (verb not in ("get", "list") and resource.stored is None):
+            raise not_allowed()
+        if verb == "create" and resource.is_namespaced and "namespace" not in request.params:
+            raise not_allowed()
+        return verb
+
+    def _reading(self, resource: ApiResource) -> ReadRoutes:
+        return ReadRoutes(resource, self._collections[resource], self._clock)
+
+    async def _create(self, resource: ApiResource, request: Request) -> Response:
+        wanted = self._decoded(resource, body_of(request), request)
+        namespace = request.params.get("namespace", "")
+        made = await self._writer.create(resource, wanted.value, namespace=namespace, rehearsal=is_rehearsal(request))
+        return self._answer(resource, made, wanted, request, status=201)
+
+    async def _update(self, resource: ApiResource, request: Request) -> Response:
+        wanted = self._decoded(resource, body_of(request), request)
+        namespace, name = request.params.get("namespace", ""), request.params["name"]
+        assert resource.stored is not None
+        try:
+            before = self._writer.get(resource, namespace, name)
+        except HttpError:
+            if not resource.stored.creates_on_update or "subresource" in request.params:
+                raise
+            return await self._create(resource, request)
+        changed = await self._write(resource, before, wanted.value, request)
+        return self._answer(resource, changed, wanted, request)
+
+    async def _patch(self, resource: ApiResource, request: Request) -> Response:
+        before = self._writer.get(resource, request.params.get("namespace", ""), request.params["name"])
+        value = patched(before, request, resource.merging)
+        check_same(resource, before, value)
+        wanted = decoded(value, resource)
+        if wanted.unknown and field_validation(request) is FieldValidation.STRICT:
+            problem = FieldProblem(
+                "FieldValueInvalid", "patch", f"Invalid value: {request.body.decode()}: {_strictly(wanted.unknown)}"
+            )
+            check_problems(resource, v1.name(before), [problem])
+        changed = await self._write(resource, before, wanted.value, request)
+        return self._answer(resource, changed, wanted, request)
+
+    async def _write(self, resource: ApiResource, before: Json, wanted: Json, request: Request) -> Json:
+        if "subresource" in request.params:
+            return await self._writer.update_status(resource, before, wanted, rehearsal=is_rehearsal(request))
+        return await self._writer.update(resource, before, wanted, rehearsal=is_rehearsal(request))
+
+    async def _delete(self, resource: ApiResource, request: Request) -> Response:
+        before = self._writer.get(resource, request.params.get("namespace", ""), request.params["name"])
+        deleted = await self._writer.delete(resource, before, delete_options(request))
+        return Response(body=json.dumps(_told(resource, deleted)).encode() + b"\n", content_type=JSON)
+
+    async def _delete_collection(self, resource: ApiResource, request: Request) -> Response:
+        """Delete all objects that the request selects; the answer is their list."""
+        selection, options = ItemSelection(request, resource), delete_options(request)
+        collection = self._collections[resource]
+        items = [item for item in collection.all() if selection.holds(item)]
+        last: list[ApiItem] = []
+        for item in items:
+            try:
+                before = self._writer.get(resource, item.namespace, item.name)
+            except HttpError:
+                continue  # it has gone by itself meanwhile
+            deleted = await self._writer.delete(resource, before, options)
+            last.append(ApiItem.of(deleted.value))
+        metadata: Json = {"resourceVersion": str(collection.version)}
+        return Response(body=list_body(resource, last, metadata), content_type=JSON)
+
+    def _decoded(self, resource: ApiResource, body: object, request: Request) -> Decoded:
+        found = decoded(body, resource)
+        if found.unknown and field_validation(request) is FieldValidation.STRICT:
+            raise unreadable(resource, _strictly(found.unknown))
+        return found
+
+    def _answer(
+        self, resource: ApiResource, value: Json, wanted: Decoded, request: Request, *, status: int = 200
+    ) -> Response:
+        warnings: list[str] = []
+        if wanted.unknown and field_validation(request) is FieldValidation.WARN:
+            warnings += (f'unknown field "{name}"' for name in wanted.unknown)
+        if resource.stored is not None and resource.stored.warning:
+            warnings.append(resource.stored.warning)
+        shown = value | {"apiVersion": resource.api_version}
+        return Response(status, json.dumps(shown).encode() + b"\n", JSON, _warning_headers(warnings))
+
+
+def _strictly(unknown: Iterable[str]) -> str:
+    return "strict decoding error: " + ", ".join(f'unknown field "{name}"' for name in unknown)
+
+
+def _told(resource: ApiResource, deleted: DeletedObject) -> Json:
+    if not deleted.is_gone:
+        return deleted.value | {"apiVersion": resource.api_version}
+    details: Json = {"name": v1.name(deleted.value), "kind": resource.plural, "uid": v1.uid(deleted.value)}
+    if resource.group:
+        details["group"] = resource.group
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+def _warning_headers(warnings: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Source: RFC 7234, 5.5; kubectl shows each."""
+    return tuple(("Warning", f"299 - {json.dumps(text)}") for text in warnings)

@@ -1,0 +1,60 @@
+"""Making rows of the table of kinds. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from plugbay.manifest.shapes import Table
+from plugbay.node.api.resources import ApiResource, StoredKind, Subresource
+from plugbay.objects import merge_rules
+from plugbay.objects.strategic_merge import MergeRule
+from plugbay.printers import tables
+from plugbay.printers.tables import TableColumns
+
+VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+FIELDS: Final = frozenset({"metadata.name", "metadata.namespace"})
+CLUSTER_FIELDS: Final = frozenset({"metadata.name"})
+
+
+def row(
+    api_version: str,
+    plural: str,
+    kind: str,
+    *,
+    stored: StoredKind,
+    schema: Table | None = None,
+    is_namespaced: bool = True,
+    short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    columns: TableColumns = tables.PLAIN,
+    fields: frozenset[str] | None = None,
+    subresources: tuple[Subresource, ...] = (),
+    merging: MergeRule | None = merge_rules.OBJECT,
+    has_status: bool = False,
+) -> ApiResource:
+    """The row of a stored kind.
+
+    Args:
+        api_version: such as ``v1`` or ``apps/v1``.
+        fields: those that field selectors may name; by default name and namespace.
+        has_status: whether its status is written apart, as the subresource ``status``.
+    """
+    group, _, version = api_version.rpartition("/")
+    status = Subresource("status", kind, ("get", "patch", "update"), group, version)
+    return ApiResource(
+        group,
+        version,
+        plural,
+        kind.lower(),
+        kind,
+        is_namespaced,
+        VERBS,
+        columns,
+        fields or (FIELDS if is_namespaced else CLUSTER_FIELDS),
+        short_names,
+        categories,
+        (*subresources, status) if has_status else subresources,
+        schema,
+        merging,
+        stored,
+    )

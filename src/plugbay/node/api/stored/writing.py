@@ -1,0 +1,194 @@
+"""Objects made, changed and deleted, with all that an API server checks and fills in.
+
+Source: Kubernetes 1.36 ``apiserver/pkg/registry/generic/registry/store.go``, ``apiserver/pkg/registry/rest``.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from itertools import chain
+from typing import Final, NamedTuple
+
+from plugbay.documents import Json
+from plugbay.node.api.reading.routes import not_found
+from plugbay.node.api.resources import ApiResource, StoredKind
+from plugbay.node.api.stored.invalid import already_exists, check_problems, conflict, not_allowed
+from plugbay.node.api.writing.delete_options import DeleteOptions
+from plugbay.node.api.writing.preconditions import check_version
+from plugbay.objects.metadata import (
+    born,
+    deleting,
+    is_deleting,
+    is_gone,
+    metadata_problems,
+    succeeded,
+    update_problems,
+)
+from plugbay.objects.problems import invalid
+from plugbay.objects.table import ObjectKey, ObjectTable
+from plugbay.ops.clock import Clock
+from plugbay.ops.routing import HttpError
+from plugbay.pods.status import timestamp
+from plugbay.printers import v1
+
+_SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""The characters of generated names: no word can come of them."""
+_TRIES: Final = 8
+
+
+class DeletedObject(NamedTuple):
+    """The last state of an object that is gone, or the state of one that waits for its finalizers."""
+
+    value: Json
+    is_gone: bool
+
+
+class ObjectWriter:
+    """Changes stored objects for clients and for the node's own controllers.
+
+    Every method returns when the change is on disk; a rehearsal changes nothing and returns what would be.
+    """
+
+    def __init__(self, objects: ObjectTable, clock: Clock) -> None:
+        self._objects = objects
+        self._clock = clock
+
+    def get(self, resource: ApiResource, namespace: str, name: str) -> Json:
+        """An object in the version of its group that ``resource`` is of.
+
+        Raises:
+            HttpError: 404, there is none.
+        """
+        value = self._objects.get(ObjectKey(resource.group, resource.plural, namespace, name))
+        if value is None:
+            raise not_found(resource, name)
+        return value | {"apiVersion": resource.api_version}
+
+    async def create(self, resource: ApiResource, wanted: Json, *, namespace: str, rehearsal: bool = False) -> Json:
+        """Make an object of what a client wants.
+
+        Raises:
+            HttpError: 400, 409 or 422.
+            StoreUnusable: it is not on disk.
+        """
+        kind = _rules(resource)
+        _check_place(wanted, namespace)
+        if v1.text(wanted, "metadata", "resourceVersion"):
+            raise HttpError(400, "BadRequest", "resourceVersion should not be set on objects to be created")
+        value = self._born(resource, wanted, namespace)
+        if resource.has_status:
+            value.pop("status", None)
+        value = kind.prepare(value, None)
+        problems = chain(metadata_problems(value, kind.name_rule), kind.check(value, None))
+        check_problems(resource, v1.name(value), problems)
+        key = key_of(resource, value)
+        if self._objects.get(key) is not None:
+            raise already_exists(resource, key.name)
+        return value if rehearsal else await self._objects.create(key, value)
+
+    async def update(self, resource: ApiResource, before: Json, wanted: Json, *, rehearsal: bool = False) -> Json:
+        """Bring an object from the state ``before``, which is its present one, to another.
+
+        Raises:
+            HttpError: 400, 409 or 422.
+            StoreUnusable: it is not on disk.
+        """
+        kind = _rules(resource)
+        self._check_change(resource, before, wanted)
+        if resource.has_status:
+            wanted = {name: each for name, each in wanted.items() if name != "status"}
+            wanted |= {"status": before["status"]} if "status" in before else {}
+        value = kind.prepare(succeeded(before, wanted, has_generation=kind.has_generation), before)
+        problems = chain(
+            metadata_problems(value, kind.name_rule), update_problems(before, value), kind.check(value, before)
+        )
+        check_problems(resource, v1.name(before), problems)
+        return await self._put(resource, before, value, rehearsal=rehearsal)
+
+    async def update_status(
+        self, resource: ApiResource, before: Json, wanted: Json, *, rehearsal: bool = False
+    ) -> Json:
+        """Change nothing but the status of an object.
+
+        Raises:
+            HttpError: 400, 409 or 422.
+            StoreUnusable: it is not on disk.
+        """
+        self._check_change(resource, before, wanted)
+        value = before | {"status": wanted.get("status", {})}
+        check_problems(resource, v1.name(before), _rules(resource).check(value, before))
+        return await self._put(resource, before, value, rehearsal=rehearsal)
+
+    async def delete(self, resource: ApiResource, before: Json, options: DeleteOptions) -> DeletedObject:
+        """Delete an object, or have it wait for its finalizers.
+
+        Raises:
+            HttpError: 409, it is not the one that is meant.
+            StoreUnusable: it is not on disk.
+        """
+        options.check(resource, before)
+        value = before
+        if not is_deleting(before):
+            now, has_generation = timestamp(self._clock.now()), _rules(resource).has_generation
+            value = deleting(before, now=now, has_generation=has_generation)
+        if options.is_rehearsal:
+            return DeletedObject(value, is_gone(value))
+        if is_gone(value):
+            return DeletedObject(await self._objects.remove(key_of(resource, before)), is_gone=True)
+        return DeletedObject(await self._objects.replace(key_of(resource, before), value), is_gone=False)
+
+    async def _put(self, resource: ApiResource, before: Json, value: Json, *, rehearsal: bool) -> Json:
+        if rehearsal or value == before:
+            return value
+        key = key_of(resource, before)
+        if is_gone(value):
+            await self._objects.remove(key)
+            return value
+        return await self._objects.replace(key, value)
+
+    def _born(self, resource: ApiResource, wanted: Json, namespace: str) -> Json:
+        """The object with a name that is free, if it is to be made by us."""
+        for _ in range(_TRIES):
+            value = born(
+                wanted,
+                namespace=namespace,
+                uid=str(uuid.uuid4()),
+                now=timestamp(self._clock.now()),
+                suffix="".join(random.choices(_SUFFIX, k=5)),
+                has_generation=_rules(resource).has_generation,
+            )
+            if self._objects.get(key_of(resource, value)) is None:
+                break
+        return value
+
+    def _check_change(self, resource: ApiResource, before: Json, wanted: Json) -> None:
+        name = v1.name(before)
+        if (found := v1.name(wanted)) != name:
+            problem = f"the name of the object ({found}) does not match the name on the URL ({name})"
+            raise HttpError(400, "BadRequest", problem)
+        _check_place(wanted, v1.namespace(before))
+        if _rules(resource).needs_version and not v1.text(wanted, "metadata", "resourceVersion"):
+            check_problems(resource, name, [invalid("metadata.resourceVersion", 0, "must be specified for an update")])
+        if (uid := v1.uid(wanted)) and uid != v1.uid(before):
+            raise conflict(
+                resource, name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {v1.uid(before)}"
+            )
+        check_version(resource, before, wanted)
+
+
+def key_of(resource: ApiResource, value: Json) -> ObjectKey:
+    return ObjectKey(resource.group, resource.plural, v1.namespace(value), v1.name(value))
+
+
+def _rules(resource: ApiResource) -> StoredKind:
+    if resource.stored is None:
+        raise not_allowed()
+    return resource.stored
+
+
+def _check_place(wanted: Json, namespace: str) -> None:
+    found = v1.namespace(wanted)
+    if found and found != namespace:
+        problem = "the namespace of the provided object does not match the namespace sent on the request"
+        raise HttpError(400, "BadRequest", problem)
