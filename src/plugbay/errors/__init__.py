@@ -74,6 +74,7 @@
     │   ├── SandboxFailed
     │   ├── InstanceNotFound
     │   ├── ExecFailed
+    │   ├── PortUnreachable
     │   ├── InvalidBandwidth
     │   └── InvalidAttachment
     ├── AdmissionError              the pod cannot have its devices; texts are the kubelet's
@@ -218,6 +219,7 @@ from plugbay.errors.pod import (
     PodError,
     PodExists,
     PodNotFound,
+    PortUnreachable,
     SandboxFailed,
     VolumeUnusable,
 )
@@ -308,6 +310,7 @@ __all__ = [
     "PodError",
     "PodExists",
     "PodNotFound",
+    "PortUnreachable",
     "PostStopUnconfirmed",
     "PreStartFailed",
     "PreferredAllocationFailed",

@@ -175,6 +175,18 @@ class ExecFailed(PodError):
         return f"cannot exec in container {self.container}: {self.problem}"
 
 
+class PortUnreachable(PodError):
+    """A port of a pod cannot be connected to, as the text says."""
+
+    def __init__(self, port: int, problem: str) -> None:
+        super().__init__(port, problem)
+        self.port = port
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return self.problem
+
+
 class InvalidBandwidth(PodError):
     """A pod's bandwidth annotation is not an amount that an engine would shape to."""
 

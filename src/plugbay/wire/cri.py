@@ -200,6 +200,15 @@ class CriClient:
         request = v1.ExecRequest(container_id=container, cmd=command, tty=tty, stdin=True, stdout=True, stderr=not tty)
         return (await self._runtime("Exec", request, v1.ExecResponse)).url
 
+    async def port_forward_url(self, sandbox: str, port: int) -> str:
+        """The URL at which a port of a sandbox can be connected to; it is good for one connection, for a minute or so.
+
+        Raises:
+            RpcFailed: the engine does not know the sandbox, or it does not run.
+        """
+        request = v1.PortForwardRequest(pod_sandbox_id=sandbox, port=[port])
+        return (await self._runtime("PortForward", request, v1.PortForwardResponse)).url
+
     # --- images -----------------------------------------------------------------------------------------------------
 
     async def image(self, name: str) -> Image | None:

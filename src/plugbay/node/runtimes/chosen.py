@@ -16,6 +16,7 @@ from plugbay.node.config import NodeConfig
 from plugbay.node.peers import PeerCheck, containers_are_refused
 from plugbay.pods.running.sub_paths import SubPathMeans
 from plugbay.runtimes.hosts import parse_resolv_conf
+from plugbay.runtimes.pod_ports import PodPorts
 from plugbay.runtimes.port import ContainerRuntime
 from plugbay.runtimes.sandboxes import Sandboxes
 
@@ -38,6 +39,7 @@ class ChosenRuntime:
 
     runtime: ContainerRuntime
     sandboxes: Sandboxes
+    ports: PodPorts
     about: str
     absences: Callable[[], AsyncIterator[str]] | None = None
     version: str = ""

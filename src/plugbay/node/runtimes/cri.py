@@ -33,6 +33,7 @@ from plugbay.pods.node import Machine
 from plugbay.pods.running.sub_paths import SubPathMeans
 from plugbay.runtimes.cri.config import Conventions
 from plugbay.runtimes.cri.engine import absences, open_engine
+from plugbay.runtimes.cri.forwarding import EnginePorts
 from plugbay.runtimes.cri.kubelets import check_kubelets
 from plugbay.runtimes.cri.runtime import CriEngine, CriRuntime
 from plugbay.runtimes.cri.sandboxes import CriSandboxes
@@ -78,6 +79,7 @@ async def open_cri(
             yield ChosenRuntime(
                 runtime,
                 sandboxes,
+                EnginePorts(client, sandboxes),
                 about,
                 partial(absences, client, clock),
                 version,

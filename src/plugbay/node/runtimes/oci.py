@@ -103,7 +103,9 @@ def open_oci(config: NodeConfig, oci: OciConfig, *, environ: Mapping[str, str], 
         logs=config.logs,
     )
     refusal = peer_check(config)
-    return ChosenRuntime(runtime, sandboxes, _about(engine, owner), sub_paths=sub_path_means(), refusal=refusal)
+    return ChosenRuntime(
+        runtime, sandboxes, sandboxes, _about(engine, owner), sub_paths=sub_path_means(), refusal=refusal
+    )
 
 
 def find_engine(config: NodeConfig, wanted: str | None, *, environ: Mapping[str, str]) -> OciEngine:

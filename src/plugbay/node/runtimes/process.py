@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from plugbay.node.config import NodeConfig
 from plugbay.node.runtimes.chosen import ChosenRuntime, oci_containers, refuse_foreign
 from plugbay.ops.clock import Clock
+from plugbay.runtimes.pod_ports import LoopbackPorts
 from plugbay.runtimes.process.unconfined import process_runtime
 from plugbay.runtimes.sandboxes import HostSandboxes
 
@@ -20,4 +21,4 @@ def open_process(config: NodeConfig, *, environ: Mapping[str, str], clock: Clock
     refuse_foreign(config.pod_logs, runtime="cri")
     refuse_foreign(oci_containers(config), runtime="oci")
     runtime = process_runtime(config.containers, environ=environ, clock=clock.now, logs=config.logs)
-    return ChosenRuntime(runtime, HostSandboxes(), "the node itself, as plain processes")
+    return ChosenRuntime(runtime, HostSandboxes(), LoopbackPorts(), "the node itself, as plain processes")

@@ -10,35 +10,45 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections import deque
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
-from plugbay.errors import ExecFailed, quote
+from plugbay.errors import ExecFailed
+from plugbay.runtimes.cri.stream_urls import (
+    ANSWER_S,
+    CONNECT_S,
+    HEAD_END,
+    MAX_HEAD_BYTES,
+    StreamUrl,
+    check_switched,
+    stream_url,
+)
 from plugbay.runtimes.exec_input import Console, ExecInput, TerminalSize
 from plugbay.runtimes.port import ContainerId, ExecExit, ExecOutput, ExecStream
-from plugbay.wire.cri_spdy import Data, FrameReader, FrameWriter, Item, Ping, StreamEnd
+from plugbay.wire.spdy.connection import (
+    SpdyAnswer,
+    SpdyConnection,
+    SpdyData,
+    SpdyEnded,
+    SpdyEvent,
+    SpdyReset,
+    SpdyRole,
+)
 
-CONNECT_S: Final = 10.0
-ANSWER_S: Final = 30.0
-"""An engine answers before it starts the command."""
 PROTOCOL: Final = "v4.channel.k8s.io"
 """The first version of the protocol that tells the exit code, and the newest over SPDY."""
 
-_ERROR: Final = 1
-_STDIN: Final = 3
-_STDOUT: Final = 5
-_STDERR: Final = 7
-_RESIZE: Final = 9
+_ERROR: Final = "error"
+_STDIN: Final = "stdin"
+_STDOUT: Final = "stdout"
+_STDERR: Final = "stderr"
+_RESIZE: Final = "resize"
 _OUTPUTS: Final = {_STDOUT: ExecStream.STDOUT, _STDERR: ExecStream.STDERR}
 _END_OF_INPUT: Final = b"\x04"
 """The character of Ctrl-D: the input of a terminal has no other end."""
 _INTERRUPT: Final = b"\x03"
 """Ctrl-C."""
-_MAX_HEAD_BYTES: Final = 64 * 1024
 _MAX_STATUS_BYTES: Final = 1024 * 1024
 _HIGH_WATER_BYTES: Final = 256 * 1024
 """The most bytes that wait for the consumer; beyond that the command has to wait."""
@@ -58,21 +68,23 @@ async def run_streamed(
     Raises:
         ExecFailed: the engine cannot be reached there, or the command does not run.
     """
-    where = _address(container, url)
+    try:
+        where = stream_url(url)
+    except ValueError as error:
+        raise ExecFailed(container, str(error)) from error
     session = _Session(where, given)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_S):
             transport, _ = await loop.create_connection(lambda: session, where.host, where.port)
     except (OSError, TimeoutError) as error:
-        raise ExecFailed(container, _unreachable(where, error)) from error
+        raise ExecFailed(container, where.unreachable(error)) from error
     try:
         try:
             async with asyncio.timeout(answer_s):
                 await session.answered.wait()
         except TimeoutError as error:
-            problem = f"the engine takes connections at {where.authority}, and answers none within {answer_s:g} s"
-            raise ExecFailed(container, problem) from error
+            raise ExecFailed(container, where.silent(answer_s)) from error
         while items := await session.receive():
             for item in items:
                 yield item
@@ -92,13 +104,14 @@ class _Session(asyncio.Protocol):
         answered: set when the engine has said whether it streams, or never will.
     """
 
-    def __init__(self, where: _Address, given: ExecInput) -> None:
+    def __init__(self, where: StreamUrl, given: ExecInput) -> None:
         self._where = where
         self._given = given
         self._transport: asyncio.Transport | None = None
         self._head: bytearray | None = bytearray()
-        self._writer = FrameWriter()
-        self._reader = FrameReader()
+        self._streams = SpdyConnection(SpdyRole.CLIENT)
+        self._numbers: dict[str, int] = {}
+        self._kinds: dict[int, str] = {}
         self._waiting: deque[ExecOutput] = deque()
         self._waiting_bytes = 0
         self._status = bytearray()
@@ -137,7 +150,7 @@ class _Session(asyncio.Protocol):
         if not self._is_over and self._head is None:
             if self._given.console is Console.TERMINAL:
                 self._send(_STDIN, _INTERRUPT)
-            self._write(self._writer.end(_STDIN))
+            self._write(self._streams.end(self._numbers[_STDIN]))
         self._is_over = True
 
     # --- the sink of the input --------------------------------------------------------------------------------------
@@ -149,7 +162,7 @@ class _Session(asyncio.Protocol):
         if self._given.console is Console.TERMINAL:
             self._send(_STDIN, _END_OF_INPUT)
         else:
-            self._write(self._writer.end(_STDIN))
+            self._write(self._streams.end(self._numbers[_STDIN]))
 
     def resize(self, size: TerminalSize) -> None:
         if self._given.console is Console.TERMINAL:
@@ -160,12 +173,7 @@ class _Session(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        where = self._where
-        head = (
-            f"POST {where.target} HTTP/1.1\r\nHost: {where.authority}\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
-            f"X-Stream-Protocol-Version: {PROTOCOL}\r\nContent-Length: 0\r\n\r\n"
-        )
-        transport.write(head.encode())
+        transport.write(self._where.request(PROTOCOL))
 
     def data_received(self, data: bytes) -> None:
         if self._is_over:
@@ -174,8 +182,8 @@ class _Session(asyncio.Protocol):
             self._head += data
             data = self._upgraded()
         try:
-            for item in self._reader.feed(data):
-                self._take(item)
+            for event in self._streams.feed(data):
+                self._take(event)
         except ValueError as error:
             self._finish(f"the engine streams what cannot be read: {error}")
 
@@ -191,41 +199,48 @@ class _Session(asyncio.Protocol):
     def _upgraded(self) -> bytes:
         """The bytes after the head of the answer; empty before the head is complete."""
         assert self._head is not None
-        head, end, rest = bytes(self._head).partition(b"\r\n\r\n")
+        head, end, rest = bytes(self._head).partition(HEAD_END)
         if not end:
-            if len(head) > _MAX_HEAD_BYTES:
+            if len(head) > MAX_HEAD_BYTES:
                 self._finish("the engine answers with something else than HTTP")
             return b""
         self._head = None
         self.answered.set()
-        version, _, status = head.split(b"\r\n")[0].decode("latin-1").partition(" ")
-        if not version.startswith("HTTP/1.") or not status.startswith("101"):
-            self._finish(f"the engine refuses to stream: {status or version}")
+        try:
+            check_switched(head)
+        except ValueError as error:
+            self._finish(str(error))
             return b""
         self._open_streams()
         return rest
 
     def _open_streams(self) -> None:
         """The engine starts the command when it has seen all that it expects."""
-        last = {_RESIZE: "resize"} if self._given.console is Console.TERMINAL else {_STDERR: "stderr"}
-        for stream, kind in ({_ERROR: "error", _STDIN: "stdin", _STDOUT: "stdout"} | last).items():
-            self._write(self._writer.open(stream, {"streamtype": kind}))
+        last = _RESIZE if self._given.console is Console.TERMINAL else _STDERR
+        for kind in (_ERROR, _STDIN, _STDOUT, last):
+            number, frame = self._streams.open({"streamtype": kind})
+            self._numbers[kind], self._kinds[number] = number, kind
+            self._write(frame)
         self._given.connect(self)
 
-    def _take(self, item: Item) -> None:
-        match item:
-            case Data(stream, chunk) if stream in _OUTPUTS:
-                self._waiting.append(ExecOutput(_OUTPUTS[stream], chunk))
-                self._waiting_bytes += len(chunk)
-                if self._waiting_bytes > _HIGH_WATER_BYTES and self._transport is not None:
-                    self._transport.pause_reading()
-                self._changed.set()
-            case Data(stream=1, chunk=chunk) if len(self._status) + len(chunk) <= _MAX_STATUS_BYTES:
-                self._status += chunk
-            case StreamEnd(stream=1):  # all that it printed has come before
-                self._finish()
-            case Ping(frame):
-                self._write(frame)
+    def _take(self, event: SpdyEvent) -> None:
+        match event:
+            case SpdyData(stream, chunk):
+                self._take_chunk(self._kinds[stream], chunk)
+            case SpdyEnded(stream) | SpdyReset(stream) if self._kinds[stream] == _ERROR:
+                self._finish()  # all that the command printed has come before
+            case SpdyAnswer(content):
+                self._write(content)
+
+    def _take_chunk(self, kind: str, chunk: bytes) -> None:
+        if kind in _OUTPUTS:
+            self._waiting.append(ExecOutput(_OUTPUTS[kind], chunk))
+            self._waiting_bytes += len(chunk)
+            if self._waiting_bytes > _HIGH_WATER_BYTES and self._transport is not None:
+                self._transport.pause_reading()
+            self._changed.set()
+        elif kind == _ERROR and len(self._status) + len(chunk) <= _MAX_STATUS_BYTES:
+            self._status += chunk
 
     def _finish(self, problem: str = "") -> None:
         if self._is_over:
@@ -236,49 +251,12 @@ class _Session(asyncio.Protocol):
         self.answered.set()
         self._changed.set()
 
-    def _send(self, stream: int, chunk: bytes) -> None:
-        self._write(self._writer.send(stream, chunk))
+    def _send(self, kind: str, chunk: bytes) -> None:
+        self._write(self._streams.send(self._numbers[kind], chunk))
 
     def _write(self, frames: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames)
-
-
-@dataclass(frozen=True, slots=True)
-class _Address:
-    """The address at which a command waits; ``target`` is the path with the query."""
-
-    host: str
-    port: int
-    target: str
-
-    @property
-    def authority(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def _address(container: ContainerId, url: str) -> _Address:
-    try:
-        parts = urlsplit(url)
-        if parts.scheme == "http" and parts.hostname and parts.port is not None:
-            return _Address(parts.hostname, parts.port, parts.path + (f"?{parts.query}" if parts.query else ""))
-    except ValueError:
-        pass  # as bad as the others
-    problem = f"the engine streams at {quote(url)}, and plugbay reads streams at http://HOST:PORT only"
-    raise ExecFailed(container, problem)
-
-
-def _unreachable(where: _Address, error: Exception) -> str:
-    reason = f"nothing answers within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else _reason(error)
-    hint = ""
-    if where.host in ("127.0.0.1", "::1", "localhost"):
-        hint = "; it listens on loopback, which can be reached only from the engine's network namespace"
-    return f"the engine's streams at {where.authority} cannot be reached: {reason}{hint}"
-
-
-def _reason(error: Exception) -> str:
-    number = error.errno if isinstance(error, OSError) else None
-    return os.strerror(number).lower() if number else str(error)
 
 
 def exit_code_of(status: bytes) -> int:

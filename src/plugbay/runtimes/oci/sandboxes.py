@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,8 +24,10 @@ from plugbay.errors import (
     ContainerStartError,
     InvalidBandwidth,
     InvalidNetworkConfig,
+    NamespaceUnusable,
     NetworkNotFound,
     PlugbayError,
+    PortUnreachable,
     SandboxFailed,
 )
 from plugbay.kernel.boot import read_boot_id
@@ -55,6 +58,7 @@ from plugbay.runtimes.oci.shared_directory import (
 )
 from plugbay.runtimes.oci.shares import PodShares
 from plugbay.runtimes.oci.sysctls import set_sysctls
+from plugbay.runtimes.pod_ports import PodConnection, connect_loopback
 from plugbay.runtimes.sandboxes import Network, SandboxSpec, no_handler
 
 logger = logging.getLogger(__name__)
@@ -143,6 +147,20 @@ class OciSandboxes:
 
     async def pods(self) -> frozenset[PodUid]:
         return await asyncio.to_thread(self._records.pods)
+
+    @asynccontextmanager
+    async def connect(self, pod: PodUid, port: int) -> AsyncIterator[PodConnection]:
+        try:
+            record = await asyncio.to_thread(self._records.read, pod)
+        except SandboxFailed as error:
+            raise PortUnreachable(port, str(error)) from error
+        if record is None or not record.boot_id:
+            raise PortUnreachable(port, f"pod {pod} has no sandbox")
+        try:
+            async with connect_loopback(port, netns=Path(record.netns) if record.netns else None) as connection:
+                yield connection
+        except NamespaceUnusable as error:
+            raise PortUnreachable(port, str(error)) from error
 
     def _network_of(self, spec: SandboxSpec) -> Network:
         return self._default if spec.network is Network.POD else Network.HOST

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from plugbay.wire.spdy.header_blocks import DICTIONARY
+
 DEADLINE_S: Final = 20
 SWITCH: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 
@@ -20,7 +22,7 @@ class Peer:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._inflate = zlib.decompressobj()
+        self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self.head = ""
         self.streams: dict[str, int] = {}
         self.input: dict[str, bytes] = {}

@@ -13,7 +13,6 @@ from plugbay.errors import ExecFailed
 from plugbay.runtimes.cri.streams import exit_code_of, run_streamed
 from plugbay.runtimes.exec_input import Console, ExecInput, TerminalSize
 from plugbay.runtimes.port import ContainerId, ExecExit, ExecOutput, ExecStream
-from plugbay.wire.cri_spdy import MAX_PAYLOAD, Data, FrameReader, FrameWriter, GoAway, StreamEnd
 from tests.unit.runtimes.cri.stream_server import DEADLINE_S, Peer, streaming
 
 ID = ContainerId("c1")
@@ -185,11 +184,3 @@ async def test_urls_of_other_kinds_are_refused(url: str) -> None:
 def test_a_status_that_says_nothing_is_no_exit_code(status: bytes, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         exit_code_of(status)
-
-
-def test_frames_are_read_from_pieces_of_any_size() -> None:
-    writer = FrameWriter()
-    sent = writer.send(5, b"x" * (MAX_PAYLOAD + 3)) + writer.end(5) + struct.pack(">III", 0x80030007, 4, 0)
-    reader, pieces = FrameReader(), (sent[start : start + 1_000_003] for start in range(0, len(sent), 1_000_003))
-    items = [item for piece in pieces for item in reader.feed(piece)]
-    assert items == [Data(5, b"x" * MAX_PAYLOAD), Data(5, b"xxx"), StreamEnd(5), GoAway()]
