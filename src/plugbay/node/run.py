@@ -31,6 +31,7 @@ from plugbay.node.api.stored.kinds import BUILT_IN
 from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.streams.containers import ContainerRoutes
+from plugbay.node.api.streams.ports import PortRoutes
 from plugbay.node.config import NodeConfig
 from plugbay.node.pages import NodePages
 from plugbay.node.podresources import KnownPods
@@ -199,6 +200,7 @@ async def open_node(
         router = control_router(
             PodRoutes(engine, pods, collections[PODS], runtime=chosen.runtime.name),
             ContainerRoutes(pods, chosen.runtime, clock),
+            PortRoutes(pods, chosen.ports),
             node_routes,
             ResourceRoutes(resources, collections, ObjectWriter(objects, clock), clock),
             DiscoveryRoutes(resources, facts.version),

@@ -343,7 +343,7 @@ def _check_upgrade(request: Request, protocol: str) -> None:
     Raises:
         HttpError: 426 Upgrade Required.
     """
-    if request.headers.get("upgrade", "").lower() != protocol:
+    if request.headers.get("upgrade", "").lower() != protocol.lower():
         upgrade = (("Upgrade", protocol), ("Connection", "Upgrade"))
         raise HttpError(426, "BadRequest", f"this needs the protocol {protocol}", headers=upgrade)
 

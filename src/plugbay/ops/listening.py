@@ -122,7 +122,8 @@ def _listen_unix(path: Path) -> Iterator[socket.socket]:
 def _listen_tcp(address: TcpAddress) -> Iterator[socket.socket]:
     is_for_all = not address.host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if is_for_all or ":" in address.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
+    # The protocol is named for asyncio, which lets only sockets with it send small pieces at once (TCP_NODELAY).
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if is_for_all:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)

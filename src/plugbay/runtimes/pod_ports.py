@@ -130,8 +130,12 @@ async def _connected(port: int, netns: Path | None) -> socket.socket:
 
 
 async def _socket(family: socket.AddressFamily, netns: Path | None) -> socket.socket:
-    """A socket in a namespace, which it stays in whatever thread uses it."""
-    make: Callable[[], socket.socket] = partial(socket.socket, family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    """A socket in a namespace, which it stays in whatever thread uses it.
+
+    The protocol is named for asyncio, which lets only sockets with it send small pieces at once (TCP_NODELAY).
+    """
+    kind = socket.SOCK_STREAM | socket.SOCK_NONBLOCK
+    make: Callable[[], socket.socket] = partial(socket.socket, family, kind, socket.IPPROTO_TCP)
     return make() if netns is None else await asyncio.to_thread(in_netns, netns, make)
 
 

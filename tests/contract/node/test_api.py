@@ -74,7 +74,7 @@ async def test_parameters_are_honoured_or_refused(root: Path) -> None:
             ("GET", f"{PODS}/w", {"watch": "true"}),
             ("GET", f"{PODS}/w/log", {"sinceTime": "2026-01-01T00:00:00Z"}),
             ("GET", f"{PODS}/w/log", {"sinceSeconds": "-5"}),
-            ("POST", f"{PODS}/w/exec", {"command": "ls"}),
+            ("POST", f"{PODS}/w/exec", {"commands": "ls"}),
             ("GET", NODES, {"watch": "maybe"}),
             ("GET", f"{NODES}/n1", {"exact": "true"}),
             ("GET", EVENTS, {"about": "w"}),

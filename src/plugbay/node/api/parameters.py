@@ -1,7 +1,7 @@
 """The parameters that a request may have. Others are refused: a client would take what is ignored for done.
 
 Source: Kubernetes 1.36 ``apimachinery/pkg/apis/meta/v1/types.go`` (ListOptions, CreateOptions, UpdateOptions,
-DeleteOptions), ``api/core/v1/types.go`` (PodLogOptions, PodExecOptions).
+DeleteOptions), ``api/core/v1/types.go`` (PodLogOptions, PodExecOptions, PodPortForwardOptions).
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ LOG: Final[Parameters] = {
     "tailLines": _seconds,
     "timestamps": _flag,
 }
-EXEC_OVER_WEBSOCKET: Final[Parameters] = {
+EXEC: Final[Parameters] = {
     **_READ,
     "command": _any,
     "container": _any,
@@ -138,4 +138,4 @@ EXEC_OVER_WEBSOCKET: Final[Parameters] = {
     "stdout": _flag,
     "tty": _flag,
 }
-EXEC: Final[Parameters] = {"container": _any, "stdin": _flag, "tty": _flag}
+PORT_FORWARD: Final[Parameters] = {**_READ, "ports": _any}

@@ -126,6 +126,7 @@ PODS: Final = ApiResource(
         Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
         Subresource("exec", "PodExecOptions", ("create", "get")),
         Subresource("log", "Pod", ("get",)),
+        Subresource("portforward", "PodPortForwardOptions", ("create", "get")),
     ),
     POD,
     merge_rules.POD,

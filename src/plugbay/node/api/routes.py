@@ -24,6 +24,7 @@ from plugbay.node.api.reading.routes import not_found
 from plugbay.node.api.resources import NODES, PODS
 from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.streams.containers import ContainerRoutes
+from plugbay.node.api.streams.ports import PortRoutes
 from plugbay.node.api.writing.access_reviews import review_access
 from plugbay.node.api.writing.delete_options import is_grace
 from plugbay.node.api.writing.patches import patched
@@ -54,6 +55,7 @@ _CORDON = frozenset({"spec.unschedulable", "metadata.resourceVersion"})
 def control_router(
     pods: PodRoutes,
     containers: ContainerRoutes,
+    ports: PortRoutes,
     node: NodeRoutes,
     objects: ResourceRoutes,
     discovery: DiscoveryRoutes,
@@ -70,8 +72,10 @@ def control_router(
         ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review_access, parameters.WRITE),
         ("DELETE", _POD, pods.delete, parameters.DELETE),
         ("GET", f"{_POD}/log", containers.log, parameters.LOG),
-        ("GET", f"{_POD}/exec", containers.exec, parameters.EXEC_OVER_WEBSOCKET),
+        ("GET", f"{_POD}/exec", containers.exec, parameters.EXEC),
         ("POST", f"{_POD}/exec", containers.exec, parameters.EXEC),
+        ("GET", f"{_POD}/portforward", ports.forward, parameters.PORT_FORWARD),
+        ("POST", f"{_POD}/portforward", ports.forward, parameters.PORT_FORWARD),
         ("GET", "/plugbay/v1/devices", node.devices, parameters.NONE),
         ("POST", "/plugbay/v1/cordon", node.cordon, parameters.NONE),
         ("POST", "/plugbay/v1/drain", node.drain, parameters.NONE),

@@ -13,6 +13,7 @@ from plugbay.node.api.parameters import is_set, whole_number
 from plugbay.node.api.pods import pod_of
 from plugbay.node.api.streams.exec_frames import InputDecoder
 from plugbay.node.api.streams.exec_session import PROTOCOL, output_frames, serve_session
+from plugbay.node.api.streams.spdy_upgrades import SPDY, asks_for, upgrade_required
 from plugbay.ops.clock import Clock
 from plugbay.ops.routing import HttpError, Request, StreamResponse, UpgradeResponse
 from plugbay.pods.record import PodRecord, Running, State, Terminated, Waiting
@@ -43,12 +44,16 @@ class ContainerRoutes:
     async def exec(self, request: Request) -> StreamResponse | UpgradeResponse:
         """Stream the output as it comes; with ``stdin=true``, take input too, on an upgraded connection."""
         pod = pod_of(self._pods, request)
+        if (request.method == "GET" or request.values("command")) and "upgrade" not in request.headers:
+            raise upgrade_required()
         name = _container(pod, request)
         state = pod.containers[name].state
         if not isinstance(state, Running):
             raise HttpError(409, "Conflict", f"container {name} of pod {pod.pod.name} is not running")
-        if request.headers.get("upgrade", "").lower() == "websocket":
+        if asks_for(request, "websocket"):
             return self._over_websocket(request, state.id)
+        if asks_for(request, SPDY):
+            return self._over_spdy(request, state.id)
         command = _command(request.json())
         if not is_set(request, "stdin"):
             chunks = output_frames(self._runtime, state.id, command)
@@ -60,17 +65,21 @@ class ContainerRoutes:
     def _over_websocket(self, request: Request, instance: ContainerId) -> UpgradeResponse:
         from plugbay.node.api.streams.websocket import exec_over_websocket  # its library takes 2 MB
 
-        command = request.values("command")
-        if not command:
-            raise HttpError(400, "BadRequest", "you must specify at least 1 command for the container")
         return exec_over_websocket(
             request,
             self._runtime,
             instance,
-            command,
+            _words(request),
             console=Console.TERMINAL if is_set(request, "tty") else Console.PIPES,
             takes_input=is_set(request, "stdin"),
         )
+
+    def _over_spdy(self, request: Request, instance: ContainerId) -> UpgradeResponse:
+        from plugbay.node.api.streams.spdy_commands import over_spdy
+
+        given = ExecInput(Console.TERMINAL if is_set(request, "tty") else Console.PIPES)
+        taken = given if is_set(request, "stdin") or given.console is Console.TERMINAL else None
+        return over_spdy(request, self._runtime.exec(instance, _words(request), taken), given)
 
     def _times(self, request: Request) -> LogTimes:
         since_s = whole_number(request, "sinceSeconds")
@@ -115,6 +124,13 @@ def _previous(pod: PodRecord, name: ContainerName) -> ContainerId:
 
 def _instance(state: State | None) -> ContainerId | None:
     return state.id if isinstance(state, Running | Terminated) else None
+
+
+def _words(request: Request) -> list[str]:
+    """The command in the query."""
+    if not (words := request.values("command")):
+        raise HttpError(400, "BadRequest", "you must specify at least 1 command for the container")
+    return words
 
 
 def _command(body: object) -> list[str]:

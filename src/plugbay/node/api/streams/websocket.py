@@ -14,20 +14,22 @@ from enum import IntEnum
 from functools import partial
 from typing import Final
 
-import msgspec
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Message, Ping, TextMessage
-from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
+from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
+from plugbay.documents import Json
 from plugbay.errors import ExecFailed, InstanceNotFound, InstanceUnreadable
 from plugbay.node.api.streams.exec_session import Reply, serve_session
-from plugbay.ops.routing import HttpError, Request, UpgradeResponse
+from plugbay.node.api.streams.exec_status import exit_status, failed_status
+from plugbay.node.api.streams.terminal_sizes import terminal_size
+from plugbay.node.api.streams.websocket_handshake import accepted
+from plugbay.ops.routing import Request, UpgradeResponse
 from plugbay.runtimes.exec_input import Console, ExecInput, TerminalSize
 from plugbay.runtimes.port import ContainerId, ContainerRuntime, ExecExit, ExecOutput
 
 _V5: Final = "v5.channel.k8s.io"
 _SUBPROTOCOLS: Final = (_V5, "v4.channel.k8s.io")
-_KEY_BYTES: Final = 24
 _NORMAL: Final = 1000
 _PROTOCOL_ERROR: Final = 1002
 _MOST_WORDS: Final = 120
@@ -49,15 +51,6 @@ class StreamChannel(IntEnum):
     """The end of the stream that the second byte names; since version 5."""
 
 
-class _Size(msgspec.Struct):
-    width: int = msgspec.field(name="Width", default=0)
-    height: int = msgspec.field(name="Height", default=0)
-
-
-_SIZE: Final = msgspec.json.Decoder(_Size)
-_MOST_CHARACTERS: Final = 2**16
-
-
 def exec_over_websocket(
     request: Request,
     runtime: ContainerRuntime,
@@ -75,21 +68,10 @@ def exec_over_websocket(
     Raises:
         HttpError: 400, the client does not do what the handshake needs, or speaks no subprotocol of ours.
     """
-    offered = [each.strip() for each in request.headers.get("sec-websocket-protocol", "").split(",")]
-    subprotocol = next((each for each in _SUBPROTOCOLS if each in offered), "")
-    key = request.headers.get("sec-websocket-key", "")
-    if request.headers.get("sec-websocket-version") != "13" or len(key) != _KEY_BYTES:
-        raise HttpError(400, "BadRequest", "the handshake of WebSocket needs version 13 and a key")
-    if not subprotocol:
-        known = ", ".join(_SUBPROTOCOLS)
-        raise HttpError(400, "BadRequest", f"none of the subprotocols is supported; those that are: {known}")
+    subprotocol, answers = accepted(request, _SUBPROTOCOLS)
     codec = _Codec(has_half_close=subprotocol == _V5)
     given = ExecInput(console)
     taken = given if takes_input or console is Console.TERMINAL else None
-    answers = (
-        ("Sec-WebSocket-Accept", generate_accept_token(key.encode("latin-1")).decode()),
-        ("Sec-WebSocket-Protocol", subprotocol),
-    )
     output = _messages(runtime.exec(instance, argv, taken), codec)
     return UpgradeResponse("websocket", partial(serve_session, frames=output, given=given, decoder=codec), answers)
 
@@ -120,25 +102,12 @@ class _Codec:
         match item:
             case ExecOutput(stream, chunk):
                 return self._send(StreamChannel(stream.value), chunk)
-            case ExecExit(0):
-                return self._status({"metadata": {}, "status": "Success"})
             case ExecExit(code):
-                message = f"command terminated with non-zero exit code: exit status {code}"
-                cause = {"reason": "ExitCode", "message": str(code)}
-                return self._status(
-                    {
-                        "metadata": {},
-                        "status": "Failure",
-                        "message": message,
-                        "reason": "NonZeroExitCode",
-                        "details": {"causes": [cause]},
-                    }
-                )
+                return self._status(exit_status(code))
 
     def failed(self, problem: str) -> bytes:
         """The end of a command that could not be run."""
-        status = {"metadata": {}, "status": "Failure", "message": problem, "reason": "InternalError", "code": 500}
-        return self._status(status)
+        return self._status(failed_status(problem))
 
     def close(self) -> bytes:
         """The end of the connection."""
@@ -147,7 +116,7 @@ class _Codec:
         except LocalProtocolError:
             return b""  # the client has closed it
 
-    def _status(self, status: dict[str, object]) -> bytes:
+    def _status(self, status: Json) -> bytes:
         return self._send(StreamChannel.ERROR, json.dumps(status).encode())
 
     def _send(self, channel: StreamChannel, payload: bytes) -> bytes:
@@ -200,19 +169,9 @@ class _Codec:
                 if payload:
                     yield payload
             case StreamChannel.RESIZE, payload:
-                yield _size(payload)
+                yield terminal_size(payload)
             case StreamChannel.CLOSE, payload if self._has_half_close:
                 if payload == bytes([StreamChannel.STDIN]):
                     yield b""
             case channel, _:
                 raise ValueError(f"a client has no channel {channel}")
-
-
-def _size(payload: bytes) -> TerminalSize:
-    try:
-        size = _SIZE.decode(payload)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        size = _Size(-1)
-    if not (0 <= size.width < _MOST_CHARACTERS and 0 <= size.height < _MOST_CHARACTERS):
-        raise ValueError('the size of a terminal must be {"Width": W, "Height": H}')
-    return TerminalSize(size.width, size.height)
