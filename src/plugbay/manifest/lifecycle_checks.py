@@ -1,4 +1,4 @@
-"""The API server's checks of hooks, and of values taken from the pod's fields.
+"""The API server's checks of hooks, of probes, and of values taken from the pod's fields.
 
 They look at the v1 object: a value cannot say that two things were asked for at once.
 
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from plugbay.manifest.actions import V1Action, check_action
+from plugbay.manifest.probes import check_probes
 from plugbay.manifest.report import ManifestReport
-from plugbay.manifest.resource_checks import invalid
-from plugbay.manifest.v1_types import V1Container, V1EnvVar, V1Hook, V1Spec
+from plugbay.manifest.v1_types import V1Container, V1EnvVar, V1Spec
 from plugbay.model.downward import FIELD_PATHS, is_field_path
 from plugbay.model.field_path import FieldPath
 from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S
@@ -23,40 +24,30 @@ _FIELDS: Final = ", ".join(f'"{path}"' for path in FIELD_PATHS)
 
 
 def check_lifecycles(spec: V1Spec, report: ManifestReport) -> None:
-    """Report what an API server would refuse in the hooks and field references of all containers."""
+    """Report what an API server would refuse in the hooks, probes and field references of all containers."""
     grace_s = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_PERIOD_S)
     for index, container in enumerate(spec.get("initContainers", [])):
         path = ("spec", "initContainers", index)
         _check_env(container, path, report)
-        if "restartPolicy" in container:
+        is_sidecar = "restartPolicy" in container
+        if is_sidecar:
             _check_hooks(container, path, report, grace_s=grace_s)
         elif "lifecycle" in container and report.is_sound((*path, "restartPolicy")):
             report.problem((*path, "lifecycle"), _NO_HOOKS)
+        if is_sidecar or report.is_sound((*path, "restartPolicy")):
+            check_probes(container, path, report, has_probes=is_sidecar, grace_s=grace_s)
     for index, container in enumerate(spec.get("containers", [])):
         path = ("spec", "containers", index)
         _check_env(container, path, report)
         _check_hooks(container, path, report, grace_s=grace_s)
+        check_probes(container, path, report, has_probes=True, grace_s=grace_s)
 
 
 def _check_hooks(container: V1Container, path: FieldPath, report: ManifestReport, *, grace_s: int) -> None:
-    hooks: Mapping[str, V1Hook] = container.get("lifecycle", {})  # type: ignore[assignment]  # all its fields are hooks
+    hooks: Mapping[str, V1Action] = container.get("lifecycle", {})  # type: ignore[assignment]  # all are hooks
     for name in _HOOKS:
         if name in hooks:
-            _check_hook(hooks[name], (*path, "lifecycle", name), report, grace_s=grace_s)
-
-
-def _check_hook(hook: V1Hook, path: FieldPath, report: ManifestReport, *, grace_s: int) -> None:
-    if not hook:
-        if report.is_sound(path):
-            report.problem(path, "Required value: must specify a handler type")
-        return
-    if "exec" in hook and "sleep" in hook:
-        report.problem((*path, "sleep"), "Forbidden: may not specify more than 1 handler type")
-    elif "exec" in hook and not hook["exec"].get("command") and report.is_sound((*path, "exec")):
-        report.problem((*path, "exec", "command"), "Required value")
-    elif "sleep" in hook and not 0 <= (seconds := hook["sleep"].get("seconds", 0)) <= grace_s:
-        rule = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_s})"
-        report.problem((*path, "sleep"), invalid(seconds, rule))
+            check_action(hooks[name], (*path, "lifecycle", name), report, grace_s=grace_s)
 
 
 def _check_env(container: V1Container, path: FieldPath, report: ManifestReport) -> None:

@@ -20,7 +20,9 @@ from plugbay.manifest.shapes import (
     Table,
     Text,
     Whole,
+    WholeOrText,
 )
+from plugbay.model.actions import HttpScheme
 from plugbay.model.images import PullPolicy
 from plugbay.model.pods import HostPathType, RestartPolicy
 from plugbay.model.resolution import DnsPolicy
@@ -124,9 +126,34 @@ _VALUE_FROM: Final = Table(
 )
 _ENV_VAR: Final = Table(_used(name=_TEXT, value=_TEXT, valueFrom=_VALUE_FROM))
 
+_EXEC: Final = Table(_used(command=ListOf(_TEXT)))
+_HTTP_GET: Final = Table(
+    _used(
+        path=_TEXT,
+        port=WholeOrText(),
+        host=_TEXT,
+        scheme=Text(("", *(each.value for each in HttpScheme))),
+        httpHeaders=ListOf(Table(_used(name=_TEXT, value=_TEXT))),
+    )
+)
+# A kubelet knows no TCP hook: one would always fail.
 _HOOK: Final = Table(
-    _used(exec=Table(_used(command=ListOf(_TEXT))), sleep=Table(_used(seconds=Whole())))
-    | _unsupported("httpGet", "tcpSocket")
+    _used(exec=_EXEC, httpGet=_HTTP_GET, sleep=Table(_used(seconds=Whole())))
+    | {"tcpSocket": Field(Support.UNSUPPORTED)}
+)
+_PROBE: Final = Table(
+    _used(
+        exec=_EXEC,
+        httpGet=_HTTP_GET,
+        tcpSocket=Table(_used(port=WholeOrText(), host=_TEXT)),
+        grpc=Table(_used(port=Whole(), service=_TEXT)),
+        initialDelaySeconds=Whole(),
+        timeoutSeconds=Whole(),
+        periodSeconds=Whole(),
+        successThreshold=Whole(),
+        failureThreshold=Whole(),
+        terminationGracePeriodSeconds=Whole(),
+    )
 )
 _LIFECYCLE: Final = Table(_used(postStart=_HOOK, preStop=_HOOK) | _unsupported("stopSignal"))
 
@@ -154,6 +181,9 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
         resources=_RESOURCES,
         volumeMounts=ListOf(_VOLUME_MOUNT),
         lifecycle=_LIFECYCLE,
+        livenessProbe=_PROBE,
+        readinessProbe=_PROBE,
+        startupProbe=_PROBE,
         securityContext=_CONTAINER_SECURITY,
         ports=ListOf(_PORT),
         # Read where there is a file for it; plain processes have none.
@@ -163,11 +193,8 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
     | _unused(resizePolicy=_LIST)
     | _unsupported(
         "envFrom",
-        "livenessProbe",
-        "readinessProbe",
         "restartPolicy",
         "restartPolicyRules",
-        "startupProbe",
         "stdin",
         "stdinOnce",
         "tty",

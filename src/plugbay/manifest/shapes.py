@@ -49,6 +49,11 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
+class WholeOrText:
+    """An integer or a string, such as the number or the name of a port."""
+
+
+@dataclass(frozen=True, slots=True)
 class Amount:
     """A quantity, as text or as number."""
 
@@ -77,7 +82,7 @@ class Table:
     fields: Mapping[str, Field]
 
 
-Shape = Text | Flag | Whole | Amount | Anything | ListOf | MapOf | Table
+Shape = Text | Flag | Whole | WholeOrText | Amount | Anything | ListOf | MapOf | Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +137,10 @@ class Walk:
                 return self._amount(value, path)
             case (Flag(), bool()) | (Anything(), _):
                 return value
-            case Whole(), int() if not isinstance(value, bool):
+            case Whole() | WholeOrText(), int() if not isinstance(value, bool):
                 return value
+            case WholeOrText(), str():
+                return self._text(value, Text(), path)
         hint = "; put it in quotes" if isinstance(shape, Text) and isinstance(value, int | float) else ""
         self._report.problem(path, f"wants {wanted(shape)}, found {found(value)}{hint}")
         return _ABSENT
@@ -217,6 +224,7 @@ _SINGULARS: Final[Mapping[type, str]] = {
     Text: "a string",
     Flag: "true or false",
     Whole: "a whole number",
+    WholeOrText: "a whole number or a string",
     Amount: "a quantity",
     Anything: "a value",
     Table: "a mapping",
@@ -225,6 +233,7 @@ _PLURALS: Final[Mapping[type, str]] = {
     Text: "strings",
     Flag: "booleans",
     Whole: "whole numbers",
+    WholeOrText: "whole numbers or strings",
     Amount: "quantities",
     Anything: "values",
     ListOf: "lists",

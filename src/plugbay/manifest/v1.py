@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from plugbay.manifest.actions import V1Action, action_to_v1, hook_of
 from plugbay.manifest.owners import owners_of, owners_to_v1
 from plugbay.manifest.ports import ports_of, ports_to_v1
+from plugbay.manifest.probes import probes_of, probes_to_v1
 from plugbay.manifest.security import security_of, security_to_v1
 from plugbay.manifest.surroundings import (
     aliases_of,
@@ -15,7 +17,8 @@ from plugbay.manifest.surroundings import (
     sysctls_of,
     sysctls_to_v1,
 )
-from plugbay.manifest.v1_types import V1Container, V1EnvVar, V1Hook, V1Pod, V1Volume, V1VolumeMount
+from plugbay.manifest.v1_types import V1Container, V1EnvVar, V1Pod, V1Volume, V1VolumeMount
+from plugbay.model.actions import Hook
 from plugbay.model.field_path import FieldPath
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.images import PullPolicy
@@ -25,14 +28,11 @@ from plugbay.model.pods import (
     Container,
     EmptyDir,
     EnvVar,
-    ExecHook,
-    Hook,
     HostPath,
     HostPathType,
     Pod,
     PodSpec,
     RestartPolicy,
-    SleepHook,
     Volume,
     VolumeMount,
 )
@@ -102,6 +102,7 @@ def _container(v1: V1Container, kind: ContainerKind, *, on_host: bool) -> Contai
         kind=kind,
         post_start=_hook(v1.get("lifecycle", {}).get("postStart")),
         pre_stop=_hook(v1.get("lifecycle", {}).get("preStop")),
+        probes=probes_of(v1),
         ports=ports_of(v1.get("ports", []), host_network=on_host),
         security=security_of(v1.get("securityContext", {})),
         message_path=v1.get("terminationMessagePath", ""),
@@ -114,12 +115,8 @@ def _env_var(v1: V1EnvVar) -> EnvVar:
     return EnvVar(v1.get("name", ""), v1.get("value", ""), field_path)
 
 
-def _hook(v1: V1Hook | None) -> Hook | None:
-    if v1 is None:
-        return None
-    if "sleep" in v1:
-        return SleepHook(v1["sleep"].get("seconds", 0))
-    return ExecHook(tuple(v1.get("exec", {}).get("command", [])))
+def _hook(v1: V1Action | None) -> Hook | None:
+    return None if v1 is None else hook_of(v1)
 
 
 def _volume_mount(v1: V1VolumeMount) -> VolumeMount:
@@ -197,6 +194,7 @@ def _container_to_v1(container: Container) -> dict[str, object]:
             for each in container.volume_mounts
         ],
         lifecycle=_written(postStart=hook_to_v1(container.post_start), preStop=hook_to_v1(container.pre_stop)),
+        **probes_to_v1(container),
         ports=ports_to_v1(container.ports),
         securityContext=security_to_v1(container.security),
         terminationMessagePath=container.message_path,
@@ -212,13 +210,7 @@ def _env_var_to_v1(variable: EnvVar) -> dict[str, object]:
 
 def hook_to_v1(hook: Hook | None) -> dict[str, object] | None:
     """A v1 LifecycleHandler."""
-    match hook:
-        case ExecHook(command):
-            return {"exec": {"command": list(command)}}
-        case SleepHook(seconds):
-            return {"sleep": {"seconds": seconds}}
-        case None:
-            return None
+    return None if hook is None else action_to_v1(hook)
 
 
 def _volume_to_v1(volume: Volume) -> dict[str, object]:

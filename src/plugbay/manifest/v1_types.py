@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from plugbay.manifest.actions import V1Action
 from plugbay.manifest.owners import V1OwnerReference
 from plugbay.manifest.ports import V1Port
+from plugbay.manifest.probes import V1Probed
 from plugbay.manifest.security import V1Security
 from plugbay.manifest.surroundings import V1DnsConfig, V1HostAlias
 from plugbay.model.quantity import Quantity
@@ -36,22 +38,9 @@ class V1EnvVar(TypedDict, total=False):
     valueFrom: V1ValueFrom
 
 
-class V1Exec(TypedDict, total=False):
-    command: list[str]
-
-
-class V1Sleep(TypedDict, total=False):
-    seconds: int
-
-
-class V1Hook(TypedDict, total=False):
-    exec: V1Exec
-    sleep: V1Sleep
-
-
 class V1Lifecycle(TypedDict, total=False):
-    postStart: V1Hook
-    preStop: V1Hook
+    postStart: V1Action
+    preStop: V1Action
 
 
 class V1Resources(TypedDict, total=False):
@@ -66,7 +55,7 @@ class V1VolumeMount(TypedDict, total=False):
     subPath: str
 
 
-class V1Container(TypedDict, total=False):
+class V1Container(V1Probed, total=False):
     name: str
     image: str
     imagePullPolicy: str

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from plugbay.model.actions import Hook
 from plugbay.model.field_path import FieldPath
 from plugbay.model.ids import ContainerName, PodUid, ResourceName, is_extended_resource
 from plugbay.model.images import PullPolicy
 from plugbay.model.owners import OwnerReference
 from plugbay.model.ports import ContainerPort
+from plugbay.model.probes import NO_PROBES, Probes
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.model.resolution import NO_DNS, DnsConfig, DnsPolicy, HostAlias
@@ -86,21 +88,6 @@ class EnvVar:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecHook:
-    """A command run in the container."""
-
-    command: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SleepHook:
-    seconds: int
-
-
-Hook = ExecHook | SleepHook
-
-
-@dataclass(frozen=True, slots=True)
 class Container:
     """One container of a pod, as written: nothing is expanded.
 
@@ -128,6 +115,7 @@ class Container:
     kind: ContainerKind = ContainerKind.APP
     post_start: Hook | None = None
     pre_stop: Hook | None = None
+    probes: Probes = NO_PROBES
     ports: tuple[ContainerPort, ...] = ()
     security: Security = DEFAULT_SECURITY
     pull_policy: PullPolicy | None = None

@@ -1,6 +1,6 @@
 """One HTTP/1.1 connection: h11 keeps the protocol, this module the socket, the deadlines and the handlers.
 
-The only module that imports h11, which is an extra.
+h11 is an extra; besides this module only the probes of the node import it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Final
 
 from plugbay.manager.serving.snapshot import DevicesHealth
 from plugbay.model.ids import ContainerName, PodUid
-from plugbay.model.pods import Pod, RestartPolicy
+from plugbay.model.pods import Container, Pod, RestartPolicy
 from plugbay.model.requests import ContainerKind
 from plugbay.pods.lifecycle import PodStage, PodStep, advance
 from plugbay.runtimes.port import ContainerId, ContainerState, RunState
@@ -27,17 +27,45 @@ class Startup(Enum):
 
     POST_START = "post-start"
     """The container's hook runs; its status still says that the container is being made."""
+    PROBED = "probed"
+    """The startup probe has not succeeded yet."""
+    UNREADY = "unready"
+    """The container has started; its readiness probe has not succeeded yet, or failed after that."""
     DONE = "done"
+    """The container has started and is ready."""
+
+
+STARTED: Final = frozenset({Startup.UNREADY, Startup.DONE})
+"""The steps at which a container's status says ``started``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """``image_id``: see `plugbay.runtimes.port.ContainerState`."""
+    """A running instance.
+
+    Attributes:
+        image_id: see `plugbay.runtimes.port.ContainerState`.
+        changed_at: the moment at which a probe changed ``startup`` last; None when none has.
+    """
 
     id: ContainerId
     started_at: datetime
     startup: Startup = Startup.DONE
     image_id: str = ""
+    changed_at: datetime | None = None
+
+    @property
+    def has_started(self) -> bool:
+        return self.startup in STARTED
+
+    @property
+    def since(self) -> datetime:
+        """The moment since which it is as ready, or as little ready, as it is."""
+        return self.changed_at or self.started_at
+
+    def at(self, startup: Startup, *, now: datetime) -> Running:
+        """Itself at another step; nothing changes if that is where it is."""
+        return self if startup is self.startup else replace(self, startup=startup, changed_at=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +219,20 @@ class PodRecord:
 def waiting_reason(pod: Pod) -> str:
     """The reason why the containers of a pod do not run while nothing has gone wrong."""
     return "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
+
+
+def first_step(container: Container) -> Startup:
+    """The step of a container whose process has just started."""
+    return Startup.POST_START if container.post_start else step_after_hook(container)
+
+
+def step_after_hook(container: Container) -> Startup:
+    return Startup.PROBED if container.probes.startup else step_after_start(container)
+
+
+def step_after_start(container: Container) -> Startup:
+    """The step of a container that has started and was not yet asked whether it is ready."""
+    return Startup.UNREADY if container.probes.readiness else Startup.DONE
 
 
 def new_record(pod: Pod, *, created_at: datetime) -> PodRecord:

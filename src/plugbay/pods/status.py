@@ -69,6 +69,11 @@ def pod_status(record: PodRecord, *, runtime: str) -> Json:
     return status
 
 
+def address(record: PodRecord) -> str:
+    """The address at which the node reaches a pod: without an address of its own it shares the host's."""
+    return record.ips[0] if record.ips else HOST_IP
+
+
 def phase(record: PodRecord) -> PodPhase:
     """The phase of a pod. A pod that ends by itself gets a final phase only once it holds nothing any more.
 
@@ -142,19 +147,22 @@ def _apps(record: PodRecord) -> list[ContainerRecord]:
 
 
 def _incomplete(record: PodRecord) -> list[ContainerName]:
-    return [name for name, each in record.containers.items() if not _is_complete(each)]
+    probed = {each.name for each in record.pod.spec.init_containers if each.probes.startup}
+    return [
+        name for name, each in record.containers.items() if not _is_complete(each, has_startup_probe=name in probed)
+    ]
 
 
-def _is_complete(container: ContainerRecord) -> bool:
+def _is_complete(container: ContainerRecord, *, has_startup_probe: bool) -> bool:
     match container.kind, container.state:
         case ContainerKind.APP, _:
             return True
         case ContainerKind.INIT, Terminated(exit_code=0):
             return True
-        case ContainerKind.SIDECAR, Running():
-            return True
+        case ContainerKind.SIDECAR, Running() as running:
+            return running.has_started
         case ContainerKind.SIDECAR, _:
-            return container.attempt >= 0
+            return container.attempt >= 0 and not has_startup_probe
         case _:
             return False
 
@@ -213,10 +221,12 @@ def _ready(record: PodRecord, current: PodPhase) -> list[Json]:
         since = record.started_at or record.created_at
         down = [_condition(kind, since, reason="ContainerRuntimeDown", message=problem) for kind in kinds]
         return [condition | {"status": "Unknown"} for condition in down]
-    unready = [name for name, each in needed.items() if not isinstance(each.state, Running)]
-    since = max([record.started_at or record.created_at, *_moments(each.state for each in needed.values())])
+    taken_up = record.started_at or record.created_at
+    unready = [name for name, each in needed.items() if not _is_ready(each)]
     if not unready and is_initialized(record):
+        since = max([taken_up, *_moments(each.state for each in needed.values())])
         return [_condition(kind, since, holds=True) for kind in kinds]
+    since = _unready_since([needed[name] for name in unready]) or taken_up
     if current in (PodPhase.SUCCEEDED, PodPhase.FAILED):
         reason = "PodCompleted" if current is PodPhase.SUCCEEDED else "PodFailed"
         return [_condition(kind, since, reason=reason) for kind in kinds]
@@ -224,11 +234,28 @@ def _ready(record: PodRecord, current: PodPhase) -> list[Json]:
     return [_condition(kind, since, reason="ContainersNotReady", message=message) for kind in kinds]
 
 
+def _is_ready(container: ContainerRecord) -> bool:
+    return isinstance(container.state, Running) and container.state.startup is Startup.DONE
+
+
+def _unready_since(containers: Iterable[ContainerRecord]) -> datetime | None:
+    """The moment at which the first of these ceased to be ready; None if one never ran."""
+    moments = []
+    for each in containers:
+        shown = each.newest_end() if isinstance(each.state, Waiting) else each.state
+        if shown is None:
+            return None
+        moments += _moments([shown])
+    return min(moments, default=None)
+
+
 def _moments(states: Iterable[State]) -> list[datetime]:
     moments = []
     for state in states:
         match state:
-            case Running(started_at=moment) | Terminated(finished_at=moment):
+            case Running():
+                moments.append(state.since)
+            case Terminated(finished_at=moment):
                 moments.append(moment)
     return moments
 
@@ -243,15 +270,14 @@ def _condition(kind: str, since: datetime, *, holds: bool = False, reason: str =
 
 def _container_status(name: ContainerName, container: ContainerRecord, *, image: str, runtime: str) -> Json:
     state = container.state
-    runs = isinstance(state, Running)
     done = container.kind is ContainerKind.INIT and isinstance(state, Terminated) and state.exit_code == 0
     shown = container.last if isinstance(state, Waiting) else state
     status: Json = {
         "name": name,
         "image": image,
         "imageID": shown.image_id if shown else "",
-        "ready": done or (runs and container.kind is not ContainerKind.INIT),
-        "started": runs,
+        "ready": done or (_is_ready(container) and container.kind is not ContainerKind.INIT),
+        "started": isinstance(state, Running) and state.has_started,
         "restartCount": container.restart_count,
         "state": _state(state, runtime),
         "lastState": _state(container.last, runtime) if container.last else {},

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from plugbay.errors import InvalidManifest
 from plugbay.manifest import Strictness, load_pods, pod_from_v1, pod_to_v1, to_yaml
+from plugbay.model.actions import ExecAction, SleepAction
 from plugbay.model.field_path import FieldPath, field_text
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.images import PullPolicy
@@ -18,13 +19,11 @@ from plugbay.model.pods import (
     Container,
     EmptyDir,
     EnvVar,
-    ExecHook,
     HostPath,
     HostPathType,
     Pod,
     PodSpec,
     RestartPolicy,
-    SleepHook,
     Volume,
     VolumeMount,
     pod_request,
@@ -103,8 +102,8 @@ def test_everything_supported_becomes_values() -> None:
     assert pod.spec.restart_policy is RestartPolicy.ON_FAILURE
     assert pod.spec.termination_grace_period_s == 5
     assert pod.spec.active_deadline_s == 3600
-    assert main.post_start == ExecHook(("touch", "/srv/started"))
-    assert watcher.pre_stop == SleepHook(1)
+    assert main.post_start == ExecAction(("touch", "/srv/started"))
+    assert watcher.pre_stop == SleepAction(1)
     assert main.env[1] == EnvVar("NODE", field_path="spec.nodeName")
     assert pod.spec.node_name == "node-1"
     assert pod.spec.host_network
@@ -172,7 +171,7 @@ spec:
   subdomain: gopher
   containers:
   - name: main
-    livenessProbe: {tcpSocket: {port: 80}}
+    lifecycle: {preStop: {sleep: {seconds: 1}, tcpSocket: {port: 80}}}
 """
 
 
@@ -181,9 +180,11 @@ def test_lenient_drops_fields_with_a_warning() -> None:
     assert [str(warning) for warning in warnings] == [
         "pod.yaml:5: spec.colour: unknown field; ignored",
         "pod.yaml:6: spec.subdomain: not supported by plugbay's node yet; ignored",
-        "pod.yaml:9: spec.containers[0].livenessProbe: not supported by plugbay's node yet; ignored",
+        "pod.yaml:9: spec.containers[0].lifecycle.preStop.tcpSocket: not supported by plugbay's node yet; ignored",
     ]
-    assert pods == [Pod(name="p", spec=PodSpec(containers=(Container(ContainerName("main")),)))]
+    assert pods == [
+        Pod(name="p", spec=PodSpec(containers=(Container(ContainerName("main"), pre_stop=SleepAction(1)),)))
+    ]
 
 
 def test_lenient_still_refuses_what_is_wrong() -> None:

@@ -28,6 +28,7 @@ from plugbay.manifest.shapes import (
     Table,
     Text,
     Whole,
+    WholeOrText,
 )
 from plugbay.model.field_path import FieldPath, field_text
 
@@ -53,13 +54,24 @@ BASE: Final[dict[str, Any]] = {
         "volumes": [{"name": "v", "hostPath": {"path": "/p"}}],
     },
 }
-ALTERNATIVES: Final = (("hostPath", "emptyDir"), ("value", "valueFrom"), ("exec", "sleep"))
+ALTERNATIVES: Final = (
+    ("hostPath", "emptyDir"),
+    ("value", "valueFrom"),
+    ("exec", "httpGet", "tcpSocket", "grpc", "sleep"),
+)
 """Fields of which an object has one."""
 EXAMPLES: Final[dict[str | int, object]] = {
     "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}},
     "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}],
     "ports": [{"containerPort": 80}],
     "hostAliases": [{"ip": "10.0.0.1"}],
+    "livenessProbe": {"exec": {"command": ["true"]}},
+    "readinessProbe": {"exec": {"command": ["true"]}},
+    "startupProbe": {"exec": {"command": ["true"]}},
+    "httpGet": {"port": 80},
+    "tcpSocket": {"port": 80},
+    "grpc": {"port": 80},
+    "httpHeaders": [{"name": "A"}],
     "sysctls": [{"name": "kernel.shm_rmid_forced"}],
 }
 """What is made of fields on the way that may not be empty."""
@@ -68,6 +80,7 @@ WRONG: Final[dict[type, list[object]]] = {
     Text: [7, 1.5, True, ["a"], {"a": "b"}],
     Flag: ["true", 1, ["a"], {"a": "b"}],
     Whole: ["1", 1.5, True, ["a"], {"a": "b"}],
+    WholeOrText: [1.5, True, ["a"], {"a": "b"}],
     Amount: ["much", "", True, ["a"], {"a": "b"}],
     ListOf: ["a", 7, True, {"a": "b"}],
     MapOf: ["a", 7, True, ["a"]],

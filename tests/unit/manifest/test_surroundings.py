@@ -10,8 +10,9 @@ import pytest
 
 from plugbay.errors import InvalidManifest, SandboxFailed
 from plugbay.manifest import pod_from_v1, pod_to_v1
+from plugbay.model.actions import ExecAction, SleepAction
 from plugbay.model.ids import PodUid
-from plugbay.model.pods import EmptyDir, ExecHook, Pod, PodSpec, SleepHook, Volume
+from plugbay.model.pods import EmptyDir, Pod, PodSpec, Volume
 from plugbay.model.ports import ContainerPort
 from plugbay.model.quantity import Quantity
 from plugbay.model.resolution import DnsConfig, DnsPolicy, HostAlias
@@ -145,11 +146,11 @@ def test_a_sandbox_is_asked_for_with_the_limits_of_all_containers() -> None:
 
 async def test_a_container_is_started_with_its_ports_and_hook(tmp_path: Path) -> None:
     node, port = FakeNode(tmp_path), ContainerPort(80, 8080)
-    hooked = container("a", ports=(port,), pre_stop=ExecHook(("sh", "-c", "x && y")))
+    hooked = container("a", ports=(port,), pre_stop=ExecAction(("sh", "-c", "x && y")))
     async with node.engine() as engine:
-        await engine.create(pod_of(hooked, container("b", pre_stop=SleepHook(0)), container("c")))
+        await engine.create(pod_of(hooked, container("b", pre_stop=SleepAction(0)), container("c")))
         await node.until(runs(0))
     with_command, sleeping, plain = sorted(node.runtime.specs.values(), key=lambda spec: spec.container.name)
     assert with_command.container.ports == (port,)
-    assert with_command.container.pre_stop == ExecHook(("sh", "-c", "x && y"))
-    assert (sleeping.container.pre_stop, plain.container.pre_stop) == (SleepHook(0), None)
+    assert with_command.container.pre_stop == ExecAction(("sh", "-c", "x && y"))
+    assert (sleeping.container.pre_stop, plain.container.pre_stop) == (SleepAction(0), None)

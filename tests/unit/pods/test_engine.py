@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from plugbay.errors import ContainerStartError, NoHealthyDevices, PreStartFailed
+from plugbay.model.actions import SleepAction
 from plugbay.model.ids import ContainerName, PodUid
-from plugbay.model.pods import Container, EmptyDir, HostPath, HostPathType, RestartPolicy, SleepHook, Volume
+from plugbay.model.pods import Container, EmptyDir, HostPath, HostPathType, RestartPolicy, Volume
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
 from plugbay.pods.lifecycle import PodStage, PodStep
@@ -375,7 +376,7 @@ async def test_many_pods_are_counted_by_running_totals(world: FakeNode) -> None:
 
 async def test_an_adopted_init_container_is_watched_while_its_sidecar_crashes(world: FakeNode) -> None:
     made = pod(
-        container("s", ContainerKind.SIDECAR, post_start=SleepHook(1)),
+        container("s", ContainerKind.SIDECAR, post_start=SleepAction(1)),
         container("i", ContainerKind.INIT),
         container("c"),
     )

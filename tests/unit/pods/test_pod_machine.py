@@ -8,7 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from plugbay.model.pods import Pod, RestartPolicy, SleepHook
+from plugbay.model.actions import SleepAction
+from plugbay.model.pods import Pod, RestartPolicy
 from plugbay.model.requests import ContainerKind
 from plugbay.pods.lifecycle import HOLDS_RESOURCES, PodStage
 from plugbay.pods.record import Running, restarts
@@ -18,7 +19,7 @@ from plugbay.testing.pod_values import container, pod
 from tests.unit.pods.engine_machine import EngineMachine
 
 NAMES = ("p", "q", "r")
-HOOKS = st.sampled_from([None, None, SleepHook(1)])
+HOOKS = st.sampled_from([None, None, SleepAction(1)])
 KINDS = st.sampled_from(ContainerKind)
 
 

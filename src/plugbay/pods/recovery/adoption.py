@@ -10,7 +10,18 @@ from dataclasses import replace
 from datetime import datetime
 
 from plugbay.model.ids import ContainerName
-from plugbay.pods.record import ContainerRecord, Deletion, PodRecord, Running, Terminated, lost, terminated
+from plugbay.model.pods import Container
+from plugbay.pods.record import (
+    ContainerRecord,
+    Deletion,
+    PodRecord,
+    Running,
+    Startup,
+    Terminated,
+    lost,
+    step_after_hook,
+    terminated,
+)
 from plugbay.runtimes.port import ContainerState, RunState
 
 
@@ -21,8 +32,9 @@ def adopt(record: PodRecord, instances: Iterable[ContainerState], *, now: dateti
         known = newest.get(instance.name)
         if known is None or known.attempt < instance.attempt:
             newest[instance.name] = instance
-    for name, container in record.containers.items():
-        record = record.with_container(name, _adopt(container, newest.get(name), now=now))
+    for container in record.pod.spec.all_containers:
+        adopted = _adopt(record.containers[container.name], newest.get(container.name), container, now=now)
+        record = record.with_container(container.name, adopted)
     return replace(record, deletion=record.deletion and _within_its_grace(record.deletion, now=now))
 
 
@@ -31,7 +43,9 @@ def _within_its_grace(deletion: Deletion, *, now: datetime) -> Deletion:
     return min(deletion, Deletion.at(now, grace_s=deletion.grace_s), key=lambda each: each.deadline)
 
 
-def _adopt(container: ContainerRecord, instance: ContainerState | None, *, now: datetime) -> ContainerRecord:
+def _adopt(
+    container: ContainerRecord, instance: ContainerState | None, spec: Container, *, now: datetime
+) -> ContainerRecord:
     if instance is None or instance.attempt < container.attempt:
         if isinstance(container.state, Running):
             return container.terminated(lost(container.state, now=now), attempt=container.attempt)
@@ -39,10 +53,20 @@ def _adopt(container: ContainerRecord, instance: ContainerState | None, *, now: 
     if instance.state is RunState.UNKNOWN and instance.id in container.instances():
         return container  # what is recorded may still hold; waiting for it and stopping it find out
     if instance.state in (RunState.RUNNING, RunState.UNKNOWN):
-        running = Running(instance.id, instance.started_at, image_id=instance.image_id)
-        return container.running(running, attempt=instance.attempt)
+        return container.running(_running(container, instance, spec), attempt=instance.attempt)
     if isinstance(container.state, Terminated) and instance.attempt == container.attempt:
         return container
     if container.last is not None and container.last.id == instance.id:
         return container  # it waits to be started again, and this end is accounted for
     return container.terminated(terminated(instance, now=now), attempt=instance.attempt)
+
+
+def _running(container: ContainerRecord, instance: ContainerState, spec: Container) -> Running:
+    """``instance``, as ready as its probes found it before; a hook that ran then is not run again.
+
+    Source: kubelet 1.36 ``prober_manager.go``: since 1.35 a container stays started and ready across a restart.
+    """
+    known = container.state
+    if isinstance(known, Running) and known.id == instance.id and known.startup is not Startup.POST_START:
+        return Running(known.id, instance.started_at, known.startup, instance.image_id, known.changed_at)
+    return Running(instance.id, instance.started_at, step_after_hook(spec), instance.image_id)

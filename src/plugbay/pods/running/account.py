@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plugbay.model.ids import ContainerName, PodUid
+from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
 from plugbay.pods.events import EventType, ObjectRef, pod_ref
 from plugbay.pods.record import ContainerRecord, PodRecord
@@ -11,11 +12,16 @@ from plugbay.pods.store.table import PodTable
 
 
 class PodAccount:
-    """The record of one pod, and the events about it."""
+    """The record of one pod, and the events about it.
+
+    Attributes:
+        changes: moves with each change of the record that is made here.
+    """
 
     def __init__(self, uid: PodUid, pods: PodTable, events: EventLog, clock: Clock) -> None:
         self.uid = uid
         self.clock = clock
+        self.changes = Changes()
         self._pods = pods
         self._events = events
 
@@ -30,10 +36,12 @@ class PodAccount:
 
     def put(self, record: PodRecord) -> PodRecord:
         """See `PodTable.put`."""
-        return self._pods.put(record)
+        record = self._pods.put(record)
+        self.changes.notify()
+        return record
 
     def put_container(self, name: ContainerName, container: ContainerRecord) -> None:
-        self._pods.put(self.record.with_container(name, container))
+        self.put(self.record.with_container(name, container))
 
     def close(self, record: PodRecord) -> None:
         """Forget the pod, once it has no finalizer; watchers see ``record`` as its last state."""

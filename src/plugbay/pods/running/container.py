@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 from plugbay.errors import InstanceNotFound, InstanceUnreadable
-from plugbay.model.pods import Container
+from plugbay.model.pods import Container, RestartPolicy
+from plugbay.model.probes import Probe, ProbeKind
+from plugbay.model.requests import ContainerKind
 from plugbay.ops.backoff import RESTARTS, STEADY_S, SYNCS, Backoff, go_duration
 from plugbay.pods.devices import DeviceSource
-from plugbay.pods.record import ContainerRecord, Running, Startup, Terminated, Waiting, lost, restarts, terminated
+from plugbay.pods.record import (
+    ContainerRecord,
+    Running,
+    Startup,
+    Terminated,
+    Waiting,
+    lost,
+    restarts,
+    step_after_start,
+    terminated,
+)
 from plugbay.pods.running.account import PodAccount
+from plugbay.pods.running.probing.prober import Prober, ProbeRound
 from plugbay.pods.running.retries import Retries
 from plugbay.pods.running.start import ContainerStarter
-from plugbay.runtimes.port import ContainerRuntime
+from plugbay.pods.running.stop import PodStopper
+from plugbay.runtimes.port import ContainerId, ContainerRuntime
 
 
 class ContainerWorker:
@@ -24,7 +39,7 @@ class ContainerWorker:
 
     Attributes:
         attempted: set once a first start was tried, well or not: then the next container's turn comes.
-        started: set once the container runs and its post-start hook is done.
+        started: set once the container runs, its post-start hook is done and its startup probe has succeeded.
     """
 
     def __init__(
@@ -35,6 +50,8 @@ class ContainerWorker:
         devices: DeviceSource,
         *,
         starter: ContainerStarter,
+        stopper: PodStopper,
+        prober: Prober,
         retries: Retries,
     ) -> None:
         self._container = container
@@ -42,7 +59,10 @@ class ContainerWorker:
         self._runtime = runtime
         self._devices = devices
         self._starter = starter
+        self._stopper = stopper
+        self._prober = prober
         self._retries = retries
+        self._condemned: ContainerId | None = None
         self._restart_backoff = Backoff(RESTARTS, steady_s=STEADY_S)
         self._start_backoff = Backoff(SYNCS)
         self.attempted = asyncio.Event()
@@ -61,12 +81,13 @@ class ContainerWorker:
                     await self._starter.post_start(self._container, running)
                 case Running() as running:
                     self.attempted.set()
-                    self.started.set()
-                    await self._wait(running)
+                    if running.has_started:
+                        self.started.set()
+                    await self._watch(running)
                 case Terminated() as end:
                     self._report_end(end)
                     self.attempted.set()
-                    if not restarts(self._container.kind, self._pod.record.pod.spec.restart_policy, end):
+                    if not self._restarts(end):
                         return end
                     await self._remove_older()
                     await self._back_off(end)
@@ -88,6 +109,46 @@ class ContainerWorker:
         """Report each time that the end is seen: the node may have been killed between the end and the report."""
         if end.id is not None:
             self._devices.container_ended(self._pod.uid, self._container.name, end.id)
+
+    def _restarts(self, end: Terminated) -> bool:
+        """Whether the container is started again, which a probe that killed it wants however it ended then."""
+        policy = self._pod.record.pod.spec.restart_policy
+        was_killed = end.id is not None and end.id == self._condemned
+        return restarts(self._container.kind, policy, end) or (was_killed and policy is not RestartPolicy.NEVER)
+
+    async def _watch(self, running: Running) -> None:
+        """Wait for the end of the instance, or for a probe to find that it has started or has to be killed."""
+        kind = ProbeKind.LIVENESS if running.has_started else ProbeKind.STARTUP
+        probes = self._prober.round(kind, self._container, running)
+        if probes is None:
+            await self._wait(running)
+            return
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(self._wait(running))
+            judging = tasks.create_task(_verdict(kind, probes))
+            await asyncio.wait([waiting, judging], return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            judging.cancel()
+        record = self._record
+        if judging.cancelled() or not isinstance(record.state, Running) or record.state.id != running.id:
+            return
+        if judging.result():
+            started = record.state.at(step_after_start(self._container), now=self._pod.clock.now())
+            self._put(replace(record, state=started))
+        else:
+            await self._kill(probes.probe, kind, record.state)
+
+    async def _kill(self, probe: Probe, kind: ProbeKind, running: Running) -> None:
+        """Source: kubelet 1.36 ``kuberuntime_manager.go``, ``computePodActions``."""
+        name, spec = self._container.name, self._pod.record.pod.spec
+        if self._container.kind is ContainerKind.APP:
+            message = f"Container {name} failed {kind.value.lower()} probe"
+            message += "" if spec.restart_policy is RestartPolicy.NEVER else ", will be restarted"
+        else:
+            message = f"Init container {name} failed {kind.value.lower()} probe"
+        grace_s = spec.termination_grace_period_s if probe.grace_s is None else probe.grace_s
+        self._condemned = running.id
+        await self._stopper.stop_one(name, running, grace_s=grace_s, message=message)
 
     async def _wait(self, running: Running) -> None:
         attempt = self._record.attempt
@@ -117,3 +178,11 @@ class ContainerWorker:
         older = self._record.last
         if older is not None and older.id is not None:
             await self._runtime.remove(older.id)
+
+
+async def _verdict(kind: ProbeKind, probes: ProbeRound) -> bool:
+    """Whether a container has started, or that it is not alive: that is asked on and on."""
+    while await probes.verdict():
+        if kind is ProbeKind.STARTUP:
+            return True
+    return False

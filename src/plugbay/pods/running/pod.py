@@ -25,6 +25,7 @@ from plugbay.pods.record import Failure, PodRecord, Rejection, is_over
 from plugbay.pods.running.account import PodAccount
 from plugbay.pods.running.container import ContainerWorker
 from plugbay.pods.running.host import PodHost
+from plugbay.pods.running.probing.prober import Prober
 from plugbay.pods.running.retries import Retries
 from plugbay.pods.running.start import ContainerStarter
 from plugbay.pods.running.stop import PodStopper
@@ -64,6 +65,7 @@ class PodWorker:
         self._admission = admission
         self._on_device_failure = on_device_failure
         self._stopper = PodStopper(pod, host.runtime, devices)
+        self._prober = Prober(pod, host.runtime)
         self._retries = Retries(pod.clock)
         self._living: asyncio.Task[None] | None = None
         self._is_ending = False
@@ -76,12 +78,13 @@ class PodWorker:
 
         After a fault this may be called again, and goes on where the pod's record says.
         """
-        if self.pod.record.stage is not PodStage.TERMINATING:
-            async with asyncio.TaskGroup() as tasks:
-                self._living = tasks.create_task(self._live())
-        if self.pod.record.stage is PodStage.TERMINATING:
-            self._is_ending = True
-            await self._terminate()
+        async with self._prober.keeping_ready():
+            if self.pod.record.stage is not PodStage.TERMINATING:
+                async with asyncio.TaskGroup() as tasks:
+                    self._living = tasks.create_task(self._live())
+            if self.pod.record.stage is PodStage.TERMINATING:
+                self._is_ending = True
+                await self._terminate()
 
     async def rest(self, seconds: float) -> None:
         """Wait after a fault, before `run` is called again. A deletion that comes meanwhile ends the wait."""
@@ -255,7 +258,14 @@ class PodWorker:
 
     def _container_worker(self, container: Container, starter: ContainerStarter) -> ContainerWorker:
         return ContainerWorker(
-            container, self.pod, self._host.runtime, self._devices, starter=starter, retries=self._retries
+            container,
+            self.pod,
+            self._host.runtime,
+            self._devices,
+            starter=starter,
+            stopper=self._stopper,
+            prober=self._prober,
+            retries=self._retries,
         )
 
     # --- ending -----------------------------------------------------------------------------------------------------

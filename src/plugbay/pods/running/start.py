@@ -18,7 +18,7 @@ from plugbay.model.pods import Container
 from plugbay.model.security import effective_security
 from plugbay.pods.devices import DeviceSource
 from plugbay.pods.events import EventType
-from plugbay.pods.record import CANNOT_RUN, ContainerRecord, Running, Startup, Terminated
+from plugbay.pods.record import CANNOT_RUN, ContainerRecord, Running, Terminated, first_step, step_after_hook
 from plugbay.pods.running.account import PodAccount
 from plugbay.pods.running.hooks import run_hook
 from plugbay.pods.running.host import PodHost
@@ -80,9 +80,10 @@ class ContainerStarter:
         """Run the hook; a container whose hook fails is stopped, and the restart policy decides what follows."""
         hook = container.post_start
         assert hook is not None, "only a container with a hook waits for it"
-        problem = await run_hook(hook, running.id, runtime=self._host.runtime, clock=self._pod.clock)
+        problem = await run_hook(hook, container, running.id, pod=self._pod, runtime=self._host.runtime)
         if not problem:
-            self._put(container, replace(self._record(container), state=replace(running, startup=Startup.DONE)))
+            state = replace(running, startup=step_after_hook(container))
+            self._put(container, replace(self._record(container), state=state))
             return
         logger.warning(
             "the post-start hook of container %s of pod %s failed, so the container is stopped: %s",
@@ -131,8 +132,7 @@ class ContainerStarter:
         except ContainerStartError as error:
             self._start_failed(container, error, attempt=spec.attempt)
             return
-        startup = Startup.POST_START if container.post_start else Startup.DONE
-        running = Running(state.id, state.started_at, startup, state.image_id)
+        running = Running(state.id, state.started_at, first_step(container), state.image_id)
         self._put(container, self._record(container).running(running, attempt=spec.attempt))
         self._pod.normal("Created", "Container created", container=container.name)
         self._pod.normal("Started", "Container started", container=container.name)

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from plugbay.errors import InstanceNotFound, InstanceUnreadable
+from plugbay.model.actions import Hook
 from plugbay.model.ids import ContainerName
-from plugbay.model.pods import Container, Hook
+from plugbay.model.pods import Container
 from plugbay.model.requests import ContainerKind
 from plugbay.ops.tasks import first
 from plugbay.pods.devices import DeviceSource
@@ -101,7 +102,7 @@ class PodStopper:
     ) -> None:
         """Run the hook, and wait for the container's turn."""
         if hook is not None:
-            problem = await run_hook(hook, running.id, runtime=self._runtime, clock=self._pod.clock)
+            problem = await run_hook(hook, self._container(name), running.id, pod=self._pod, runtime=self._runtime)
             if problem:
                 logger.warning(
                     "the pre-stop hook of container %s of pod %s failed; the container is stopped without it: %s",

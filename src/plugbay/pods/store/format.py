@@ -44,6 +44,7 @@ class _Running(msgspec.Struct):
     started_at: datetime
     startup: Startup = Startup.DONE
     image_id: str = ""
+    changed_at: datetime | None = None
 
 
 class _Terminated(msgspec.Struct):
@@ -165,7 +166,9 @@ def _encode_container(container: ContainerRecord) -> _Container:
         case Waiting(reason, message):
             kept.waiting = _Waiting(reason, message)
         case Running() as running:
-            kept.running = _Running(running.id, running.started_at, running.startup, running.image_id)
+            kept.running = _Running(
+                running.id, running.started_at, running.startup, running.image_id, running.changed_at
+            )
         case Terminated() as end:
             kept.terminated = _encode_end(end)
     return kept
@@ -192,7 +195,7 @@ def _decode_container(fresh: ContainerRecord, kept: _Container | None) -> Contai
 
 def _decode_state(kept: _Container) -> State | None:
     if running := kept.running:
-        return Running(running.id, running.started_at, running.startup, running.image_id)
+        return Running(running.id, running.started_at, running.startup, running.image_id, running.changed_at)
     if kept.terminated:
         return _decode_end(kept.terminated)
     return Waiting(kept.waiting.reason, kept.waiting.message) if kept.waiting else None

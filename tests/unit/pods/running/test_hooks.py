@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from plugbay.model.pods import ExecHook, RestartPolicy, SleepHook
+from plugbay.model.actions import ExecAction, SleepAction
+from plugbay.model.pods import RestartPolicy
 from plugbay.model.requests import ContainerKind
 from plugbay.pods.status import PodPhase, phase, pod_status
 from plugbay.testing.fake_node import FakeNode
@@ -22,7 +23,7 @@ def node(tmp_path: Path) -> FakeNode:
 
 
 async def test_a_container_runs_only_when_its_post_start_hook_is_done(node: FakeNode) -> None:
-    hooked = container("a", post_start=SleepHook(3))
+    hooked = container("a", post_start=SleepAction(3))
     async with node.engine() as engine:
         await engine.create(pod(hooked, container("b")))
         record = await node.until(runs(0, "a"))
@@ -40,7 +41,7 @@ async def test_a_container_runs_only_when_its_post_start_hook_is_done(node: Fake
 
 async def test_a_failed_post_start_hook_stops_the_container_and_the_policy_decides(node: FakeNode) -> None:
     node.runtime.exec_codes["warm-up"] = 3
-    hooked = container("c", post_start=ExecHook(("warm-up", "now")))
+    hooked = container("c", post_start=ExecAction(("warm-up", "now")))
     async with node.engine() as engine:
         await engine.create(pod(hooked, policy=RestartPolicy.ALWAYS))
         await node.until(waits_for("CrashLoopBackOff"))
@@ -53,7 +54,7 @@ async def test_a_failed_post_start_hook_stops_the_container_and_the_policy_decid
 async def test_a_hook_without_an_end_holds_the_pod_until_it_is_deleted(node: FakeNode) -> None:
     node.runtime.exec_codes["hangs"] = None
     async with node.engine() as engine:
-        await engine.create(pod(container("c", post_start=ExecHook(("hangs",)))))
+        await engine.create(pod(container("c", post_start=ExecAction(("hangs",)))))
         await node.when(lambda: node.runtime.commands == ["c: hangs"])
         await engine.delete("default", "p")
         await node.when(lambda: not list(node.pods))
@@ -64,7 +65,7 @@ async def test_a_pod_adopted_in_its_post_start_hook_does_without(node: FakeNode)
     """As with a kubelet, which runs a hook only when it starts the container."""
     node.runtime.exec_codes["hangs"] = None
     async with node.engine() as engine:
-        await engine.create(pod(container("c", post_start=ExecHook(("hangs",)))))
+        await engine.create(pod(container("c", post_start=ExecAction(("hangs",)))))
         await node.when(lambda: len(node.runtime.commands) == 1)
     async with node.engine():
         await node.until(is_in(PodPhase.RUNNING))
@@ -73,7 +74,7 @@ async def test_a_pod_adopted_in_its_post_start_hook_does_without(node: FakeNode)
 
 async def test_the_pre_stop_hook_takes_its_time_from_the_grace_period(node: FakeNode) -> None:
     async with node.engine() as engine:
-        await engine.create(pod(container("c", pre_stop=SleepHook(4)), container("d")))
+        await engine.create(pod(container("c", pre_stop=SleepAction(4)), container("d")))
         await node.until(is_in(PodPhase.RUNNING))
         await engine.delete("default", "p", grace_s=10)
         await node.when(lambda: 4 in node.clock.naps and 10 in node.clock.naps)
@@ -86,7 +87,7 @@ async def test_the_pre_stop_hook_takes_its_time_from_the_grace_period(node: Fake
 async def test_a_hook_that_outlasts_the_grace_period_leaves_two_seconds(node: FakeNode) -> None:
     node.runtime.exec_codes["hangs"] = None
     async with node.engine() as engine:
-        await engine.create(pod(container("c", pre_stop=ExecHook(("hangs",)))))
+        await engine.create(pod(container("c", pre_stop=ExecAction(("hangs",)))))
         await node.until(is_in(PodPhase.RUNNING))
         await engine.delete("default", "p", grace_s=10)
         await node.when(lambda: 10 in node.clock.naps)
@@ -98,7 +99,7 @@ async def test_a_hook_that_outlasts_the_grace_period_leaves_two_seconds(node: Fa
 async def test_a_failed_pre_stop_hook_is_told_and_the_stop_goes_on(node: FakeNode) -> None:
     node.runtime.exec_codes["say-goodbye"] = 1
     async with node.engine() as engine:
-        await engine.create(pod(container("c", pre_stop=ExecHook(("say-goodbye",)))))
+        await engine.create(pod(container("c", pre_stop=ExecAction(("say-goodbye",)))))
         await node.until(is_in(PodPhase.RUNNING))
         await engine.delete("default", "p")
         await node.when(lambda: not list(node.pods))
@@ -109,7 +110,7 @@ async def test_a_failed_pre_stop_hook_is_told_and_the_stop_goes_on(node: FakeNod
 @pytest.mark.parametrize("ends", ["forced", "by itself"])
 async def test_there_is_no_pre_stop_hook(node: FakeNode, ends: str) -> None:
     async with node.engine() as engine:
-        await engine.create(pod(container("c", pre_stop=ExecHook(("bye",))), policy=RestartPolicy.NEVER))
+        await engine.create(pod(container("c", pre_stop=ExecAction(("bye",))), policy=RestartPolicy.NEVER))
         await node.until(is_in(PodPhase.RUNNING))
         if ends == "forced":
             await engine.delete("default", "p", grace_s=0)
@@ -122,7 +123,7 @@ async def test_there_is_no_pre_stop_hook(node: FakeNode, ends: str) -> None:
 
 async def test_a_container_that_ends_in_its_pre_stop_hook_is_not_waited_for(node: FakeNode) -> None:
     async with node.engine() as engine:
-        await engine.create(pod(container("c", pre_stop=SleepHook(20))))
+        await engine.create(pod(container("c", pre_stop=SleepAction(20))))
         await node.until(is_in(PodPhase.RUNNING))
         await engine.delete("default", "p")
         await node.when(lambda: 20 in node.clock.naps)
@@ -133,10 +134,10 @@ async def test_a_container_that_ends_in_its_pre_stop_hook_is_not_waited_for(node
 
 async def test_hooks_run_together_and_sidecars_stop_last(node: FakeNode) -> None:
     """All pre-stop hooks begin at once; SIGTERM comes to the app first, to the sidecars in reverse."""
-    made = [container(name, SIDECAR, pre_stop=ExecHook(("bye",))) for name in ("s1", "s2")]
+    made = [container(name, SIDECAR, pre_stop=ExecAction(("bye",))) for name in ("s1", "s2")]
     node.runtime.deaf = {"a"}
     async with node.engine() as engine:
-        await engine.create(pod(*made, container("a", pre_stop=ExecHook(("bye",)))))
+        await engine.create(pod(*made, container("a", pre_stop=ExecAction(("bye",)))))
         await node.until(is_in(PodPhase.RUNNING))
         await engine.delete("default", "p", grace_s=10)
         await node.when(lambda: node.runtime.stopped == [("a", 10)])
@@ -161,7 +162,7 @@ async def test_sidecars_do_not_wait_longer_than_the_grace_period(node: FakeNode)
 
 async def test_a_shorter_grace_period_cuts_the_hooks_short(node: FakeNode) -> None:
     async with node.engine() as engine:
-        await engine.create(pod(container("c", pre_stop=SleepHook(20))))
+        await engine.create(pod(container("c", pre_stop=SleepAction(20))))
         await node.until(is_in(PodPhase.RUNNING))
         await engine.delete("default", "p")
         await node.when(lambda: 20 in node.clock.naps)
@@ -172,7 +173,7 @@ async def test_a_shorter_grace_period_cuts_the_hooks_short(node: FakeNode) -> No
 
 async def test_the_next_container_waits_for_a_sidecars_hook(node: FakeNode) -> None:
     async with node.engine() as engine:
-        await engine.create(pod(container("s", SIDECAR, post_start=SleepHook(5)), container("c")))
+        await engine.create(pod(container("s", SIDECAR, post_start=SleepAction(5)), container("c")))
         await node.when(lambda: 5 in node.clock.naps)
         assert node.runtime.started == ["s"]
         node.clock.advance(5)

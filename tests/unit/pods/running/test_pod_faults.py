@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from plugbay.errors import PodExists, PodNotFound, StoreUnusable
+from plugbay.model.actions import SleepAction
 from plugbay.model.ids import PodUid
-from plugbay.model.pods import EmptyDir, Pod, RestartPolicy, SleepHook, Volume, VolumeMount, pod_request
+from plugbay.model.pods import EmptyDir, Pod, RestartPolicy, Volume, VolumeMount, pod_request
 from plugbay.model.requests import ContainerKind
 from plugbay.pods.lifecycle import HOLDS_RESOURCES, PodStage
 from plugbay.pods.record import PodRecord, Terminated
@@ -58,7 +59,7 @@ def pods(draw: st.DrawFn) -> Pod:
 
 
 def _extras(draw: st.DrawFn, kind: ContainerKind) -> dict[str, Any]:
-    return {"pre_stop": draw(st.sampled_from([None, SleepHook(1)]))} if kind is ContainerKind.SIDECAR else {}
+    return {"pre_stop": draw(st.sampled_from([None, SleepAction(1)]))} if kind is ContainerKind.SIDECAR else {}
 
 
 class Complaints(logging.Handler):

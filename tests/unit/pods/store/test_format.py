@@ -52,7 +52,7 @@ RECORD: Final = PodRecord(
     {
         ContainerName("prepare"): ContainerRecord(ContainerKind.INIT, END, replace(END, exit_code=0), 3),
         ContainerName("digger"): ContainerRecord(
-            ContainerKind.APP, Running(ContainerId("c2"), LATE, Startup.POST_START, "sha256:2"), END, 1
+            ContainerKind.APP, Running(ContainerId("c2"), LATE, Startup.POST_START, "sha256:2", LATE), END, 1
         ),
         ContainerName("idle"): ContainerRecord(ContainerKind.APP, Waiting("CrashLoopBackOff", "wait 10 s")),
     },

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from plugbay.cdi.convert import Spelled
+from plugbay.model.actions import ExecAction, Hook, SleepAction
 from plugbay.model.cri import CgroupDriver, LinuxResources, NamespaceMode, SandboxConfig
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.limits import CgroupLimits
-from plugbay.model.pods import ExecHook, Hook, SleepHook
 from plugbay.model.ports import ContainerPort, Protocol
 from plugbay.model.qos import QosClass
 from plugbay.model.quantity import Quantity
@@ -131,8 +131,8 @@ def test_a_container_gets_its_devices_first_and_the_pod_wins() -> None:
 @pytest.mark.parametrize(
     ("hook", "written"),
     [
-        (SleepHook(0), '{"sleep":{"seconds":0}}'),
-        (ExecHook(("sh", "-c", "x && y")), r'{"exec":{"command":["sh","-c","x \u0026\u0026 y"]}}'),
+        (SleepAction(0), '{"sleep":{"seconds":0}}'),
+        (ExecAction(("sh", "-c", "x && y")), r'{"exec":{"command":["sh","-c","x \u0026\u0026 y"]}}'),
     ],
 )
 def test_what_a_kubelet_writes_on_containers_is_in_gos_spelling(hook: Hook, written: str) -> None:

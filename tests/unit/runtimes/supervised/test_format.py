@@ -11,11 +11,12 @@ import msgspec
 import pytest
 
 from plugbay.kernel.processes import ProcessIdentity
+from plugbay.model.actions import ExecAction
 from plugbay.model.edits import ContainerEdits, DeviceNode, Mount
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.images import PullPolicy
 from plugbay.model.limits import CgroupLimits
-from plugbay.model.pods import Container, EmptyDir, EnvVar, ExecHook, Pod, PodSpec, Volume, VolumeMount
+from plugbay.model.pods import Container, EmptyDir, EnvVar, Pod, PodSpec, Volume, VolumeMount
 from plugbay.model.ports import ContainerPort, Protocol
 from plugbay.model.quantity import Quantity
 from plugbay.model.security import Seccomp, Security
@@ -47,7 +48,7 @@ CONTAINER: Final = Container(
     env=(EnvVar("DEPTH", "3"), EnvVar("ÉTÉ", "oui")),
     requests={"memory": Quantity.parse("32Mi")},
     volume_mounts=(VolumeMount("soil", "/soil", read_only=True),),
-    pre_stop=ExecHook(("true",)),
+    pre_stop=ExecAction(("true",)),
     ports=(ContainerPort(80, 8080, Protocol.UDP, "127.0.0.1", "web"),),
     security=Security(
         run_as_user=1000,

@@ -11,7 +11,19 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, assert_never
 
 from plugbay.documents import Json
-from plugbay.manifest.shapes import Amount, Anything, Flag, ListOf, MapOf, Shape, Support, Table, Text, Whole
+from plugbay.manifest.shapes import (
+    Amount,
+    Anything,
+    Flag,
+    ListOf,
+    MapOf,
+    Shape,
+    Support,
+    Table,
+    Text,
+    Whole,
+    WholeOrText,
+)
 from plugbay.node.api.resources import ApiResource, ResourceTable
 from plugbay.node.api.writing.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from plugbay.objects.strategic_merge import REPLACED, MergeRule
@@ -73,6 +85,8 @@ def _of_shape(shape: Shape, rule: MergeRule = REPLACED) -> Json:
             return {"type": "boolean"}
         case Whole():
             return {"type": "integer"}
+        case WholeOrText():
+            return {"x-kubernetes-int-or-string": True}
         case Amount():
             return {"oneOf": [{"type": "string"}, {"type": "number"}]}
         case Anything():

@@ -1,0 +1,1 @@
+"""Probes of containers, as the prober of a kubelet makes them: when, how, and what follows from their results."""
