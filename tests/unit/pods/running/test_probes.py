@@ -29,7 +29,7 @@ def asks(command: str, **more: Any) -> Probe:
     return Probe(ExecAction((command,)), **more)
 
 
-def probed(name: str, kind: ContainerKind = ContainerKind.APP, **probes: Probe) -> Container:
+def probed(name: str, kind: ContainerKind = ContainerKind.APP, **probes: Any) -> Container:
     return container(name, kind, probes=Probes(**probes))
 
 
@@ -96,7 +96,11 @@ async def test_a_readiness_probe_may_have_to_succeed_several_times(node: FakeNod
 
 async def test_the_startup_probe_comes_before_the_others(node: FakeNode) -> None:
     node.runtime.exec_codes["up"] = 1
-    probes = {"startup": asks("up", period_s=3), "liveness": asks("live", period_s=3), "readiness": asks("ready")}
+    probes: dict[str, Any] = {
+        "startup": asks("up", period_s=3),
+        "liveness": asks("live", period_s=3),
+        "readiness": asks("ready"),
+    }
     async with node.engine() as engine:
         await engine.create(pod(probed("a", **probes)))
         await node.when(lambda: 3 in node.clock.naps)
@@ -160,7 +164,7 @@ async def test_a_pod_that_never_restarts_ends_with_its_liveness(node: FakeNode) 
 
 
 async def test_no_probe_is_made_during_the_initial_delay(node: FakeNode) -> None:
-    probes = {
+    probes: dict[str, Any] = {
         "liveness": asks("live", period_s=4, initial_delay_s=10),
         "readiness": asks("ready", period_s=4, initial_delay_s=9),
     }
@@ -196,7 +200,10 @@ async def test_what_comes_after_a_sidecar_waits_for_its_startup_probe(node: Fake
 
 async def test_a_pod_that_is_being_deleted_is_asked_for_its_readiness_alone(node: FakeNode) -> None:
     node.runtime.deaf = {"a"}
-    probes = {"liveness": asks("live", period_s=4, failure_threshold=1), "readiness": asks("ready", period_s=4)}
+    probes: dict[str, Any] = {
+        "liveness": asks("live", period_s=4, failure_threshold=1),
+        "readiness": asks("ready", period_s=4),
+    }
     async with node.engine() as engine:
         await engine.create(pod(probed("a", **probes)))
         await node.until(is_ready("a"))
@@ -212,6 +219,21 @@ async def test_a_pod_that_is_being_deleted_is_asked_for_its_readiness_alone(node
         assert condition(record, "Ready")["reason"] == "ContainersNotReady"
         node.clock.advance(30)
         await node.when(lambda: not list(node.pods))
+
+
+async def test_a_container_that_has_not_started_is_not_ready_while_it_stops(node: FakeNode) -> None:
+    node.runtime.deaf = {"a"}
+    node.runtime.exec_codes["up"] = 1
+    async with node.engine() as engine:
+        await engine.create(pod(probed("a", startup=asks("up", period_s=3))))
+        await node.when(lambda: 3 in node.clock.naps)
+        await engine.delete("default", "p")
+        await node.when(lambda: node.runtime.stopped == [("a", 30)])
+        record = await node.until(lambda record: record.deletion is not None)
+        assert (status_of(record, "a")["started"], status_of(record, "a")["ready"]) == (False, False)
+        node.clock.advance(30)
+        await node.when(lambda: not list(node.pods))
+        assert node.runtime.commands == []
 
 
 async def test_a_restarted_node_keeps_what_the_probes_have_found(node: FakeNode) -> None:

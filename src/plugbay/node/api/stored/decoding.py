@@ -10,7 +10,20 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, assert_never
 
 from plugbay.documents import Json
-from plugbay.manifest.shapes import Amount, Anything, Field, Flag, ListOf, MapOf, Shape, Support, Table, Text, Whole
+from plugbay.manifest.shapes import (
+    Amount,
+    Anything,
+    Field,
+    Flag,
+    ListOf,
+    MapOf,
+    Shape,
+    Support,
+    Table,
+    Text,
+    Whole,
+    WholeOrText,
+)
 from plugbay.node.api.resources import ApiResource
 from plugbay.node.api.stored.invalid import unreadable
 from plugbay.ops.routing import HttpError, Request
@@ -141,6 +154,9 @@ class _Walk:
             case Whole():
                 if isinstance(value, int) and not isinstance(value, bool):
                     return value
+            case WholeOrText():
+                if isinstance(value, str | int) and not isinstance(value, bool):
+                    return value
             case Amount():
                 if isinstance(value, str | int | float) and not isinstance(value, bool):
                     return value
@@ -182,6 +198,8 @@ def _wanted(shape: Shape) -> str:
             return "bool"
         case Whole():
             return "int64"
+        case WholeOrText():
+            return "intstr.IntOrString"
         case Amount():
             return "quantity"
         case ListOf(item):
