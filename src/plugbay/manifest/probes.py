@@ -14,7 +14,7 @@ from plugbay.manifest.report import ManifestReport
 from plugbay.manifest.resource_checks import invalid
 from plugbay.model.field_path import FieldPath
 from plugbay.model.pods import Container
-from plugbay.model.probes import Probe, Probes
+from plugbay.model.probes import ContainerProbe, Probes
 
 _FIELDS: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _COUNTS: Final = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
@@ -47,10 +47,10 @@ def probes_of(v1: V1Probed) -> Probes:
     )
 
 
-def _probe(v1: V1Probe | None) -> Probe | None:
+def _probe(v1: V1Probe | None) -> ContainerProbe | None:
     if v1 is None:
         return None
-    return Probe(
+    return ContainerProbe(
         probe_action_of(v1),
         initial_delay_s=v1.get("initialDelaySeconds", 0),
         timeout_s=v1.get("timeoutSeconds", 0) or 1,
@@ -72,7 +72,7 @@ def probes_to_v1(container: Container) -> dict[str, object]:
     return {name: _to_v1(probe) for name, probe in found.items() if probe is not None}
 
 
-def _to_v1(probe: Probe) -> dict[str, object]:
+def _to_v1(probe: ContainerProbe) -> dict[str, object]:
     grace = {} if probe.grace_s is None else {"terminationGracePeriodSeconds": probe.grace_s}
     delay = {"initialDelaySeconds": probe.initial_delay_s} if probe.initial_delay_s else {}
     return {

@@ -18,7 +18,7 @@ class ProbeKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ContainerProbe:
     """One probe; the defaults are the API server's.
 
     Attributes:
@@ -47,9 +47,9 @@ class Probes:
         readiness: says whether the container is ready.
     """
 
-    startup: Probe | None = None
-    liveness: Probe | None = None
-    readiness: Probe | None = None
+    startup: ContainerProbe | None = None
+    liveness: ContainerProbe | None = None
+    readiness: ContainerProbe | None = None
 
 
 NO_PROBES: Final = Probes()

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from plugbay.errors import InstanceNotFound, InstanceUnreadable
 from plugbay.model.pods import Container, RestartPolicy
-from plugbay.model.probes import Probe, ProbeKind
+from plugbay.model.probes import ContainerProbe, ProbeKind
 from plugbay.model.requests import ContainerKind
 from plugbay.ops.backoff import RESTARTS, STEADY_S, SYNCS, Backoff, go_duration
 from plugbay.pods.devices import DeviceSource
@@ -138,7 +138,7 @@ class ContainerWorker:
         else:
             await self._kill(probes.probe, kind, record.state)
 
-    async def _kill(self, probe: Probe, kind: ProbeKind, running: Running) -> None:
+    async def _kill(self, probe: ContainerProbe, kind: ProbeKind, running: Running) -> None:
         """Source: kubelet 1.36 ``kuberuntime_manager.go``, ``computePodActions``."""
         name, spec = self._container.name, self._pod.record.pod.spec
         if self._container.kind is ContainerKind.APP:

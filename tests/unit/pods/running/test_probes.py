@@ -10,7 +10,7 @@ import pytest
 
 from plugbay.model.actions import ExecAction
 from plugbay.model.pods import Container, RestartPolicy
-from plugbay.model.probes import Probe, Probes
+from plugbay.model.probes import ContainerProbe, Probes
 from plugbay.model.requests import ContainerKind
 from plugbay.pods.record import PodRecord
 from plugbay.pods.status import PodPhase, pod_status
@@ -25,8 +25,8 @@ def node(tmp_path: Path) -> FakeNode:
     return FakeNode(tmp_path)
 
 
-def asks(command: str, **more: Any) -> Probe:
-    return Probe(ExecAction((command,)), **more)
+def asks(command: str, **more: Any) -> ContainerProbe:
+    return ContainerProbe(ExecAction((command,)), **more)
 
 
 def probed(name: str, kind: ContainerKind = ContainerKind.APP, **probes: Any) -> Container:
@@ -228,7 +228,7 @@ async def test_a_container_that_has_not_started_is_not_ready_while_it_stops(node
         await engine.create(pod(probed("a", startup=asks("up", period_s=3))))
         await node.when(lambda: 3 in node.clock.naps)
         await engine.delete("default", "p")
-        await node.when(lambda: node.runtime.stopped == [("a", 30)])
+        await node.when(lambda: 30 in node.clock.naps)
         record = await node.until(lambda record: record.deletion is not None)
         assert (status_of(record, "a")["started"], status_of(record, "a")["ready"]) == (False, False)
         node.clock.advance(30)

@@ -14,7 +14,7 @@ from typing import Final
 
 from plugbay.model.ids import ContainerName
 from plugbay.model.pods import Container
-from plugbay.model.probes import Probe, ProbeKind
+from plugbay.model.probes import ContainerProbe, ProbeKind
 from plugbay.ops.tasks import background, first
 from plugbay.pods.record import Running, Startup
 from plugbay.pods.running.account import PodAccount
@@ -105,7 +105,7 @@ class ProbeRound:
     def __init__(
         self,
         kind: ProbeKind,
-        probe: Probe,
+        probe: ContainerProbe,
         container: Container,
         running: Running,
         pod: PodAccount,
@@ -126,7 +126,7 @@ class ProbeRound:
         self._tick = seen
 
     async def verdict(self) -> bool:
-        """Probe until so many results in a row are alike that they count; whether the container does well."""
+        """ContainerProbe until so many results in a row are alike that they count; whether the container does well."""
         while True:
             await self._until_due()
             result = await self._result()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from plugbay.model.probes import Probe, ProbeKind
+from plugbay.model.probes import ContainerProbe, ProbeKind
 
 
 class ProbeOutcome(Enum):
@@ -72,7 +72,7 @@ class Streak:
             return self
         return Streak(result.is_success, self.length + 1 if result.is_success is self.is_success else 1)
 
-    def verdict(self, probe: Probe) -> bool | None:
+    def verdict(self, probe: ContainerProbe) -> bool | None:
         """Whether the container does well; None while it is not known anew."""
         threshold = probe.success_threshold if self.is_success else probe.failure_threshold
         return self.is_success if self.length >= threshold else None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugbay.model.actions import ExecAction
-from plugbay.model.probes import Probe, ProbeKind
+from plugbay.model.probes import ContainerProbe, ProbeKind
 from plugbay.pods.running.probing.results import ProbeOutcome, ProbeResult, Streak, event_of
 
 RESULTS = st.lists(st.sampled_from(list(ProbeOutcome)).map(ProbeResult))
@@ -15,7 +15,7 @@ RESULTS = st.lists(st.sampled_from(list(ProbeOutcome)).map(ProbeResult))
 
 @given(RESULTS, st.integers(1, 4), st.integers(1, 4))
 def test_a_verdict_needs_so_many_results_in_a_row(results: list[ProbeResult], good: int, bad: int) -> None:
-    probe = Probe(ExecAction(("true",)), success_threshold=good, failure_threshold=bad)
+    probe = ContainerProbe(ExecAction(("true",)), success_threshold=good, failure_threshold=bad)
     streak = Streak()
     for result in results:
         streak = streak.after(result)
