@@ -126,7 +126,7 @@ class ProbeRound:
         self._tick = seen
 
     async def verdict(self) -> bool:
-        """ContainerProbe until so many results in a row are alike that they count; whether the container does well."""
+        """Probe until so many results in a row are alike that they count; whether the container does well."""
         while True:
             await self._until_due()
             result = await self._result()
