@@ -12,18 +12,23 @@ from typing import Final
 from plugbay.kernel.mounts import unmount
 from plugbay.kernel.syscalls import system_call
 
-_MS_NOSUID_NODEV_NOEXEC: Final = 2 | 4 | 8
+_MS_NOSUID_NODEV: Final = 2 | 4
+_MS_NOEXEC: Final = 8
 
 
-def mount_tmpfs(directory: Path, *, mode: int, size_bytes: int) -> None:
-    """Mount an empty file system on ``directory``, which is made if need be; nothing on it is executed.
+def mount_tmpfs(directory: Path, *, mode: int, size_bytes: int, holds_programs: bool = False) -> None:
+    """Mount an empty file system on ``directory``, which is made if need be.
+
+    Args:
+        holds_programs: whether files on it can be executed.
 
     Raises:
         OSError: we may not, or the directory cannot be made.
     """
     directory.mkdir(parents=True, exist_ok=True)
     options = f"mode={mode:o},size={size_bytes}".encode()
-    system_call("mount", b"tmpfs", os.fsencode(directory), b"tmpfs", _MS_NOSUID_NODEV_NOEXEC, options)
+    flags = _MS_NOSUID_NODEV if holds_programs else _MS_NOSUID_NODEV | _MS_NOEXEC
+    system_call("mount", b"tmpfs", os.fsencode(directory), b"tmpfs", flags, options)
 
 
 def unmount_all(directory: Path) -> None:

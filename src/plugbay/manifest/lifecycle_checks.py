@@ -12,6 +12,8 @@ from typing import Final
 
 from plugbay.manifest.actions import V1Action, check_action
 from plugbay.manifest.probes import check_probes
+from plugbay.manifest.projection_checks import check_env_from, check_key, check_object_name, check_resource
+from plugbay.manifest.projections import V1KeyRef
 from plugbay.manifest.report import ManifestReport
 from plugbay.manifest.v1_types import V1Container, V1EnvVar, V1Spec
 from plugbay.model.downward import FIELD_PATHS, is_field_path
@@ -20,6 +22,7 @@ from plugbay.model.pods import DEFAULT_GRACE_PERIOD_S
 
 _HOOKS: Final = ("postStart", "preStop")
 _NO_HOOKS: Final = "Forbidden: may not be set for init containers without restartPolicy=Always"
+_SOURCES: Final = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
 _FIELDS: Final = ", ".join(f'"{path}"' for path in FIELD_PATHS)
 
 
@@ -51,6 +54,7 @@ def _check_hooks(container: V1Container, path: FieldPath, report: ManifestReport
 
 
 def _check_env(container: V1Container, path: FieldPath, report: ManifestReport) -> None:
+    check_env_from(container.get("envFrom", []), (*path, "envFrom"), report)
     for index, variable in enumerate(container.get("env", [])):
         if "valueFrom" in variable:
             _check_value_from(variable, (*path, "env", index, "valueFrom"), report)
@@ -61,10 +65,25 @@ def _check_value_from(variable: V1EnvVar, path: FieldPath, report: ManifestRepor
         return
     if variable.get("value"):
         report.problem(path, 'Invalid value: "": may not be specified when `value` is not empty')
-    elif "fieldRef" not in variable["valueFrom"]:
-        report.problem(path, 'Invalid value: "": must specify one of: `fieldRef`')
-    elif not (field := variable["valueFrom"]["fieldRef"].get("fieldPath", "")):
+        return
+    value_from = variable["valueFrom"]
+    if not value_from:
+        report.problem(path, f'Invalid value: "": must specify one of: {_SOURCES}')
+    elif len(value_from) > 1:
+        report.problem(path, 'Invalid value: "": may not have more than one field specified at a time')
+    elif "resourceFieldRef" in value_from:
+        check_resource(value_from["resourceFieldRef"], (*path, "resourceFieldRef"), report, in_volume=False)
+    elif "configMapKeyRef" in value_from:
+        _check_key(value_from["configMapKeyRef"], (*path, "configMapKeyRef"), report)
+    elif "secretKeyRef" in value_from:
+        _check_key(value_from["secretKeyRef"], (*path, "secretKeyRef"), report)
+    elif not (field := value_from["fieldRef"].get("fieldPath", "")):
         report.problem((*path, "fieldRef", "fieldPath"), "Required value")
     elif not is_field_path(field):
         supported = f"{_FIELDS}, \"metadata.labels['KEY']\", \"metadata.annotations['KEY']\""
         report.problem((*path, "fieldRef", "fieldPath"), f'Unsupported value: "{field}": supported values: {supported}')
+
+
+def _check_key(reference: V1KeyRef, path: FieldPath, report: ManifestReport) -> None:
+    check_object_name(reference.get("name", ""), (*path, "name"), report)
+    check_key(reference.get("key", ""), (*path, "key"), report)

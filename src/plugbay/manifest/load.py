@@ -11,6 +11,7 @@ from plugbay.errors import InvalidDocument, InvalidManifest
 from plugbay.manifest.checks import check_pod
 from plugbay.manifest.lifecycle_checks import check_lifecycles
 from plugbay.manifest.ports import check_ports
+from plugbay.manifest.projection_checks import check_projections
 from plugbay.manifest.report import ManifestReport, ManifestWarning, Strictness, raise_problems
 from plugbay.manifest.schema import POD
 from plugbay.manifest.server_filled import without_token_volumes
@@ -20,10 +21,12 @@ from plugbay.manifest.v1 import pod_of
 from plugbay.manifest.v1_types import V1Pod
 from plugbay.model.field_path import FieldPath
 from plugbay.model.pods import Pod
+from plugbay.model.projections import ProjectionKind
 
 API_VERSION: Final = "v1"
 KIND: Final = "Pod"
 _LISTS: Final = ("List", "PodList")
+_VOLUME_SOURCES: Final = frozenset({"hostPath", "emptyDir", *(kind.value for kind in ProjectionKind)})
 
 
 def load_pods(text: str, *, source: str, mode: Strictness) -> tuple[list[Pod], list[ManifestWarning]]:
@@ -110,8 +113,9 @@ def _read_pod(value: object, report: ManifestReport) -> Pod | None:
     walk = Walk(report)
     v1 = cast("V1Pod", walk.read(without_token_volumes(value), POD))
     for index, volume in enumerate(v1.get("spec", {}).get("volumes", [])):
-        if "hostPath" in volume and "emptyDir" in volume:
+        if len(volume.keys() & _VOLUME_SOURCES) > 1:
             report.problem(("spec", "volumes", index), "may not specify more than 1 volume type")
+        check_projections(volume, ("spec", "volumes", index), report)
     check_lifecycles(v1.get("spec", {}), report)
     _check_ports(v1, report)
     pod = pod_of(v1, unused=walk.unused)

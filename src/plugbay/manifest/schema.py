@@ -121,9 +121,13 @@ _POD_SECURITY: Final = Table(
 )
 
 _FIELD_REF: Final = Table(_used(fieldPath=_TEXT) | _unsupported_but(apiVersion="v1"))
+_RESOURCE_REF: Final = Table(_used(containerName=_TEXT, resource=_TEXT, divisor=Amount()))
+_KEY_REF: Final = Table(_used(name=_TEXT, key=_TEXT, optional=Flag()))
 _VALUE_FROM: Final = Table(
-    _used(fieldRef=_FIELD_REF) | _unsupported("configMapKeyRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef")
+    _used(fieldRef=_FIELD_REF, resourceFieldRef=_RESOURCE_REF, configMapKeyRef=_KEY_REF, secretKeyRef=_KEY_REF)
+    | _unsupported("fileKeyRef")
 )
+_ENV_REF: Final = Table(_used(name=_TEXT, optional=Flag()))
 _ENV_VAR: Final = Table(_used(name=_TEXT, value=_TEXT, valueFrom=_VALUE_FROM))
 
 _EXEC: Final = Table(_used(command=ListOf(_TEXT)))
@@ -178,6 +182,7 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
         args=ListOf(_TEXT),
         workingDir=_TEXT,
         env=ListOf(_ENV_VAR),
+        envFrom=ListOf(Table(_used(prefix=_TEXT, configMapRef=_ENV_REF, secretRef=_ENV_REF))),
         resources=_RESOURCES,
         volumeMounts=ListOf(_VOLUME_MOUNT),
         lifecycle=_LIFECYCLE,
@@ -192,7 +197,6 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
     )
     | _unused(resizePolicy=_LIST)
     | _unsupported(
-        "envFrom",
         "restartPolicy",
         "restartPolicyRules",
         "stdin",
@@ -207,16 +211,29 @@ _INIT_CONTAINER: Final = Table(
 )
 
 _HOST_PATH: Final = Table(_used(path=_TEXT, type=Text(tuple(kind.value for kind in HostPathType))))
-_EMPTY_DIR: Final = Table(_unused(sizeLimit=Amount()) | _unsupported("medium"))
+# Without a medium nothing holds a pod to the limit.
+_EMPTY_DIR: Final = Table(_used(medium=Text(("", "Memory")), sizeLimit=Amount()))
+_KEY_FILE: Final = Table(_used(key=_TEXT, path=_TEXT, mode=Whole()))
+_KEY_FILES: Final = _used(items=ListOf(_KEY_FILE), optional=Flag())
+_FIELD_FILE: Final = Table(_used(path=_TEXT, fieldRef=_FIELD_REF, resourceFieldRef=_RESOURCE_REF, mode=Whole()))
+_FIELD_FILES: Final = _used(items=ListOf(_FIELD_FILE))
+_MODE: Final = _used(defaultMode=Whole())
+_SOURCE: Final = Table(
+    _used(
+        configMap=Table(_used(name=_TEXT) | _KEY_FILES),
+        secret=Table(_used(name=_TEXT) | _KEY_FILES),
+        downwardAPI=Table(_FIELD_FILES),
+        serviceAccountToken=Table(_used(audience=_TEXT, expirationSeconds=Whole(), path=_TEXT)),
+    )
+    | _unsupported("clusterTrustBundle", "podCertificate")
+)
 _OTHER_VOLUME_SOURCES: Final = (
     "awsElasticBlockStore",
     "azureDisk",
     "azureFile",
     "cephfs",
     "cinder",
-    "configMap",
     "csi",
-    "downwardAPI",
     "ephemeral",
     "fc",
     "flexVolume",
@@ -230,16 +247,22 @@ _OTHER_VOLUME_SOURCES: Final = (
     "persistentVolumeClaim",
     "photonPersistentDisk",
     "portworxVolume",
-    "projected",
     "quobyte",
     "rbd",
     "scaleIO",
-    "secret",
     "storageos",
     "vsphereVolume",
 )
 _VOLUME: Final = Table(
-    _used(name=_TEXT, hostPath=_HOST_PATH, emptyDir=_EMPTY_DIR)
+    _used(
+        name=_TEXT,
+        hostPath=_HOST_PATH,
+        emptyDir=_EMPTY_DIR,
+        configMap=Table(_used(name=_TEXT) | _KEY_FILES | _MODE),
+        secret=Table(_used(secretName=_TEXT) | _KEY_FILES | _MODE),
+        downwardAPI=Table(_FIELD_FILES | _MODE),
+        projected=Table(_used(sources=ListOf(_SOURCE)) | _MODE),
+    )
     | {name: Field(Support.UNSUPPORTED) for name in _OTHER_VOLUME_SOURCES}
 )
 
@@ -282,6 +305,11 @@ _SPEC: Final = Table(
         dnsPolicy=Text(tuple(policy.value for policy in DnsPolicy)),
         dnsConfig=_DNS_CONFIG,
         hostAliases=ListOf(Table(_used(ip=_TEXT, hostnames=ListOf(_TEXT)))),
+        serviceAccountName=_TEXT,
+        serviceAccount=_TEXT,
+        automountServiceAccountToken=Flag(),
+        # Only the cri runtime pulls images.
+        imagePullSecrets=ListOf(Table(_used(name=_TEXT))),
     )
     # Placement: there is one node without taints, one scheduler, and no pod makes room for another.
     | _unused(
@@ -296,14 +324,8 @@ _SPEC: Final = Table(
         priorityClassName=(_TEXT, ("",)),
         schedulerName=(_TEXT, ("", "default-scheduler")),
     )
-    # Accounts, secrets and services: there are none.
+    # There are no services.
     | _unused(enableServiceLinks=Flag())
-    | _unused_but_for(
-        automountServiceAccountToken=(Flag(), (False,)),
-        imagePullSecrets=(_LIST, ([],)),
-        serviceAccount=(_TEXT, ("", "default")),
-        serviceAccountName=(_TEXT, ("", "default")),
-    )
     # Sharing with the host and with each other: runtimes that isolate do as they can or refuse; plain processes share
     # everything anyway.
     | _unused(

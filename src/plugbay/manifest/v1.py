@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from plugbay.manifest.actions import V1Action, action_to_v1, hook_of
 from plugbay.manifest.owners import owners_of, owners_to_v1
 from plugbay.manifest.ports import ports_of, ports_to_v1
 from plugbay.manifest.probes import probes_of, probes_to_v1
+from plugbay.manifest.projections import (
+    env_from_of,
+    env_from_to_v1,
+    field_ref_to_v1,
+    key_of,
+    projection_of,
+    projection_to_v1,
+    resource_of,
+    value_from_to_v1,
+)
 from plugbay.manifest.security import security_of, security_to_v1
 from plugbay.manifest.surroundings import (
     aliases_of,
@@ -36,10 +47,13 @@ from plugbay.model.pods import (
     Volume,
     VolumeMount,
 )
+from plugbay.model.projections import ConfigKind, Projection
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
 from plugbay.model.resolution import DnsPolicy
 from plugbay.model.termination import MessagePolicy
+
+_MEMORY: Final = "Memory"
 
 
 def pod_of(v1: V1Pod, *, unused: Mapping[FieldPath, object]) -> Pod:
@@ -76,6 +90,9 @@ def pod_of(v1: V1Pod, *, unused: Mapping[FieldPath, object]) -> Pod:
             dns=dns_of(spec.get("dnsConfig", {})),
             host_aliases=aliases_of(spec.get("hostAliases", [])),
             sysctls=sysctls_of(spec.get("securityContext", {}).get("sysctls", [])),
+            service_account=spec.get("serviceAccountName") or spec.get("serviceAccount", ""),
+            automount_token=spec.get("automountServiceAccountToken"),
+            pull_secrets=tuple(each.get("name", "") for each in spec.get("imagePullSecrets", [])),
         ),
         unused=unused,
     )
@@ -96,6 +113,7 @@ def _container(v1: V1Container, kind: ContainerKind, *, on_host: bool) -> Contai
         args=tuple(v1.get("args", [])),
         working_dir=v1.get("workingDir") or None,
         env=tuple(_env_var(each) for each in v1.get("env", [])),
+        env_from=env_from_of(v1.get("envFrom", [])),
         requests=limits | resources.get("requests", {}),
         limits=limits,
         volume_mounts=tuple(_volume_mount(each) for each in v1.get("volumeMounts", [])),
@@ -111,8 +129,14 @@ def _container(v1: V1Container, kind: ContainerKind, *, on_host: bool) -> Contai
 
 
 def _env_var(v1: V1EnvVar) -> EnvVar:
-    field_path = v1.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
-    return EnvVar(v1.get("name", ""), v1.get("value", ""), field_path)
+    name, value_from = v1.get("name", ""), v1.get("valueFrom", {})
+    if (key := value_from.get("configMapKeyRef")) is not None:
+        return EnvVar(name, source=key_of(ConfigKind.CONFIG_MAP, key))
+    if (key := value_from.get("secretKeyRef")) is not None:
+        return EnvVar(name, source=key_of(ConfigKind.SECRET, key))
+    if (resource := value_from.get("resourceFieldRef")) is not None:
+        return EnvVar(name, source=resource_of(resource))
+    return EnvVar(name, v1.get("value", ""), value_from.get("fieldRef", {}).get("fieldPath", ""))
 
 
 def _hook(v1: V1Action | None) -> Hook | None:
@@ -130,11 +154,13 @@ def _volume_mount(v1: V1VolumeMount) -> VolumeMount:
 
 def _volume(v1: V1Volume) -> Volume:
     """A volume without any source is an emptyDir, as the API server has it."""
-    host_path = v1.get("hostPath")
-    if host_path is None:
-        return Volume(v1.get("name", ""), EmptyDir())
-    source = HostPath(host_path.get("path", ""), HostPathType(host_path.get("type", "")))
-    return Volume(v1.get("name", ""), source)
+    name = v1.get("name", "")
+    if (host_path := v1.get("hostPath")) is not None:
+        return Volume(name, HostPath(host_path.get("path", ""), HostPathType(host_path.get("type", ""))))
+    if (projection := projection_of(v1)) is not None:
+        return Volume(name, projection)
+    empty = v1.get("emptyDir", {})
+    return Volume(name, EmptyDir(in_memory=empty.get("medium") == _MEMORY, size_limit=empty.get("sizeLimit")))
 
 
 def pod_to_v1(pod: Pod) -> dict[str, object]:
@@ -175,7 +201,11 @@ def _spec_to_v1(spec: PodSpec) -> dict[str, object]:
             dnsPolicy=spec.dns_policy.value if spec.dns_policy else None,
             dnsConfig=dns_to_v1(spec.dns),
             hostAliases=aliases_to_v1(spec.host_aliases),
+            serviceAccountName=spec.service_account,
+            serviceAccount=spec.service_account,
+            imagePullSecrets=[{"name": name} for name in spec.pull_secrets],
         ),
+        **({} if spec.automount_token is None else {"automountServiceAccountToken": spec.automount_token}),
     }
 
 
@@ -188,6 +218,7 @@ def _container_to_v1(container: Container) -> dict[str, object]:
         args=list(container.args),
         workingDir=container.working_dir,
         env=[_env_var_to_v1(each) for each in container.env],
+        envFrom=env_from_to_v1(container.env_from),
         resources=_written(limits=_amounts(container.limits), requests=_amounts(container.requests)),
         volumeMounts=[
             _written(name=each.name, mountPath=each.mount_path, readOnly=each.read_only, subPath=each.sub_path)
@@ -204,7 +235,11 @@ def _container_to_v1(container: Container) -> dict[str, object]:
 
 
 def _env_var_to_v1(variable: EnvVar) -> dict[str, object]:
-    value_from = {"fieldRef": {"fieldPath": variable.field_path}} if variable.field_path else None
+    value_from: dict[str, object] | None = None
+    if variable.source is not None:
+        value_from = value_from_to_v1(variable.source)
+    elif variable.field_path:
+        value_from = {"fieldRef": field_ref_to_v1(variable.field_path)}
     return _written(name=variable.name, value=variable.value, valueFrom=value_from)
 
 
@@ -217,8 +252,11 @@ def _volume_to_v1(volume: Volume) -> dict[str, object]:
     match volume.source:
         case HostPath(path, kind):
             return {"name": volume.name, "hostPath": _written(path=path, type=kind.value)}
-        case EmptyDir():
-            return {"name": volume.name, "emptyDir": {}}
+        case EmptyDir(in_memory, size_limit):
+            limit = None if size_limit is None else str(size_limit)
+            return {"name": volume.name, "emptyDir": _written(medium=_MEMORY if in_memory else "", sizeLimit=limit)}
+        case Projection() as projection:
+            return {"name": volume.name} | projection_to_v1(projection)
 
 
 def _amounts(amounts: Mapping[str, Quantity]) -> dict[str, str]:

@@ -8,6 +8,14 @@ from plugbay.manifest.actions import V1Action
 from plugbay.manifest.owners import V1OwnerReference
 from plugbay.manifest.ports import V1Port
 from plugbay.manifest.probes import V1Probed
+from plugbay.manifest.projections import (
+    V1EnvFrom,
+    V1FieldRef,
+    V1KeyRef,
+    V1Name,
+    V1Projections,
+    V1ResourceRef,
+)
 from plugbay.manifest.security import V1Security
 from plugbay.manifest.surroundings import V1DnsConfig, V1HostAlias
 from plugbay.model.quantity import Quantity
@@ -24,12 +32,11 @@ class V1Metadata(TypedDict, total=False):
     finalizers: list[str]
 
 
-class V1FieldRef(TypedDict, total=False):
-    fieldPath: str
-
-
 class V1ValueFrom(TypedDict, total=False):
     fieldRef: V1FieldRef
+    resourceFieldRef: V1ResourceRef
+    configMapKeyRef: V1KeyRef
+    secretKeyRef: V1KeyRef
 
 
 class V1EnvVar(TypedDict, total=False):
@@ -63,6 +70,7 @@ class V1Container(V1Probed, total=False):
     args: list[str]
     workingDir: str
     env: list[V1EnvVar]
+    envFrom: list[V1EnvFrom]
     resources: V1Resources
     volumeMounts: list[V1VolumeMount]
     lifecycle: V1Lifecycle
@@ -78,10 +86,15 @@ class V1HostPath(TypedDict, total=False):
     type: str
 
 
-class V1Volume(TypedDict, total=False):
+class V1EmptyDir(TypedDict, total=False):
+    medium: str
+    sizeLimit: Quantity
+
+
+class V1Volume(V1Projections, total=False):
     name: str
     hostPath: V1HostPath
-    emptyDir: dict[str, object]
+    emptyDir: V1EmptyDir
 
 
 class V1Spec(TypedDict, total=False):
@@ -99,6 +112,10 @@ class V1Spec(TypedDict, total=False):
     dnsPolicy: str
     dnsConfig: V1DnsConfig
     hostAliases: list[V1HostAlias]
+    serviceAccountName: str
+    serviceAccount: str
+    automountServiceAccountToken: bool
+    imagePullSecrets: list[V1Name]
 
 
 class V1Pod(TypedDict, total=False):

@@ -14,6 +14,7 @@ from plugbay.model.images import PullPolicy
 from plugbay.model.owners import OwnerReference
 from plugbay.model.ports import ContainerPort
 from plugbay.model.probes import NO_PROBES, Probes
+from plugbay.model.projections import EnvSource, KeyReference, Projection, ResourceReference
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.model.resolution import NO_DNS, DnsConfig, DnsPolicy, HostAlias
@@ -54,13 +55,20 @@ class HostPath:
 
 @dataclass(frozen=True, slots=True)
 class EmptyDir:
-    """A directory that lives as long as the pod."""
+    """A directory that lives as long as the pod.
+
+    Attributes:
+        in_memory: whether it is a file system in memory, which ``size_limit`` bounds; on a disk nothing does.
+    """
+
+    in_memory: bool = False
+    size_limit: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
     name: str
-    source: HostPath | EmptyDir
+    source: HostPath | EmptyDir | Projection
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +88,13 @@ class EnvVar:
     Attributes:
         value: may hold ``$(NAME)`` references; see `expand`.
         field_path: the field of the pod that is the value instead; see `plugbay.model.downward`.
+        source: what else is the value instead.
     """
 
     name: str
     value: str = ""
     field_path: str = ""
+    source: KeyReference | ResourceReference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,7 @@ class Container:
         image: empty when the manifest names none.
         pull_policy: None means the default for the image's name.
         command: empty for the image's entrypoint.
+        env_from: gives variables too; those of ``env`` win.
         post_start: runs as soon as the process has started; the container counts as started when this is done.
         pre_stop: runs before the container is stopped, within the grace period.
         requests: all resources; a missing request is filled in from the limit, as by the API server.
@@ -121,6 +132,7 @@ class Container:
     pull_policy: PullPolicy | None = None
     message_path: str = ""
     message_policy: MessagePolicy | None = None
+    env_from: tuple[EnvSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +148,9 @@ class PodSpec:
         dns: added to the settings that ``dns_policy`` chooses.
         host_aliases: lines of ``/etc/hosts`` after the usual ones.
         sysctls: kernel settings, for the pod's own namespaces.
+        service_account: empty means the default one.
+        automount_token: whether its containers find a token of the account; None leaves it to the account.
+        pull_secrets: the names of secrets with which its images are pulled.
     """
 
     containers: tuple[Container, ...]
@@ -153,6 +168,9 @@ class PodSpec:
     dns: DnsConfig = NO_DNS
     host_aliases: tuple[HostAlias, ...] = ()
     sysctls: Mapping[str, str] = field(default_factory=dict)
+    service_account: str = ""
+    automount_token: bool | None = None
+    pull_secrets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if any(container.kind is not ContainerKind.APP for container in self.containers):

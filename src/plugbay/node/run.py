@@ -33,6 +33,7 @@ from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.api.streams.ports import PortRoutes
 from plugbay.node.config import NodeConfig
+from plugbay.node.configs import NodeConfigs
 from plugbay.node.pages import NodePages
 from plugbay.node.podresources import KnownPods
 from plugbay.node.resource_events import follow_resources
@@ -155,10 +156,13 @@ async def open_node(
         logger.info("containers are run by %s", chosen.about)
         node = Node(name, machine, store, clock, cordoned_since=stored.cordoned_since)
         await stack.enter_async_context(background(_forward(manager.changes(), node.changes), name="node changes"))
+        objects = ObjectTable(store, stored=stored.objects, first_version=first_version(clock))
         events = EventLog(store, clock, stored=stored.events)
         host = PodHost(
             chosen.runtime,
-            Volumes(config.pods, chosen.sub_paths),
+            Volumes(config.pods, chosen.sub_paths, memory_bytes=machine.capacity["memory"]),
+            NodeConfigs(objects),
+            machine.capacity,
             await stack.enter_async_context(asyncio.TaskGroup()),
             chosen.sandboxes,
             config.on_missing_mount,
@@ -184,7 +188,6 @@ async def open_node(
         await stack.enter_async_context(_node_events(running, about, chosen, clock))
         await stack.enter_async_context(_static_pods(config, running, about, engine))
         node_routes = NodeRoutes(engine, node, pods, manager=manager, facts=facts)
-        objects = ObjectTable(store, stored=stored.objects, first_version=first_version(clock))
         resources = ResourceTable(BUILT_IN)
         collections = Collections(
             pods,

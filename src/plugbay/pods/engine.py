@@ -130,6 +130,7 @@ class PodEngine:
             StoreUnusable: the change could not be kept.
         """
         record = self._pods.put(self.rehearse_update(record, wanted))
+        self._workers.look_at_fields(record.uid)
         if record.stage is PodStage.GONE and not record.pod.finalizers:
             self._pods.remove(record)
         await self._pods.flush()

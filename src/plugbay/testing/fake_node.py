@@ -32,6 +32,7 @@ from plugbay.runtimes.mounts import MissingMount
 from plugbay.runtimes.sandboxes import HostSandboxes, Sandboxes
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fake_runtime import FakeRuntime
+from plugbay.testing.fakes.configs import FakeConfigs
 
 GOPHER: Final = ResourceName("example.com/gopher")
 MACHINE: Final = Machine(
@@ -190,6 +191,7 @@ class FakeNode:
         self.devices = FakeDevices(self.moved)
         self.runtime = FakeRuntime(self.clock, self.moved)
         self.kept = FakeStore(self.moved)
+        self.configs = FakeConfigs(self.clock)
         self.volumes = Volumes(root / "pods", SubPathMeans.OPEN)
         self.pods = PodTable(self.kept)
         self.events = EventLog(self.kept, self.clock)
@@ -202,7 +204,15 @@ class FakeNode:
     async def engine(self) -> AsyncIterator[PodEngine]:
         self.pods = PodTable(self.kept, stored=list(self.kept.pods.values()))
         async with asyncio.TaskGroup() as tasks:
-            host = PodHost(self.runtime, self.volumes, tasks, self.sandboxes, self.on_missing_mount)
+            host = PodHost(
+                self.runtime,
+                self.volumes,
+                self.configs,
+                self.node.machine.capacity,
+                tasks,
+                self.sandboxes,
+                self.on_missing_mount,
+            )
             async with run_engine(
                 self.node,
                 self.pods,

@@ -29,6 +29,20 @@ from plugbay.model.pods import (
     pod_request,
 )
 from plugbay.model.ports import ContainerPort
+from plugbay.model.projections import (
+    ConfigKind,
+    EnvSource,
+    FieldFile,
+    FieldFiles,
+    KeyFile,
+    KeyFiles,
+    KeyReference,
+    ProjectedSource,
+    Projection,
+    ProjectionKind,
+    ResourceReference,
+    TokenFile,
+)
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
 
@@ -95,7 +109,7 @@ def test_everything_supported_becomes_values() -> None:
     assert main.requests["example.com/gopher"] == main.limits["example.com/gopher"] == Quantity.parse("1")
     assert main.volume_mounts[1] == VolumeMount("host", "/host", read_only=True)
     assert [volume.source for volume in pod.spec.volumes] == [
-        EmptyDir(),
+        EmptyDir(size_limit=Quantity.parse("1Gi")),
         HostPath("/etc/gophers", HostPathType.DIRECTORY),
         EmptyDir(),
     ]
@@ -108,7 +122,7 @@ def test_everything_supported_becomes_values() -> None:
     assert pod.spec.node_name == "node-1"
     assert pod.spec.host_network
     assert main.ports == (ContainerPort(8080, 8080),), "on the host's network every port is a host port"
-    assert [field_text(path) for path in pod.unused] == ["spec.tolerations", "spec.volumes[0].emptyDir.sizeLimit"]
+    assert [field_text(path) for path in pod.unused] == ["spec.tolerations"]
 
 
 # --- errors --------------------------------------------------------------------------------------------------------
@@ -227,8 +241,7 @@ def test_unsupported_fields_pass_with_what_happens_anyway(field: str, harmless: 
 def test_token_volume_of_the_server_is_dropped_only_where_the_server_puts_it() -> None:
     token = {"name": "kube-api-access-abcde", "projected": {"sources": []}}
     assert pod_from_v1(a_pod(volumes=[{"name": "data"}, token])).spec.volumes == (Volume("data", EmptyDir()),)
-    with pytest.raises(InvalidManifest, match=r"spec\.volumes\[0\]\.projected: not supported"):
-        pod_from_v1(a_pod(volumes=[token, {"name": "data"}]))
+    assert len(pod_from_v1(a_pod(volumes=[token, {"name": "data"}])).spec.volumes) == 2
 
 
 # --- the YAML dialect ----------------------------------------------------------------------------------------------
@@ -306,6 +319,45 @@ paths = st.from_regex(r"(/[a-z0-9]{1,4}){1,3}", fullmatch=True, alphabet="abz019
 env_names = st.text(st.characters(min_codepoint=32, max_codepoint=126, exclude_characters="="), min_size=1, max_size=6)
 
 
+kinds = st.sampled_from(ConfigKind)
+units = st.sampled_from(["limits.memory", "requests.ephemeral-storage"])
+divisors = st.sampled_from(["1", "1k", "1Mi"]).map(Quantity.parse)
+references = st.builds(ResourceReference, units, labels, divisors)
+keys = st.builds(KeyReference, kinds, labels, labels, st.booleans())
+variables = st.builds(EnvVar, env_names, printable) | st.builds(EnvVar, env_names, source=keys | references)
+env_sources = st.builds(EnvSource, kinds, labels, st.just("") | env_names, st.booleans())
+empty_dirs = st.builds(EmptyDir, st.booleans(), st.none() | whole_amounts)
+modes = st.integers(0, 0o777)
+
+
+@st.composite
+def projections(draw: st.DrawFn) -> Projection:
+    kind = draw(st.sampled_from(ProjectionKind))
+    names = iter(draw(st.lists(labels, unique=True, min_size=6, max_size=6)))  # no path twice
+
+    def key_files(of: ConfigKind) -> KeyFiles:
+        items = draw(st.lists(st.builds(KeyFile, labels, st.just(next(names)), st.none() | modes), max_size=1))
+        return KeyFiles(of, draw(labels), tuple(items), draw(st.booleans()))
+
+    def field_files() -> FieldFiles:
+        fields = st.sampled_from(["metadata.labels", "metadata.uid", "metadata.annotations['a']"]) | references
+        item = st.builds(FieldFile, st.just(next(names)), fields, st.none() | modes)
+        return FieldFiles(tuple(draw(st.lists(item, max_size=1))))
+
+    match kind:
+        case ProjectionKind.CONFIG_MAP:
+            sources: list[ProjectedSource] = [key_files(ConfigKind.CONFIG_MAP)]
+        case ProjectionKind.SECRET:
+            sources = [key_files(ConfigKind.SECRET)]
+        case ProjectionKind.DOWNWARD_API:
+            sources = [field_files()]
+        case ProjectionKind.PROJECTED:
+            token = st.builds(TokenFile, st.just(next(names)), st.just("") | labels, st.integers(600, 10**5))
+            sources = [key_files(draw(kinds)), field_files(), draw(token)]
+            sources = sources[: draw(st.integers(0, 3))]
+    return Projection(kind, tuple(sources), draw(modes))
+
+
 @st.composite
 def containers(draw: st.DrawFn, *, name: str, kind: ContainerKind, volumes: list[str]) -> Container:
     limits = draw(st.dictionaries(st.sampled_from(["cpu", "memory"]), amounts))
@@ -318,7 +370,8 @@ def containers(draw: st.DrawFn, *, name: str, kind: ContainerKind, volumes: list
         command=tuple(draw(st.lists(printable, max_size=3))),
         args=tuple(draw(st.lists(printable, max_size=3))),
         working_dir=draw(st.none() | paths),
-        env=tuple(draw(st.lists(st.builds(EnvVar, env_names, printable), max_size=3))),
+        env=tuple(draw(st.lists(variables, max_size=3))),
+        env_from=tuple(draw(st.lists(env_sources, max_size=2))),
         limits=limits,
         requests=limits | draw(st.dictionaries(st.just("ephemeral-storage"), amounts)),
         volume_mounts=tuple(
@@ -338,8 +391,7 @@ UNUSED: dict[FieldPath, object] = {
     ],
     ("spec", "nodeSelector"): {"kubernetes.io/os": "linux"},
     ("spec", "schedulerName"): "default-scheduler",
-    ("spec", "serviceAccountName"): "default",
-    ("spec", "automountServiceAccountToken"): False,
+    ("spec", "enableServiceLinks"): False,
     ("spec", "priority"): 0,
     ("spec", "containers", 0, "resizePolicy"): [{"resourceName": "cpu"}],
 }
@@ -347,7 +399,7 @@ UNUSED: dict[FieldPath, object] = {
 
 @st.composite
 def pods(draw: st.DrawFn) -> Pod:
-    sources = st.just(EmptyDir()) | st.builds(HostPath, paths, st.sampled_from(HostPathType))
+    sources = empty_dirs | st.builds(HostPath, paths, st.sampled_from(HostPathType)) | projections()
     volumes = [Volume(name, draw(sources)) for name in draw(st.lists(labels, unique=True, max_size=3))]
     names = [volume.name for volume in volumes]
     init_kinds = draw(st.lists(st.sampled_from([ContainerKind.INIT, ContainerKind.SIDECAR]), max_size=2))
@@ -369,6 +421,9 @@ def pods(draw: st.DrawFn) -> Pod:
             restart_policy=draw(st.sampled_from(RestartPolicy)),
             termination_grace_period_s=draw(st.integers(0, 10**6)),
             node_name=draw(st.none() | labels),
+            service_account=draw(st.just("") | labels),
+            automount_token=draw(st.none() | st.booleans()),
+            pull_secrets=tuple(draw(st.lists(labels, max_size=2))),
         ),
         unused={path: UNUSED[path] for path in unused},
     )

@@ -55,14 +55,31 @@ BASE: Final[dict[str, Any]] = {
     },
 }
 ALTERNATIVES: Final = (
-    ("hostPath", "emptyDir"),
-    ("value", "valueFrom"),
     ("exec", "httpGet", "tcpSocket", "grpc", "sleep"),
+    ("hostPath", "emptyDir", "configMap", "secret", "downwardAPI", "projected"),
+    ("configMap", "secret", "downwardAPI", "serviceAccountToken"),
+    ("value", "valueFrom"),
+    ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"),
+    ("configMapRef", "secretRef"),
 )
 """Fields of which an object has one."""
-EXAMPLES: Final[dict[str | int, object]] = {
+EXAMPLES: Final[dict[object, object]] = {
     "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}},
     "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}],
+    "configMapKeyRef": {"name": "m", "key": "k"},
+    "secretKeyRef": {"name": "m", "key": "k"},
+    "resourceFieldRef": {"containerName": "c", "resource": "limits.cpu"},
+    "envFrom": [{"configMapRef": {"name": "m"}}],
+    "configMapRef": {"name": "m"},
+    "secretRef": {"name": "m"},
+    "configMap": {"name": "m"},
+    "secret": {"secretName": "m"},
+    ("sources", "secret"): {"name": "m"},
+    "sources": [{"configMap": {"name": "m"}}],
+    "items": [{"key": "k", "path": "p"}],
+    ("downwardAPI", "items"): [{"path": "p", "fieldRef": {"fieldPath": "metadata.uid"}}],
+    "serviceAccountToken": {"path": "p"},
+    "imagePullSecrets": [{"name": "m"}],
     "ports": [{"containerPort": 80}],
     "hostAliases": [{"ip": "10.0.0.1"}],
     "livenessProbe": {"exec": {"command": ["true"]}},
@@ -74,7 +91,7 @@ EXAMPLES: Final[dict[str | int, object]] = {
     "httpHeaders": [{"name": "A"}],
     "sysctls": [{"name": "kernel.shm_rmid_forced"}],
 }
-"""What is made of fields on the way that may not be empty."""
+"""What is made of fields on the way that may not be empty; below a field of another name, perhaps something else."""
 
 WRONG: Final[dict[type, list[object]]] = {
     Text: [7, 1.5, True, ["a"], {"a": "b"}],
@@ -151,12 +168,15 @@ def pod_with(path: FieldPath, value: object) -> dict[str, Any]:
     if path[-1] == "restartPolicy" and "initContainers" in path:
         del pod["spec"]["initContainers"][0]["lifecycle"]  # only sidecars may have one
     target: Any = pod
+    above: str | int = ""
     for step, following in pairwise(path):
         if isinstance(step, str) and step not in target:
             drop_others(target, step)
-            target[step] = copy.deepcopy(EXAMPLES.get(step, [] if isinstance(following, int) else {}))
+            empty: object = [] if isinstance(following, int) else {}
+            target[step] = copy.deepcopy(EXAMPLES.get((above, step), EXAMPLES.get(step, empty)))
         elif isinstance(step, int) and step >= len(target):
             target.append({})
+        above = step if isinstance(step, str) else above
         target = target[step]
     if isinstance(path[-1], int):
         target[:] = [value]

@@ -1,9 +1,8 @@
 import pytest
 
-from plugbay.model.downward import FIELD_PATHS, is_field_path, with_field_values
-from plugbay.model.expansion import container_env
+from plugbay.model.downward import FIELD_PATHS, field_value, file_text, is_field_path, is_file_field_path
 from plugbay.model.ids import ContainerName, PodUid
-from plugbay.model.pods import Container, EnvVar, Pod, PodSpec
+from plugbay.model.pods import Container, Pod, PodSpec
 
 EXPECTED = {
     "metadata.name": "p",
@@ -22,18 +21,16 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("path", EXPECTED)
-def test_a_field_becomes_a_value_and_is_not_expanded(path: str) -> None:
-    container = Container(ContainerName("c"), env=(EnvVar("A", "a"), EnvVar("F", field_path=path), EnvVar("G", "$(F)")))
+def test_a_field_has_a_value(path: str) -> None:
     pod = Pod(
         "p",
-        PodSpec((container,), node_name="n1"),
+        PodSpec((Container(ContainerName("c")),), node_name="n1"),
         "lab",
         PodUid("u"),
         {"app.kubernetes.io/name": "gopher"},
         {"note": "costs $$(5) $(A)"},
     )
-    env = container_env(with_field_values(container, pod, host_ip="10.0.0.1"))
-    assert env == {"A": "a", "F": EXPECTED[path], "G": EXPECTED[path]}
+    assert field_value(path, pod, host_ip="10.0.0.1", pod_ips=["10.0.0.1"]) == EXPECTED[path]
 
 
 def test_every_path_has_a_value() -> None:
@@ -41,9 +38,20 @@ def test_every_path_has_a_value() -> None:
 
 
 def test_a_named_account_is_told() -> None:
-    container = Container(ContainerName("c"), env=(EnvVar("F", field_path="spec.serviceAccountName"),))
-    pod = Pod("p", PodSpec((container,)), unused={("spec", "serviceAccountName"): "robot"})
-    assert container_env(with_field_values(container, pod, host_ip="")) == {"F": "robot"}
+    pod = Pod("p", PodSpec((Container(ContainerName("c")),), service_account="robot"))
+    assert field_value("spec.serviceAccountName", pod, host_ip="", pod_ips=()) == "robot"
+
+
+def test_a_file_has_a_line_for_each_label() -> None:
+    pod = Pod("p", PodSpec(()), labels={"b": "2", "a": 'say "1"\n'}, annotations={})
+    assert file_text("metadata.labels", pod) == 'a="say \\"1\\"\\n"\nb="2"'
+    assert file_text("metadata.annotations", pod) == ""
+    assert file_text("metadata.labels['b']", pod) == "2"
+
+
+@pytest.mark.parametrize("path", ["spec.nodeName", "status.podIP", "metadata", "metadata.labels['']"])
+def test_a_file_holds_only_what_can_change_or_is_the_identity(path: str) -> None:
+    assert not is_file_field_path(path)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
 from plugbay.pods.events import Event
 from plugbay.pods.record import PodRecord
+from plugbay.pods.running.projecting import VolumeFiles
 from plugbay.pods.running.sub_paths import SubPathMeans
 from plugbay.pods.running.volumes import Volumes
 from plugbay.runtimes.port import ContainerId, ContainerSpec, ContainerState
@@ -190,10 +191,10 @@ class ShakyVolumes(Volumes):
         super().__init__(directory, SubPathMeans.OPEN)
         self._trouble = trouble
 
-    def prepare(self, pod: Pod) -> dict[str, Path]:
+    def prepare(self, pod: Pod, files: VolumeFiles | None = None) -> dict[str, Path]:
         if self._trouble.is_full or not self._trouble.has_descriptors:
             raise VolumeUnusable("v", "no room, or too many open files")
-        return super().prepare(pod)
+        return super().prepare(pod, files)
 
 
 class ShakyNode(FakeNode):

@@ -81,7 +81,7 @@ async def test_a_second_deletion_finds_the_pod_there_or_gone(
 
 async def test_a_deletion_does_not_wait_for_the_retry_of_a_fault(world: FakeNode) -> None:
     class NoVolumes:
-        def prepare(self, _: object) -> object:
+        def prepare(self, *_: object) -> object:
             raise RuntimeError("a fault of ours")
 
         def remove(self, _: object) -> None:

@@ -73,10 +73,11 @@ class ContainerWorker:
         while True:
             match self._record.state:
                 case Waiting():
+                    moment = self._retries.moment
                     await self._start()
                     if isinstance(self._record.state, Waiting):
                         self.attempted.set()
-                        await self._retries.pause(self._start_backoff.next_delay_s())
+                        await self._retries.pause(self._start_backoff.next_delay_s(), since=moment)
                 case Running(startup=Startup.POST_START) as running:
                     await self._starter.post_start(self._container, running)
                 case Running() as running:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from plugbay.ops.tasks import uninterrupted
+from plugbay.pods.running.configs import ConfigSource
 from plugbay.pods.running.volumes import Volumes
 from plugbay.runtimes.mounts import MissingMount
 from plugbay.runtimes.port import ContainerRuntime
@@ -22,11 +23,15 @@ class PodHost:
 
     Attributes:
         sandboxes: the runtime's part that makes sandboxes.
+        configs: the objects that pods refer to.
+        capacity: of the node; cpu in thousandths.
         tasks: lives longer than every pod's worker.
     """
 
     runtime: ContainerRuntime
     volumes: Volumes
+    configs: ConfigSource
+    capacity: Mapping[str, int]
     tasks: asyncio.TaskGroup
     sandboxes: Sandboxes = field(default_factory=HostSandboxes)
     on_missing_mount: MissingMount = MissingMount.MAKE

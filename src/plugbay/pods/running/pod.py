@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from plugbay.errors import SandboxFailed, VolumeUnusable
+from plugbay.errors import SandboxFailed
 from plugbay.errors.wording import clipped
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container
 from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import ContainerKind
-from plugbay.ops.backoff import RESTARTS, SYNCS, Backoff
+from plugbay.ops.backoff import SYNCS, Backoff
 from plugbay.ops.tasks import first
 from plugbay.pods.admission import AdmissionChain
 from plugbay.pods.devices import DeviceFailure, DeviceSource, device_failure
@@ -29,6 +29,7 @@ from plugbay.pods.running.probing.prober import Prober
 from plugbay.pods.running.retries import Retries
 from plugbay.pods.running.start import ContainerStarter
 from plugbay.pods.running.stop import PodStopper
+from plugbay.pods.running.volume_keeper import VolumeKeeper
 from plugbay.pods.status import is_initialized
 from plugbay.runtimes.sandboxes import SandboxSpec
 
@@ -67,6 +68,7 @@ class PodWorker:
         self._stopper = PodStopper(pod, host.runtime, devices)
         self._prober = Prober(pod, host.runtime)
         self._retries = Retries(pod.clock)
+        self._keeper = VolumeKeeper(pod, host, self._retries)
         self._living: asyncio.Task[None] | None = None
         self._is_ending = False
         self._deleted = asyncio.Event()
@@ -120,6 +122,10 @@ class PodWorker:
         if self._on_device_failure is DeviceFailure.FAIL_POD and (failure := device_failure(record)):
             self._fail(failure, EventType.WARNING)
 
+    def look_at_fields(self) -> None:
+        """Take note of the pod's new labels and annotations."""
+        self._keeper.look()
+
     def _fail(self, failure: Failure, kind: EventType) -> None:
         """Let a pod that runs end as failed."""
         record = self.pod.record
@@ -156,9 +162,12 @@ class PodWorker:
         await self._finish()
 
     async def _run(self) -> None:
-        volumes = await self._prepare_volumes()
-        await self._prepare_sandbox()
-        await self._run_containers(volumes)
+        async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(self._keeper.follow())
+            volumes = await self._keeper.prepare()
+            await self._prepare_sandbox()
+            await self._run_containers(volumes)
+            following.cancel()
 
     async def _keep_deadline(self) -> None:
         """Fail a pod that is active for too long; a restart of the node does not start its time again."""
@@ -181,15 +190,6 @@ class PodWorker:
         is_new = record.stage is PodStage.BOUND
         await self._release(ReleaseReason.ADMISSION_FAILED if is_new else ReleaseReason.POD_ENDED)
         self.pod.put(replace(self.pod.record.after(PodStep.REJECT), health={}))
-
-    async def _prepare_volumes(self) -> Mapping[str, Path]:
-        backoff = Backoff(RESTARTS)
-        while True:
-            try:
-                return await self._in_thread(partial(self._host.volumes.prepare, self.pod.record.pod))
-            except VolumeUnusable as error:
-                self.pod.warning("FailedMount", str(error))
-                await self._retries.pause(backoff.next_delay_s())
 
     async def _prepare_sandbox(self) -> None:
         """Return when the pod has a sandbox that is in order, and its addresses are recorded."""
@@ -225,18 +225,20 @@ class PodWorker:
     async def _run_containers(self, volumes: Mapping[str, Path]) -> None:
         """Return when every app container has ended for good, or an init container failed for good."""
         record = self.pod.record
+        spec = self._keeper.pod.spec
         is_past_init = is_initialized(record)
         starter = ContainerStarter(
             self.pod,
             self._host,
             self._devices,
             self._stopper,
+            keeper=self._keeper,
             volumes=volumes,
             prepare_sandbox=self._prepare_sandbox,
         )
         async with asyncio.TaskGroup() as tasks:
             sidecars = []
-            for container in record.pod.spec.init_containers:
+            for container in spec.init_containers:
                 worker = self._container_worker(container, starter)
                 if container.kind is ContainerKind.SIDECAR:
                     sidecars.append(tasks.create_task(worker.run()))
@@ -251,7 +253,7 @@ class PodWorker:
 
     async def _run_apps(self, starter: ContainerStarter) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for container in self.pod.record.pod.spec.containers:
+            for container in self._keeper.pod.spec.containers:
                 worker = self._container_worker(container, starter)
                 tasks.create_task(worker.run())
                 await worker.attempted.wait()

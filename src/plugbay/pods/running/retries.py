@@ -15,9 +15,14 @@ class Retries:
         self._clock = clock
         self._woken = asyncio.Event()
 
-    async def pause(self, seconds: float) -> None:
-        """Return after ``seconds``, or at the next `wake`."""
-        await first(self._clock.sleep(seconds), self._woken.wait())
+    @property
+    def moment(self) -> asyncio.Event:
+        """The time until the next `wake`; ask for it before a try."""
+        return self._woken
+
+    async def pause(self, seconds: float, *, since: asyncio.Event | None = None) -> None:
+        """Return after ``seconds``, or at the next `wake`: also one that came before, but after ``since``."""
+        await first(self._clock.sleep(seconds), (since or self._woken).wait())
 
     def wake(self) -> None:
         """End every wait that is under way."""

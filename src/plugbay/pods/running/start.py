@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import AdmissionError, ContainerStartError, VolumeUnusable
-from plugbay.model.downward import with_field_values
 from plugbay.model.edits import NO_EDITS, ContainerEdits, Mount
 from plugbay.model.limits import cgroup_limits
 from plugbay.model.pods import Container
@@ -22,7 +21,9 @@ from plugbay.pods.record import CANNOT_RUN, ContainerRecord, Running, Terminated
 from plugbay.pods.running.account import PodAccount
 from plugbay.pods.running.hooks import run_hook
 from plugbay.pods.running.host import PodHost
+from plugbay.pods.running.projecting import EnvGrounds, with_values
 from plugbay.pods.running.stop import PodStopper
+from plugbay.pods.running.volume_keeper import VolumeKeeper
 from plugbay.pods.status import HOST_IP
 from plugbay.runtimes.mounts import REASON as MISSING_HOST_PATH
 from plugbay.runtimes.mounts import settle_missing_mounts
@@ -41,6 +42,7 @@ class ContainerStarter:
     """Starts instances of one pod's containers, and runs their post-start hooks.
 
     Args:
+        keeper: of the pod's volumes.
         volumes: the host paths of the pod's volumes, by name.
         prepare_sandbox: returns when the pod has a sandbox that is in order, and its addresses are recorded.
     """
@@ -52,6 +54,7 @@ class ContainerStarter:
         devices: DeviceSource,
         stopper: PodStopper,
         *,
+        keeper: VolumeKeeper,
         volumes: Mapping[str, Path],
         prepare_sandbox: Callable[[], Awaitable[None]],
     ) -> None:
@@ -59,6 +62,7 @@ class ContainerStarter:
         self._host = host
         self._devices = devices
         self._stopper = stopper
+        self._keeper = keeper
         self._volumes = volumes
         self._prepare_sandbox = prepare_sandbox
 
@@ -67,6 +71,7 @@ class ContainerStarter:
         await self._prepare_sandbox()  # the pod's may have died with the container: then addresses are new
         try:
             await self._host.runtime.prepare(self._spec(container, NO_EDITS, mounts=()), partial(self._tell, container))
+            resolved = await self._with_values(container)
             edits = await self._devices.prepare_container(self._pod.uid, container.name)
         except ContainerStartError as error:
             self._fail(container, error.reason, str(error), event=error.reason if error.reason in _OF_IMAGES else "")
@@ -74,7 +79,7 @@ class ContainerStarter:
         except AdmissionError as error:
             self._fail(container, "CreateContainerConfigError", str(error))
             return
-        await self._host.as_one_step(partial(self._start_instance, container, edits))
+        await self._host.as_one_step(partial(self._start_instance, resolved, edits))
 
     async def post_start(self, container: Container, running: Running) -> None:
         """Run the hook; a container whose hook fails is stopped, and the restart policy decides what follows."""
@@ -101,22 +106,36 @@ class ContainerStarter:
     def _put(self, container: Container, record: ContainerRecord) -> None:
         self._pod.put_container(container.name, record)
 
+    async def _with_values(self, container: Container) -> Container:
+        """``container`` with its whole environment.
+
+        Raises:
+            ContainerStartError: a part of it cannot be found.
+        """
+        record, configs = self._pod.record, self._host.configs
+        services = await configs.variables(shares_network=not record.ips or record.pod.spec.host_network)
+        return with_values(
+            container, record.pod, EnvGrounds(configs.get, self._host.capacity, HOST_IP, record.ips, services)
+        )
+
     def _spec(self, container: Container, edits: ContainerEdits, *, mounts: tuple[Mount, ...]) -> ContainerSpec:
         record = self._pod.record
-        resolved = with_field_values(container, record.pod, host_ip=HOST_IP, pod_ips=record.ips)
-        security = effective_security(pod=record.pod.spec.security, container=resolved.security)
+        security = effective_security(pod=record.pod.spec.security, container=container.security)
         return ContainerSpec(
             record.pod,
-            replace(resolved, security=security),
+            replace(container, security=security),
             attempt=self._record(container).attempt + 1,
-            limits=cgroup_limits(resolved.requests, resolved.limits),
+            limits=cgroup_limits(container.requests, container.limits),
             mounts=mounts,
             edits=edits,
         )
 
     async def _start_instance(self, container: Container, edits: ContainerEdits) -> None:
-        """Mount, start and record as one step: a mount or a process without a record would stay for ever."""
-        pod = self._pod.record.pod
+        """Mount, start and record as one step: a mount or a process without a record would stay for ever.
+
+        ``container`` has its whole environment.
+        """
+        pod = self._keeper.pod
         try:
             mounts = await asyncio.to_thread(self._host.volumes.mounts, pod, container, self._volumes)
         except VolumeUnusable as error:

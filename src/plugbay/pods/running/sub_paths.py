@@ -21,6 +21,7 @@ from plugbay.kernel.files import make_private
 from plugbay.kernel.mounts import bind, open_beneath, unmount
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import Container, EmptyDir, Pod, VolumeMount
+from plugbay.model.projections import Projection
 from plugbay.model.requests import ContainerKind
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ class SubPaths:
         with _problems_of(mount):
             path, held = _find(mount, root)
             try:
-                if self._means is not SubPathMeans.BOUND:
+                if self._means is SubPathMeans.OPEN:
+                    return root / mount.sub_path  # and what a link on the way leads to later
+                if self._means is SubPathMeans.NAMED:
                     return path
                 number = container.volume_mounts.index(mount)
                 return self._bound(held, self._directory(pod.uid) / mount.name / container.name / str(number))
@@ -130,6 +133,8 @@ def _check_nothing_exchanges_it(pod: Pod, container: Container, mount: VolumeMou
     )
     why = f"subPath {mount.sub_path}: {cannot}"
     source = next(each.source for each in pod.spec.volumes if each.name == mount.name)
+    if isinstance(source, Projection):
+        return  # only the node writes there
     if not isinstance(source, EmptyDir):
         raise VolumeUnusable(mount.name, f"{why}; give that directory of the host as a hostPath of its own")
     for other in _beside(pod, container):

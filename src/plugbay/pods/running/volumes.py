@@ -1,4 +1,4 @@
-"""Volumes of pods on the host: emptyDir directories are made and removed, host paths checked, sub-paths placed."""
+"""Volumes of pods on the host: directories are made, filled and removed, host paths checked, sub-paths placed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,31 @@ from typing import Final
 
 from plugbay.errors import VolumeUnusable
 from plugbay.kernel.files import make_directories, make_private
-from plugbay.kernel.mounts import mounted
+from plugbay.kernel.mounts import mounted, unmount
+from plugbay.kernel.tmpfs import mount_tmpfs
 from plugbay.model.edits import Mount
 from plugbay.model.ids import PodUid
 from plugbay.model.pods import Container, EmptyDir, HostPath, HostPathType, Pod, Volume, VolumeMount
+from plugbay.model.projections import Projection, ProjectionKind
+from plugbay.pods.running.atomic_files import is_written, write_files
+from plugbay.pods.running.projecting import VolumeFiles
 from plugbay.pods.running.sub_paths import SubPathMeans, SubPaths
 
 _PROC: Final = Path("/proc")
+_TMPFS: Final = "tmpfs"
+_VOLUME_DEPTH: Final = 3
+"""The depth of a volume below its pod's directory."""
+_NO_MEMORY: Final = (
+    "a volume in memory needs a node with root rights, and an engine that sees the node's mounts; leave out medium"
+)
+_SECRETS_BYTES: Final = 64 * 2**20
+"""Bounds a volume with secrets in it: an API server takes 1 MiB for each."""
+_PLUGINS: Final = {
+    ProjectionKind.CONFIG_MAP: "kubernetes.io~configmap",
+    ProjectionKind.SECRET: "kubernetes.io~secret",
+    ProjectionKind.DOWNWARD_API: "kubernetes.io~downward-api",
+    ProjectionKind.PROJECTED: "kubernetes.io~projected",
+}
 
 
 class Volumes:
@@ -25,20 +43,30 @@ class Volumes:
 
     Args:
         means: how containers are given parts of volumes.
+        memory_bytes: bounds a volume in memory that has no limit of its own.
     """
 
-    def __init__(self, pods_dir: Path, means: SubPathMeans) -> None:
+    def __init__(self, pods_dir: Path, means: SubPathMeans, *, memory_bytes: int = 2**30) -> None:
         self._pods_dir = pods_dir
+        self._means = means
+        self._memory_bytes = memory_bytes
         self._sub_paths = SubPaths(pods_dir, means)
 
-    def prepare(self, pod: Pod) -> dict[str, Path]:
+    def prepare(self, pod: Pod, files: VolumeFiles | None = None) -> dict[str, Path]:
         """Make the volumes and tell where each lies; harmless to repeat.
+
+        Args:
+            files: of projected volumes. A volume that is left out stays as it is.
 
         Raises:
             VolumeUnusable: a host path is not what the pod says, or something cannot be made.
         """
         group = pod.spec.security.fs_group
-        return {volume.name: self._prepare(pod.uid, volume, group=group) for volume in pod.spec.volumes}
+        return {volume.name: self._prepare(pod.uid, volume, files, group=group) for volume in pod.spec.volumes}
+
+    def has_content(self, pod: Pod, volume: Volume) -> bool:
+        """Whether a projected volume was written before."""
+        return isinstance(volume.source, Projection) and is_written(self._path(pod.uid, volume.name, volume.source))
 
     def mounts(self, pod: Pod, container: Container, volumes: Mapping[str, Path]) -> tuple[Mount, ...]:
         """The mounts of ``container``, for one start of it. A sub-path that is missing becomes a directory.
@@ -49,11 +77,12 @@ class Volumes:
         Raises:
             VolumeUnusable: a sub-path leads out of its volume, or cannot be made.
         """
+        projected = {each.name for each in pod.spec.volumes if isinstance(each.source, Projection)}
         return tuple(
             Mount(
                 container_path=each.mount_path,
                 host_path=str(self._place(pod, container, each, volumes[each.name])),
-                read_only=each.read_only,
+                read_only=each.read_only or each.name in projected,
             )
             for each in container.volume_mounts
         )
@@ -67,9 +96,12 @@ class Volumes:
         what, directory = f"volumes of pod {pod}", self._pods_dir / pod
         try:
             self._sub_paths.clear(pod)
-            left = [path for path, _ in mounted(proc_root=_PROC) if path.is_relative_to(os.path.realpath(directory))]
+            for path in self._mounted_below(directory / "volumes", kind=_TMPFS):
+                if len(path.relative_to(os.path.realpath(directory)).parts) == _VOLUME_DEPTH:
+                    unmount(path)
+            left = self._mounted_below(directory)
         except OSError as error:
-            problem = f"cannot unmount its sub-paths: {error.filename}: {error.strerror}"
+            problem = f"cannot unmount its parts: {error.filename}: {error.strerror}"
             raise VolumeUnusable(what, problem) from error
         if left:
             raise VolumeUnusable(what, f"cannot be deleted: {left[0]} is mounted there; unmount it")
@@ -78,13 +110,38 @@ class Volumes:
     def _place(self, pod: Pod, container: Container, mount: VolumeMount, root: Path) -> Path:
         return self._sub_paths.place(pod, container, mount, root) if mount.sub_path else root
 
-    def _prepare(self, pod: PodUid, volume: Volume, *, group: int | None) -> Path:
+    @staticmethod
+    def _mounted_below(directory: Path, *, kind: str = "") -> list[Path]:
+        """The mount points below a directory, the deepest first; with ``kind`` those of that type."""
+        top = os.path.realpath(directory)
+        found = (path for path, type in mounted(proc_root=_PROC) if path.is_relative_to(top) and kind in ("", type))
+        return sorted(found, reverse=True)
+
+    def _path(self, pod: PodUid, name: str, source: EmptyDir | Projection) -> Path:
+        plugin = "kubernetes.io~empty-dir" if isinstance(source, EmptyDir) else _PLUGINS[source.kind]
+        return self._pods_dir / pod / "volumes" / plugin / name
+
+    def _prepare(self, pod: PodUid, volume: Volume, files: VolumeFiles | None, *, group: int | None) -> Path:
         try:
             match volume.source:
-                case EmptyDir():
-                    path = self._pods_dir / pod / "volumes" / "kubernetes.io~empty-dir" / volume.name
+                case Projection() as source:
+                    path = self._path(pod, volume.name, source)
                     make_private(self._pods_dir, self._pods_dir / pod)
                     path.mkdir(parents=True, exist_ok=True)
+                    if source.is_secret:
+                        self._keep_in_memory(path, size_bytes=_SECRETS_BYTES)
+                    path.chmod(0o755)
+                    if files is not None and volume.name in files.payloads:
+                        write_files(path, files.payloads[volume.name], now=files.at, group=group)
+                    return path
+                case EmptyDir() as source:
+                    path = self._path(pod, volume.name, source)
+                    make_private(self._pods_dir, self._pods_dir / pod)
+                    path.mkdir(parents=True, exist_ok=True)
+                    if source.in_memory:
+                        limit = source.size_limit.to_int_ceil() if source.size_limit else 0
+                        if not self._keep_in_memory(path, size_bytes=limit or self._memory_bytes):
+                            raise VolumeUnusable(volume.name, _NO_MEMORY)
                     path.chmod(0o777)  # whatever user the containers run as, as a kubelet has it
                     if group is not None:
                         os.chown(path, -1, group)
@@ -95,6 +152,18 @@ class Volumes:
                     return Path(source.path)
         except OSError as error:
             raise VolumeUnusable(volume.name, f"{error.filename}: {error.strerror}") from error
+
+    def _keep_in_memory(self, path: Path, *, size_bytes: int) -> bool:
+        """Mount a file system in memory, unless one is there; False if we may not, or containers would not see it."""
+        if path.is_mount():
+            return True
+        if self._means is SubPathMeans.NAMED:
+            return False
+        try:
+            mount_tmpfs(path, mode=0o755, size_bytes=size_bytes, holds_programs=True)
+        except PermissionError:
+            return False
+        return True
 
 
 def _check_host_path(volume: str, source: HostPath) -> None:

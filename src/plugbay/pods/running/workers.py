@@ -62,6 +62,11 @@ class PodWorkers:
         for uid in self._workers.keys() & pods:
             self._workers[uid].look_at_devices()
 
+    def look_at_fields(self, uid: PodUid) -> None:
+        """Tell the worker of a pod, if it has one, that the pod's labels or annotations changed."""
+        if uid in self._workers:
+            self._workers[uid].look_at_fields()
+
     def clear(self, uid: PodUid, work: Callable[[], Awaitable[None]], *, comes_first: bool) -> None:
         """Free what an earlier run of the node left of a pod.
 

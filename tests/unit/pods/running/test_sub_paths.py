@@ -214,7 +214,7 @@ def test_nothing_is_deleted_while_a_part_stays_mounted(world: World, monkeypatch
     world.volumes.mounts(given, given.spec.containers[0], {"v": world.host})
     with monkeypatch.context() as patch:
         patch.setattr("plugbay.pods.running.sub_paths.unmount", lambda place: None)
-        with pytest.raises(VolumeUnusable, match="cannot unmount its sub-paths"):
+        with pytest.raises(VolumeUnusable, match="cannot unmount its parts"):
             world.volumes.remove(UID)
     assert (world.host / "secret").exists()
 

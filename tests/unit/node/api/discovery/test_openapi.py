@@ -35,7 +35,7 @@ def test_fields_of_a_pod_are_described() -> None:
     assert spec["containers"]["x-kubernetes-patch-merge-key"] == "name"
     env = spec["containers"]["items"]["properties"]["env"]
     assert env["x-kubernetes-patch-merge-key"] == "name"
-    assert spec["volumes"]["items"]["properties"]["configMap"]["description"] == "Refused by this node."
+    assert spec["volumes"]["items"]["properties"]["nfs"]["description"] == "Refused by this node."
 
 
 def test_every_reference_leads_somewhere() -> None:
