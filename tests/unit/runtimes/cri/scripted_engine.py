@@ -34,6 +34,7 @@ class ScriptedEngine:
         config: what it tells of its settings.
         driver: what it answers to RuntimeConfig; None says nothing of Linux.
         stops_unknown: whether stopping a container that is not there goes well.
+        stream_url: where it says that it streams.
         exits: of containers that shall end as soon as they start, by name: exit code and reason.
     """
 
@@ -53,6 +54,7 @@ class ScriptedEngine:
         self.containers: dict[str, v1.ContainerStatus] = {}
         self.exits: dict[str, tuple[int, str]] = {}
         self.stops_unknown = False
+        self.stream_url = "http://127.0.0.1:1/portforward/none"
         self._sandbox_of: dict[str, str] = {}
         self._log_root: dict[str, str] = {}
         self._clock = SECOND
@@ -230,6 +232,9 @@ class ScriptedEngine:
     async def Exec(self, request: v1.ExecRequest) -> v1.ExecResponse:
         self._container(request.container_id)
         return v1.ExecResponse(url="http://127.0.0.1:1/exec/none")
+
+    async def PortForward(self, request: v1.PortForwardRequest) -> v1.PortForwardResponse:
+        return v1.PortForwardResponse(url=self.stream_url)
 
     def _container(self, container: str) -> v1.ContainerStatus:
         if container not in self.containers:

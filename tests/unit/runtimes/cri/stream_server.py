@@ -51,7 +51,7 @@ class Peer:
             pass
 
     async def read(self) -> bool:
-        """One frame; False when there are no more."""
+        """One frame; False when there are no more, or the client says so."""
         try:
             async with asyncio.timeout(DEADLINE_S):
                 first, second = struct.unpack(">II", await self._reader.readexactly(8))
@@ -64,6 +64,8 @@ class Peer:
             self.streams[self._headers(payload[10:])["streamtype"]] = stream
         elif first == 0x80030006:
             self.pings.append(*struct.unpack(">I", payload))
+        elif first == 0x80030007:
+            return False
         elif first in names:
             self.input[names[first]] = self.input.get(names[first], b"") + payload
             if second >> 24 & 1:
