@@ -20,6 +20,7 @@ from plugbay.node.api.discovery.routes import DiscoveryRoutes
 from plugbay.node.api.objects import NodeFacts, Resources, node_object
 from plugbay.node.api.parameters import Parameters, check_parameters, is_rehearsal
 from plugbay.node.api.pods import PodRoutes
+from plugbay.node.api.reading.compression import compressed
 from plugbay.node.api.reading.routes import not_found
 from plugbay.node.api.resources import NODES, PODS
 from plugbay.node.api.stored.routes import ResourceRoutes
@@ -187,11 +188,11 @@ def _checked(handler: Handler, known: Parameters) -> Handler:
 
 
 def _translated(handler: Handler) -> Handler:
-    """``handler``, its errors as the API server's."""
+    """``handler``, its errors as the API server's, and what is large compressed."""
 
     async def answer(request: Request) -> Answer:
         try:
-            return await handler(request)
+            return await compressed(request, await handler(request))
         except PlugbayError as error:
             raise _http_error(error) from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from plugbay.documents import Json
 from plugbay.node.api import parameters
@@ -15,8 +15,9 @@ from plugbay.node.api.discovery.lists import (
 )
 from plugbay.node.api.discovery.openapi import openapi_document, openapi_index
 from plugbay.node.api.parameters import check_parameters
+from plugbay.node.api.reading.compression import compressed
 from plugbay.node.api.resources import ResourceTable
-from plugbay.ops.routing import HttpError, Request, Response, Router, json_response
+from plugbay.ops.routing import Answer, Handler, HttpError, Request, Response, Router, json_response
 
 
 class DiscoveryRoutes:
@@ -75,10 +76,10 @@ class DiscoveryRoutes:
         return made
 
 
-def _handler(answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
-    async def handler(request: Request) -> Response:
+def _handler(answer: Callable[[Request], Response]) -> Handler:
+    async def handler(request: Request) -> Answer:
         check_parameters(request, parameters.DISCOVERY)
-        return answer(request)
+        return await compressed(request, answer(request))
 
     return handler
 
