@@ -37,9 +37,23 @@ class ApiNode(NamedTuple):
     tls: ssl.SSLContext
     token: str
 
+    @property
+    def head(self) -> dict[str, str]:
+        return {"Host": urlsplit(self.server).netloc, "Authorization": f"Bearer {self.token}"}
+
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         address = urlsplit(self.server)
         return await asyncio.open_connection(address.hostname, address.port, ssl=self.tls)
+
+
+class ControlSocket(NamedTuple):
+    """The socket of a node, which serves the same API."""
+
+    path: Path
+    head: dict[str, str] = {"Host": "localhost"}  # noqa: RUF012 - it is never changed
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_unix_connection(self.path)
 
 
 @asynccontextmanager
@@ -80,13 +94,14 @@ class Pipe:
         await self.writer.drain()
 
 
-async def ask(api: ApiNode, subresource: str, *versions: str, **query: str | list[str]) -> tuple[Answer, Pipe]:
+async def ask(
+    api: ApiNode | ControlSocket, subresource: str, *versions: str, pod: str = "p", **query: str | list[str]
+) -> tuple[Answer, Pipe]:
     """Ask to switch to SPDY; a body is read when the node does not."""
     reader, writer = await api.connect()
     head = [
-        f"POST {PODS}/p/{subresource}?{urlencode(query, doseq=True)} HTTP/1.1",
-        f"Host: {urlsplit(api.server).netloc}",
-        f"Authorization: Bearer {api.token}",
+        f"POST {PODS}/{pod}/{subresource}?{urlencode(query, doseq=True)} HTTP/1.1",
+        *(f"{name}: {value}" for name, value in api.head.items()),
         "Connection: Upgrade",
         "Upgrade: SPDY/3.1",
         "Content-Length: 0",
@@ -118,8 +133,8 @@ async def session(pipe: Pipe | Tunnel) -> AsyncIterator[SpdySession]:
 
 
 @asynccontextmanager
-async def forwarding(api: ApiNode) -> AsyncIterator[SpdySession]:
-    answer, pipe = await ask(api, "portforward", PORT_FORWARD)
+async def forwarding(api: ApiNode | ControlSocket, pod: str = "p") -> AsyncIterator[SpdySession]:
+    answer, pipe = await ask(api, "portforward", PORT_FORWARD, pod=pod)
     assert (answer.status, answer.headers["x-stream-protocol-version"]) == (101, PORT_FORWARD)
     async with session(pipe) as client:
         yield client
