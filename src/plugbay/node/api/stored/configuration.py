@@ -14,9 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from plugbay.documents import Json
-from plugbay.manifest.shapes import Flag, MapOf, Text
 from plugbay.node.api.resources import ApiResource, StoredKind
-from plugbay.node.api.stored.decoding import object_table
 from plugbay.node.api.stored.invalid import unreadable
 from plugbay.node.api.stored.rows import FIELDS, row
 from plugbay.objects.problems import FieldProblem, forbidden, invalid, required, too_long
@@ -141,7 +139,6 @@ CONFIG_MAPS: Final = row(
     "configmaps",
     "ConfigMap",
     stored=StoredKind(prepare=_config_map, check=_config_map_problems),
-    schema=object_table(data=MapOf(Text()), binaryData=MapOf(Text()), immutable=Flag()),
     short_names=("cm",),
     columns=stored.CONFIG_MAPS,
 )
@@ -150,7 +147,6 @@ SECRETS: Final = row(
     "secrets",
     "Secret",
     stored=StoredKind(prepare=_secret, check=_secret_problems),
-    schema=object_table(data=MapOf(Text()), stringData=MapOf(Text()), type=Text(), immutable=Flag()),
     columns=stored.SECRETS,
     fields=FIELDS | {"type"},
 )

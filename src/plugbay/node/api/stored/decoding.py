@@ -26,50 +26,17 @@ from plugbay.manifest.shapes import (
 )
 from plugbay.node.api.resources import ApiResource
 from plugbay.node.api.stored.invalid import unreadable
+from plugbay.objects.messages.fields import message_table
 from plugbay.ops.routing import HttpError, Request
 
-
-def used(**shapes: Shape) -> Table:
-    """A table of fields that are all taken as they are."""
-    return Table({name: Field(Support.USED, shape) for name, shape in shapes.items()})
-
-
-_OWNER: Final = used(
-    apiVersion=Text(), kind=Text(), name=Text(), uid=Text(), controller=Flag(), blockOwnerDeletion=Flag()
+ANY: Final = Table(
+    {
+        "apiVersion": Field(Support.USED, Text()),
+        "kind": Field(Support.USED, Text()),
+        "metadata": Field(Support.USED, message_table("meta/v1.ObjectMeta")),
+    }
 )
-_MANAGED: Final = used(
-    manager=Text(),
-    operation=Text(),
-    apiVersion=Text(),
-    time=Text(),
-    fieldsType=Text(),
-    fieldsV1=Anything(),
-    subresource=Text(),
-)
-METADATA: Final = used(
-    name=Text(),
-    generateName=Text(),
-    namespace=Text(),
-    selfLink=Text(),
-    uid=Text(),
-    resourceVersion=Text(),
-    generation=Whole(),
-    creationTimestamp=Text(),
-    deletionTimestamp=Text(),
-    deletionGracePeriodSeconds=Whole(),
-    labels=MapOf(Text()),
-    annotations=MapOf(Text()),
-    finalizers=ListOf(Text()),
-    ownerReferences=ListOf(_OWNER),
-    managedFields=ListOf(_MANAGED),
-)
-"""The metadata of every kind."""
-ANY: Final = used(apiVersion=Text(), kind=Text(), metadata=METADATA)
-
-
-def object_table(**shapes: Shape) -> Table:
-    """The table of a kind with these fields besides its identity and metadata."""
-    return used(apiVersion=Text(), kind=Text(), metadata=METADATA, **shapes)
+"""The fields of every object."""
 
 
 class FieldValidation(Enum):

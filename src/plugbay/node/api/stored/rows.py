@@ -1,13 +1,11 @@
-"""Making rows of the table of kinds. Pure."""
+"""Rows of the table of kinds, for kinds that are stored as they are. Pure."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from plugbay.manifest.shapes import Table
 from plugbay.node.api.resources import ApiResource, StoredKind, Subresource
-from plugbay.objects import merge_rules
-from plugbay.objects.strategic_merge import MergeRule
+from plugbay.objects.messages.fields import message_of, message_rule, object_table
 from plugbay.printers import tables
 from plugbay.printers.tables import TableColumns
 
@@ -22,14 +20,12 @@ def row(
     kind: str,
     *,
     stored: StoredKind,
-    schema: Table | None = None,
     is_namespaced: bool = True,
     short_names: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
     columns: TableColumns = tables.PLAIN,
     fields: frozenset[str] | None = None,
     subresources: tuple[Subresource, ...] = (),
-    merging: MergeRule | None = merge_rules.OBJECT,
     has_status: bool = False,
 ) -> ApiResource:
     """The row of a stored kind.
@@ -54,7 +50,7 @@ def row(
         short_names,
         categories,
         (*subresources, status) if has_status else subresources,
-        schema,
-        merging,
+        object_table(api_version, kind),
+        message_rule(message_of(api_version, kind)),
         stored,
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from plugbay.node.api.writing.bodies import is_protobuf
+from plugbay.node.api.writing.bodies import body_of
 from plugbay.ops.routing import HttpError, Request, Response, json_response
 
 
 async def review_access(request: Request) -> Response:
     """Answer a SelfSubjectAccessReview."""
-    review = {"spec": {}} if is_protobuf(request) else request.json()  # kubectl sends it in no other form
+    review = body_of(request)
     if not isinstance(review, dict) or not isinstance(review.get("spec"), dict):
         raise HttpError(400, "BadRequest", "the body must be a SelfSubjectAccessReview with a spec")
     status = {"allowed": True, "reason": "a client with the node's token may do everything"}

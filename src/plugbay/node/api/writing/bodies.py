@@ -1,30 +1,50 @@
-"""The bodies of requests: JSON, whatever a client calls it, but no other form of objects. Pure."""
+"""The bodies of requests as JSON values, in whichever of an API server's forms they come."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from plugbay.documents.texts import read_documents
+from plugbay.errors import InvalidDocument
 from plugbay.ops.routing import HttpError, Request
 
-_PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
-_OTHERS: Final = ("application/cbor", "application/yaml", _PROTOBUF)
-
-
-def is_protobuf(request: Request) -> bool:
-    return _media_type(request) == _PROTOBUF
+_ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 
 
 def body_of(request: Request) -> object:
-    """The body as JSON.
+    """The body as a JSON value.
 
     Raises:
-        HttpError: 415, it is in another form of objects; 400, it is not JSON.
+        HttpError: 415, it is in a form that is not taken; 400, it is not what it says to be.
     """
-    if (media := _media_type(request)) in _OTHERS:
-        problem = f"the body of the request is {media}; the only media type that is accepted is application/json"
-        raise HttpError(415, "UnsupportedMediaType", problem)
-    return request.json()
+    match media := request.headers.get("content-type", "").partition(";")[0].strip():
+        case "application/vnd.kubernetes.protobuf":
+            return _of_protobuf(request.body)
+        case "application/yaml":
+            return _of_yaml(request.body)
+        case "application/cbor":
+            problem = (
+                f"the body of the request is {media}; the media types that are accepted are {', '.join(_ACCEPTED)}"
+            )
+            raise HttpError(415, "UnsupportedMediaType", problem)
+        case _:
+            return request.json()
 
 
-def _media_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip()
+def _of_protobuf(body: bytes) -> object:
+    from plugbay.objects.messages.protobuf import UnreadableMessage, object_of  # many nodes are never sent any
+
+    try:
+        return object_of(body)
+    except UnreadableMessage as error:
+        raise HttpError(400, "BadRequest", str(error)) from None
+
+
+def _of_yaml(body: bytes) -> object:
+    try:
+        documents = [each.value for each in read_documents(body.decode(), source="")]
+    except (InvalidDocument, UnicodeDecodeError) as error:
+        raise HttpError(400, "BadRequest", f"the request body is not YAML in UTF-8: {error}") from None
+    if len(documents) != 1:
+        raise HttpError(400, "BadRequest", f"the request body holds {len(documents)} objects, and not one")
+    return documents[0]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from plugbay.node.api.resources import PODS
-from plugbay.node.api.writing.bodies import body_of, is_protobuf
 from plugbay.node.api.writing.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, merged, patched
 from plugbay.node.api.writing.preconditions import check_same, check_version
 from plugbay.objects.merge_rules import POD
@@ -110,14 +109,3 @@ def test_a_change_that_names_no_state_or_the_present_one_passes() -> None:
     check_same(PODS, POD_NOW, POD_NOW)
     check_version(PODS, POD_NOW, {"metadata": {"name": "p"}})
     check_version(PODS, POD_NOW, "nonsense")
-
-
-@pytest.mark.parametrize(
-    "media", ["application/vnd.kubernetes.protobuf", "application/cbor", "application/yaml; charset=utf-8"]
-)
-def test_other_forms_of_objects_are_refused_by_name(media: str) -> None:
-    request = Request("POST", "/", headers={"content-type": media}, body=b"k8s\0")
-    with pytest.raises(HttpError, match=media.partition(";")[0]) as refused:
-        body_of(request)
-    assert refused.value.status == 415
-    assert is_protobuf(request) is (media == "application/vnd.kubernetes.protobuf")
