@@ -21,12 +21,14 @@ from plugbay.manager.serving.podresources import serve_pod_resources
 from plugbay.model.dns import is_subdomain
 from plugbay.model.ids import ResourceName
 from plugbay.model.pods import pod_request
+from plugbay.node.access.account_tokens import AccountTokens
 from plugbay.node.api.collections import Collections, first_version
 from plugbay.node.api.discovery.routes import DiscoveryRoutes
 from plugbay.node.api.objects import NodeFacts
 from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.resources import PODS, ResourceTable
 from plugbay.node.api.routes import NodeRoutes, control_router
+from plugbay.node.api.stored.account_routes import AccountRoutes
 from plugbay.node.api.stored.kinds import BUILT_IN
 from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.stored.writing import ObjectWriter
@@ -34,6 +36,7 @@ from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.api.streams.ports import PortRoutes
 from plugbay.node.config import NodeConfig
 from plugbay.node.configs import NodeConfigs
+from plugbay.node.namespaces import NamespaceKeeper
 from plugbay.node.pages import NodePages
 from plugbay.node.podresources import KnownPods
 from plugbay.node.resource_events import follow_resources
@@ -186,9 +189,14 @@ async def open_node(
         running = RunningNode(node, pods, events, manager, engine, chosen.runtime)
         about = ObjectRef("Node", "", name, facts.uid)
         await stack.enter_async_context(_node_events(running, about, chosen, clock))
+        resources = ResourceTable(BUILT_IN)
+        writer = ObjectWriter(objects, clock)
+        tokens = AccountTokens(objects, pods.has_uid, clock)
+        namespaces = NamespaceKeeper(writer, objects, pods, engine=engine, resources=resources, clock=clock)
+        await namespaces.prepare()
+        await stack.enter_async_context(background(namespaces.run(), name="namespaces"))
         await stack.enter_async_context(_static_pods(config, running, about, engine))
         node_routes = NodeRoutes(engine, node, pods, manager=manager, facts=facts)
-        resources = ResourceTable(BUILT_IN)
         collections = Collections(
             pods,
             events,
@@ -201,17 +209,18 @@ async def open_node(
         following = collections.follow_node(aiter(node.changes))
         await stack.enter_async_context(background(following, name="the node as an object"))
         router = control_router(
-            PodRoutes(engine, pods, collections[PODS], runtime=chosen.runtime.name),
+            PodRoutes(engine, pods, collections[PODS], writer, runtime=chosen.runtime.name),
             ContainerRoutes(pods, chosen.runtime, clock),
             PortRoutes(pods, chosen.ports),
             node_routes,
-            ResourceRoutes(resources, collections, ObjectWriter(objects, clock), clock),
+            ResourceRoutes(resources, collections, writer, clock),
+            AccountRoutes(tokens, writer, objects, pods),
             DiscoveryRoutes(resources, facts.version),
         )
         control = serve_http(router, UnixAddress(config.control_socket), refusal=chosen.refusal)
         await stack.enter_async_context(control)
         if config.api is not None:
-            await stack.enter_async_context(_api(config, config.api, router, name, clock))
+            await stack.enter_async_context(_api(config, config.api, router, name, tokens, clock))
         logger.info("node %s is ready at %s", name, config.control_socket)
         pages.is_ready = True
         stack.callback(setattr, pages, "is_ready", False)
@@ -232,11 +241,19 @@ def _facts(config: NodeConfig, node: Node, chosen: ChosenRuntime, clock: Clock) 
 
 
 def _api(
-    config: NodeConfig, address: TcpAddress, router: Router, name: str, clock: Clock
+    config: NodeConfig, address: TcpAddress, router: Router, name: str, tokens: AccountTokens, clock: Clock
 ) -> AbstractAsyncContextManager[str]:
     from plugbay.node.access.serving import serve_api  # loads OpenSSL
 
-    return serve_api(router, address, directory=config.api_keys, node=name, config=config.kubeconfig, clock=clock)
+    return serve_api(
+        router,
+        address,
+        directory=config.api_keys,
+        node=name,
+        config=config.kubeconfig,
+        is_account=lambda token: tokens.user(token) is not None,
+        clock=clock,
+    )
 
 
 @asynccontextmanager

@@ -124,8 +124,11 @@ def is_deleting(value: Json) -> bool:
 
 
 def is_gone(value: Json) -> bool:
-    """Whether a deleted object has nothing left to wait for."""
-    return is_deleting(value) and not v1.texts(value, "metadata", "finalizers")
+    """Whether a deleted object has nothing left to wait for; a namespace waits for what is in it, too."""
+    waits_for = v1.texts(value, "metadata", "finalizers")
+    if value.get("kind") == "Namespace":
+        waits_for = waits_for + v1.texts(value, "spec", "finalizers")
+    return is_deleting(value) and not waits_for
 
 
 def with_version(value: Json, version: int) -> Json:

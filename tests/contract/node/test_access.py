@@ -26,6 +26,7 @@ from plugbay.node.config import NodeConfig
 from plugbay.node.run import open_node, run_node
 from plugbay.ops.clock import SystemClock
 from plugbay.ops.listening import TcpAddress
+from tests.contract.rigs.api_calls import ApiCaller
 from tests.contract.rigs.node_run import DEADLINE_S
 
 END = "-----END CERTIFICATE-----\n"
@@ -64,6 +65,19 @@ async def node_with_api(root: Path, address: TcpAddress = ANY_PORT) -> AsyncIter
         [cluster], [user] = content["clusters"], content["users"]
         authority = base64.b64decode(cluster["cluster"]["certificate-authority-data"]).decode()
         yield Way(cluster["cluster"]["server"], authority, user["user"]["token"])
+
+
+async def test_a_token_of_an_account_is_served_until_the_account_goes(root: Path) -> None:
+    async with node_with_api(root) as way:
+        ask = ApiCaller(root / "plugbay.sock")
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        token = (await ask("POST", f"{account}/token", {})).value["status"]["token"]
+        elsewhere = (await ask("POST", f"{account}/token", {"spec": {"audiences": ["vault"]}})).value["status"]["token"]
+        assert (await asyncio.to_thread(way.ask, "/api/v1/nodes", token=token))[0] == 200
+        assert (await asyncio.to_thread(way.ask, "/api/v1/nodes", token=elsewhere))[0] == 401
+        assert (await asyncio.to_thread(way.ask, "/api/v1/nodes", token=f"{token[:-4]}AAAA"))[0] == 401
+        await ask("DELETE", account)
+        assert (await asyncio.to_thread(way.ask, "/api/v1/nodes", token=token))[0] == 401
 
 
 async def test_a_client_with_the_kubeconfig_is_served(root: Path) -> None:

@@ -129,8 +129,8 @@ class LeapingClock(SystemClock):
 
 
 @asynccontextmanager
-async def running_node(root: Path, clock: Clock | None = None) -> AsyncIterator[Node]:
-    config, clock = NodeConfig(root, name="n1"), clock or SystemClock()
+async def running_node(root: Path, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Node]:
+    config, clock = NodeConfig(root, name="n1", **settings), clock or SystemClock()
     stop, ready = asyncio.Event(), asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(run_node(config, environ=os.environ, clock=clock, stop=stop, ready=ready.set))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,11 +64,22 @@ class NodeClient:
         return self._ask("DELETE", path, query)
 
     def create(self, path: str, value: Json) -> Json:
-        return self._ask("POST", path, body=json.dumps(value).encode())
+        """Create an object in the list at ``path``; a namespace comes with the first object in it."""
+        return self._in_namespace(value, lambda: self._ask("POST", path, body=json.dumps(value).encode()))
 
     def replace(self, path: str, value: Json) -> Json:
-        """Create the object at ``path``, or replace it, so that it is as ``value`` says."""
-        return self._ask("PUT", path, body=json.dumps(value).encode())
+        """Create the object at ``path``, or replace it, so that it is as ``value`` says; see `create`."""
+        return self._in_namespace(value, lambda: self._ask("PUT", path, body=json.dumps(value).encode()))
+
+    def _in_namespace(self, value: Json, write: Callable[[], Json]) -> Json:
+        namespace = v1.namespace(value)
+        try:
+            return write()
+        except RequestRefused as error:
+            if error.reason != NOT_FOUND or not namespace or f'namespaces "{namespace}"' not in str(error):
+                raise
+        self._ask("POST", "/api/v1/namespaces", body=json.dumps({"metadata": {"name": namespace}}).encode())
+        return write()
 
     @contextmanager
     def watch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,14 @@ _FREE_PORT: Final = 0
 
 @asynccontextmanager
 async def serve_api(
-    router: Router, address: TcpAddress, *, directory: Path, node: str, config: Path, clock: Clock
+    router: Router,
+    address: TcpAddress,
+    *,
+    directory: Path,
+    node: str,
+    config: Path,
+    is_account: Callable[[str], bool],
+    clock: Clock,
 ) -> AsyncIterator[str]:
     """Serve until the block ends; yields the URL, which the kubeconfig has as well.
 
@@ -43,6 +50,7 @@ async def serve_api(
     Args:
         directory: keeps the keys.
         node: the name of the node.
+        is_account: whether a text is a good token of a service account.
         config: the kubeconfig that is written, and removed at the end.
 
     Raises:
@@ -50,7 +58,7 @@ async def serve_api(
     """
     names = list(dict.fromkeys([*_LOOPBACK, node, socket.gethostname().lower(), *_own(address)]))
     keys = await open_keys(directory, names, clock=clock)
-    access = Access(keys.tls, bearer_check(keys.token, names))
+    access = Access(keys.tls, bearer_check(keys.token, names, is_account))
     before = directory / "port"
     async with AsyncExitStack() as stack:
         bound = await _listen(stack, router, address, await asyncio.to_thread(_port, before), access)

@@ -8,10 +8,10 @@ from typing import Final, Generic
 
 from plugbay.documents import Json
 from plugbay.model.ids import PodUid
-from plugbay.node.api.objects import namespace_object, pod_object
+from plugbay.node.api.objects import pod_object
 from plugbay.node.api.reading.collection import Collection
 from plugbay.node.api.reading.items import ApiItem
-from plugbay.node.api.resources import EVENTS, NAMESPACES, NODES, PODS, ApiResource, ResourceTable
+from plugbay.node.api.resources import EVENTS, NODES, PODS, ApiResource, ResourceTable
 from plugbay.objects.table import ObjectKey, ObjectTable
 from plugbay.objects.watch import Change, Item, Key
 from plugbay.ops.clock import Clock
@@ -21,7 +21,6 @@ from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
 from plugbay.printers import v1
 
-_ALWAYS: Final = ("default", "kube-system")
 _MILLISECONDS: Final = 1000
 
 
@@ -53,17 +52,14 @@ class Collections:
         self._runtime = runtime
         self._clock = clock
         version = first_version(clock)
-        self._namespaces = Collection(version, [self._namespace(name, version) for name in _ALWAYS])
         self._pods = Collection(pods.version, [self._pod(record) for record in pods])
         self._events = Collection(events.version, [_event(each) for each in events])
         self._nodes = Collection(version, [self._node_now(version)])
-        for item in self._pods.all():
-            self._enter(item.namespace)
         self._pod_listener = _Listener[PodUid, PodRecord](self._pod_changed)
         pods.attach(self._pod_listener)
         self._event_listener = _Listener[str, Event](self._event_changed)
         events.attach(self._event_listener)
-        self._own = {PODS: self._pods, EVENTS: self._events, NODES: self._nodes, NAMESPACES: self._namespaces}
+        self._own = {PODS: self._pods, EVENTS: self._events, NODES: self._nodes}
         self._objects = objects
         self._stored: dict[ApiResource, Collection] = {}
         for resource in resources:
@@ -106,18 +102,12 @@ class Collections:
             self._pods.remove(item)
         else:
             self._pods.put(item)
-            self._enter(item.namespace)
 
     def _event_changed(self, change: Change, event: Event) -> None:
         if change is Change.DELETED:
             self._events.remove(_event(event))
         else:
             self._events.put(_event(event))
-
-    def _enter(self, namespace: str) -> None:
-        """A namespace comes with its first pod, and stays."""
-        if self._namespaces.get("", namespace) is None:
-            self._namespaces.put(self._namespace(namespace, self._namespaces.version + 1))
 
     def _pod(self, record: PodRecord) -> ApiItem:
         make = partial(pod_object, record, runtime=self._runtime)
@@ -126,9 +116,6 @@ class Collections:
     def _node_now(self, version: int) -> ApiItem:
         node = self._node()
         return ApiItem("", v1.name(node), version, lambda: node)
-
-    def _namespace(self, name: str, version: int) -> ApiItem:
-        return ApiItem("", name, version, partial(namespace_object, name, self._clock.now()))
 
 
 def _event(event: Event) -> ApiItem:

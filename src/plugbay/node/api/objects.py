@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -98,22 +97,6 @@ def node_object(
                 "systemUUID": facts.machine.ids.system,
             },
         },
-    }
-
-
-def namespace_object(name: str, since: datetime) -> Json:
-    """The v1 Namespace."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {
-            "name": name,
-            "uid": str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.namespace")),
-            "creationTimestamp": timestamp(since),
-            "labels": {"kubernetes.io/metadata.name": name},
-        },
-        "spec": {"finalizers": ["kubernetes"]},
-        "status": {"phase": "Active"},
     }
 
 

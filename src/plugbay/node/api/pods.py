@@ -16,6 +16,7 @@ from plugbay.node.api.reading.collection import Collection
 from plugbay.node.api.reading.forms import list_body
 from plugbay.node.api.reading.selection import ItemSelection
 from plugbay.node.api.resources import PODS
+from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.node.api.writing.delete_options import delete_options
 from plugbay.node.api.writing.patches import patched
@@ -29,14 +30,18 @@ from plugbay.printers import v1
 
 
 class PodRoutes:
-    def __init__(self, engine: PodEngine, pods: PodTable, collection: Collection, *, runtime: str) -> None:
+    def __init__(
+        self, engine: PodEngine, pods: PodTable, collection: Collection, writer: ObjectWriter, *, runtime: str
+    ) -> None:
         self._engine = engine
         self._pods = pods
         self._collection = collection
+        self._writer = writer
         self._runtime = runtime
 
     async def create(self, request: Request) -> Response:
         pod = _pod_in(request)
+        self._writer.check_namespace(PODS, pod.namespace, pod.name)
         made = self._engine.rehearse_create(pod) if is_rehearsal(request) else await self._engine.create(pod)
         return json_response(self._shown(made), status=201)
 

@@ -12,7 +12,7 @@ from typing import Final
 from plugbay.documents import Json
 from plugbay.manifest.schema import POD
 from plugbay.manifest.shapes import Table
-from plugbay.node.api.field_selectors import EVENT_FIELDS, NAMESPACE_FIELDS, NODE_FIELDS, POD_FIELDS
+from plugbay.node.api.field_selectors import EVENT_FIELDS, NODE_FIELDS, POD_FIELDS
 from plugbay.objects import merge_rules
 from plugbay.objects.metadata import NameRule, subdomain_rule
 from plugbay.objects.problems import FieldProblem
@@ -46,6 +46,7 @@ class StoredKind:
         prepare: fills in defaults and normalizes: of what a client wants and the state before (None for a new object),
             what is stored. It may raise `HttpError` for what cannot be read.
         check: what is wrong with a prepared object, besides its metadata; the second argument is the state before.
+        ending: what becomes of an object whose deletion begins.
         has_generation: whether changes of its specification are counted.
         creates_on_update: whether PUT makes an object that there is not.
         needs_version: whether PUT has to name the state that it changes.
@@ -54,6 +55,7 @@ class StoredKind:
 
     prepare: Callable[[Json, Json | None], Json] = lambda wanted, before: wanted
     check: Callable[[Json, Json | None], Iterable[FieldProblem]] = lambda value, before: ()
+    ending: Callable[[Json], Json] = lambda value: value
     name_rule: NameRule = subdomain_rule
     has_generation: bool = False
     creates_on_update: bool = False
@@ -145,11 +147,8 @@ NODES: Final = ApiResource(
     merging=merge_rules.NODE,
 )
 EVENTS: Final = ApiResource("", "v1", "events", "event", "Event", True, _READ, tables.EVENTS, EVENT_FIELDS, ("ev",))
-NAMESPACES: Final = ApiResource(
-    "", "v1", "namespaces", "namespace", "Namespace", False, _READ, tables.NAMESPACES, NAMESPACE_FIELDS, ("ns",)
-)
 
-RESOURCES: Final = (EVENTS, NAMESPACES, NODES, PODS)
+RESOURCES: Final = (EVENTS, NODES, PODS)
 """The kinds that have rooms of their own; those that are stored as they are come on top."""
 
 

@@ -23,10 +23,11 @@ from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.reading.compression import compressed
 from plugbay.node.api.reading.routes import not_found
 from plugbay.node.api.resources import NODES, PODS
+from plugbay.node.api.stored.account_routes import AccountRoutes
 from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.api.streams.ports import PortRoutes
-from plugbay.node.api.writing.access_reviews import review_access
+from plugbay.node.api.writing.access_reviews import review_access, review_rules
 from plugbay.node.api.writing.delete_options import is_grace
 from plugbay.node.api.writing.patches import patched
 from plugbay.node.api.writing.preconditions import check_same
@@ -49,6 +50,8 @@ from plugbay.printers import v1
 
 _PODS = "/api/v1/namespaces/{namespace}/pods"
 _POD = f"{_PODS}/{{name}}"
+_ACCESS = "/apis/authorization.k8s.io/v1/namespaces/{namespace}"
+_ACCOUNT = "/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
 _CORDON = frozenset({"spec.unschedulable", "metadata.resourceVersion"})
 """The fields of a node that a patch may hold when it changes nothing but the cordon."""
 
@@ -59,6 +62,7 @@ def control_router(
     ports: PortRoutes,
     node: NodeRoutes,
     objects: ResourceRoutes,
+    accounts: AccountRoutes,
     discovery: DiscoveryRoutes,
 ) -> Router:
     """All routes of the API, which the control socket has too."""
@@ -70,7 +74,13 @@ def control_router(
         ("DELETE", _PODS, pods.delete_collection, parameters.DELETE_COLLECTION),
         ("POST", f"{_POD}/eviction", pods.evict, parameters.WRITE),
         ("PATCH", "/api/v1/nodes/{name}", node.patch, parameters.PATCH),
+        ("POST", f"{_ACCESS}/localsubjectaccessreviews", review_access, parameters.WRITE),
         ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review_access, parameters.WRITE),
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review_rules, parameters.WRITE),
+        ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review_access, parameters.WRITE),
+        ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", accounts.review_self, parameters.WRITE),
+        ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", accounts.review_token, parameters.WRITE),
+        ("POST", f"{_ACCOUNT}/token", accounts.request_token, parameters.WRITE),
         ("DELETE", _POD, pods.delete, parameters.DELETE),
         ("GET", f"{_POD}/log", containers.log, parameters.LOG),
         ("GET", f"{_POD}/exec", containers.exec, parameters.EXEC),

@@ -17,7 +17,20 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from plugbay.manifest.shapes import Amount, Anything, Field, Flag, ListOf, MapOf, Shape, Support, Table, Text, Whole
+from plugbay.manifest.shapes import (
+    Amount,
+    Anything,
+    Field,
+    Flag,
+    ListOf,
+    MapOf,
+    Shape,
+    Support,
+    Table,
+    Text,
+    Whole,
+    WholeOrText,
+)
 from plugbay.objects.strategic_merge import MergeRule
 
 _LINES: Final = {
@@ -34,7 +47,7 @@ _SCALARS: Final[Mapping[str, Shape]] = {
     "d": Amount(),
     "y": Text(),
     "Q": Amount(),
-    "I": Amount(),
+    "I": WholeOrText(),
     "T": Text(),
     "M": Text(),
     "J": Anything(),

@@ -55,6 +55,10 @@ class PodTable:
         """Whether there is a pod of this name."""
         return (namespace, name) in self._uids
 
+    def has_uid(self, namespace: str, name: str, uid: str) -> bool:
+        """Whether the pod of this name is the one with this UID."""
+        return self._uids.get((namespace, name)) == uid
+
     def add(self, record: PodRecord) -> PodRecord:
         """Take in a new pod.
 

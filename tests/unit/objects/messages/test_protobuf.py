@@ -39,5 +39,5 @@ def test_broken_bodies_are_refused_and_never_crash(at: int, byte: int, recorded:
 
 def test_a_kind_without_known_fields_is_named() -> None:
     gopher = b"k8s\0\x0a\x1e\x0a\x14example.com/v1alpha1\x12\x06Gopher"
-    with pytest.raises(UnreadableMessage, match="the fields of Gopher in .* are not known"):
+    with pytest.raises(UnreadableMessage, match=r"the fields of Gopher in .* are not known"):
         object_of(gopher)

@@ -30,7 +30,7 @@ from plugbay.objects.strategic_merge import REPLACED, MergeRule
 
 _ANY: Final[Json] = {"x-kubernetes-preserve-unknown-fields": True}
 _GVK: Final = "x-kubernetes-group-version-kind"
-_METHODS: Final = {"create": "post", "update": "put", "patch": "patch", "delete": "delete"}
+_METHODS: Final = {"get": "get", "list": "get", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
 _WRITES: Final = ("dryRun", "fieldManager", "fieldValidation")
 _QUERY: Final = {
     "list": ("allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "watch"),
@@ -116,13 +116,13 @@ def _paths(resource: ApiResource) -> Iterator[tuple[str, Json]]:
     all_of_them = f"{resource.base}/{resource.plural}"
     named = all_of_them
     if resource.is_namespaced:
-        yield all_of_them, {"get": _operation(resource, "list")}
+        yield all_of_them, _operations(resource, ("list",))
         named = f"{resource.base}/namespaces/{{namespace}}/{resource.plural}"
-    yield named, {"get": _operation(resource, "list")} | _writing(resource, ("create",))
-    yield f"{named}/{{name}}", {"get": _operation(resource, "get")} | _writing(resource, ("update", "patch", "delete"))
+    yield named, _operations(resource, ("list", "create"))
+    yield f"{named}/{{name}}", _operations(resource, ("get", "update", "patch", "delete"))
 
 
-def _writing(resource: ApiResource, verbs: Iterable[str]) -> Json:
+def _operations(resource: ApiResource, verbs: Iterable[str]) -> Json:
     return {_METHODS[verb]: _operation(resource, verb) for verb in verbs if verb in resource.verbs}
 
 

@@ -42,6 +42,16 @@ def conflict(resource: ApiResource, name: str, why: str) -> HttpError:
     return HttpError(409, "Conflict", problem, details=_details(resource, name, resource.plural))
 
 
+def forbidden_object(resource: ApiResource, name: str, why: str, *, cause: str = "") -> HttpError:
+    details = _details(resource, name, resource.plural)
+    if cause:
+        details["causes"] = [{"reason": cause, "message": why, "field": "metadata.namespace"}]
+    problem = (
+        f'{resource.qualified} "{name}" is forbidden: {why}' if name else f"{resource.qualified} is forbidden: {why}"
+    )
+    return HttpError(403, "Forbidden", problem, details=details)
+
+
 def unreadable(resource: ApiResource, why: str) -> HttpError:
     """The body is not an object of the kind."""
     problem = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'

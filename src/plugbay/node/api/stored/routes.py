@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from plugbay.documents import Json
@@ -42,6 +43,7 @@ class ResourceRoutes:
         (method, f"{base}{shape}")
         for base in ("/api/{version}", "/apis/{group}/{version}")
         for shape in (
+            "/namespaces/{name}/status",
             "/{plural}",
             "/{plural}/{name}",
             "/namespaces/{namespace}/{plural}",
@@ -64,6 +66,8 @@ class ResourceRoutes:
         Raises:
             HttpError, PlugbayError: it cannot be done.
         """
+        if "plural" not in request.params:
+            request = replace(request, params={**request.params, "plural": "namespaces", "subresource": "status"})
         resource = self._resource(request)
         match self._verb(resource, request):
             case "get":

@@ -27,6 +27,7 @@ def row(
     fields: frozenset[str] | None = None,
     subresources: tuple[Subresource, ...] = (),
     has_status: bool = False,
+    verbs: tuple[str, ...] = VERBS,
 ) -> ApiResource:
     """The row of a stored kind.
 
@@ -44,7 +45,7 @@ def row(
         kind.lower(),
         kind,
         is_namespaced,
-        VERBS,
+        verbs,
         columns,
         fields or (FIELDS if is_namespaced else CLUSTER_FIELDS),
         short_names,

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from plugbay.documents import Json
 from plugbay.node.api.reading.routes import not_found
 from plugbay.node.api.resources import ApiResource, StoredKind
-from plugbay.node.api.stored.invalid import already_exists, check_problems, conflict, not_allowed
+from plugbay.node.api.stored.invalid import already_exists, check_problems, conflict, forbidden_object, not_allowed
+from plugbay.node.api.stored.namespaces import IMMORTAL, NAMESPACES
 from plugbay.node.api.writing.delete_options import DeleteOptions
 from plugbay.node.api.writing.preconditions import check_version
 from plugbay.objects.metadata import (
@@ -65,6 +66,23 @@ class ObjectWriter:
             raise not_found(resource, name)
         return value | {"apiVersion": resource.api_version}
 
+    def check_namespace(self, resource: ApiResource, namespace: str, name: str) -> None:
+        """Check that an object can be made in a namespace.
+
+        Raises:
+            HttpError: 404 or 403, it does not exist, or is being deleted.
+
+        Source: Kubernetes 1.36 ``apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go``.
+        """
+        if not resource.is_namespaced:
+            return
+        found = self._objects.get(ObjectKey("", NAMESPACES.plural, "", namespace))
+        if found is None:
+            raise not_found(NAMESPACES, namespace)
+        if is_deleting(found):
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            raise forbidden_object(resource, name, why, cause="NamespaceTerminating")
+
     async def create(self, resource: ApiResource, wanted: Json, *, namespace: str, rehearsal: bool = False) -> Json:
         """Make an object of what a client wants.
 
@@ -73,6 +91,7 @@ class ObjectWriter:
             StoreUnusable: it is not on disk.
         """
         kind = _rules(resource)
+        self.check_namespace(resource, namespace, v1.name(wanted))
         _check_place(wanted, namespace)
         if v1.text(wanted, "metadata", "resourceVersion"):
             raise HttpError(400, "BadRequest", "resourceVersion should not be set on objects to be created")
@@ -128,10 +147,12 @@ class ObjectWriter:
             StoreUnusable: it is not on disk.
         """
         options.check(resource, before)
+        if resource == NAMESPACES and v1.name(before) in IMMORTAL:
+            raise forbidden_object(resource, v1.name(before), "this namespace may not be deleted")
         value = before
         if not is_deleting(before):
             now, has_generation = timestamp(self._clock.now()), _rules(resource).has_generation
-            value = deleting(before, now=now, has_generation=has_generation)
+            value = _rules(resource).ending(deleting(before, now=now, has_generation=has_generation))
         if options.is_rehearsal:
             return DeletedObject(value, is_gone(value))
         if is_gone(value):

@@ -74,6 +74,10 @@ class DeleteOptions:
                 )
 
 
+AT_ONCE: Final = DeleteOptions(None, False, "", "", Propagation.BACKGROUND)
+"""The deletion of an object, whichever it is, and then of what it owns."""
+
+
 def delete_options(request: Request) -> DeleteOptions:
     """Read the address and the body of a deletion; the body counts.
 
