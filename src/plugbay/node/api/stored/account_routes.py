@@ -27,7 +27,7 @@ _LEAST_S: Final = 600
 _MOST_S: Final = 1 << 32
 _GROUP: Final = "authentication.k8s.io/v1"
 _OWNER: Final[Json] = {"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]}
-"""Whoever has the node's token, or may open its socket."""
+"""The user that has the node's token, or may open its socket."""
 
 
 class AccountRoutes:
