@@ -28,7 +28,7 @@ from plugbay.printers import v1
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 AUDIENCES: Final = (ISSUER,)
-"""Of tokens for the node's own API."""
+"""The audiences of tokens for the node's own API."""
 _KEY: Final = ObjectKey("plugbay", "keys", "", "account-tokens")
 """No client can name it: there is no such kind."""
 _HEADER: Final[Json] = {"alg": "HS256", "typ": "JWT"}
@@ -122,7 +122,7 @@ class AccountTokens:
         return AccountUser(v1.text(claims, "sub"), uid, groups, tuple(given)) if is_good else None
 
     def _claims(self, token: str) -> Json | None:
-        """What a token of ours says."""
+        """The claims of a token of ours; None for any other text."""
         kept = self._objects.get(_KEY)
         signed, _, signature = token.rpartition(".")
         if kept is None or not signed.isascii() or not signature.isascii():

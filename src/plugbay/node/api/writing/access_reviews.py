@@ -1,4 +1,4 @@
-"""``kubectl auth can-i``: a client that has the node's token, or that of a service account, may do whatever the node can.
+"""Answers to ``kubectl auth can-i``: a client of the node, or a service account, may do whatever the node can.
 
 Source: Kubernetes 1.36 ``api/authorization/v1/types.go``.
 """
