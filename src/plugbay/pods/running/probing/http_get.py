@@ -25,7 +25,6 @@ _MAX_BODY_BYTES: Final = 10 * 1024
 _MAX_HEAD_BYTES: Final = 1024 * 1024
 _READ_BYTES: Final = 16 * 1024
 _MAX_REDIRECTS: Final = 10
-_SWITCHING: Final = 101
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _SAFE: Final = "/%:@!$&'()*+,;=~-._[]"
 _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -136,8 +135,10 @@ async def _exchange(request: GetRequest, until: float | None, *, first_host: str
         async with asyncio.timeout_at(until):
             reader, writer = await dial(host, port, tls=request.scheme is HttpScheme.HTTPS)
     except OSError as error:
-        ending = f" ({_AWAITED})" if isinstance(error, TimeoutError) else ""
-        raise _failed(request, dial_problem(host, port, error) + ending, is_plain=speaks_plain_http(error)) from error
+        problem = dial_problem(host, port, error)
+        if isinstance(error, TimeoutError):
+            problem = f"context deadline exceeded ({_AWAITED})"
+        raise _failed(request, problem, is_plain=speaks_plain_http(error)) from error
     try:
         exchange = _Exchange(reader)
         async with asyncio.timeout_at(until):
@@ -184,13 +185,11 @@ class _Exchange:
         head = self._http.send(h11.Request(method="GET", target=request.target, headers=headers))
         return (head or b"") + (self._http.send(h11.EndOfMessage()) or b"")
 
-    async def head(self) -> h11.Response | h11.InformationalResponse:
+    async def head(self) -> h11.Response:
         """The answer without its body; what is said before it does not count."""
         while True:
             event = await self._next()
             if isinstance(event, h11.Response):
-                return event
-            if isinstance(event, h11.InformationalResponse) and event.status_code == _SWITCHING:
                 return event
 
     async def body(self) -> bytes:
@@ -213,9 +212,7 @@ class _Exchange:
             self._http.receive_data(received)
 
 
-def _redirected(
-    request: GetRequest, head: h11.Response | h11.InformationalResponse, *, first_host: str
-) -> GetRequest | None:
+def _redirected(request: GetRequest, head: h11.Response, *, first_host: str) -> GetRequest | None:
     """The request that ``head`` asks for instead; None if it is to be taken as it is."""
     location = next((value.decode("latin-1") for name, value in head.headers if name == b"location"), "")
     if head.status_code not in _REDIRECTS or not location:
