@@ -65,6 +65,12 @@ def check_pod(pod: Pod, report: ManifestReport) -> None:
     check_security(spec.security, ("spec", "securityContext"), report)
     if spec.hostname:
         _check_label(spec.hostname, ("spec", "hostname"), report)
+    for index, gate in enumerate(spec.readiness_gates):
+        where = ("spec", "readinessGates", index, "conditionType")
+        if gate:
+            _check_key(gate, where, report)
+        else:
+            report.problem(where, _REQUIRED)
     if spec.runtime_class:
         _check_subdomain(spec.runtime_class, ("spec", "runtimeClassName"), report)
 

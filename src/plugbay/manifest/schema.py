@@ -304,6 +304,7 @@ _SPEC: Final = Table(
         # Without dnsConfig the policy picks between resolvers of a cluster we do not have and the host's.
         dnsPolicy=Text(tuple(policy.value for policy in DnsPolicy)),
         dnsConfig=_DNS_CONFIG,
+        readinessGates=ListOf(Table(_used(conditionType=_TEXT))),
         hostAliases=ListOf(Table(_used(ip=_TEXT, hostnames=ListOf(_TEXT)))),
         serviceAccountName=_TEXT,
         serviceAccount=_TEXT,
@@ -337,7 +338,6 @@ _SPEC: Final = Table(
         "ephemeralContainers",
         "hostnameOverride",
         "overhead",
-        "readinessGates",
         "resourceClaims",
         "resources",
         "schedulingGates",

@@ -97,6 +97,10 @@ class V1Volume(V1Projections, total=False):
     emptyDir: V1EmptyDir
 
 
+class V1ReadinessGate(TypedDict, total=False):
+    conditionType: str
+
+
 class V1Spec(TypedDict, total=False):
     initContainers: list[V1Container]
     containers: list[V1Container]
@@ -112,6 +116,7 @@ class V1Spec(TypedDict, total=False):
     dnsPolicy: str
     dnsConfig: V1DnsConfig
     hostAliases: list[V1HostAlias]
+    readinessGates: list[V1ReadinessGate]
     serviceAccountName: str
     serviceAccount: str
     automountServiceAccountToken: bool

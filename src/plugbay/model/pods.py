@@ -148,6 +148,7 @@ class PodSpec:
         dns: added to the settings that ``dns_policy`` chooses.
         host_aliases: lines of ``/etc/hosts`` after the usual ones.
         sysctls: kernel settings, for the pod's own namespaces.
+        readiness_gates: types of conditions, set by clients, that have to hold before the pod is ready.
         service_account: empty means the default one.
         automount_token: whether its containers find a token of the account; None leaves it to the account.
         pull_secrets: the names of secrets with which its images are pulled.
@@ -168,6 +169,7 @@ class PodSpec:
     dns: DnsConfig = NO_DNS
     host_aliases: tuple[HostAlias, ...] = ()
     sysctls: Mapping[str, str] = field(default_factory=dict)
+    readiness_gates: tuple[str, ...] = ()
     service_account: str = ""
     automount_token: bool | None = None
     pull_secrets: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from plugbay.pods.devices import DeviceFailure, DeviceSource
 from plugbay.pods.events import pod_ref
 from plugbay.pods.lifecycle import PodStage, PodStep
 from plugbay.pods.node import Node
-from plugbay.pods.record import Deletion, PodRecord, is_static, new_record
+from plugbay.pods.record import ClientCondition, Deletion, PodRecord, is_static, new_record
 from plugbay.pods.recovery.restore import restore
 from plugbay.pods.running.account import PodAccount
 from plugbay.pods.running.host import PodHost
@@ -143,6 +143,16 @@ class PodEngine:
             ImmutablePod: as `update` does.
         """
         return replace(record, pod=updated(record.pod, wanted))
+
+    async def set_conditions(self, record: PodRecord, conditions: tuple[ClientCondition, ...]) -> PodRecord:
+        """Keep the conditions that clients have set for a pod.
+
+        Raises:
+            StoreUnusable: the change could not be kept.
+        """
+        record = self._pods.put(replace(record, conditions=conditions))
+        await self._pods.flush()
+        return record
 
     async def delete(self, namespace: str, name: str, *, grace_s: int | None = None) -> PodRecord:
         """Start to stop and remove a pod. A second call can only shorten the grace period.

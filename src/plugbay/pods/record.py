@@ -163,6 +163,23 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientCondition:
+    """A condition of a pod that a client has set.
+
+    Attributes:
+        status: ``True``, ``False`` or ``Unknown``.
+        probed_at, changed_at: v1's ``lastProbeTime`` and ``lastTransitionTime``.
+    """
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    probed_at: datetime | None = None
+    changed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PodRecord:
     """One pod.
 
@@ -175,6 +192,7 @@ class PodRecord:
         ips: the addresses of its sandbox, ``podIP`` first; not kept, but asked for again.
         has_stopped: nothing of it runs, and nothing will be started again.
         sandbox_since: when its sandbox was ready; None while there is none, or a new one has to be made.
+        conditions: those that clients have set.
         version: grows with each change of any pod; v1's resource version.
     """
 
@@ -193,6 +211,7 @@ class PodRecord:
     runtime_problem: str = ""
     sandbox_since: datetime | None = None
     has_stopped: bool = False
+    conditions: tuple[ClientCondition, ...] = ()
     version: int = field(default=0, compare=False)
 
     @property

@@ -18,6 +18,7 @@ from plugbay.model.requests import ContainerKind
 from plugbay.pods.lifecycle import PodStage
 from plugbay.pods.record import (
     CANNOT_RUN,
+    ClientCondition,
     ContainerRecord,
     PodRecord,
     Running,
@@ -43,7 +44,8 @@ def pod_status(record: PodRecord, *, runtime: str) -> Json:
     """v1's PodStatus; ``runtime`` is the scheme of container IDs."""
     record = _as_shown(record)
     current = phase(record)
-    status: Json = {"phase": current.value, "conditions": _conditions(record, current)}
+    others = [_client_condition(each) for each in record.conditions]
+    status: Json = {"phase": current.value, "conditions": [*others, *_conditions(record, current)]}
     if record.rejection is not None and current is PodPhase.FAILED:
         status["reason"] = record.rejection.reason
         status["message"] = f"Pod was rejected: {record.rejection.message}"
@@ -225,13 +227,42 @@ def _ready(record: PodRecord, current: PodPhase) -> list[Json]:
     unready = [name for name, each in needed.items() if not _is_ready(each)]
     if not unready and is_initialized(record):
         since = max([taken_up, *_moments(each.state for each in needed.values())])
-        return [_condition(kind, since, holds=True) for kind in kinds]
+        return [_gated(record, since), _condition(kinds[1], since, holds=True)]
     since = _unready_since([needed[name] for name in unready]) or taken_up
     if current in (PodPhase.SUCCEEDED, PodPhase.FAILED):
         reason = "PodCompleted" if current is PodPhase.SUCCEEDED else "PodFailed"
         return [_condition(kind, since, reason=reason) for kind in kinds]
     message = f"containers with unready status: [{' '.join(unready)}]"
     return [_condition(kind, since, reason="ContainersNotReady", message=message) for kind in kinds]
+
+
+def _gated(record: PodRecord, since: datetime) -> Json:
+    """The condition Ready of a pod whose containers are ready ``since``: it waits for its readiness gates too.
+
+    Source: kubelet 1.36 ``status/generate.go``, ``GeneratePodReadyCondition``.
+    """
+    known = {each.type: each for each in record.conditions}
+    gates = record.pod.spec.readiness_gates
+    closed = [gate for gate in gates if gate not in known or known[gate].status != "True"]
+    moments = [known[gate].changed_at for gate in closed or gates if gate in known]
+    since = max([since, *(moment for moment in moments if moment is not None)])
+    if not closed:
+        return _condition("Ready", since, holds=True)
+    problems = [
+        f'the status of pod readiness gate "{gate}" is not "True", but {known[gate].status}'
+        if gate in known
+        else f'corresponding condition of pod readiness gate "{gate}" does not exist.'
+        for gate in closed
+    ]
+    return _condition("Ready", since, reason="ReadinessGatesNotReady", message=", ".join(problems))
+
+
+def _client_condition(condition: ClientCondition) -> Json:
+    shown: Json = {"type": condition.type, "status": condition.status}
+    moments = {"lastProbeTime": condition.probed_at, "lastTransitionTime": condition.changed_at}
+    texts = {"reason": condition.reason, "message": condition.message}
+    shown |= {name: moment and timestamp(moment) for name, moment in moments.items()}
+    return shown | {name: text for name, text in texts.items() if text}
 
 
 def _is_ready(container: ContainerRecord) -> bool:

@@ -74,7 +74,8 @@ PLAIN: Final = TableColumns((NAME, AGE), _plain_cells)
 def _pod_cells(pod: Json, now: datetime) -> Sequence[Cell]:
     summary = summarize(pod)
     ips = v1.objects(pod, "status", "podIPs")
-    gates = v1.objects(pod, "spec", "readinessGates")
+    gates = [v1.text(each, "conditionType") for each in v1.objects(pod, "spec", "readinessGates")]
+    held = {v1.text(each, "type") for each in v1.objects(pod, "status", "conditions") if each.get("status") == "True"}
     return (
         v1.name(pod),
         summary.readiness,
@@ -84,7 +85,7 @@ def _pod_cells(pod: Json, now: datetime) -> Sequence[Cell]:
         next((v1.text(each, "ip") for each in ips), NONE),
         v1.text(pod, "spec", "nodeName") or NONE,
         v1.text(pod, "status", "nominatedNodeName") or NONE,
-        f"0/{len(gates)}" if gates else NONE,
+        f"{sum(gate in held for gate in gates)}/{len(gates)}" if gates else NONE,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import socket
 import sys
 from pathlib import Path
@@ -9,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.rigs.node_run import PODS, Json, Node, name_of, pod, root, running_node
+from plugbay.ops.http_client import UnixHttpClient
+from tests.contract.rigs.node_run import DEADLINE_S, PODS, Json, Node, name_of, pod, root, running_node
 
 __all__ = ["root"]
 
@@ -156,3 +159,39 @@ async def test_a_pod_stays_ready_while_the_node_is_restarted(root: Path, tmp_pat
         sign.unlink()
         await until_ready(node, "stays", "False")
         await node.gone("stays", gracePeriodSeconds="0")
+
+
+async def ask(node: Node, method: str, path: str, body: object, kind: str = "json") -> tuple[int, Any]:
+    client = UnixHttpClient(node.config.control_socket, timeout_s=DEADLINE_S)
+    sent, media = json.dumps(body).encode(), f"application/{kind}"
+    response = await asyncio.to_thread(client.request, method, path, body=sent, content_type=media)
+    return response.status, json.loads(response.body)
+
+
+async def test_a_client_opens_a_readiness_gate(root: Path) -> None:
+    merge, path = "strategic-merge-patch+json", f"{PODS}/gated/status"
+    fed = {"type": "example.com/fed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    async with running_node(root) as node:
+        await node.create(pod("gated", readinessGates=[{"conditionType": "example.com/fed"}]))
+        shown = await node.pod_in("gated", "Running")
+        assert ready(shown)["reason"] == "ReadinessGatesNotReady"
+        status, refused = await ask(node, "PATCH", path, {"status": {"phase": "Failed"}}, merge)
+        assert status == 422
+        assert refused["details"]["causes"][0]["field"] == "status.phase"
+        ours = {"type": "Ready", "status": "True"}
+        status, refused = await ask(node, "PATCH", path, {"status": {"conditions": [ours]}}, merge)
+        assert (status, refused["details"]["causes"][0]["field"]) == (422, "status.conditions[Ready]")
+        status, _ = await ask(node, "PATCH", path, {"status": {"conditions": [fed | {"status": "Yes"}]}}, merge)
+        assert status == 422
+        status, changed = await ask(node, "PATCH", path, {"status": {"conditions": [fed]}}, merge)
+        assert (status, ready(changed)["status"]) == (200, "True")
+        await until_ready(node, "gated")
+        whole = changed | {"status": {"conditions": [fed | {"status": "False"}]}}
+        status, changed = await ask(node, "PUT", path, whole)
+        assert (status, ready(changed)["status"], changed["status"]["phase"]) == (200, "False", "Running")
+        status, _ = await ask(node, "PUT", path, whole)
+        assert status == 409
+    async with running_node(root) as node:
+        kept = await node.pod_in("gated", "Running")
+        assert ready(kept)["message"] == 'the status of pod readiness gate "example.com/fed" is not "True", but False'
+        await node.gone("gated", gracePeriodSeconds="0")

@@ -82,6 +82,7 @@ EXAMPLES: Final[dict[object, object]] = {
     "imagePullSecrets": [{"name": "m"}],
     "ports": [{"containerPort": 80}],
     "hostAliases": [{"ip": "10.0.0.1"}],
+    "readinessGates": [{"conditionType": "example.com/fed"}],
     "livenessProbe": {"exec": {"command": ["true"]}},
     "readinessProbe": {"exec": {"command": ["true"]}},
     "startupProbe": {"exec": {"command": ["true"]}},

@@ -20,6 +20,7 @@ from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.node.api.writing.delete_options import delete_options
 from plugbay.node.api.writing.patches import patched
+from plugbay.node.api.writing.pod_conditions import check_only_conditions, conditions_in
 from plugbay.node.api.writing.preconditions import check_same, check_version
 from plugbay.objects import merge_rules
 from plugbay.ops.routing import JSON, HttpError, Request, Response, json_response
@@ -72,6 +73,30 @@ class PodRoutes:
         if is_rehearsal(request):
             return json_response(self._shown(self._engine.rehearse_update(record, wanted)))
         return json_response(self._shown(await self._engine.update(record, wanted)))
+
+    async def get_status(self, request: Request) -> Response:
+        return json_response(self._shown(pod_of(self._pods, request)))
+
+    async def patch_status(self, request: Request) -> Response:
+        record = pod_of(self._pods, request)
+        shown = self._shown(record)
+        value = patched(shown, request, merge_rules.POD)
+        check_only_conditions(shown, value)
+        return await self._set_status(record, value, request)
+
+    async def put_status(self, request: Request) -> Response:
+        value = body_of(request)
+        if not isinstance(value, dict):
+            raise HttpError(400, "BadRequest", "the body must be a Pod")
+        return await self._set_status(pod_of(self._pods, request), value, request)
+
+    async def _set_status(self, record: PodRecord, value: Json, request: Request) -> Response:
+        """Keep the conditions that clients set, which are all of the status that is not the node's."""
+        check_version(PODS, self._shown(record), value)
+        conditions = conditions_in(value)
+        if is_rehearsal(request):
+            return json_response(self._shown(replace(record, conditions=conditions)))
+        return json_response(self._shown(await self._engine.set_conditions(record, conditions)))
 
     async def evict(self, request: Request) -> Response:
         """Delete the pod, as an Eviction asks for it; there are no disruption budgets that could forbid it."""

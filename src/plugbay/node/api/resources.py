@@ -129,6 +129,7 @@ PODS: Final = ApiResource(
         Subresource("exec", "PodExecOptions", ("create", "get")),
         Subresource("log", "Pod", ("get",)),
         Subresource("portforward", "PodPortForwardOptions", ("create", "get")),
+        Subresource("status", "Pod", ("get", "patch", "update")),
     ),
     POD,
     merge_rules.POD,

@@ -17,6 +17,7 @@ from plugbay.manifest import Strictness, pod_from_v1, pod_to_v1
 from plugbay.pods.events import Event, EventType, ObjectRef
 from plugbay.pods.lifecycle import PodStage
 from plugbay.pods.record import (
+    ClientCondition,
     ContainerRecord,
     Deletion,
     Failure,
@@ -79,6 +80,15 @@ class _Cause(msgspec.Struct):
     message: str
 
 
+class _Condition(msgspec.Struct, omit_defaults=True):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    probed_at: datetime | None = None
+    changed_at: datetime | None = None
+
+
 class _Progress(msgspec.Struct, omit_defaults=True):
     """Everything in a pod's record that changes."""
 
@@ -91,6 +101,7 @@ class _Progress(msgspec.Struct, omit_defaults=True):
     failure: _Cause | None = None
     sandbox_since: datetime | None = None
     has_stopped: bool = False
+    conditions: list[_Condition] = []  # msgspec copies it
 
 
 class _ObjectRef(msgspec.Struct):
@@ -130,6 +141,10 @@ def encode_pod(record: PodRecord) -> tuple[str, str, str]:
         failure=_Cause(failure.reason, failure.message) if failure else None,
         sandbox_since=record.sandbox_since,
         has_stopped=record.has_stopped,
+        conditions=[
+            _Condition(each.type, each.status, each.reason, each.message, each.probed_at, each.changed_at)
+            for each in record.conditions
+        ],
     )
     manifest = json.dumps(pod_to_v1(record.pod), ensure_ascii=False)
     return manifest, record.created_at.isoformat(), msgspec.json.encode(progress).decode()
@@ -157,6 +172,10 @@ def decode_pod(manifest: str, created_at: str, progress: str) -> PodRecord:
         failure=Failure(kept.failure.reason, kept.failure.message) if kept.failure else None,
         sandbox_since=kept.sandbox_since,
         has_stopped=kept.has_stopped,
+        conditions=tuple(
+            ClientCondition(each.type, each.status, each.reason, each.message, each.probed_at, each.changed_at)
+            for each in kept.conditions
+        ),
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from plugbay.model.actions import ExecAction
 from plugbay.model.pods import Container, RestartPolicy
 from plugbay.model.probes import ContainerProbe, Probes
 from plugbay.model.requests import ContainerKind
-from plugbay.pods.record import PodRecord
+from plugbay.pods.record import ClientCondition, PodRecord
 from plugbay.pods.status import PodPhase, pod_status
 from plugbay.testing.fake_node import FakeNode
 from plugbay.testing.pod_values import container, is_in, pod, runs
@@ -276,3 +278,28 @@ async def test_a_pod_without_probes_sets_no_timer(node: FakeNode) -> None:
         await engine.create(pod(container("a")))
         await node.until(is_in(PodPhase.RUNNING))
         assert node.clock.naps == []
+
+
+async def test_a_pod_with_readiness_gates_waits_for_its_clients(node: FakeNode) -> None:
+    async with node.engine() as engine:
+        await engine.create(pod(container("a"), readiness_gates=("example.com/fed", "example.com/warm")))
+        record = await node.until(is_in(PodPhase.RUNNING))
+        assert condition(record, "ContainersReady")["status"] == "True"
+        unready = condition(record, "Ready")
+        assert (unready["status"], unready["reason"]) == ("False", "ReadinessGatesNotReady")
+        assert unready["message"] == (
+            'corresponding condition of pod readiness gate "example.com/fed" does not exist., '
+            'corresponding condition of pod readiness gate "example.com/warm" does not exist.'
+        )
+        changed = node.clock.now() + timedelta(seconds=9)
+        fed, warm = ClientCondition("example.com/fed", "True"), ClientCondition("example.com/warm", "False")
+        record = await engine.set_conditions(record, (fed, warm))
+        message = 'the status of pod readiness gate "example.com/warm" is not "True", but False'
+        assert condition(record, "Ready")["message"] == message
+        record = await engine.set_conditions(record, (fed, replace(warm, status="True", changed_at=changed)))
+        assert condition(record, "Ready") == {
+            "type": "Ready",
+            "status": "True",
+            "lastTransitionTime": "2026-01-01T00:00:09Z",
+        }
+        assert condition(record, "example.com/fed")["lastTransitionTime"] is None

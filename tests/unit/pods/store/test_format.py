@@ -14,6 +14,7 @@ from plugbay.objects.table import ObjectKey, StoredObject
 from plugbay.pods.events import Event, EventType, ObjectRef
 from plugbay.pods.lifecycle import PodStage
 from plugbay.pods.record import (
+    ClientCondition,
     ContainerRecord,
     Deletion,
     Failure,
@@ -64,6 +65,7 @@ RECORD: Final = PodRecord(
     failure=Failure("DeviceFailed", "g1 is unhealthy"),
     sandbox_since=LATE,
     has_stopped=True,
+    conditions=(ClientCondition("example.com/fed", "True", "Fed", "a nut", EARLY, LATE),),
 )
 NOT_KEPT: Final = {"unschedulable", "health", "ips", "runtime_problem", "version"}
 EVENT: Final = Event(
@@ -112,7 +114,7 @@ async def test_a_store_from_before_other_objects_is_read(tmp_path: Path) -> None
     unprobed = RECORD.with_container(
         ContainerName("digger"), replace(digger, state=replace(digger.state, changed_at=None))
     )
-    assert await load(tmp_path / "pods.db") == (unprobed, EVENT, LATE, ())
+    assert await load(tmp_path / "pods.db") == (replace(unprobed, conditions=()), EVENT, LATE, ())
 
 
 async def test_a_store_from_before_cordons_is_read(tmp_path: Path) -> None:
