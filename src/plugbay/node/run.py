@@ -24,6 +24,7 @@ from plugbay.model.pods import pod_request
 from plugbay.node.access.account_tokens import AccountTokens
 from plugbay.node.api.collections import Collections, first_version
 from plugbay.node.api.discovery.routes import DiscoveryRoutes
+from plugbay.node.api.node_proxy import NodeProxyRoutes
 from plugbay.node.api.objects import NodeFacts
 from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.resources import PODS, ResourceTable
@@ -48,7 +49,7 @@ from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import TcpAddress, UnixAddress
-from plugbay.ops.pages import serve_pages
+from plugbay.ops.pages import pages_router, serve_pages
 from plugbay.ops.routing import Router
 from plugbay.ops.tasks import background
 from plugbay.pods.admission import NOBODY, Joining
@@ -213,6 +214,7 @@ async def open_node(
             ContainerRoutes(pods, chosen.runtime, clock),
             PortRoutes(pods, chosen.ports),
             node_routes,
+            NodeProxyRoutes(facts, pods, pages_router(pages.pages()), volumes=config.root, clock=clock),
             ResourceRoutes(resources, collections, writer, clock),
             AccountRoutes(tokens, writer, objects, pods),
             DiscoveryRoutes(resources, facts.version),

@@ -59,8 +59,13 @@ async def serve_pages(pages: Pages, address: Address, *, max_age_s: float = MAX_
     Raises:
         As `plugbay.ops.http.serve_http`.
     """
-    async with serve_http(_Answers(pages, max_age_s).router(), address, limits=PAGES) as bound:
+    async with serve_http(pages_router(pages, max_age_s=max_age_s), address, limits=PAGES) as bound:
         yield bound
+
+
+def pages_router(pages: Pages, *, max_age_s: float = MAX_AGE_S) -> Router:
+    """The pages by their paths; ``max_age_s`` is how old a page may be."""
+    return _Answers(pages, max_age_s).router()
 
 
 class _Shared(Generic[_Value]):

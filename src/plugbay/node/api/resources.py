@@ -145,6 +145,7 @@ NODES: Final = ApiResource(
     tables.NODES,
     NODE_FIELDS,
     ("no",),
+    subresources=(Subresource("proxy", "NodeProxyOptions", ("get",)),),
     merging=merge_rules.NODE,
 )
 EVENTS: Final = ApiResource("", "v1", "events", "event", "Event", True, _READ, tables.EVENTS, EVENT_FIELDS, ("ev",))

@@ -17,6 +17,7 @@ from plugbay.manager.manager import DeviceManager
 from plugbay.node.api import parameters
 from plugbay.node.api.devices import devices_object
 from plugbay.node.api.discovery.routes import DiscoveryRoutes
+from plugbay.node.api.node_proxy import DEEPEST, PROXY, NodeProxyRoutes
 from plugbay.node.api.objects import NodeFacts, Resources, node_object
 from plugbay.node.api.parameters import Parameters, check_parameters, is_rehearsal
 from plugbay.node.api.pods import PodRoutes
@@ -61,6 +62,7 @@ def control_router(
     containers: ContainerRoutes,
     ports: PortRoutes,
     node: NodeRoutes,
+    proxy: NodeProxyRoutes,
     objects: ResourceRoutes,
     accounts: AccountRoutes,
     discovery: DiscoveryRoutes,
@@ -99,6 +101,9 @@ def control_router(
         ("GET", "/readyz", _healthz, parameters.NONE),
     ):
         router.add(method, template, _checked(handler, known))
+    for depth in range(DEEPEST + 1):
+        template = PROXY + "".join(f"/{{part{place}}}" for place in range(depth))
+        router.add("GET", template, _translated(proxy.get))
     discovery.add_to(router)
     for method, template in ResourceRoutes.PLACES:
         router.add(method, template, _translated(objects.answer))
