@@ -172,9 +172,8 @@ class SpdyConnection:
                     yield from self._take_control(frame)
 
     def _take_data(self, piece: DataPiece) -> Iterator[SpdyEvent]:
-        if piece.stream == 0:
-            raise SpdyFault("a data frame has the stream 0")
         if _Sides.THEIRS not in self._streams.get(piece.stream, _Sides.NONE):
+            self._check_opened(piece.stream)
             return
         if piece.chunk:
             yield SpdyData(piece.stream, piece.chunk)
@@ -217,6 +216,12 @@ class SpdyConnection:
         yield SpdyOpened(stream, headers)
         if frame.flags & FIN:
             yield from self._ended(stream)
+
+    def _check_opened(self, stream: int) -> None:
+        """Check that a stream which is not open has been."""
+        last = self._next - 1 if stream % 2 == self._role.value % 2 else self._last_of_peer
+        if stream == 0 or stream > last:
+            raise SpdyFault(f"data comes for stream {stream}, which was never opened")
 
     def _ended(self, stream: int) -> Iterator[SpdyEvent]:
         if _Sides.THEIRS in self._streams.get(stream, _Sides.NONE):
