@@ -15,7 +15,7 @@ from plugbay.documents import Json
 from plugbay.errors import PlugbayError, PodNotFound
 from plugbay.model.ids import PodUid
 from plugbay.node.api.resources import ResourceTable
-from plugbay.node.api.stored.identity import SERVICE_ACCOUNTS
+from plugbay.node.api.stored.accounts.identity import SERVICE_ACCOUNTS
 from plugbay.node.api.stored.namespaces import ALWAYS, NAMESPACES
 from plugbay.node.api.stored.writing import ObjectWriter, key_of
 from plugbay.node.api.writing.delete_options import AT_ONCE

@@ -29,7 +29,7 @@ from plugbay.node.api.objects import NodeFacts
 from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.resources import PODS, ResourceTable
 from plugbay.node.api.routes import NodeRoutes, control_router
-from plugbay.node.api.stored.account_routes import AccountRoutes
+from plugbay.node.api.stored.accounts.routes import AccountRoutes
 from plugbay.node.api.stored.kinds import BUILT_IN
 from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.stored.writing import ObjectWriter

@@ -24,7 +24,7 @@ from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.reading.compression import compressed
 from plugbay.node.api.reading.routes import not_found
 from plugbay.node.api.resources import NODES, PODS
-from plugbay.node.api.stored.account_routes import AccountRoutes
+from plugbay.node.api.stored.accounts.routes import AccountRoutes
 from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.api.streams.ports import PortRoutes

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from plugbay.node.api.resources import RESOURCES
+from plugbay.node.api.stored.accounts.identity import LEASES, SERVICE_ACCOUNTS
+from plugbay.node.api.stored.accounts.reviews import REVIEWS
 from plugbay.node.api.stored.configuration import CONFIG_MAPS, SECRETS
-from plugbay.node.api.stored.identity import LEASES, SERVICE_ACCOUNTS
+from plugbay.node.api.stored.inactive.claims import CLAIMS
+from plugbay.node.api.stored.inactive.network import NETWORK
+from plugbay.node.api.stored.inactive.policies import POLICIES
+from plugbay.node.api.stored.inactive.storage import STORAGE
 from plugbay.node.api.stored.namespaces import NAMESPACES
-from plugbay.node.api.stored.reviews import REVIEWS
 
-BUILT_IN: Final = (CONFIG_MAPS, *RESOURCES, *REVIEWS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, LEASES)
+INACTIVE: Final = (*CLAIMS, *NETWORK, *POLICIES, *STORAGE)
+"""Kinds that nothing on the node acts on."""
+BUILT_IN: Final = (CONFIG_MAPS, LEASES, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, *RESOURCES, *REVIEWS, *INACTIVE)

@@ -11,7 +11,7 @@ from typing import Final
 from plugbay.documents import Json
 from plugbay.node.access.account_tokens import AUDIENCES, AccountTokens, BoundObject
 from plugbay.node.api.parameters import is_rehearsal
-from plugbay.node.api.stored.identity import SERVICE_ACCOUNTS
+from plugbay.node.api.stored.accounts.identity import SERVICE_ACCOUNTS
 from plugbay.node.api.stored.invalid import conflict
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.writing.bodies import body_of

@@ -1,0 +1,1 @@
+"""Service accounts, their tokens, and questions about rights."""
