@@ -38,7 +38,7 @@ def _claim_problems(value: Json, before: Json | None) -> Iterator[FieldProblem]:
 
 
 def _fixed(spec: Json) -> Json:
-    """What may not change of a claim, but for a volume that it is given later."""
+    """The part of a claim that may not change; a volume is given to it later."""
     return {
         name: each
         for name, each in spec.items()
