@@ -21,6 +21,7 @@ from plugbay.manager.serving.podresources import serve_pod_resources
 from plugbay.model.dns import is_subdomain
 from plugbay.model.ids import ResourceName
 from plugbay.model.pods import pod_request
+from plugbay.node.access.account_access import AccountAccess
 from plugbay.node.access.account_tokens import AccountTokens
 from plugbay.node.api.collections import Collections, first_version
 from plugbay.node.api.discovery.routes import DiscoveryRoutes
@@ -59,6 +60,7 @@ from plugbay.pods.lifecycle import PodStage
 from plugbay.pods.node import Machine, Node, follow_absences, read_machine
 from plugbay.pods.record import PodRecord
 from plugbay.pods.running.host import PodHost
+from plugbay.pods.running.sub_paths import SubPathMeans
 from plugbay.pods.running.volumes import Volumes
 from plugbay.pods.static.source import ManifestSource, end_static_pods
 from plugbay.pods.store.database import open_pod_store
@@ -161,11 +163,13 @@ async def open_node(
         node = Node(name, machine, store, clock, cordoned_since=stored.cordoned_since)
         await stack.enter_async_context(background(_forward(manager.changes(), node.changes), name="node changes"))
         objects = ObjectTable(store, stored=stored.objects, first_version=first_version(clock))
+        tokens = AccountTokens(objects, pods.has_uid, clock)
+        accounts = None if config.api is None else AccountAccess(objects, tokens, clock)
         events = EventLog(store, clock, stored=stored.events)
         host = PodHost(
             chosen.runtime,
             Volumes(config.pods, chosen.sub_paths, memory_bytes=machine.capacity["memory"]),
-            NodeConfigs(objects),
+            NodeConfigs(objects, accounts, places_files=chosen.sub_paths is not SubPathMeans.OPEN),
             machine.capacity,
             await stack.enter_async_context(asyncio.TaskGroup()),
             chosen.sandboxes,
@@ -192,7 +196,6 @@ async def open_node(
         await stack.enter_async_context(_node_events(running, about, chosen, clock))
         resources = ResourceTable(BUILT_IN)
         writer = ObjectWriter(objects, clock)
-        tokens = AccountTokens(objects, pods.has_uid, clock)
         namespaces = NamespaceKeeper(writer, objects, pods, engine=engine, resources=resources, clock=clock)
         await namespaces.prepare()
         await stack.enter_async_context(background(namespaces.run(), name="namespaces"))
@@ -221,8 +224,8 @@ async def open_node(
         )
         control = serve_http(router, UnixAddress(config.control_socket), refusal=chosen.refusal)
         await stack.enter_async_context(control)
-        if config.api is not None:
-            await stack.enter_async_context(_api(config, config.api, router, name, tokens, clock))
+        if config.api is not None and accounts is not None:
+            await stack.enter_async_context(_api(config, config.api, router, name, accounts, clock))
         logger.info("node %s is ready at %s", name, config.control_socket)
         pages.is_ready = True
         stack.callback(setattr, pages, "is_ready", False)
@@ -243,7 +246,7 @@ def _facts(config: NodeConfig, node: Node, chosen: ChosenRuntime, clock: Clock) 
 
 
 def _api(
-    config: NodeConfig, address: TcpAddress, router: Router, name: str, tokens: AccountTokens, clock: Clock
+    config: NodeConfig, address: TcpAddress, router: Router, name: str, accounts: AccountAccess, clock: Clock
 ) -> AbstractAsyncContextManager[str]:
     from plugbay.node.access.serving import serve_api  # loads OpenSSL
 
@@ -253,7 +256,7 @@ def _api(
         directory=config.api_keys,
         node=name,
         config=config.kubeconfig,
-        is_account=lambda token: tokens.user(token) is not None,
+        accounts=accounts,
         clock=clock,
     )
 

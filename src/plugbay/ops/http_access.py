@@ -10,7 +10,21 @@ if TYPE_CHECKING:
     import ssl
 
 
-def _nothing(headers: Mapping[str, str]) -> None:
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """The part of a request that comes before its body.
+
+    Attributes:
+        target: the path with the query, as it was sent.
+        headers: keys in lower case.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+
+
+def _nothing(head: RequestHead) -> None:
     return None
 
 
@@ -20,12 +34,11 @@ class Access:
 
     Attributes:
         tls: clients have to speak TLS; None for plain HTTP.
-        check: looks at the headers of each request before its body is read, and raises `HttpError` to refuse it. Keys
-            are in lower case.
+        check: looks at each request before its body is read, and raises `HttpError` to refuse it.
     """
 
     tls: ssl.SSLContext | None = None
-    check: Callable[[Mapping[str, str]], None] = _nothing
+    check: Callable[[RequestHead], None] = _nothing
 
 
 FREE: Final = Access()

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import h11
 
-from plugbay.ops.http_access import Access
+from plugbay.ops.http_access import Access, RequestHead
 from plugbay.ops.http_limits import Limits, Pace
 from plugbay.ops.http_switched import SwitchedConnection
 from plugbay.ops.routing import (
@@ -203,7 +203,7 @@ class HttpConnection:
                 if not isinstance(head, h11.Request):
                     return None
                 self._method = head.method
-                self._access.check(_headers_of(head))  # before the client is asked for more
+                self._access.check(_head_of(head))  # before the client is asked for more
                 return head, await self._receive_body(head)
         except TimeoutError:
             if self.phase is ConnectionPhase.IDLE:
@@ -362,6 +362,10 @@ def _route(router: Router, head: h11.Request, body: bytes) -> tuple[Request, Han
         pairs=tuple(pairs),
     )
     return request, handler
+
+
+def _head_of(head: h11.Request) -> RequestHead:
+    return RequestHead(head.method.decode("latin-1"), head.target.decode("latin-1"), _headers_of(head))
 
 
 def _headers_of(head: h11.Request) -> dict[str, str]:

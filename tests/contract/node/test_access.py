@@ -73,11 +73,12 @@ async def test_a_token_of_an_account_is_served_until_the_account_goes(root: Path
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         token = (await ask("POST", f"{account}/token", {})).value["status"]["token"]
         elsewhere = (await ask("POST", f"{account}/token", {"spec": {"audiences": ["vault"]}})).value["status"]["token"]
-        assert (await asyncio.to_thread(way.ask, "/api/v1/nodes", token=token))[0] == 200
-        assert (await asyncio.to_thread(way.ask, "/api/v1/nodes", token=elsewhere))[0] == 401
-        assert (await asyncio.to_thread(way.ask, "/api/v1/nodes", token=f"{token[:-4]}AAAA"))[0] == 401
+        assert (await asyncio.to_thread(way.ask, "/api/v1", token=token))[0] == 200
+        assert (await asyncio.to_thread(way.ask, "/api/v1/nodes", token=token))[0] == 403, "no role says that it may"
+        assert (await asyncio.to_thread(way.ask, "/api/v1", token=elsewhere))[0] == 401
+        assert (await asyncio.to_thread(way.ask, "/api/v1", token=f"{token[:-4]}AAAA"))[0] == 401
         await ask("DELETE", account)
-        assert (await asyncio.to_thread(way.ask, "/api/v1/nodes", token=token))[0] == 401
+        assert (await asyncio.to_thread(way.ask, "/api/v1", token=token))[0] == 401
 
 
 async def test_a_client_with_the_kubeconfig_is_served(root: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Final
 
 from plugbay.errors import SocketInUse
 from plugbay.kernel.files import write_durably
+from plugbay.node.access.account_access import AccountAccess
 from plugbay.node.access.bearer import bearer_check
 from plugbay.node.access.keys import open_keys
 from plugbay.node.access.kubeconfig import kubeconfig
@@ -40,7 +41,7 @@ async def serve_api(
     directory: Path,
     node: str,
     config: Path,
-    is_account: Callable[[str], bool],
+    accounts: AccountAccess,
     clock: Clock,
 ) -> AsyncIterator[str]:
     """Serve until the block ends; yields the URL, which the kubeconfig has as well.
@@ -50,7 +51,7 @@ async def serve_api(
     Args:
         directory: keeps the keys.
         node: the name of the node.
-        is_account: whether a text is a good token of a service account.
+        accounts: checks the tokens of service accounts; told when pods can use the API.
         config: the kubeconfig that is written, and removed at the end.
 
     Raises:
@@ -58,12 +59,13 @@ async def serve_api(
     """
     names = list(dict.fromkeys([*_LOOPBACK, node, socket.gethostname().lower(), *_own(address)]))
     keys = await open_keys(directory, names, clock=clock)
-    access = Access(keys.tls, bearer_check(keys.token, names, is_account))
+    access = Access(keys.tls, bearer_check(keys.token, names, accounts.check))
     before = directory / "port"
     async with AsyncExitStack() as stack:
         bound = await _listen(stack, router, address, await asyncio.to_thread(_port, before), access)
         host = "127.0.0.1" if address.host in _EVERY_ADDRESS else address.host
         url = f"https://{TcpAddress(host, bound.port)}"
+        accounts.open(TcpAddress(host, bound.port), authority=keys.authority)
         text = kubeconfig(url, authority=keys.authority, token=keys.token)
         await asyncio.to_thread(write_durably, before, f"{bound.port}\n".encode())
         await asyncio.to_thread(write_durably, config, text.encode())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from plugbay.model.pods import Pod
-from plugbay.model.projections import ConfigKind
+from plugbay.model.projections import ConfigKind, TokenFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PodAccess:
 
     Attributes:
         mounts_token: whether its containers find a token in the usual place.
-        pull_secrets: the names of secrets, if the pod names none itself.
+        pull_secrets: the names of the secrets with which its images are pulled, be they the pod's or the account's.
     """
 
     mounts_token: bool = False
@@ -68,8 +68,8 @@ class ConfigSource(Protocol):
         """The object as it is now; None if there is none."""
         ...
 
-    def changes(self, keys: Collection[ConfigKey]) -> AsyncIterator[None]:
-        """One item at once, then one after each change or burst of changes of one of ``keys``."""
+    def changes(self, pod: Pod) -> AsyncIterator[None]:
+        """One item at once, then one after each change or burst of changes of what ``pod`` refers to."""
         ...
 
     async def access(self, pod: Pod) -> PodAccess:
@@ -84,10 +84,10 @@ class ConfigSource(Protocol):
         """
         ...
 
-    async def token(self, pod: Pod, *, audience: str, expires_s: int) -> AccountToken:
-        """A new token for the account of ``pod``.
+    async def token(self, pod: Pod, file: TokenFile, *, volume: str) -> AccountToken:
+        """A new token for the account of ``pod``, for a file of its volume.
 
         Raises:
-            VolumeUnusable: the node issues none.
+            VolumeUnusable: there is no such account, or the node issues no tokens.
         """
         ...

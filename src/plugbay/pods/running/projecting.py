@@ -104,13 +104,6 @@ def _references(pod: Pod) -> Iterator[tuple[ConfigKind, str]]:
                 yield variable.source.kind, variable.source.name
 
 
-def token_files(pod: Pod) -> Iterator[TokenFile]:
-    """The tokens in the volumes of ``pod``."""
-    for volume in pod.spec.volumes:
-        if isinstance(volume.source, Projection):
-            yield from (each for each in volume.source.sources if isinstance(each, TokenFile))
-
-
 def with_account_volume(pod: Pod) -> Pod:
     """``pod`` with the volume that an API server adds: token, authority and namespace, for each container.
 
@@ -159,7 +152,7 @@ def payload(
     """The files of the volume ``name``; of two sources for one path the later counts.
 
     Args:
-        tokens: one for each of `token_files`.
+        tokens: one for each token file of the projection.
         capacity: of the node; cpu in thousandths.
 
     Raises:

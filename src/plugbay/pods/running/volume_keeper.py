@@ -20,9 +20,7 @@ from plugbay.pods.running.host import PodHost
 from plugbay.pods.running.projecting import (
     Payload,
     VolumeFiles,
-    config_keys,
     payload,
-    token_files,
     with_account_volume,
 )
 from plugbay.pods.running.retries import Retries
@@ -101,9 +99,8 @@ class VolumeKeeper:
                     pause_s = self._until_renewal_s()
 
     async def _watch(self) -> None:
-        if keys := config_keys(self._account.record.pod):
-            async for _ in self._host.configs.changes(keys):
-                self._changed.set()
+        async for _ in self._host.configs.changes(self._account.record.pod):
+            self._changed.set()
 
     async def _until_changed(self, pause_s: float | None) -> None:
         if pause_s is None:
@@ -121,18 +118,17 @@ class VolumeKeeper:
             VolumeUnusable: one has no files yet and cannot have them, or cannot be written.
         """
         pod = self.pod
-        await self._renew_tokens(pod)
-        tokens = {file: token.text for file, token in self._tokens.items()}
         payloads: dict[str, Payload] = {}
         unmade: list[tuple[Volume, VolumeUnusable]] = []
         for volume, projection in self._projected():
             try:
+                await self._renew_tokens(pod, volume.name, projection)
                 payloads[volume.name] = payload(
                     volume.name,
                     projection,
                     pod,
                     lookup=self._host.configs.get,
-                    tokens=tokens,
+                    tokens={file: token.text for file, token in self._tokens.items()},
                     capacity=self._host.capacity,
                 )
             except VolumeUnusable as problem:
@@ -149,14 +145,11 @@ class VolumeKeeper:
             self._account.warning("FailedMount", str(error))
         return paths
 
-    async def _renew_tokens(self, pod: Pod) -> None:
+    async def _renew_tokens(self, pod: Pod, volume: str, projection: Projection) -> None:
         now = self._account.clock.now()
-        for file in token_files(pod):
-            kept = self._tokens.get(file)
-            if kept is None or _end_of_use(kept) <= now:
-                self._tokens[file] = await self._host.configs.token(
-                    pod, audience=file.audience, expires_s=file.expires_s
-                )
+        for file in projection.sources:
+            if isinstance(file, TokenFile) and ((kept := self._tokens.get(file)) is None or _end_of_use(kept) <= now):
+                self._tokens[file] = await self._host.configs.token(pod, file, volume=volume)
 
     def _until_renewal_s(self) -> float | None:
         if not self._tokens:

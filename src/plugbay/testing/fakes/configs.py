@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 
 from plugbay.model.pods import Pod
-from plugbay.model.projections import ConfigKind
+from plugbay.model.projections import ConfigKind, TokenFile
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
 from plugbay.pods.running.configs import AccountToken, ConfigData, ConfigKey, PodAccess
@@ -41,7 +41,7 @@ class FakeConfigs:
     def get(self, key: ConfigKey) -> ConfigData | None:
         return self.objects.get(key)
 
-    def changes(self, keys: Collection[ConfigKey]) -> AsyncIterator[None]:
+    def changes(self, pod: Pod) -> AsyncIterator[None]:
         return aiter(self._changes)
 
     async def access(self, pod: Pod) -> PodAccess:
@@ -50,7 +50,7 @@ class FakeConfigs:
     async def variables(self, *, shares_network: bool) -> Mapping[str, str]:
         return self.services
 
-    async def token(self, pod: Pod, *, audience: str, expires_s: int) -> AccountToken:
+    async def token(self, pod: Pod, file: TokenFile, *, volume: str) -> AccountToken:
         self.issued += 1
         now = self._clock.now()
-        return AccountToken(f"{audience}-{self.issued}", now, now + timedelta(seconds=expires_s))
+        return AccountToken(f"{file.audience}-{self.issued}", now, now + timedelta(seconds=file.expires_s))
