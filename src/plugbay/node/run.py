@@ -213,7 +213,7 @@ async def open_node(
         following = collections.follow_node(aiter(node.changes))
         await stack.enter_async_context(background(following, name="the node as an object"))
         router = control_router(
-            PodRoutes(engine, pods, collections[PODS], writer, runtime=chosen.runtime.name),
+            PodRoutes(engine, pods, collections[PODS], writer, runtime=chosen.runtime.name, clock=clock),
             ContainerRoutes(pods, chosen.runtime, clock),
             PortRoutes(pods, chosen.ports),
             node_routes,

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
+from plugbay.documents import Json
 from plugbay.errors import InvalidManifest, PodExists, StoreUnusable
 from plugbay.manifest.update import updated
 from plugbay.model.ids import PodUid
@@ -63,17 +64,20 @@ class PodEngine:
         self._workers = workers
         self._clock = clock
 
-    async def create(self, pod: Pod) -> PodRecord:
+    async def create(self, pod: Pod, *, managed: tuple[Json, ...] = ()) -> PodRecord:
         """Take in a new pod, durably. A pod with a node name needs no scheduler.
+
+        Args:
+            managed: who owns which of its fields.
 
         Raises:
             PodExists: its namespace has a pod of this name.
             InvalidManifest: the pod is meant for another node.
             StoreUnusable: it could not be kept.
         """
-        return await self._take_in(self._identified(pod))
+        return await self._take_in(self._identified(pod), managed)
 
-    def rehearse_create(self, pod: Pod) -> PodRecord:
+    def rehearse_create(self, pod: Pod, *, managed: tuple[Json, ...] = ()) -> PodRecord:
         """The record that `create` would make; nothing is taken in.
 
         Raises:
@@ -82,7 +86,7 @@ class PodEngine:
         pod = self._identified(pod)
         if self._pods.has(pod.namespace, pod.name):
             raise PodExists(pod.name)
-        return new_record(pod, created_at=self._clock.now())
+        return replace(new_record(pod, created_at=self._clock.now()), managed=managed)
 
     def _identified(self, pod: Pod) -> Pod:
         if pod.spec.node_name not in (None, self._node.name):
@@ -100,8 +104,8 @@ class PodEngine:
         """
         return await self._take_in(pod)
 
-    async def _take_in(self, pod: Pod) -> PodRecord:
-        record = new_record(pod, created_at=self._clock.now())
+    async def _take_in(self, pod: Pod, managed: tuple[Json, ...] = ()) -> PodRecord:
+        record = replace(new_record(pod, created_at=self._clock.now()), managed=managed)
         if pod.spec.node_name is not None:
             record = replace(record.after(PodStep.BIND), bound_at=record.created_at)
         record = self._pods.add(record)
@@ -120,29 +124,33 @@ class PodEngine:
             self._binder.enqueue(record.uid)
         return record
 
-    async def update(self, record: PodRecord, wanted: Pod) -> PodRecord:
+    async def update(self, record: PodRecord, wanted: Pod, *, managed: tuple[Json, ...] | None = None) -> PodRecord:
         """Give an existing pod the metadata of ``wanted`` that may change; nothing happens if it has it.
 
         A deleted pod that lost its last finalizer disappears, when nothing of it runs any more.
+
+        Args:
+            managed: who owns which of its fields from now on; None leaves that.
 
         Raises:
             ImmutablePod: more than that would have to change.
             StoreUnusable: the change could not be kept.
         """
-        record = self._pods.put(self.rehearse_update(record, wanted))
+        record = self._pods.put(self.rehearse_update(record, wanted, managed=managed))
         self._workers.look_at_fields(record.uid)
         if record.stage is PodStage.GONE and not record.pod.finalizers:
             self._pods.remove(record)
         await self._pods.flush()
         return record
 
-    def rehearse_update(self, record: PodRecord, wanted: Pod) -> PodRecord:
+    def rehearse_update(self, record: PodRecord, wanted: Pod, *, managed: tuple[Json, ...] | None = None) -> PodRecord:
         """The record that `update` would make; nothing changes.
 
         Raises:
             ImmutablePod: as `update` does.
         """
-        return replace(record, pod=updated(record.pod, wanted))
+        managed = record.managed if managed is None else managed
+        return replace(record, pod=updated(record.pod, wanted), managed=managed)
 
     async def set_conditions(self, record: PodRecord, conditions: tuple[ClientCondition, ...]) -> PodRecord:
         """Keep the conditions that clients have set for a pod.

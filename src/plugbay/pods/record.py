@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 
+from plugbay.documents import Json
 from plugbay.manager.serving.snapshot import DevicesHealth
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container, Pod, RestartPolicy
@@ -193,6 +194,7 @@ class PodRecord:
         has_stopped: nothing of it runs, and nothing will be started again.
         sandbox_since: when its sandbox was ready; None while there is none, or a new one has to be made.
         conditions: those that clients have set.
+        managed: v1's managed fields: which client owns which field of the pod.
         version: grows with each change of any pod; v1's resource version.
     """
 
@@ -212,6 +214,7 @@ class PodRecord:
     sandbox_since: datetime | None = None
     has_stopped: bool = False
     conditions: tuple[ClientCondition, ...] = ()
+    managed: tuple[Json, ...] = ()
     version: int = field(default=0, compare=False)
 
     @property

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+APPLY = "application/apply-patch+yaml"
 DEADLINE_S = 30
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"

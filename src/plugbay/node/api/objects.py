@@ -21,6 +21,8 @@ def pod_object(record: PodRecord, *, runtime: str) -> Json:
     assert isinstance(metadata, dict)
     metadata["creationTimestamp"] = timestamp(record.created_at)
     metadata["resourceVersion"] = str(record.version)
+    if record.managed:
+        metadata["managedFields"] = list(record.managed)
     if record.deletion is not None:
         metadata["deletionTimestamp"] = timestamp(record.deletion.deadline)
         metadata["deletionGracePeriodSeconds"] = record.deletion.grace_s

@@ -10,6 +10,10 @@ from plugbay.documents import Json
 from plugbay.errors import PodNotFound
 from plugbay.manifest import pod_from_v1
 from plugbay.model.pods import Pod
+from plugbay.node.api.applying.configurations import apply_configuration, configuration_of, unmatched_uid
+from plugbay.node.api.applying.field_manager import FieldWriter
+from plugbay.node.api.applying.options import is_apply, writer_of
+from plugbay.node.api.applying.pods import managed_pod, managers_in, pod_managers, settled_managers
 from plugbay.node.api.objects import pod_object
 from plugbay.node.api.parameters import is_rehearsal
 from plugbay.node.api.reading.collection import Collection
@@ -23,33 +27,52 @@ from plugbay.node.api.writing.patches import patched
 from plugbay.node.api.writing.pod_conditions import check_only_conditions, conditions_in
 from plugbay.node.api.writing.preconditions import check_same, check_version
 from plugbay.objects import merge_rules
+from plugbay.ops.clock import Clock
 from plugbay.ops.routing import JSON, HttpError, Request, Response, json_response
 from plugbay.pods.engine import PodEngine
 from plugbay.pods.record import PodRecord
+from plugbay.pods.status import timestamp
 from plugbay.pods.store.table import PodTable
 from plugbay.printers import v1
 
 
 class PodRoutes:
     def __init__(
-        self, engine: PodEngine, pods: PodTable, collection: Collection, writer: ObjectWriter, *, runtime: str
+        self,
+        engine: PodEngine,
+        pods: PodTable,
+        collection: Collection,
+        writer: ObjectWriter,
+        *,
+        runtime: str,
+        clock: Clock,
     ) -> None:
         self._engine = engine
         self._pods = pods
         self._collection = collection
         self._writer = writer
         self._runtime = runtime
+        self._clock = clock
 
     async def create(self, request: Request) -> Response:
-        pod = _pod_in(request)
+        writer, body = writer_of(request), body_of(request)
+        pod = _read_pod(body, request)
+        entries = v1.at(body, "metadata", "managedFields")
+        return await self._create(pod, pod_managers(None, pod, entries, writer, now=self._now()), request)
+
+    async def _create(self, pod: Pod, managed: tuple[Json, ...], request: Request) -> Response:
         self._writer.check_namespace(PODS, pod.namespace, pod.name)
-        made = self._engine.rehearse_create(pod) if is_rehearsal(request) else await self._engine.create(pod)
+        if is_rehearsal(request):
+            made = self._engine.rehearse_create(pod, managed=managed)
+        else:
+            made = await self._engine.create(pod, managed=managed)
         return json_response(self._shown(made), status=201)
 
     async def put(self, request: Request) -> Response:
         """Create the pod or change what may be changed; a resource version that stays tells that nothing did."""
         name = request.params["name"]
-        wanted = _pod_in(request)
+        writer, body = writer_of(request), body_of(request)
+        wanted = _read_pod(body, request)
         if wanted.name != name:
             problem = f"the name of the object ({wanted.name}) does not match the name on the URL ({name})"
             raise HttpError(400, "BadRequest", problem)
@@ -57,22 +80,48 @@ class PodRoutes:
             record = self._pods.named(wanted.namespace, name)
         except PodNotFound:
             return await self.create(request)
-        check_version(PODS, self._shown(record), body_of(request))
+        check_version(PODS, self._shown(record), body)
         if record.deletion is not None:
             raise HttpError(409, "Conflict", f'object is being deleted: pods "{name}" already exists')
+        return await self._update(record, wanted, self._changed(record, wanted, body, writer), request)
+
+    def _changed(self, record: PodRecord, wanted: Pod, value: object, writer: FieldWriter) -> tuple[Json, ...]:
+        """The managers of a pod that is changed to what ``value`` says, which is ``wanted``."""
+        after = self._engine.rehearse_update(record, wanted).pod
+        return pod_managers(record, after, v1.at(value, "metadata", "managedFields"), writer, now=self._now())
+
+    async def _update(self, record: PodRecord, wanted: Pod, managed: tuple[Json, ...], request: Request) -> Response:
         if is_rehearsal(request):
-            return json_response(self._shown(self._engine.rehearse_update(record, wanted)))
-        return json_response(self._shown(await self._engine.update(record, wanted)))
+            return json_response(self._shown(self._engine.rehearse_update(record, wanted, managed=managed)))
+        return json_response(self._shown(await self._engine.update(record, wanted, managed=managed)))
 
     async def patch(self, request: Request) -> Response:
         """Change the pod as a patch says; a patch that names a resource version is for that one only."""
+        writer = writer_of(request)
+        if is_apply(request):
+            return await self._apply(request, writer)
         record = pod_of(self._pods, request)
         value = patched(self._shown(record), request, merge_rules.POD)
         check_same(PODS, self._shown(record), value)
         wanted = _read_pod(value, request)
-        if is_rehearsal(request):
-            return json_response(self._shown(self._engine.rehearse_update(record, wanted)))
-        return json_response(self._shown(await self._engine.update(record, wanted)))
+        return await self._update(record, wanted, self._changed(record, wanted, value, writer), request)
+
+    async def _apply(self, request: Request, writer: FieldWriter) -> Response:
+        """Make the pod, or change what may be changed, as a configuration says."""
+        config = configuration_of(request, PODS.kind, PODS.api_version)
+        config = {name: each for name, each in config.items() if name != "status"}
+        try:
+            record = pod_of(self._pods, request)
+        except PodNotFound:
+            if v1.uid(config):
+                raise unmatched_uid(PODS.qualified, config) from None
+            value = apply_configuration(None, config, request, writer, PODS.applying, now=self._now())
+            return await self._create(_read_pod(value, request), managers_in(value), request)
+        check_version(PODS, self._shown(record), config)
+        value = apply_configuration(managed_pod(record), config, request, writer, PODS.applying, now=self._now())
+        wanted = _read_pod(value, request)
+        after = self._engine.rehearse_update(record, wanted).pod
+        return await self._update(record, wanted, settled_managers(record, after, value), request)
 
     async def get_status(self, request: Request) -> Response:
         return json_response(self._shown(pod_of(self._pods, request)))
@@ -130,20 +179,19 @@ class PodRoutes:
             return json_response(before)
         return json_response(self._shown(await self._engine.delete(namespace, name, grace_s=options.grace_s)))
 
+    def _now(self) -> str:
+        return timestamp(self._clock.now())
+
     def _shown(self, record: PodRecord) -> Json:
         return pod_object(record, runtime=self._runtime)
 
 
-def _pod_in(request: Request) -> Pod:
-    """The pod in the body of a request.
+def _read_pod(value: object, request: Request) -> Pod:
+    """The pod that ``value`` describes.
 
     Raises:
         HttpError, InvalidManifest: it is none, or of another namespace than the request's.
     """
-    return _read_pod(body_of(request), request)
-
-
-def _read_pod(value: object, request: Request) -> Pod:
     namespace = request.params["namespace"]
     pod = pod_from_v1(_in_namespace(value, namespace))
     if pod.namespace != namespace:

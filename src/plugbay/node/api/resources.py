@@ -12,6 +12,8 @@ from typing import Final
 from plugbay.documents import Json
 from plugbay.manifest.schema import POD
 from plugbay.manifest.shapes import Table
+from plugbay.node.api.applying.builtin_types import builtin_type
+from plugbay.node.api.applying.types import VersionedType
 from plugbay.node.api.field_selectors import EVENT_FIELDS, NODE_FIELDS, POD_FIELDS
 from plugbay.objects import merge_rules
 from plugbay.objects.metadata import NameRule, subdomain_rule
@@ -74,6 +76,7 @@ class ApiResource:
         schema: the fields that objects have; None where any is taken.
         merging: the rules of strategic merge patches; None where there are no such patches.
         stored: the rules of a kind that is stored as it is; None for pods, nodes and what else has a room of its own.
+        custom: of a custom resource, how an applied configuration is merged.
     """
 
     group: str
@@ -91,6 +94,12 @@ class ApiResource:
     schema: Table | None = field(default=None, compare=False)
     merging: MergeRule | None = field(default=merge_rules.OBJECT, compare=False)
     stored: StoredKind | None = field(default=None, compare=False)
+    custom: VersionedType | None = field(default=None, compare=False)
+
+    @property
+    def applying(self) -> VersionedType:
+        """The way in which an applied configuration is merged, and what of an object is owned by itself."""
+        return self.custom or builtin_type(self.group, self.version, self.kind)
 
     @property
     def qualified(self) -> str:

@@ -30,6 +30,7 @@ from plugbay.pods.record import (
     Waiting,
     new_record,
 )
+from plugbay.printers import v1
 from plugbay.runtimes.port import ContainerId
 
 _Kind = TypeVar("_Kind")
@@ -146,8 +147,14 @@ def encode_pod(record: PodRecord) -> tuple[str, str, str]:
             for each in record.conditions
         ],
     )
-    manifest = json.dumps(pod_to_v1(record.pod), ensure_ascii=False)
-    return manifest, record.created_at.isoformat(), msgspec.json.encode(progress).decode()
+    manifest = pod_to_v1(record.pod)
+    if record.managed:
+        manifest["metadata"] = v1.mapping(manifest, "metadata") | {"managedFields": record.managed}
+    return (
+        json.dumps(manifest, ensure_ascii=False),
+        record.created_at.isoformat(),
+        msgspec.json.encode(progress).decode(),
+    )
 
 
 def decode_pod(manifest: str, created_at: str, progress: str) -> PodRecord:
@@ -157,7 +164,8 @@ def decode_pod(manifest: str, created_at: str, progress: str) -> PodRecord:
         InvalidManifest, ValueError: the texts are damaged.
     """
     # Lenient: a pod that an older version took in with a field that is refused now is still there.
-    pod = pod_from_v1(json.loads(manifest), mode=Strictness.LENIENT)
+    value = json.loads(manifest)
+    pod = pod_from_v1(value, mode=Strictness.LENIENT)
     fresh = new_record(pod, created_at=datetime.fromisoformat(created_at))
     kept = _decode(progress, _Progress)
     return PodRecord(
@@ -176,6 +184,7 @@ def decode_pod(manifest: str, created_at: str, progress: str) -> PodRecord:
             ClientCondition(each.type, each.status, each.reason, each.message, each.probed_at, each.changed_at)
             for each in kept.conditions
         ),
+        managed=tuple(v1.objects(value, "metadata", "managedFields")),
     )
 
 

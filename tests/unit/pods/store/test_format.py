@@ -66,6 +66,16 @@ RECORD: Final = PodRecord(
     sandbox_since=LATE,
     has_stopped=True,
     conditions=(ClientCondition("example.com/fed", "True", "Fed", "a nut", EARLY, LATE),),
+    managed=(
+        {
+            "manager": "kubectl",
+            "operation": "Apply",
+            "apiVersion": "v1",
+            "time": "2026-01-02T03:04:05Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:metadata": {"f:labels": {"f:depth": {}}}},
+        },
+    ),
 )
 NOT_KEPT: Final = {"unschedulable", "health", "ips", "runtime_problem", "version"}
 EVENT: Final = Event(
@@ -114,7 +124,7 @@ async def test_a_store_from_before_other_objects_is_read(tmp_path: Path) -> None
     unprobed = RECORD.with_container(
         ContainerName("digger"), replace(digger, state=replace(digger.state, changed_at=None))
     )
-    assert await load(tmp_path / "pods.db") == (replace(unprobed, conditions=()), EVENT, LATE, ())
+    assert await load(tmp_path / "pods.db") == (replace(unprobed, conditions=(), managed=()), EVENT, LATE, ())
 
 
 async def test_a_store_from_before_cordons_is_read(tmp_path: Path) -> None:

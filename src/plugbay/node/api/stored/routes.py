@@ -9,11 +9,13 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.node.api import parameters
+from plugbay.node.api.applying.configurations import apply_configuration, configuration_of, unmatched_uid, unmergeable
+from plugbay.node.api.applying.options import is_apply, writer_of
 from plugbay.node.api.collections import Collections
 from plugbay.node.api.parameters import check_parameters, is_rehearsal
 from plugbay.node.api.reading.forms import list_body
 from plugbay.node.api.reading.items import ApiItem
-from plugbay.node.api.reading.routes import ReadRoutes
+from plugbay.node.api.reading.routes import ReadRoutes, not_found
 from plugbay.node.api.reading.selection import ItemSelection
 from plugbay.node.api.resources import ApiResource, ResourceTable
 from plugbay.node.api.stored.decoding import Decoded, FieldValidation, decoded, field_validation
@@ -26,10 +28,12 @@ from plugbay.node.api.writing.preconditions import check_same
 from plugbay.objects.problems import FieldProblem
 from plugbay.ops.clock import Clock
 from plugbay.ops.routing import JSON, Answer, HttpError, Request, Response
+from plugbay.pods.status import timestamp
 from plugbay.printers import v1
 
 _NAMED: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _ALL: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_IDENTITY: Final = ("name", "namespace", "resourceVersion", "uid")
 _STATUS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch"}
 
 
@@ -123,7 +127,9 @@ class ResourceRoutes:
     async def _create(self, resource: ApiResource, request: Request) -> Response:
         wanted = self._decoded(resource, body_of(request), request)
         namespace = request.params.get("namespace", "")
-        made = await self._writer.create(resource, wanted.value, namespace=namespace, rehearsal=is_rehearsal(request))
+        made = await self._writer.create(
+            resource, wanted.value, namespace=namespace, writer=writer_of(request), rehearsal=is_rehearsal(request)
+        )
         return self._answer(resource, made, wanted, request, status=201)
 
     async def _update(self, resource: ApiResource, request: Request) -> Response:
@@ -140,6 +146,9 @@ class ResourceRoutes:
         return self._answer(resource, changed, wanted, request)
 
     async def _patch(self, resource: ApiResource, request: Request) -> Response:
+        writer_of(request)  # a bad one is told before a bad patch
+        if is_apply(request):
+            return await self._apply(resource, request)
         before = self._writer.get(resource, request.params.get("namespace", ""), request.params["name"])
         value = patched(before, request, resource.merging)
         check_same(resource, before, value)
@@ -152,10 +161,36 @@ class ResourceRoutes:
         changed = await self._write(resource, before, wanted.value, request)
         return self._answer(resource, changed, wanted, request)
 
+    async def _apply(self, resource: ApiResource, request: Request) -> Response:
+        """Make the object, or change it, as a configuration says."""
+        config = configuration_of(request, resource.kind, resource.api_version)
+        namespace = request.params.get("namespace", "")
+        before = self._writer.find(resource, namespace, request.params["name"])
+        if before is None and "subresource" in request.params:
+            raise not_found(resource, request.params["name"])
+        if before is None and v1.uid(config):
+            raise unmatched_uid(resource.qualified, config)
+        if resource.has_status:
+            config = _part(config, "subresource" in request.params)
+        now = timestamp(self._clock.now())
+        value = apply_configuration(before, config, request, writer_of(request), resource.applying, now=now)
+        wanted = decoded(value, resource)
+        if wanted.unknown:
+            raise unmergeable(
+                request, config, "\n  ".join(f".{name}: field not declared in schema" for name in wanted.unknown)
+            )
+        if before is None:
+            rehearsal = is_rehearsal(request)
+            made = await self._writer.create(resource, wanted.value, namespace=namespace, rehearsal=rehearsal)
+            return self._answer(resource, made, wanted, request, status=201)
+        changed = await self._write(resource, before, wanted.value, request)
+        return self._answer(resource, changed, wanted, request)
+
     async def _write(self, resource: ApiResource, before: Json, wanted: Json, request: Request) -> Json:
-        if "subresource" in request.params:
-            return await self._writer.update_status(resource, before, wanted, rehearsal=is_rehearsal(request))
-        return await self._writer.update(resource, before, wanted, rehearsal=is_rehearsal(request))
+        write = self._writer.update_status if "subresource" in request.params else self._writer.update
+        # The managers of what is applied are in it already.
+        writer = None if is_apply(request) else writer_of(request)
+        return await write(resource, before, wanted, writer=writer, rehearsal=is_rehearsal(request))
 
     async def _delete(self, resource: ApiResource, request: Request) -> Response:
         before = self._writer.get(resource, request.params.get("namespace", ""), request.params["name"])
@@ -198,6 +233,16 @@ class ResourceRoutes:
 
 def _strictly(unknown: Iterable[str]) -> str:
     return "strict decoding error: " + ", ".join(f'unknown field "{name}"' for name in unknown)
+
+
+def _part(config: Json, of_status: bool) -> Json:
+    """What of a configuration counts for the status of an object, or for all but that."""
+    counts = ("apiVersion", "kind", "status") if of_status else tuple(name for name in config if name != "status")
+    part = {name: each for name, each in config.items() if name in counts}
+    if of_status:
+        kept = {name: each for name, each in v1.mapping(config, "metadata").items() if name in _IDENTITY}
+        part["metadata"] = kept
+    return part
 
 
 def _told(resource: ApiResource, deleted: DeletedObject) -> Json:

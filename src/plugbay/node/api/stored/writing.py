@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from plugbay.documents import Json
+from plugbay.node.api.applying.field_manager import FieldWriter, settled, tracked
 from plugbay.node.api.reading.routes import not_found
 from plugbay.node.api.resources import ApiResource, StoredKind
 from plugbay.node.api.stored.invalid import already_exists, check_problems, conflict, forbidden_object, not_allowed
@@ -48,7 +49,8 @@ class DeletedObject(NamedTuple):
 class ObjectWriter:
     """Changes stored objects for clients and for the node's own controllers.
 
-    Every method returns when the change is on disk; a rehearsal changes nothing and returns what would be.
+    Every method returns when the change is on disk; a rehearsal changes nothing and returns what would be. ``writer``
+    owns the fields that it changes from then on; without one, the object's managers are those that it names.
     """
 
     def __init__(self, objects: ObjectTable, clock: Clock) -> None:
@@ -61,10 +63,9 @@ class ObjectWriter:
         Raises:
             HttpError: 404, there is none.
         """
-        value = self._objects.get(ObjectKey(resource.group, resource.plural, namespace, name))
-        if value is None:
+        if (found := self.find(resource, namespace, name)) is None:
             raise not_found(resource, name)
-        return value | {"apiVersion": resource.api_version}
+        return found
 
     def check_namespace(self, resource: ApiResource, namespace: str, name: str) -> None:
         """Check that an object can be made in a namespace.
@@ -83,7 +84,20 @@ class ObjectWriter:
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
             raise forbidden_object(resource, name, why, cause="NamespaceTerminating")
 
-    async def create(self, resource: ApiResource, wanted: Json, *, namespace: str, rehearsal: bool = False) -> Json:
+    def find(self, resource: ApiResource, namespace: str, name: str) -> Json | None:
+        """As `get`; None if there is none."""
+        value = self._objects.get(ObjectKey(resource.group, resource.plural, namespace, name))
+        return None if value is None else value | {"apiVersion": resource.api_version}
+
+    async def create(
+        self,
+        resource: ApiResource,
+        wanted: Json,
+        *,
+        namespace: str,
+        writer: FieldWriter | None = None,
+        rehearsal: bool = False,
+    ) -> Json:
         """Make an object of what a client wants.
 
         Raises:
@@ -98,7 +112,7 @@ class ObjectWriter:
         value = self._born(resource, wanted, namespace)
         if resource.has_status:
             value.pop("status", None)
-        value = kind.prepare(value, None)
+        value = self._tracked(resource, None, kind.prepare(value, None), wanted, writer)
         problems = chain(metadata_problems(value, kind.name_rule), kind.check(value, None))
         check_problems(resource, v1.name(value), problems)
         key = key_of(resource, value)
@@ -106,7 +120,15 @@ class ObjectWriter:
             raise already_exists(resource, key.name)
         return value if rehearsal else await self._objects.create(key, value)
 
-    async def update(self, resource: ApiResource, before: Json, wanted: Json, *, rehearsal: bool = False) -> Json:
+    async def update(
+        self,
+        resource: ApiResource,
+        before: Json,
+        wanted: Json,
+        *,
+        writer: FieldWriter | None = None,
+        rehearsal: bool = False,
+    ) -> Json:
         """Bring an object from the state ``before``, which is its present one, to another.
 
         Raises:
@@ -119,6 +141,7 @@ class ObjectWriter:
             wanted = {name: each for name, each in wanted.items() if name != "status"}
             wanted |= {"status": before["status"]} if "status" in before else {}
         value = kind.prepare(succeeded(before, wanted, has_generation=kind.has_generation), before)
+        value = self._tracked(resource, before, value, wanted, writer)
         problems = chain(
             metadata_problems(value, kind.name_rule), update_problems(before, value), kind.check(value, before)
         )
@@ -126,7 +149,13 @@ class ObjectWriter:
         return await self._put(resource, before, value, rehearsal=rehearsal)
 
     async def update_status(
-        self, resource: ApiResource, before: Json, wanted: Json, *, rehearsal: bool = False
+        self,
+        resource: ApiResource,
+        before: Json,
+        wanted: Json,
+        *,
+        writer: FieldWriter | None = None,
+        rehearsal: bool = False,
     ) -> Json:
         """Change nothing but the status of an object.
 
@@ -135,7 +164,7 @@ class ObjectWriter:
             StoreUnusable: it is not on disk.
         """
         self._check_change(resource, before, wanted)
-        value = before | {"status": wanted.get("status", {})}
+        value = self._tracked(resource, before, before | {"status": wanted.get("status", {})}, wanted, writer)
         check_problems(resource, v1.name(before), _rules(resource).check(value, before))
         return await self._put(resource, before, value, rehearsal=rehearsal)
 
@@ -158,6 +187,16 @@ class ObjectWriter:
         if is_gone(value):
             return DeletedObject(await self._objects.remove(key_of(resource, before)), is_gone=True)
         return DeletedObject(await self._objects.replace(key_of(resource, before), value), is_gone=False)
+
+    def _tracked(
+        self, resource: ApiResource, before: Json | None, value: Json, wanted: Json, writer: FieldWriter | None
+    ) -> Json:
+        """``value`` with its managers: those that ``wanted`` names, unless that is none, changed by ``writer``."""
+        if (managers := v1.at(wanted, "metadata", "managedFields")) is not None:
+            value = value | {"metadata": v1.mapping(value, "metadata") | {"managedFields": managers}}
+        if writer is not None:
+            value = tracked(before, value, writer, resource.applying, now=timestamp(self._clock.now()))
+        return value if before is None else settled(before, value)
 
     async def _put(self, resource: ApiResource, before: Json, value: Json, *, rehearsal: bool) -> Json:
         if rehearsal or value == before:

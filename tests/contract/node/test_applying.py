@@ -1,0 +1,200 @@
+"""Server-side apply over HTTP: who owns which field, of pods and of stored objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.rigs.api_calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCaller, Json
+from tests.contract.rigs.node_run import running_node
+
+CONFIG = "/api/v1/namespaces/default/configmaps/c"
+POD = "/api/v1/namespaces/default/pods/p"
+SECRETS = "/api/v1/namespaces/default/secrets"
+
+
+@pytest.fixture
+def root(sockets: Path) -> Path:
+    return sockets
+
+
+def config(data: Json, **metadata: Any) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", **metadata}, "data": data}
+
+
+def pod(image: str = "i", **labels: str) -> Json:
+    """A pod that finds no place, so that nothing of it runs."""
+    container = {"name": "main", "image": image, "resources": {"limits": {"example.com/gopher": "1"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": labels},
+        "spec": {"containers": [container]},
+    }
+
+
+def managers(value: Json) -> list[tuple[str, str]]:
+    return [(each["manager"], each["operation"]) for each in value["metadata"].get("managedFields", [])]
+
+
+async def test_a_configuration_makes_and_changes_an_object(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        status, made, _ = await ask("PATCH", CONFIG, config({"a": "1", "b": "2"}), kind=APPLY, fieldManager="me")
+        assert (status, made["data"], managers(made)) == (201, {"a": "1", "b": "2"}, [("me", "Apply")])
+        status, same, _ = await ask("PATCH", CONFIG, config({"a": "1", "b": "2"}), kind=APPLY, fieldManager="me")
+        assert (status, same) == (200, made), "nothing changes, the resource version neither"
+        text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  b: '3'  # for a test\n"
+        status, less, _ = await ask("PATCH", CONFIG, text, kind=APPLY, fieldManager="me")
+        assert (status, less["data"], less["metadata"]["uid"]) == (200, {"b": "3"}, made["metadata"]["uid"])
+        assert int(less["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+
+
+async def test_what_others_own_is_a_conflict_unless_forced(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        await ask("PATCH", CONFIG, config({"a": "1", "b": "2"}), kind=APPLY, fieldManager="me")
+        status, refusal, _ = await ask("PATCH", CONFIG, config({"a": "2"}), kind=APPLY, fieldManager="you")
+        assert (status, refusal["reason"]) == (409, "Conflict")
+        assert refusal["message"] == 'Apply failed with 1 conflict: conflict with "me": .data.a'
+        assert refusal["details"]["causes"] == [
+            {"reason": "FieldManagerConflict", "message": 'conflict with "me"', "field": ".data.a"}
+        ]
+        tried = await ask(
+            "PATCH", CONFIG, config({"a": "2"}), kind=APPLY, fieldManager="you", force="true", dryRun="All"
+        )
+        assert (tried.status, tried.value["data"]) == (200, {"a": "2", "b": "2"})
+        assert (await ask("GET", CONFIG))[1]["data"] == {"a": "1", "b": "2"}
+        _, forced, _ = await ask("PATCH", CONFIG, config({"a": "2"}), kind=APPLY, fieldManager="you", force="true")
+        assert (forced["data"], managers(forced)) == ({"a": "2", "b": "2"}, [("me", "Apply"), ("you", "Apply")])
+        _, left, _ = await ask("PATCH", CONFIG, config({}), kind=APPLY, fieldManager="me")
+        assert left["data"] == {"a": "2"}, "what is not applied any more goes, but for what another owns"
+
+
+async def test_every_write_is_tracked_for_its_client(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        _, made, _ = await ask("POST", SECRETS, {"metadata": {"name": "s"}, "data": {"a": "MQ=="}}, fieldManager="one")
+        assert managers(made) == [("one", "Update")]
+        _, again, _ = await ask("PUT", f"{SECRETS}/s", made | {"data": {"a": "MQ==", "b": "MQ=="}}, fieldManager="two")
+        assert sorted(managers(again)) == [("one", "Update"), ("two", "Update")]
+        _, third, _ = await ask("PATCH", f"{SECRETS}/s", {"data": {"a": "Mg=="}}, kind=MERGE, fieldManager="three")
+        fields = {each["manager"]: each["fieldsV1"].get("f:data") for each in third["metadata"]["managedFields"]}
+        assert fields == {"one": {}, "two": {"f:b": {}}, "three": {"f:a": {}}}
+        _, bare, _ = await ask("PATCH", f"{SECRETS}/s", {"metadata": {"managedFields": []}}, kind=MERGE)
+        assert managers(bare) == []
+        _, kept, _ = await ask("PATCH", f"{SECRETS}/s", {"data": {"a": "MQ=="}}, kind=STRATEGIC, fieldManager="one")
+        assert managers(kept) == [], "after they were forgotten, managers come back with the first apply"
+
+
+async def test_kubectl_moves_what_it_applied_without_the_server(root: Path) -> None:
+    """The JSON patch that it sends first: managers renamed, for one resource version."""
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        path, body = CONFIG.removesuffix("/c"), config({"a": "1"})
+        made = (await ask("POST", path, body, fieldManager="kubectl-client-side-apply"))[1]
+        moved = [{**made["metadata"]["managedFields"][0], "manager": "kubectl", "operation": "Apply"}]
+        patch = [
+            {"op": "replace", "path": "/metadata/managedFields", "value": moved},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": made["metadata"]["resourceVersion"]},
+        ]
+        status, now, _ = await ask("PATCH", CONFIG, patch, kind=JSON_PATCH, fieldManager="kubectl")
+        assert (status, managers(now)) == (200, [("kubectl", "Apply")])
+        assert (await ask("PATCH", CONFIG, patch, kind=JSON_PATCH, fieldManager="kubectl")).status == 409
+        _, changed, _ = await ask("PATCH", CONFIG, config({"b": "2"}), kind=APPLY, fieldManager="kubectl")
+        assert changed["data"] == {"b": "2"}
+
+
+async def test_pods_are_applied(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        status, made, _ = await ask("PATCH", POD, pod(app="x"), kind=APPLY, fieldManager="me")
+        assert (status, managers(made)) == (201, [("me", "Apply")])
+        assert made["spec"]["restartPolicy"] == "Always", "with defaults, which are nobody's"
+        [entry] = made["metadata"]["managedFields"]
+        assert entry["fieldsV1"]["f:metadata"] == {"f:labels": {"f:app": {}}}
+        status, same, _ = await ask("PATCH", POD, pod(app="x"), kind=APPLY, fieldManager="me")
+        assert (status, same["metadata"]["managedFields"]) == (200, made["metadata"]["managedFields"])
+        status, other, _ = await ask("PATCH", POD, pod("other", app="x"), kind=APPLY, fieldManager="me")
+        assert (status, other["reason"]) == (422, "Invalid")
+        assert "image" in other["message"]
+        labels = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"tier": "t"}}}
+        _, both, _ = await ask("PATCH", POD, labels, kind=APPLY, fieldManager="you")
+        assert both["metadata"]["labels"] == {"app": "x", "tier": "t"}
+        refusal = await ask("PATCH", POD, pod(app="x", tier="u"), kind=APPLY, fieldManager="me")
+        assert refusal.value["message"] == 'Apply failed with 1 conflict: conflict with "you": .metadata.labels.tier'
+        _, fewer, _ = await ask("PATCH", POD, pod(), kind=APPLY, fieldManager="me")
+        assert fewer["metadata"]["labels"] == {"tier": "t"}
+        patched = await ask("PATCH", POD, {"metadata": {"labels": {"tier": "v"}}}, kind=MERGE, fieldManager="label")
+        assert managers(patched.value) == [("me", "Apply"), ("label", "Update")]
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        found = (await ask("GET", POD))[1]
+        assert found["metadata"]["managedFields"] == patched.value["metadata"]["managedFields"], "the store has them"
+
+
+async def test_a_created_pod_belongs_to_whoever_created_it(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        path = POD.removesuffix("/p")
+        made = (await ask("POST", path, pod(app="x"), fieldManager="kubectl-create"))[1]
+        [entry] = made["metadata"]["managedFields"]
+        assert (entry["manager"], entry["operation"], entry["apiVersion"]) == ("kubectl-create", "Update", "v1")
+        assert entry["fieldsV1"]["f:spec"]["f:containers"] == {
+            'k:{"name":"main"}': {
+                ".": {},
+                "f:image": {},
+                "f:name": {},
+                "f:resources": {
+                    ".": {},
+                    "f:limits": {".": {}, "f:example.com/gopher": {}},
+                    "f:requests": {".": {}, "f:example.com/gopher": {}},
+                },
+            }
+        }
+        assert "f:restartPolicy" in entry["fieldsV1"]["f:spec"], "with the defaults"
+        tried = await ask("POST", path, pod() | {"metadata": {"name": "q"}}, fieldManager="x", dryRun="All")
+        assert managers(tried.value) == [("x", "Update")]
+        refusal = await ask("PATCH", POD, pod(app="y"), kind=APPLY, fieldManager="me")
+        assert refusal.value["message"] == (
+            'Apply failed with 1 conflict: conflict with "kubectl-create" using v1: .metadata.labels.app'
+        )
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "status", "message"),
+    [
+        ({}, config({}), 422, 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required'),
+        ({"fieldManager": "x"}, config({}) | {"kind": "Pod"}, 400, "invalid object type: /v1, Kind=Pod"),
+        ({"fieldManager": "x"}, config({}, name="d"), 400, "the name of the object (d) does not match the name on the"),
+        ({"fieldManager": "x"}, config({}, managedFields=[{}]), 400, "metadata.managedFields must be nil"),
+        (
+            {"fieldManager": "x"},
+            config({}, uid="1"),
+            409,
+            'Operation cannot be fulfilled on configmaps "c": uid mismatch',
+        ),
+        (
+            {"fieldManager": "x"},
+            config({}) | {"spec": {}},
+            400,
+            "failed to create typed patch object (default/c; /v1, Kind=ConfigMap): .spec: field not declared in schema",
+        ),
+        (
+            {"fieldManager": "x"},
+            config({}, finalizers=["a/b", "a/b"]),
+            400,
+            "failed to create typed patch object (default/c; /v1, Kind=ConfigMap): .metadata.finalizers: duplicate",
+        ),
+        ({"fieldManager": "x"}, b"a: [", 400, "error decoding patch"),
+    ],
+)
+async def test_what_cannot_be_applied_is_told(root: Path, query: Json, body: Any, status: int, message: str) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        answer = await ask("PATCH", CONFIG, body, kind=APPLY, **query)
+        assert answer.status == status
+        assert answer.value["message"].startswith(message)
+        assert (await ask("GET", CONFIG)).status == 404
