@@ -12,8 +12,8 @@ from typing import Final
 from plugbay.documents import Json
 from plugbay.manifest.schema import POD
 from plugbay.manifest.shapes import Table
-from plugbay.node.api.applying.builtin_types import builtin_type
-from plugbay.node.api.applying.types import VersionedType
+from plugbay.node.api.applying.typed.builtin_types import builtin_type
+from plugbay.node.api.applying.typed.types import VersionedType
 from plugbay.node.api.field_selectors import EVENT_FIELDS, NODE_FIELDS, POD_FIELDS
 from plugbay.objects import merge_rules
 from plugbay.objects.metadata import NameRule, subdomain_rule

@@ -1,6 +1,6 @@
-"""Server-side apply: which client owns which field of an object, and what an applied configuration makes of one.
+"""Server-side apply: which client owns which field of an object, and what an applied configuration makes of one. Pure.
 
-Pure, but for `routes`. `elements` and `sets` are the form ``FieldsV1``; `types` says what is merged how; `walking`,
-`validation`, `comparing`, `merging`, `removing`, `reconciling` go through typed values; `updating` is the algorithm,
-`managers` the entries of ``metadata.managedFields``, `field_manager` what an API server puts around both.
+`elements` and `sets` are the form ``FieldsV1``, `typed` goes through values by their types, `updating` is the algorithm
+of structured-merge-diff, `managers` the entries of ``metadata.managedFields``, `field_manager` what an API server puts
+around them; `options` and `configurations` read requests, and `pods` is for what is not stored as an object.
 """

@@ -14,9 +14,9 @@ from plugbay.errors import InvalidDocument
 from plugbay.node.api.applying.elements import path_text
 from plugbay.node.api.applying.field_manager import FieldWriter, applied
 from plugbay.node.api.applying.options import is_forced
-from plugbay.node.api.applying.types import VersionedType
+from plugbay.node.api.applying.typed.types import VersionedType
+from plugbay.node.api.applying.typed.walking import MistypedValue
 from plugbay.node.api.applying.updating import ApplyConflicts, FieldConflict
-from plugbay.node.api.applying.walking import MistypedValue
 from plugbay.ops.routing import HttpError, Request
 from plugbay.printers import v1
 
@@ -66,7 +66,7 @@ def apply_configuration(
 def unmatched_uid(qualified: str, config: Json) -> HttpError:
     """The answer to a configuration for one object, which is not there."""
     why = f"uid mismatch: the provided object specified uid {v1.uid(config)}, and no existing object was found"
-    problem = f'Operation cannot be fulfilled on {qualified} "{v1.name(config)}": {why}'
+    problem = f'WriteOperation cannot be fulfilled on {qualified} "{v1.name(config)}": {why}'
     return HttpError(409, "Conflict", problem)
 
 

@@ -10,14 +10,14 @@ import json
 from typing import Any, Final, NamedTuple
 
 from plugbay.documents import Json
-from plugbay.node.api.applying.comparing import compare, fields_of
 from plugbay.node.api.applying.elements import field
-from plugbay.node.api.applying.managers import ManagerId, Managers, Operation, Owned, UnreadableManagers
+from plugbay.node.api.applying.managers import ManagerId, Managers, Owned, UnreadableManagers, WriteOperation
 from plugbay.node.api.applying.sets import EMPTY, FieldSet
-from plugbay.node.api.applying.types import VersionedType
+from plugbay.node.api.applying.typed.comparing import compare, fields_of
+from plugbay.node.api.applying.typed.types import VersionedType
+from plugbay.node.api.applying.typed.validation import check_type
+from plugbay.node.api.applying.typed.walking import MistypedValue
 from plugbay.node.api.applying.updating import ApplyConflicts, OwnedByManager, apply, update
-from plugbay.node.api.applying.validation import check_type
-from plugbay.node.api.applying.walking import MistypedValue
 from plugbay.printers import v1
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -97,7 +97,7 @@ def applied(
     managers = _managers_of(live)
     if not managers.owned and live is not None:
         managers = _updated(None, live, managers, FieldWriter(_BEFORE_FIRST_APPLY, writer.subresource), kind, now=now)
-    who = ManagerId(writer.manager, Operation.APPLY, "", writer.subresource)
+    who = ManagerId(writer.manager, WriteOperation.APPLY, "", writer.subresource)
     old = None if live is None else _bare(live)
     try:
         new, owned = apply(old, config, managers.owned, who, kind, is_forced=is_forced)
@@ -145,13 +145,13 @@ def _updated(
     before: Json | None, after: Json, managers: Managers, writer: FieldWriter, kind: VersionedType, *, now: str
 ) -> Managers:
     """The managers after a write; the moment of the writer's entry changes only if it changed a field."""
-    this = ManagerId("current-operation", Operation.UPDATE)
+    this = ManagerId("current-operation", WriteOperation.UPDATE)
     old = kind.before if before is None else _bare(before)
     left = _stripped(update(old, _bare(after), managers.owned, this, kind), this)
     owned = {who: each for who, each in left.items() if who != this}
     if (changed := left.get(this)) is None:
         return Managers(owned, managers.times).capped()
-    who = ManagerId(writer.manager or _NOBODY, Operation.UPDATE, kind.version, writer.subresource)
+    who = ManagerId(writer.manager or _NOBODY, WriteOperation.UPDATE, kind.version, writer.subresource)
     earlier = owned[who].fields if who in owned else EMPTY
     owned[who] = Owned(earlier | changed.fields, kind.version)
     return Managers(owned, {**managers.times, who: now}).capped()
@@ -167,7 +167,7 @@ def _stripped(owned: OwnedByManager, who: ManagerId) -> OwnedByManager:
 
 
 def _last_applied(live: Json, kind: VersionedType) -> FieldSet | None:
-    """What kubectl applied without the server and nothing has changed since; None if it left no note of it."""
+    """The fields that kubectl applied without the server and that are the same still; None if it left no note."""
     try:
         last = json.loads(v1.text(live, "metadata", "annotations", LAST_APPLIED))
         if not isinstance(last, dict) or last.get("apiVersion") != kind.version:

@@ -25,7 +25,7 @@ class UnreadableManagers(ValueError):
     """``managedFields`` that cannot be read; its text says why."""
 
 
-class Operation(Enum):
+class WriteOperation(Enum):
     """The way in which a manager came to own fields."""
 
     APPLY = "Apply"
@@ -33,14 +33,14 @@ class Operation(Enum):
 
 
 class ManagerId(NamedTuple):
-    """What tells managers apart.
+    """The identity of a manager.
 
     Attributes:
         api_version: empty for one that applies: it stays the same when it applies another version.
     """
 
     name: str
-    operation: Operation
+    operation: WriteOperation
     api_version: str = ""
     subresource: str = ""
 
@@ -48,12 +48,12 @@ class ManagerId(NamedTuple):
         text = f'"{self.name}"'
         if self.subresource:
             text += f' with subresource "{self.subresource}"'
-        return f"{text} using {self.api_version}" if self.operation is Operation.UPDATE else text
+        return f"{text} using {self.api_version}" if self.operation is WriteOperation.UPDATE else text
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What a manager owns, in the fields of one version."""
+    """The fields that a manager owns, as one version names them."""
 
     fields: FieldSet
     api_version: str
@@ -111,7 +111,7 @@ class Managers:
 
     def capped(self) -> Managers:
         """No more than ten managers by updates: the oldest ones of a version become one."""
-        updaters = [who for who in self.owned if who.operation is Operation.UPDATE]
+        updaters = [who for who in self.owned if who.operation is WriteOperation.UPDATE]
         excess = len(updaters) - MAX_UPDATERS
         if excess <= 0:
             return self
@@ -121,7 +121,7 @@ class Managers:
             if excess <= 0:
                 break
             version = owned[who].api_version
-            bucket = ManagerId(_ANCIENT, Operation.UPDATE, version)
+            bucket = ManagerId(_ANCIENT, WriteOperation.UPDATE, version)
             if version not in firsts:
                 firsts[version] = who
                 continue
@@ -148,8 +148,8 @@ def _manager_of(entry: object, index: int) -> ManagerId:
         problem = f'invalid fieldsType "{v1.text(entry, "fieldsType")}"'
     if problem:
         raise UnreadableManagers(f"managedFields entry {index}: {problem}")
-    operation = Operation(v1.text(entry, "operation"))
-    version = "" if operation is Operation.APPLY else v1.text(entry, "apiVersion")
+    operation = WriteOperation(v1.text(entry, "operation"))
+    version = "" if operation is WriteOperation.APPLY else v1.text(entry, "apiVersion")
     return ManagerId(v1.text(entry, "manager"), operation, version, v1.text(entry, "subresource"))
 
 

@@ -1,4 +1,4 @@
-"""What a request says about who writes: ``fieldManager``, ``force``, and the name that the client goes by. Pure.
+"""The writer of a request: ``fieldManager``, ``force``, and the name that the client goes by. Pure.
 
 Source: apimachinery 1.36 ``pkg/apis/meta/v1/validation/validation.go``; apiserver 1.36
 ``pkg/endpoints/handlers/create.go`` (managerOrUserAgent).

@@ -5,8 +5,8 @@ from __future__ import annotations
 from plugbay.documents import Json
 from plugbay.manifest import pod_to_v1
 from plugbay.model.pods import Pod
-from plugbay.node.api.applying.builtin_types import builtin_type
 from plugbay.node.api.applying.field_manager import FieldWriter, settled, tracked
+from plugbay.node.api.applying.typed.builtin_types import builtin_type
 from plugbay.pods.record import PodRecord
 from plugbay.printers import v1
 

@@ -1,4 +1,4 @@
-"""What becomes of an object and of its managers when a client writes it. Pure.
+"""An object and its managers after a client has written it. Pure.
 
 Source: structured-merge-diff v6 ``merge/update.go``.
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from plugbay.node.api.applying.comparing import compare, fields_of
 from plugbay.node.api.applying.elements import Path
 from plugbay.node.api.applying.managers import ManagerId, Owned
-from plugbay.node.api.applying.merging import merged
-from plugbay.node.api.applying.reconciling import reconciled
-from plugbay.node.api.applying.removing import removed, with_parents
 from plugbay.node.api.applying.sets import EMPTY, FieldSet
-from plugbay.node.api.applying.types import VersionedType
-from plugbay.node.api.applying.walking import is_same
+from plugbay.node.api.applying.typed.comparing import compare, fields_of
+from plugbay.node.api.applying.typed.merging import merged
+from plugbay.node.api.applying.typed.reconciling import reconciled
+from plugbay.node.api.applying.typed.removing import removed, with_parents
+from plugbay.node.api.applying.typed.types import VersionedType
+from plugbay.node.api.applying.typed.walking import is_same
 
 OwnedByManager = Mapping[ManagerId, Owned]
 

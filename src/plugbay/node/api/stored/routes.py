@@ -236,7 +236,7 @@ def _strictly(unknown: Iterable[str]) -> str:
 
 
 def _part(config: Json, of_status: bool) -> Json:
-    """What of a configuration counts for the status of an object, or for all but that."""
+    """The part of a configuration that counts for the status of an object, or for all but that."""
     counts = ("apiVersion", "kind", "status") if of_status else tuple(name for name in config if name != "status")
     part = {name: each for name, each in config.items() if name in counts}
     if of_status:

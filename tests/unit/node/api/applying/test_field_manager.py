@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from plugbay.documents import Json
-from plugbay.node.api.applying.builtin_types import builtin_type
 from plugbay.node.api.applying.configurations import conflict_error
 from plugbay.node.api.applying.field_manager import LAST_APPLIED, FieldWriter, applied, settled, tracked
 from plugbay.node.api.applying.managers import MAX_UPDATERS, Managers, UnreadableManagers
+from plugbay.node.api.applying.typed.builtin_types import builtin_type
+from plugbay.node.api.applying.typed.walking import MistypedValue
 from plugbay.node.api.applying.updating import ApplyConflicts
-from plugbay.node.api.applying.walking import MistypedValue
 
 NOW, LATER = "2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"
 CONFIG_MAP = builtin_type("", "v1", "ConfigMap")

@@ -1,4 +1,4 @@
-"""What holds for every object and every sequence of writes."""
+"""Rules that hold for every object and every sequence of writes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from plugbay.documents import Json
-from plugbay.node.api.applying.builtin_types import builtin_type
-from plugbay.node.api.applying.comparing import Comparison, compare, fields_of
 from plugbay.node.api.applying.elements import Path, field, key, value
 from plugbay.node.api.applying.field_manager import FieldWriter, applied, tracked
-from plugbay.node.api.applying.merging import merged
 from plugbay.node.api.applying.sets import FieldSet
+from plugbay.node.api.applying.typed.builtin_types import builtin_type
+from plugbay.node.api.applying.typed.comparing import Comparison, compare, fields_of
+from plugbay.node.api.applying.typed.merging import merged
 from plugbay.node.api.applying.updating import ApplyConflicts
 
 NOW = "2026-01-02T03:04:05Z"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from plugbay.node.api.applying.elements import path_text
-from plugbay.node.api.applying.managers import ManagerId, Operation
-from plugbay.node.api.applying.types import (
+from plugbay.node.api.applying.managers import ManagerId, WriteOperation
+from plugbay.node.api.applying.typed.types import (
     ATOMIC,
     DEDUCED,
     VALUE_SET,
@@ -20,8 +20,8 @@ from plugbay.node.api.applying.types import (
     map_of,
     struct,
 )
+from plugbay.node.api.applying.typed.validation import check_type
 from plugbay.node.api.applying.updating import ApplyConflicts, OwnedByManager, apply, update
-from plugbay.node.api.applying.validation import check_type
 
 ITEM = struct()
 KIND = struct(
@@ -42,7 +42,7 @@ class State:
     ) -> State:
         kind = VersionedType(version, self.types)
         check_type(config, kind.type)
-        who = ManagerId(name, Operation.APPLY)
+        who = ManagerId(name, WriteOperation.APPLY)
         try:
             self.live, self.owned = apply(self.live, config, self.owned, who, kind, is_forced=force)
         except ApplyConflicts as error:
@@ -53,7 +53,7 @@ class State:
         return self
 
     def updates(self, name: str, value: Any, *, version: str = "v1") -> State:
-        who = ManagerId(name, Operation.UPDATE, version)
+        who = ManagerId(name, WriteOperation.UPDATE, version)
         self.owned = update(self.live, value, self.owned, who, VersionedType(version, self.types))
         self.live = value
         return self

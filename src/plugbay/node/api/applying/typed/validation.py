@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plugbay.node.api.applying.elements import Element, Path, element_text, field, path_text
-from plugbay.node.api.applying.types import FieldType, ListMerge, ListType, MapType, ScalarType
-from plugbay.node.api.applying.walking import Form, MistypedValue, form_of, item_element
+from plugbay.node.api.applying.typed.types import FieldType, ListMerge, ListType, MapType, ScalarType
+from plugbay.node.api.applying.typed.walking import MistypedValue, ValueForm, form_of, item_element
 
 
 def check_type(value: object, kind: FieldType, *, duplicates_allowed: bool = False) -> None:
@@ -31,13 +31,13 @@ def _problems(value: object, kind: FieldType, path: Path, duplicates_allowed: bo
     if value is None:
         return
     match form_of(value, kind), value:
-        case Form.MAP, dict():
+        case ValueForm.MAP, dict():
             assert kind.map is not None
             yield from _map_problems(value, kind.map, path, duplicates_allowed)
-        case Form.LIST, list():
+        case ValueForm.LIST, list():
             assert kind.list is not None
             yield from _list_problems(value, kind.list, path, duplicates_allowed)
-        case Form.SCALAR, _:
+        case ValueForm.SCALAR, _:
             assert kind.scalar is not None
             if not _is_of(value, kind.scalar):
                 yield f"{path_text(path)}: expected {_WORDS[kind.scalar]}, got {_shown(value)}"

@@ -13,7 +13,16 @@ from functools import cache
 from typing import Final
 
 from plugbay.documents import Json
-from plugbay.node.api.applying.types import ATOMIC, VALUE_SET, FieldType, MapType, Others, VersionedType, keyed, struct
+from plugbay.node.api.applying.typed.types import (
+    ATOMIC,
+    VALUE_SET,
+    FieldType,
+    MapType,
+    Others,
+    VersionedType,
+    keyed,
+    struct,
+)
 
 _WHOLE: Final = FieldType(map=MapType(others=Others.STRUCT, is_atomic=True))
 """References and selectors: a part of one means nothing without the others."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from plugbay.documents import Json
-from plugbay.node.api.applying.builtin_types import OBJECT
-from plugbay.node.api.applying.types import (
+from plugbay.node.api.applying.typed.builtin_types import OBJECT
+from plugbay.node.api.applying.typed.types import (
     ATOMIC,
     DEDUCED,
     FieldType,

@@ -1,4 +1,4 @@
-"""Which fields a value has, and which of them differ between two values. Pure.
+"""The fields that a value has, and those that differ between two values. Pure.
 
 Source: structured-merge-diff v6 ``typed/tofieldset.go``, ``typed/compare.go``.
 """
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from plugbay.node.api.applying import elements
 from plugbay.node.api.applying.elements import Element, Path
 from plugbay.node.api.applying.sets import EMPTY, FieldSet
-from plugbay.node.api.applying.types import FieldType, ListMerge, ListType, MapType
-from plugbay.node.api.applying.walking import (
+from plugbay.node.api.applying.typed.types import FieldType, ListMerge, ListType, MapType
+from plugbay.node.api.applying.typed.walking import (
     ABSENT,
-    Form,
+    ValueForm,
     as_list,
     as_map,
     form_of,
@@ -35,15 +35,15 @@ def fields_of(value: object, kind: FieldType) -> FieldSet:
 
 def _find_fields(value: object, kind: FieldType, path: Path, found: list[Path]) -> None:
     match form_of(value, kind):
-        case Form.SCALAR:
+        case ValueForm.SCALAR:
             found.append(path)
-        case Form.LIST:
+        case ValueForm.LIST:
             assert kind.list is not None
             if kind.list.merge is ListMerge.ATOMIC:
                 found.append(path)
             elif (items := as_list(value)) is not None:
                 _find_in_list(items, kind.list, path, found)
-        case Form.MAP:
+        case ValueForm.MAP:
             assert kind.map is not None
             if kind.map.is_atomic:
                 found.append(path)
@@ -106,14 +106,16 @@ def _compare(before: object, after: object, kind: FieldType, path: Path, found: 
         found.removed.append(path)
 
 
-def _compare_as(form: Form, before: object, after: object, kind: FieldType, path: Path, found: _Differences) -> bool:
+def _compare_as(
+    form: ValueForm, before: object, after: object, kind: FieldType, path: Path, found: _Differences
+) -> bool:
     """Whether the field is one that is compared whole; else what is in it has been compared."""
-    if form is Form.MAP and kind.map is not None and not kind.map.is_atomic:
+    if form is ValueForm.MAP and kind.map is not None and not kind.map.is_atomic:
         fields, others = as_map(before) or {}, as_map(after) or {}
         if fields or others:
             _compare_maps(fields, others, kind.map, path, found)
             return False
-    elif form is Form.LIST and kind.list is not None and kind.list.merge is not ListMerge.ATOMIC:
+    elif form is ValueForm.LIST and kind.list is not None and kind.list.merge is not ListMerge.ATOMIC:
         items, wanted = as_list(before) or [], as_list(after) or []
         if items or wanted:
             _compare_lists(items, wanted, kind.list, path, found)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from plugbay.node.api.applying.comparing import compare, fields_of
 from plugbay.node.api.applying.elements import path_text
-from plugbay.node.api.applying.merging import merged
-from plugbay.node.api.applying.reconciling import reconciled
-from plugbay.node.api.applying.removing import removed, with_parents
 from plugbay.node.api.applying.sets import FieldSet
-from plugbay.node.api.applying.types import (
+from plugbay.node.api.applying.typed.comparing import compare, fields_of
+from plugbay.node.api.applying.typed.merging import merged
+from plugbay.node.api.applying.typed.reconciling import reconciled
+from plugbay.node.api.applying.typed.removing import removed, with_parents
+from plugbay.node.api.applying.typed.types import (
     ATOMIC,
     DEDUCED,
     SCALAR,
@@ -24,8 +24,8 @@ from plugbay.node.api.applying.types import (
     map_of,
     struct,
 )
-from plugbay.node.api.applying.validation import check_type
-from plugbay.node.api.applying.walking import ABSENT, MistypedValue, is_same
+from plugbay.node.api.applying.typed.validation import check_type
+from plugbay.node.api.applying.typed.walking import ABSENT, MistypedValue, is_same
 
 ITEM = struct(tags=VALUE_SET)
 OBJECT = struct(

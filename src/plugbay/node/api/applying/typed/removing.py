@@ -10,16 +10,16 @@ from typing import Any
 from plugbay.node.api.applying import elements
 from plugbay.node.api.applying.elements import KEY, name_of
 from plugbay.node.api.applying.sets import FieldSet
-from plugbay.node.api.applying.types import FieldType, ListMerge
-from plugbay.node.api.applying.walking import Form, form_of, has_element, item_element
+from plugbay.node.api.applying.typed.types import FieldType, ListMerge
+from plugbay.node.api.applying.typed.walking import ValueForm, form_of, has_element, item_element
 
 
 def removed(value: object, fields: FieldSet, kind: FieldType) -> Any:
     """``value``, which stays as it is, without some of its fields. What is empty then is null."""
     match form_of(value, kind), value:
-        case Form.SCALAR, _:
+        case ValueForm.SCALAR, _:
             return value
-        case Form.MAP, dict():
+        case ValueForm.MAP, dict():
             assert kind.map is not None
             if kind.map.is_atomic:
                 return None
@@ -31,7 +31,7 @@ def removed(value: object, fields: FieldSet, kind: FieldType) -> Any:
                 inner = kind.map.at(name)
                 found[name] = removed(each, below, inner) if (below := fields.below(step)) and inner else each
             return found or None
-        case Form.LIST, list():
+        case ValueForm.LIST, list():
             assert kind.list is not None
             if kind.list.merge is ListMerge.ATOMIC or kind.list.item is None:
                 return None

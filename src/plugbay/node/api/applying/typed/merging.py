@@ -9,11 +9,11 @@ from typing import Any
 
 from plugbay.node.api.applying import elements
 from plugbay.node.api.applying.elements import Element, Path, element_text
-from plugbay.node.api.applying.types import FieldType, ListMerge, ListType
-from plugbay.node.api.applying.walking import (
+from plugbay.node.api.applying.typed.types import FieldType, ListMerge, ListType
+from plugbay.node.api.applying.typed.walking import (
     ABSENT,
-    Form,
     MistypedValue,
+    ValueForm,
     as_list,
     as_map,
     forms_of,
@@ -34,7 +34,7 @@ def merged(before: object, config: object, kind: FieldType) -> Any:
 
 def _merged(before: object, config: object, kind: FieldType, path: Path) -> Any:
     form = forms_of(before, config, kind)[-1]
-    if form is Form.MAP and kind.map is not None and not kind.map.is_atomic:
+    if form is ValueForm.MAP and kind.map is not None and not kind.map.is_atomic:
         ours, theirs = as_map(before) or {}, as_map(config) or {}
         if ours or theirs:
             found = {}
@@ -44,7 +44,7 @@ def _merged(before: object, config: object, kind: FieldType, path: Path) -> Any:
                 assert inner is not None, f"{name} has been checked"
                 found[name] = _merged(one, other, inner, (*path, elements.field(name)))
             return _present(found)
-    elif form is Form.LIST and kind.list is not None and kind.list.merge is not ListMerge.ATOMIC:
+    elif form is ValueForm.LIST and kind.list is not None and kind.list.merge is not ListMerge.ATOMIC:
         items, wanted = as_list(before) or [], as_list(config) or []
         if items or wanted:
             return _merged_lists(items, wanted, kind.list, path)

@@ -1,4 +1,4 @@
-"""What all walks through typed values share: the type that a value takes, and the steps to the items of lists. Pure.
+"""The shared parts of walks through typed values: forms of values, and the steps to the items of lists. Pure.
 
 Source: structured-merge-diff v6 ``typed/helpers.go``, ``value/value.go``.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from plugbay.node.api.applying import elements
 from plugbay.node.api.applying.elements import Element, Path, path_text
-from plugbay.node.api.applying.types import FieldType, ListMerge, ListType
+from plugbay.node.api.applying.typed.types import FieldType, ListMerge, ListType
 
 
 class Absent(Enum):
@@ -23,8 +23,8 @@ class Absent(Enum):
 ABSENT: Final = Absent.ABSENT
 
 
-class Form(Enum):
-    """What a value is taken for."""
+class ValueForm(Enum):
+    """The form that a value is taken for."""
 
     MAP = auto()
     SCALAR = auto()
@@ -38,21 +38,21 @@ class MistypedValue(ValueError):
         super().__init__(f"{path_text(path)}: {problem}" if path else problem)
 
 
-def form_of(value: object, kind: FieldType) -> Form:
+def form_of(value: object, kind: FieldType) -> ValueForm:
     """The first that the type allows if the value is nothing, or of a form that the type does not allow."""
     match value:
         case bool() | int() | float() | str() if kind.scalar:
-            return Form.SCALAR
+            return ValueForm.SCALAR
         case list() if kind.list:
-            return Form.LIST
+            return ValueForm.LIST
         case dict() if kind.map:
-            return Form.MAP
+            return ValueForm.MAP
     if kind.map:
-        return Form.MAP
-    return Form.SCALAR if kind.scalar else Form.LIST
+        return ValueForm.MAP
+    return ValueForm.SCALAR if kind.scalar else ValueForm.LIST
 
 
-def forms_of(one: object, other: object, kind: FieldType) -> tuple[Form, ...]:
+def forms_of(one: object, other: object, kind: FieldType) -> tuple[ValueForm, ...]:
     """The forms in which two values of a field, one perhaps absent, are to be looked at; the last one counts."""
     if other is ABSENT:
         return (form_of(one, kind),)

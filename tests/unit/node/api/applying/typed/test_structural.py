@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from plugbay.node.api.applying.builtin_types import builtin_type
-from plugbay.node.api.applying.comparing import fields_of
 from plugbay.node.api.applying.elements import path_text
-from plugbay.node.api.applying.structural import structural_type
-from plugbay.node.api.applying.types import ListMerge
-from plugbay.node.api.applying.validation import check_type
-from plugbay.node.api.applying.walking import MistypedValue
+from plugbay.node.api.applying.typed.builtin_types import builtin_type
+from plugbay.node.api.applying.typed.comparing import fields_of
+from plugbay.node.api.applying.typed.structural import structural_type
+from plugbay.node.api.applying.typed.types import ListMerge
+from plugbay.node.api.applying.typed.validation import check_type
+from plugbay.node.api.applying.typed.walking import MistypedValue
 
 TEXT = {"type": "string"}
 SCHEMA: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What managers own, adapted to a type that has changed since: from merged to atomic. Pure.
+"""Sets of fields that managers own, adapted to a type that has changed since: from merged to atomic. Pure.
 
 Source: structured-merge-diff v6 ``typed/reconcile_schema.go``.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from plugbay.node.api.applying.elements import Element, Path, name_of
 from plugbay.node.api.applying.sets import EMPTY, FieldSet
-from plugbay.node.api.applying.types import FieldType, ListMerge, Others
-from plugbay.node.api.applying.walking import Form, form_of
+from plugbay.node.api.applying.typed.types import FieldType, ListMerge, Others
+from plugbay.node.api.applying.typed.walking import ValueForm, form_of
 
 
 def reconciled(fields: FieldSet, kind: FieldType) -> FieldSet:
@@ -21,7 +21,7 @@ def reconciled(fields: FieldSet, kind: FieldType) -> FieldSet:
 
 def _find_atomic(fields: FieldSet, kind: FieldType, path: Path, is_whole: bool, found: list[Path]) -> None:
     match form_of(None, kind):
-        case Form.MAP:
+        case ValueForm.MAP:
             assert kind.map is not None
             if kind.map.others is Others.DEDUCED and not kind.map.fields:
                 return
@@ -29,12 +29,12 @@ def _find_atomic(fields: FieldSet, kind: FieldType, path: Path, is_whole: bool, 
                 if fields:
                     found.append(path)
                 return
-        case Form.LIST:
+        case ValueForm.LIST:
             assert kind.list is not None
             if kind.list.merge is ListMerge.ATOMIC and not is_whole:
                 found.append(path)
                 return
-        case Form.SCALAR:
+        case ValueForm.SCALAR:
             return
     for step in fields.members | fields.children.keys():
         below = fields.children.get(step)
