@@ -207,7 +207,8 @@ class _Route:
 class Router:
     """Handlers by method and path template; a template added earlier wins.
 
-    A ``{name}`` in a template stands for one whole segment, not empty. HEAD is answered by the handler of GET.
+    A ``{name}`` in a template stands for one whole segment, not empty. HEAD is answered by the handler of GET. For both
+    a slash at the end of a path says nothing, as with an API server; for others it would make one object all objects.
     """
 
     def __init__(self) -> None:
@@ -228,6 +229,8 @@ class Router:
             HttpError: 404 when no template fits, 405 with ``Allow`` when one fits with other methods.
         """
         segments = path.split("/")
+        if method in ("GET", "HEAD") and len(segments) > 2 and not segments[-1]:
+            del segments[-1]
         allowed: set[str] = set()
         for route in self._routes.values():
             params = route.match(segments)

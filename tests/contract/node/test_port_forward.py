@@ -285,9 +285,11 @@ async def message(connection: object) -> bytes:
 
 
 async def test_channels_carry_named_ports(api: ApiNode) -> None:
-    """As the Python client does: the first message of each channel tells its port, little end first."""
+    """As the Python client and kr8s do: the first message of each channel tells its port, little end first."""
     async with listening(echo) as one, listening(echo) as two, asyncio.timeout(DEADLINE_S):
-        answer, connection = await tunnel(api, "v5.channel.k8s.io", "v4.channel.k8s.io", ports=f"{one},{two}")
+        said_again = {"name": "p", "namespace": "default", "_preload_content": "false"}
+        offers = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+        answer, connection = await tunnel(api, *offers, ports=f"{one},{two}", **said_again)
         assert isinstance(answer, AcceptConnection)
         assert answer.subprotocol == "v4.channel.k8s.io"
         heads = [await message(connection) for _ in range(4)]

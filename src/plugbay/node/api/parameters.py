@@ -138,4 +138,5 @@ EXEC: Final[Parameters] = {
     "stdout": _flag,
     "tty": _flag,
 }
-PORT_FORWARD: Final[Parameters] = {**_READ, "ports": _any}
+PORT_FORWARD: Final[Parameters] = {**_READ, "_preload_content": _any, "name": _any, "namespace": _any, "ports": _any}
+"""kr8s says again what the path says, and how a Python client reads the answer."""
