@@ -14,6 +14,7 @@ from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.images import PullPolicy, default_pull_policy
 from plugbay.model.limits import DEFAULT_LIMITS, CgroupLimits
 from plugbay.model.pods import Container, EmptyDir, Pod
+from plugbay.model.registry_logins import NO_PULL_ACCESS, PullAccess
 from plugbay.model.termination import TerminationMessage
 from plugbay.runtimes.exec_input import ExecInput
 
@@ -31,6 +32,7 @@ class ContainerSpec:
         limits: what its cgroup is told.
         mounts: its volume mounts; ``host_path`` is where the volume lies.
         edits: what its devices give; their environment stands before the container's own, which wins.
+        pull: the logins with which its image is pulled.
     """
 
     pod: Pod
@@ -39,6 +41,7 @@ class ContainerSpec:
     limits: CgroupLimits = DEFAULT_LIMITS
     mounts: tuple[Mount, ...] = ()
     edits: ContainerEdits = NO_EDITS
+    pull: PullAccess = NO_PULL_ACCESS
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from plugbay.model.cri import (
     SandboxConfig,
     SandboxStatus,
 )
+from plugbay.model.registry_logins import RegistryLogin
 from plugbay.wire.calls import call
 from plugbay.wire.cri_messages import (
     container_to_v1,
@@ -217,9 +218,10 @@ class CriClient:
         answer = await call(self._channel, f"/{IMAGES}/ImageStatus", request, v1.ImageStatusResponse, timeout_s=CALL_S)
         return image_from_v1(answer.image) if answer.HasField("image") and answer.image.id else None
 
-    async def pull_image(self, name: str, sandbox: SandboxConfig) -> str:
+    async def pull_image(self, name: str, sandbox: SandboxConfig, login: RegistryLogin | None = None) -> str:
         """The ID of the image that ``name`` is now."""
-        request = v1.PullImageRequest(image=v1.ImageSpec(image=name), sandbox_config=sandbox_to_v1(sandbox))
+        auth = None if login is None else v1.AuthConfig(username=login.username, password=login.password)
+        request = v1.PullImageRequest(image=v1.ImageSpec(image=name), auth=auth, sandbox_config=sandbox_to_v1(sandbox))
         return (await call(self._channel, f"/{IMAGES}/PullImage", request, v1.PullImageResponse)).image_ref
 
     async def _runtime(

@@ -75,7 +75,8 @@ StatusResponse status=1 info=2
 RuntimeCondition type=1 status=2 reason=3 message=4
 LinuxRuntimeConfiguration cgroup_driver=1
 Image id=1 repo_tags=2 repo_digests=3 size=4 uid=5 username=6
-PullImageRequest image=1 sandbox_config=3
+AuthConfig username=1 password=2
+PullImageRequest image=1 auth=2 sandbox_config=3
 """
 ENUMS: Final = {
     "TCP": 0,

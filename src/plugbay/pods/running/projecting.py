@@ -6,7 +6,7 @@ Source: kubelet 1.36 ``kubelet_pods.go`` (``makeEnvironmentVariables``), ``pkg/v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -28,6 +28,7 @@ from plugbay.model.projections import (
     ResourceReference,
     TokenFile,
 )
+from plugbay.model.registry_logins import PullAccess, RegistryLogin, logins_of
 from plugbay.model.resource_fields import resource_text
 from plugbay.model.security import effective_security
 from plugbay.pods.running.configs import ConfigData, ConfigKey
@@ -94,6 +95,7 @@ def config_keys(pod: Pod) -> frozenset[ConfigKey]:
 
 
 def _references(pod: Pod) -> Iterator[tuple[ConfigKind, str]]:
+    yield from ((ConfigKind.SECRET, name) for name in pod.spec.pull_secrets)
     for volume in pod.spec.volumes:
         if isinstance(volume.source, Projection):
             yield from ((each.kind, each.name) for each in volume.source.sources if isinstance(each, KeyFiles))
@@ -135,6 +137,20 @@ def _with_mount(container: Container, volume: str) -> Container:
         return container
     mount = VolumeMount(volume, ACCOUNT_DIRECTORY, read_only=True)
     return replace(container, volume_mounts=(*container.volume_mounts, mount))
+
+
+def pull_access(pod: Pod, names: Iterable[str], lookup: Lookup) -> PullAccess:
+    """The logins in the secrets of these names."""
+    logins: list[RegistryLogin] = []
+    missing: list[str] = []
+    for name in names:
+        data = lookup(ConfigKey(ConfigKind.SECRET, pod.namespace, name))
+        found = None if data is None else logins_of(data.type, data.values)
+        if found is None:
+            missing.append(name)
+        else:
+            logins += found
+    return PullAccess(tuple(logins), tuple(missing))
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

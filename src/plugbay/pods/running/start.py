@@ -21,7 +21,7 @@ from plugbay.pods.record import CANNOT_RUN, ContainerRecord, Running, Terminated
 from plugbay.pods.running.account import PodAccount
 from plugbay.pods.running.hooks import run_hook
 from plugbay.pods.running.host import PodHost
-from plugbay.pods.running.projecting import EnvGrounds, with_values
+from plugbay.pods.running.projecting import EnvGrounds, pull_access, with_values
 from plugbay.pods.running.stop import PodStopper
 from plugbay.pods.running.volume_keeper import VolumeKeeper
 from plugbay.pods.status import HOST_IP
@@ -128,6 +128,7 @@ class ContainerStarter:
             limits=cgroup_limits(container.requests, container.limits),
             mounts=mounts,
             edits=edits,
+            pull=pull_access(record.pod, self._keeper.access.pull_secrets, self._host.configs.get),
         )
 
     async def _start_instance(self, container: Container, edits: ContainerEdits) -> None:

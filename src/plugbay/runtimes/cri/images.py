@@ -14,6 +14,7 @@ from plugbay.errors import ContainerStartError, RpcFailed
 from plugbay.model.cri import Image, SandboxConfig
 from plugbay.model.ids import PodUid
 from plugbay.model.images import PullPolicy, with_default_tag
+from plugbay.model.registry_logins import NO_PULL_ACCESS, PullAccess, RegistryLogin, logins_for
 from plugbay.model.security import non_root_violation
 from plugbay.ops.backoff import Delays
 from plugbay.ops.clock import Clock
@@ -52,10 +53,16 @@ class ImagePuller:
     def __init__(self, client: CriClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._troubles: dict[tuple[PodUid, str], _Trouble] = {}
+        self._troubles: dict[tuple[PodUid, str, tuple[RegistryLogin, ...]], _Trouble] = {}
 
     async def ensure(
-        self, image: str, policy: PullPolicy, *, sandbox: SandboxConfig, tell: Callable[[Notice], None]
+        self,
+        image: str,
+        policy: PullPolicy,
+        access: PullAccess = NO_PULL_ACCESS,
+        *,
+        sandbox: SandboxConfig,
+        tell: Callable[[Notice], None],
     ) -> None:
         """Returns when ``image`` is there. Pulling may take long, and can be broken off.
 
@@ -76,7 +83,13 @@ class ImagePuller:
             problem = f'Container image "{image}" is not present with pull policy of Never'
             tell(Notice(NoticeKind.WARNING, "ErrImageNeverPull", problem))
             raise ContainerStartError("ErrImageNeverPull", problem)
-        await self._pull(name, image, sandbox, tell)
+        if access.missing:
+            names = ", ".join(access.missing)
+            problem = (
+                f"Unable to retrieve some image pull secrets ({names}); attempting to pull the image may not succeed."
+            )
+            tell(Notice(NoticeKind.WARNING, "FailedToRetrieveImagePullSecret", problem))
+        await self._pull(name, image, access.logins, sandbox, tell)
 
     async def _inspect(self, name: str, image: str) -> Image | None:
         try:
@@ -95,8 +108,15 @@ class ImagePuller:
             raise ContainerStartError("CreateContainerError", f'the image "{image}" was removed from the engine')
         return found
 
-    async def _pull(self, name: str, image: str, sandbox: SandboxConfig, tell: Callable[[Notice], None]) -> None:
-        key = (PodUid(sandbox.uid), name)
+    async def _pull(
+        self,
+        name: str,
+        image: str,
+        logins: tuple[RegistryLogin, ...],
+        sandbox: SandboxConfig,
+        tell: Callable[[Notice], None],
+    ) -> None:
+        key = (PodUid(sandbox.uid), name, logins)  # with other logins it is worth another try
         trouble = self._troubles.get(key)
         started = self._clock.monotonic()
         if trouble is not None and started < trouble.until:
@@ -105,7 +125,7 @@ class ImagePuller:
             raise ContainerStartError("ImagePullBackOff", f"{problem}: ErrImagePull: {trouble.problem}")
         tell(Notice(NoticeKind.NORMAL, "Pulling", f'Pulling image "{image}"'))
         try:
-            await self._client.pull_image(name, sandbox)
+            await self._pull_with_any(name, logins_for(name, logins), sandbox)
             pulled = await self._client.image(name)
         except RpcFailed as error:
             tell(Notice(NoticeKind.WARNING, "Failed", f'Failed to pull image "{image}": {error}'))
@@ -118,6 +138,18 @@ class ImagePuller:
         size = f" Image size: {pulled.size} bytes." if pulled is not None else ""
         message = f'Successfully pulled image "{image}" in {took} ({took} including waiting).{size}'
         tell(Notice(NoticeKind.NORMAL, "Pulled", message))
+
+    async def _pull_with_any(self, name: str, logins: list[RegistryLogin], sandbox: SandboxConfig) -> None:
+        """Try one login after the other; without any, as anybody."""
+        tries: list[RegistryLogin | None] = [*logins] or [None]
+        *others, last = tries
+        for login in others:
+            try:
+                await self._client.pull_image(name, sandbox, login)
+            except RpcFailed:
+                continue
+            return
+        await self._client.pull_image(name, sandbox, last)
 
     def _forget_old(self) -> None:
         """Forget failures that were not tried again: their pods are gone."""

@@ -95,7 +95,7 @@ class CriRuntime:
 
     async def prepare(self, spec: ContainerSpec, tell: Callable[[Notice], None]) -> None:
         sandbox = self._sandbox(spec)
-        await self._images.ensure(spec.container.image, spec.pull_policy, sandbox=sandbox.config, tell=tell)
+        await self._images.ensure(spec.container.image, spec.pull_policy, spec.pull, sandbox=sandbox.config, tell=tell)
 
     def shortcomings(self, spec: ContainerSpec) -> Sequence[Notice]:
         return ()

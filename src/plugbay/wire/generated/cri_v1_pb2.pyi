@@ -2327,24 +2327,50 @@ class Image(_message.Message):
 Global___Image: _TypeAlias = Image  # noqa: Y015
 
 @_typing.final
+class AuthConfig(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USERNAME_FIELD_NUMBER: _builtins.int
+    PASSWORD_FIELD_NUMBER: _builtins.int
+    username: _builtins.str
+    password: _builtins.str
+    def __init__(
+        self,
+        *,
+        username: _builtins.str = ...,
+        password: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["password", b"password", "username", b"username"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuthConfig: _TypeAlias = AuthConfig  # noqa: Y015
+
+@_typing.final
 class PullImageRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     IMAGE_FIELD_NUMBER: _builtins.int
+    AUTH_FIELD_NUMBER: _builtins.int
     SANDBOX_CONFIG_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def image(self) -> Global___ImageSpec: ...
+    @_builtins.property
+    def auth(self) -> Global___AuthConfig: ...
     @_builtins.property
     def sandbox_config(self) -> Global___PodSandboxConfig: ...
     def __init__(
         self,
         *,
         image: Global___ImageSpec | None = ...,
+        auth: Global___AuthConfig | None = ...,
         sandbox_config: Global___PodSandboxConfig | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["image", b"image", "sandbox_config", b"sandbox_config"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["auth", b"auth", "image", b"image", "sandbox_config", b"sandbox_config"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["image", b"image", "sandbox_config", b"sandbox_config"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["auth", b"auth", "image", b"image", "sandbox_config", b"sandbox_config"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

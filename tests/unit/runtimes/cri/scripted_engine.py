@@ -50,6 +50,7 @@ class ScriptedEngine:
         self.config: object = {}
         self.images = {"img:1": v1.Image(id="sha256:1")}
         self.pullable: set[str] = set()
+        self.passwords: dict[str, str] = {}
         self.sandboxes: dict[str, v1.PodSandboxStatus] = {}
         self.containers: dict[str, v1.ContainerStatus] = {}
         self.exits: dict[str, tuple[int, str]] = {}
@@ -248,6 +249,8 @@ class ScriptedEngine:
 
     async def PullImage(self, request: v1.PullImageRequest) -> v1.PullImageResponse:
         name = request.image.image
+        if (wanted := self.passwords.get(name)) is not None and request.auth.password != wanted:
+            raise RpcFailed(RpcCode.UNKNOWN, f'failed to pull and unpack image "{name}": 401 Unauthorized')
         if name not in self.pullable:
             raise RpcFailed(RpcCode.NOT_FOUND, f'failed to pull and unpack image "{name}": not found')
         self.images[name] = v1.Image(id=f"sha256:{name}")

@@ -14,6 +14,7 @@ from plugbay.model.cri import CgroupDriver, EngineVersion
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.images import PullPolicy
+from plugbay.model.registry_logins import PullAccess, RegistryLogin
 from plugbay.model.resolution import DnsConfig, DnsPolicy, HostAlias
 from plugbay.model.security import Seccomp, Security
 from plugbay.model.termination import MessagePolicy, TerminationMessage
@@ -126,6 +127,26 @@ async def test_an_engine_that_cannot_look_says_so(engine: ScriptedEngine, runtim
     assert [each.message for each in runtime.told] == [
         'Failed to inspect image "img:1": rpc error: code = Unavailable desc = down'
     ]
+
+
+async def test_an_image_is_pulled_with_the_logins_of_its_pod(engine: ScriptedEngine, runtime: Runtime) -> None:
+    engine.pullable, engine.passwords = {"r.example/a:1"}, {"r.example/a:1": "right"}
+    wanted = changed(SPEC, image="r.example/a:1")
+    assert await runtime.tries(wanted) == "ErrImagePull"
+    logins = tuple(
+        RegistryLogin(place, "u", word) for place, word in (("r.example/a", "wrong"), ("r.example", "right"))
+    )
+    assert await runtime.tries(replace(wanted, pull=PullAccess(logins))) == "", "at once, as the logins are new"
+    assert [each.auth.password for each in engine.asked("PullImage")] == ["", "wrong", "right"]
+
+
+async def test_a_missing_secret_is_told_before_the_pull(engine: ScriptedEngine, runtime: Runtime) -> None:
+    engine.pullable = {"new:1"}
+    assert await runtime.tries(replace(changed(SPEC, image="new:1"), pull=PullAccess(missing=("one", "two")))) == ""
+    assert runtime.reasons == ["FailedToRetrieveImagePullSecret", "Pulling", "Pulled"]
+    assert runtime.told[0].message == (
+        "Unable to retrieve some image pull secrets (one, two); attempting to pull the image may not succeed."
+    )
 
 
 async def test_a_failed_pull_is_left_alone_for_longer_and_longer(engine: ScriptedEngine, runtime: Runtime) -> None:
