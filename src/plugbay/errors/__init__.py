@@ -67,6 +67,8 @@
     │   ├── InvalidQuantity
     │   ├── PodNotFound
     │   ├── PodExists
+    │   ├── PodForbidden
+    │   ├── PodNotBindable
     │   ├── ImmutablePod
     │   ├── ContainerNotFound
     │   ├── VolumeUnusable
@@ -218,6 +220,8 @@ from plugbay.errors.pod import (
     InvalidQuantity,
     PodError,
     PodExists,
+    PodForbidden,
+    PodNotBindable,
     PodNotFound,
     PortUnreachable,
     SandboxFailed,
@@ -309,6 +313,8 @@ __all__ = [
     "PluginProgramFailed",
     "PodError",
     "PodExists",
+    "PodForbidden",
+    "PodNotBindable",
     "PodNotFound",
     "PortUnreachable",
     "PostStopUnconfirmed",

@@ -90,6 +90,30 @@ class PodExists(PodError):
         return f"pods {quote(self.name)} already exists"
 
 
+class PodForbidden(PodError):
+    """A pod asks for something that is not there to be had."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f'pods "{self.name}" is forbidden: {self.problem}'
+
+
+class PodNotBindable(PodError):
+    """A pod cannot be bound by a client."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f'Operation cannot be fulfilled on pods/binding "{self.name}": {self.problem}'
+
+
 class ImmutablePod(PodError):
     """A change of a pod is not possible; ``fields`` are those that would change."""
 

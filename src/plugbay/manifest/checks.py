@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeVar
 
 from plugbay.manifest.owners import check_owners
+from plugbay.manifest.placement_checks import check_placement
 from plugbay.manifest.report import ManifestReport
 from plugbay.manifest.resource_checks import check_resources, invalid
 from plugbay.manifest.security import check_security
@@ -52,6 +53,7 @@ def check_pod(pod: Pod, report: ManifestReport) -> None:
         report.problem(("spec", "activeDeadlineSeconds"), problem)
     if spec.node_name is not None:
         _check_subdomain(spec.node_name, ("spec", "nodeName"), report)
+    check_placement(spec.placement, report, node_name=spec.node_name)
     volumes = list(_numbered("volumes", spec.volumes))
     for path, volume in volumes:
         _check_volume(volume, path, report)

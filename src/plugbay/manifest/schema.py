@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from plugbay.manifest.placement import AFFINITY, GATE, SPREAD, TOLERATION
 from plugbay.manifest.shapes import (
     Amount,
     Anything,
@@ -270,24 +271,6 @@ _DNS_CONFIG: Final = Table(
     _used(nameservers=ListOf(_TEXT), searches=ListOf(_TEXT), options=ListOf(Table(_used(name=_TEXT, value=_TEXT))))
 )
 
-# One node: a preference changes nothing, a requirement might.
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-_REQUIRED: Final = ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution")
-_AFFINITY_KIND: Final = Table({_PREFERRED: Field(Support.UNUSED, _LIST)} | _unsupported(*_REQUIRED))
-_AFFINITY: Final = Table(_used(nodeAffinity=_AFFINITY_KIND, podAffinity=_AFFINITY_KIND, podAntiAffinity=_AFFINITY_KIND))
-_SPREAD: Final = Table(
-    _unused(
-        labelSelector=Anything(),
-        matchLabelKeys=_LIST,
-        maxSkew=Whole(),
-        minDomains=Whole(),
-        nodeAffinityPolicy=_TEXT,
-        nodeTaintsPolicy=_TEXT,
-        topologyKey=_TEXT,
-    )
-    | _unused_but_for(whenUnsatisfiable=(_TEXT, ("ScheduleAnyway",)))
-)
-
 _SPEC: Final = Table(
     _used(
         initContainers=ListOf(_INIT_CONTAINER),
@@ -312,18 +295,16 @@ _SPEC: Final = Table(
         # Only the cri runtime pulls images.
         imagePullSecrets=ListOf(Table(_used(name=_TEXT))),
     )
-    # Placement: there is one node without taints, one scheduler, and no pod makes room for another.
-    | _unused(
-        affinity=_AFFINITY,
-        preemptionPolicy=Text(("PreemptLowerPriority", "Never")),
-        tolerations=_LIST,
-        topologySpreadConstraints=ListOf(_SPREAD),
-    )
-    | _unused_but_for(
-        nodeSelector=(_TEXTS, ({}, {"kubernetes.io/os": "linux"})),
-        priority=(Whole(), (0,)),
-        priorityClassName=(_TEXT, ("",)),
-        schedulerName=(_TEXT, ("", "default-scheduler")),
+    | _used(
+        affinity=AFFINITY,
+        nodeSelector=_TEXTS,
+        preemptionPolicy=Text(("", "PreemptLowerPriority", "Never")),
+        priority=Whole(),
+        priorityClassName=_TEXT,
+        schedulerName=_TEXT,
+        schedulingGates=ListOf(GATE),
+        tolerations=ListOf(TOLERATION),
+        topologySpreadConstraints=ListOf(SPREAD),
     )
     # There are no services.
     | _unused(enableServiceLinks=Flag())
@@ -340,7 +321,6 @@ _SPEC: Final = Table(
         "overhead",
         "resourceClaims",
         "resources",
-        "schedulingGates",
         "schedulingGroup",
         "setHostnameAsFQDN",
         "subdomain",

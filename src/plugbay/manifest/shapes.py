@@ -77,9 +77,10 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A mapping whose keys the API names."""
+    """A mapping whose keys the API names; it has to have those that are ``required``."""
 
     fields: Mapping[str, Field]
+    required: tuple[str, ...] = ()
 
 
 Shape = Text | Flag | Whole | WholeOrText | Amount | Anything | ListOf | MapOf | Table
@@ -146,6 +147,9 @@ class Walk:
         return _ABSENT
 
     def _table(self, value: dict[str, object], table: Table, path: FieldPath) -> dict[str, object]:
+        for name in table.required:
+            if value.get(name) in (None, ""):
+                self._report.problem((*path, name), "Required value")
         read = {
             name: self._field(item, table.fields.get(name), (*path, name), known=table.fields)
             for name, item in value.items()

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from plugbay.errors import ImmutablePod
 from plugbay.manifest import pod_to_v1
+from plugbay.manifest.placement_update import updated_placement
 from plugbay.model.field_path import FieldPath, field_text
 from plugbay.model.pods import Pod
 
@@ -17,11 +18,12 @@ _ABSENT = object()
 
 
 def updated(before: Pod, wanted: Pod) -> Pod:
-    """``before`` with the labels, annotations, owners and finalizers of ``wanted``.
+    """``before`` with the metadata of ``wanted``, and with its placement as far as that may change.
 
     Raises:
         ImmutablePod: they differ in more than that; what was filled in when the pod was made does not count.
     """
+    after, asked = updated_placement(before.spec.placement, wanted.spec.placement)
     filled = replace(
         wanted,
         uid=before.uid,
@@ -30,12 +32,13 @@ def updated(before: Pod, wanted: Pod) -> Pod:
         annotations=before.annotations,
         owners=before.owners,
         finalizers=before.finalizers,
-        spec=replace(wanted.spec, node_name=wanted.spec.node_name or before.spec.node_name),
+        spec=replace(wanted.spec, node_name=wanted.spec.node_name or before.spec.node_name, placement=asked),
     )
-    if fields := [field_text(path) for path in _differences(pod_to_v1(before), pod_to_v1(filled), ())]:
+    moved = before if after is before.spec.placement else replace(before, spec=replace(before.spec, placement=after))
+    if fields := [field_text(path) for path in _differences(pod_to_v1(moved), pod_to_v1(filled), ())]:
         raise ImmutablePod(before.name, fields)
     return replace(
-        before,
+        moved,
         labels=wanted.labels,
         annotations=wanted.annotations,
         owners=wanted.owners,

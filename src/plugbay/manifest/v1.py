@@ -7,6 +7,7 @@ from typing import Final
 
 from plugbay.manifest.actions import V1Action, action_to_v1, hook_of
 from plugbay.manifest.owners import owners_of, owners_to_v1
+from plugbay.manifest.placement import placement_of, placement_to_v1
 from plugbay.manifest.ports import ports_of, ports_to_v1
 from plugbay.manifest.probes import probes_of, probes_to_v1
 from plugbay.manifest.projections import (
@@ -94,6 +95,7 @@ def pod_of(v1: V1Pod, *, unused: Mapping[FieldPath, object]) -> Pod:
             service_account=spec.get("serviceAccountName") or spec.get("serviceAccount", ""),
             automount_token=spec.get("automountServiceAccountToken"),
             pull_secrets=tuple(each.get("name", "") for each in spec.get("imagePullSecrets", [])),
+            placement=placement_of(spec),
         ),
         unused=unused,
     )
@@ -208,6 +210,7 @@ def _spec_to_v1(spec: PodSpec) -> dict[str, object]:
             imagePullSecrets=[{"name": name} for name in spec.pull_secrets],
         ),
         **({} if spec.automount_token is None else {"automountServiceAccountToken": spec.automount_token}),
+        **placement_to_v1(spec.placement),
     }
 
 

@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from plugbay.manifest.actions import V1Action
 from plugbay.manifest.owners import V1OwnerReference
+from plugbay.manifest.placement import V1Placement
 from plugbay.manifest.ports import V1Port
 from plugbay.manifest.probes import V1Probed
 from plugbay.manifest.projections import (
@@ -101,7 +102,7 @@ class V1ReadinessGate(TypedDict, total=False):
     conditionType: str
 
 
-class V1Spec(TypedDict, total=False):
+class V1Spec(V1Placement, total=False):
     initContainers: list[V1Container]
     containers: list[V1Container]
     volumes: list[V1Volume]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
@@ -12,6 +12,7 @@ from plugbay.model.field_path import FieldPath
 from plugbay.model.ids import ContainerName, PodUid, ResourceName, is_extended_resource
 from plugbay.model.images import PullPolicy
 from plugbay.model.owners import OwnerReference
+from plugbay.model.placement import ANYWHERE, Placement
 from plugbay.model.ports import ContainerPort
 from plugbay.model.probes import NO_PROBES, Probes
 from plugbay.model.projections import EnvSource, KeyReference, Projection, ResourceReference
@@ -152,6 +153,7 @@ class PodSpec:
         service_account: empty means the default one.
         automount_token: whether its containers find a token of the account; None leaves it to the account.
         pull_secrets: the names of secrets with which its images are pulled.
+        placement: what a scheduler looks at besides resources and ports.
     """
 
     containers: tuple[Container, ...]
@@ -173,6 +175,7 @@ class PodSpec:
     service_account: str = ""
     automount_token: bool | None = None
     pull_secrets: tuple[str, ...] = ()
+    placement: Placement = ANYWHERE
 
     def __post_init__(self) -> None:
         if any(container.kind is not ContainerKind.APP for container in self.containers):
@@ -219,14 +222,22 @@ def with_identity(pod: Pod, *, uid: PodUid, suffix: str) -> Pod:
     return replace(pod, name=name, uid=pod.uid or uid)
 
 
-def pod_request(pod: Pod) -> PodRequest:
-    """The request of ``pod`` to a device manager: the extended resources among its limits, zero amounts included."""
+def pod_request(pod: Pod, *, without: Collection[str] = ()) -> PodRequest:
+    """The request of ``pod`` to a device manager: the extended resources among its limits, zero amounts included.
+
+    Args:
+        without: resources that the device manager has nothing to do with.
+    """
     containers = tuple(
-        ContainerRequest(container.name, container.kind, _extended(container.limits))
+        ContainerRequest(container.name, container.kind, _extended(container.limits, without))
         for container in pod.spec.all_containers
     )
     return PodRequest(pod.uid, pod.namespace, pod.name, containers)
 
 
-def _extended(limits: Mapping[str, Quantity]) -> dict[ResourceName, int]:
-    return {ResourceName(name): amount.to_int_ceil() for name, amount in limits.items() if is_extended_resource(name)}
+def _extended(limits: Mapping[str, Quantity], without: Collection[str]) -> dict[ResourceName, int]:
+    return {
+        ResourceName(name): amount.to_int_ceil()
+        for name, amount in limits.items()
+        if is_extended_resource(name) and name not in without
+    }

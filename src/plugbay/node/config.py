@@ -9,6 +9,7 @@ from pathlib import Path
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.config import DEFAULT_LIMITS, ForeignCheckpoint, ReleaseLimits
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
+from plugbay.model.nodes import NO_INPUT, NodeInput
 from plugbay.ops.listening import Address, TcpAddress
 from plugbay.pods.devices import DeviceFailure
 from plugbay.pods.node import MAX_PODS
@@ -74,6 +75,7 @@ class NodeConfig:
         on_device_failure: what becomes of a running pod when one of its devices turns unhealthy.
         on_missing_mount: what to do about a mount whose host path does not exist.
         max_pods: so many pods the node takes at a time; a kubelet's default is 110.
+        registers_with: the labels and taints that the node has from its first start on.
         manifests: directory of manifests whose pods the node keeps running, whatever the API says; it need not exist.
             With None, the pods that manifests made before are ended.
         gates: feature gates; the defaults are those of kubelet 1.36.
@@ -98,6 +100,7 @@ class NodeConfig:
     on_device_failure: DeviceFailure = DeviceFailure.KEEP
     on_missing_mount: MissingMount = MissingMount.MAKE
     max_pods: int = MAX_PODS
+    registers_with: NodeInput = NO_INPUT
     manifests: Path | None = None
     gates: FeatureGates = DEFAULT_GATES
     release: ReleaseLimits = DEFAULT_LIMITS

@@ -20,16 +20,18 @@ from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.serving.podresources import serve_pod_resources
 from plugbay.model.dns import is_subdomain
 from plugbay.model.ids import ResourceName
+from plugbay.model.nodes import NO_INPUT
 from plugbay.model.pods import pod_request
 from plugbay.node.access.account_access import AccountAccess
 from plugbay.node.access.account_tokens import AccountTokens
 from plugbay.node.api.collections import Collections, first_version
 from plugbay.node.api.discovery.routes import DiscoveryRoutes
 from plugbay.node.api.node_proxy import NodeProxyRoutes
+from plugbay.node.api.nodes import NodePicture, NodeRoutes
 from plugbay.node.api.objects import NodeFacts
 from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.resources import PODS, ResourceTable
-from plugbay.node.api.routes import NodeRoutes, control_router
+from plugbay.node.api.routes import control_router
 from plugbay.node.api.stored.accounts.routes import AccountRoutes
 from plugbay.node.api.stored.kinds import BUILT_IN
 from plugbay.node.api.stored.routes import ResourceRoutes
@@ -63,7 +65,7 @@ from plugbay.pods.running.host import PodHost
 from plugbay.pods.running.sub_paths import SubPathMeans
 from plugbay.pods.running.volumes import Volumes
 from plugbay.pods.static.source import ManifestSource, end_static_pods
-from plugbay.pods.store.database import open_pod_store
+from plugbay.pods.store.database import PodStore, StoredContents, open_pod_store
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
 from plugbay.runtimes.port import ContainerRuntime
@@ -160,7 +162,7 @@ async def open_node(
         )
         chosen = await stack.enter_async_context(open_runtime(config, machine, environ=environ, clock=clock))
         logger.info("containers are run by %s", chosen.about)
-        node = Node(name, machine, store, clock, cordoned_since=stored.cordoned_since)
+        node = _node(name, config, machine, store, stored, clock)
         await stack.enter_async_context(background(_forward(manager.changes(), node.changes), name="node changes"))
         objects = ObjectTable(store, stored=stored.objects, first_version=first_version(clock))
         tokens = AccountTokens(objects, pods.has_uid, clock)
@@ -200,11 +202,11 @@ async def open_node(
         await namespaces.prepare()
         await stack.enter_async_context(background(namespaces.run(), name="namespaces"))
         await stack.enter_async_context(_static_pods(config, running, about, engine))
-        node_routes = NodeRoutes(engine, node, pods, manager=manager, facts=facts)
+        view = NodePicture(node, manager, facts)
         collections = Collections(
             pods,
             events,
-            node_routes.object,
+            view.object,
             resources=resources,
             objects=objects,
             runtime=chosen.runtime.name,
@@ -213,10 +215,10 @@ async def open_node(
         following = collections.follow_node(aiter(node.changes))
         await stack.enter_async_context(background(following, name="the node as an object"))
         router = control_router(
-            PodRoutes(engine, pods, collections[PODS], writer, runtime=chosen.runtime.name, clock=clock),
+            PodRoutes(engine, pods, collections[PODS], writer, node=name, runtime=chosen.runtime.name, clock=clock),
             ContainerRoutes(pods, chosen.runtime, clock),
             PortRoutes(pods, chosen.ports),
-            node_routes,
+            NodeRoutes(engine, view, collections, pods, manager=manager, clock=clock),
             NodeProxyRoutes(facts, pods, pages_router(pages.pages()), volumes=config.root, clock=clock),
             ResourceRoutes(resources, collections, writer, clock),
             AccountRoutes(tokens, writer, objects, pods),
@@ -303,6 +305,21 @@ def _node_name(config: NodeConfig, machine: Machine) -> str:
             f"{name!r} is not a name for a node: it has to be lower-case words joined by dots; give --name"
         )
     return name
+
+
+def _node(
+    name: str, config: NodeConfig, machine: Machine, store: PodStore, stored: StoredContents, clock: Clock
+) -> Node:
+    """The node as clients left it; at the first start on a root, as it is to register."""
+    if stored.node is not None:
+        if config.registers_with not in (NO_INPUT, stored.node):
+            logger.warning(
+                "node labels and taints of the command line count when a node registers, and %s has: use kubectl", name
+            )
+        return Node(name, machine, store, clock, settings=stored.node)
+    node = Node(name, machine, store, clock, settings=config.registers_with)
+    store.save_node(node.settings)
+    return node
 
 
 def _warn(config: NodeConfig) -> None:

@@ -5,7 +5,7 @@ Source: kubelet 1.36 ``lifecycle/handlers.go``, ``cm/admission/errors.go``; spec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -70,29 +70,38 @@ class AdmissionChain:
 
 
 def admission_chain(
-    devices: DeviceSource, misfit: Callable[[PodRecord], Rejection | None], *, others: Sequence[AdmissionHandler]
+    devices: DeviceSource,
+    misfit: Callable[[PodRecord], Rejection | None],
+    *,
+    advertised: Callable[[], Collection[str]],
+    others: Sequence[AdmissionHandler],
 ) -> AdmissionChain:
     """The handlers of our node. A kubelet has more, for sysctls, eviction and AppArmor, which we do not handle.
 
     Args:
         misfit: says why the node's resources do not suffice for a pod.
+        advertised: the resources that clients say the node has; those of plugins are not among them.
         others: asked when our own have nothing against it.
     """
     resources = NodeResources(misfit)
-    return AdmissionChain([Devices(devices, resources), resources, *others])
+    return AdmissionChain([Devices(devices, resources, advertised), resources, *others])
 
 
 class Devices:
     """The topology manager with the device manager below it: here a pod gets its devices."""
 
-    def __init__(self, devices: DeviceSource, resources: NodeResources) -> None:
+    def __init__(
+        self, devices: DeviceSource, resources: NodeResources, advertised: Callable[[], Collection[str]]
+    ) -> None:
         self._devices = devices
         self._resources = resources
+        self._advertised = advertised
 
     async def admit(self, record: PodRecord) -> Rejection | None:
         """See `AdmissionHandler.admit`."""
         try:
-            await self._devices.admit(pod_request(record.pod), running=record.running().keys())
+            request = pod_request(record.pod, without=self._advertised())
+            await self._devices.admit(request, running=record.running().keys())
         except TopologyMisaligned as error:
             return Rejection("TopologyAffinityError", str(error))
         except ExpiredResource as error:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from plugbay.documents import Json
-from plugbay.errors import InvalidManifest, PodExists, StoreUnusable
+from plugbay.errors import InvalidManifest, PodExists, PodNotBindable, StoreUnusable
 from plugbay.manifest.update import updated
 from plugbay.model.ids import PodUid
+from plugbay.model.nodes import NodeInput
 from plugbay.model.pods import Pod, with_identity
 from plugbay.model.releases import OperationKind
 from plugbay.ops.clock import Clock
@@ -21,13 +22,16 @@ from plugbay.pods.devices import DeviceFailure, DeviceSource
 from plugbay.pods.events import pod_ref
 from plugbay.pods.lifecycle import PodStage, PodStep
 from plugbay.pods.node import Node
-from plugbay.pods.record import ClientCondition, Deletion, PodRecord, is_static, new_record
+from plugbay.pods.record import ClientCondition, Deletion, Disruption, PodRecord, is_static, new_record
 from plugbay.pods.recovery.restore import restore
 from plugbay.pods.running.account import PodAccount
 from plugbay.pods.running.host import PodHost
 from plugbay.pods.running.pod import PodWorker
 from plugbay.pods.running.workers import PodWorkers
-from plugbay.pods.scheduling.binder import Binder
+from plugbay.pods.scheduling.binder import Binder, Preemption
+from plugbay.pods.scheduling.constraints import NamespaceLabels, own_label
+from plugbay.pods.scheduling.defaults import BUILT_IN_CLASSES, PriorityClass, filled_in
+from plugbay.pods.scheduling.taint_eviction import TaintEvictions
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
 
@@ -40,11 +44,15 @@ _NAME_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """The alphabet of the API server's name suffixes: without vowels there are no words."""
 
 
+PriorityClasses: TypeAlias = Callable[[], Mapping[str, PriorityClass]]
+
+
 class PodEngine:
     """The node's pods in motion. Made by `run_engine`.
 
     Attributes:
         admission: the handlers that bound pods have to pass.
+        taint_evictions: the pods that the node's taints drive away.
     """
 
     def __init__(
@@ -55,9 +63,13 @@ class PodEngine:
         workers: PodWorkers,
         *,
         admission: AdmissionChain,
+        events: EventLog,
+        priority_classes: PriorityClasses,
         clock: Clock,
     ) -> None:
         self.admission = admission
+        self.taint_evictions = TaintEvictions(node, pods, events, self.evict, clock)
+        self._priority_classes = priority_classes
         self._node = node
         self._pods = pods
         self._binder = binder
@@ -93,7 +105,8 @@ class PodEngine:
             problem = f"names another node; the only one here is {self._node.name}"
             raise InvalidManifest(problem, field="spec.nodeName", source=f"pod {pod.name}")
         suffix = "".join(secrets.choice(_NAME_ALPHABET) for _ in range(5))
-        return with_identity(replace(pod, uid=PodUid("")), uid=PodUid(str(uuid.uuid4())), suffix=suffix)
+        pod = with_identity(replace(pod, uid=PodUid("")), uid=PodUid(str(uuid.uuid4())), suffix=suffix)
+        return filled_in(pod, self._priority_classes())
 
     async def create_static(self, pod: Pod) -> PodRecord:
         """Take in a pod that brings its place and its identity along; see `plugbay.pods.static`.
@@ -121,8 +134,45 @@ class PodEngine:
             self._binder.occupy(record)
             self._workers.start(record.uid)
         else:
-            self._binder.enqueue(record.uid)
+            self._binder.enqueue(record)
         return record
+
+    async def bind(self, record: PodRecord) -> PodRecord:
+        """Give a pod its place here, durably, because a client said so; only the kubelet's part looks whether it fits.
+
+        Raises:
+            PodNotBindable: it has its place already, is gated, or is being deleted.
+            StoreUnusable: it could not be kept.
+        """
+        self.check_bindable(record)
+        self._binder.withdraw(record.uid)
+        placed = replace(record.pod, spec=replace(record.pod.spec, node_name=self._node.name))
+        bound = replace(
+            record.after(PodStep.BIND), pod=placed, bound_at=self._clock.now(), unschedulable="", nominated_node=""
+        )
+        self._binder.occupy(bound)
+        bound = self._pods.put(bound)
+        await self._pods.flush()
+        if bound.uid in self._pods and self._pods[bound.uid].stage is PodStage.BOUND:
+            self._workers.start(bound.uid)
+        return bound
+
+    def check_bindable(self, record: PodRecord) -> None:
+        """
+        Raises:
+            PodNotBindable: as `bind` does.
+        """
+        name = record.pod.name
+        if record.deletion is not None:
+            raise PodNotBindable(name, f"pod {name} is being deleted, cannot be assigned to a host")
+        if record.pod.spec.node_name is not None:
+            raise PodNotBindable(name, f'pod {name} is already assigned to node "{record.pod.spec.node_name}"')
+        if record.pod.spec.placement.gates:
+            raise PodNotBindable(name, f"pod {name} has non-empty .spec.schedulingGates")
+
+    def evict(self, record: PodRecord, disruption: Disruption) -> None:
+        """Have a pod deleted within its own grace period, because something else than a client wants it."""
+        self._begin_deletion(self._pods.put(replace(record, disruption=record.disruption or disruption)), None)
 
     async def update(self, record: PodRecord, wanted: Pod, *, managed: tuple[Json, ...] | None = None) -> PodRecord:
         """Give an existing pod the metadata of ``wanted`` that may change; nothing happens if it has it.
@@ -140,6 +190,8 @@ class PodEngine:
         self._workers.look_at_fields(record.uid)
         if record.stage is PodStage.GONE and not record.pod.finalizers:
             self._pods.remove(record)
+        else:
+            self._binder.changed(record)
         await self._pods.flush()
         return record
 
@@ -226,8 +278,17 @@ class PodEngine:
         Raises:
             StoreUnusable: it could not be kept.
         """
-        self._node.uncordon()
+        await self.write_node(replace(self._node.settings, cordoned_since=None))
+
+    async def write_node(self, settings: NodeInput) -> None:
+        """Take what a client wrote to the node; pods that wait are tried again, and some may have to go.
+
+        Raises:
+            StoreUnusable: it could not be kept.
+        """
+        self._node.write(settings)
         self._binder.try_all()
+        self.taint_evictions.look()
         await self._pods.flush()
 
 
@@ -242,14 +303,18 @@ async def run_engine(
     clock: Clock,
     handlers: Sequence[AdmissionHandler] = (),
     on_device_failure: DeviceFailure = DeviceFailure.KEEP,
+    priority_classes: PriorityClasses = lambda: BUILT_IN_CLASSES,
+    namespace_labels: NamespaceLabels = own_label,
 ) -> AsyncIterator[PodEngine]:
     """Pods run while the block runs. At its end their processes go on, to be adopted at the next start.
 
     Args:
         handlers: asked for admission after the node's own.
+        priority_classes: the classes that pods may name, by their names.
+        namespace_labels: the labels of a namespace.
     """
-    binder = Binder(node, pods, events, devices, clock)
-    admission = admission_chain(devices, binder.misfit, others=handlers)
+    binder = Binder(node, pods, events, devices, clock, namespace_labels=namespace_labels)
+    admission = admission_chain(devices, binder.misfit, advertised=binder.advertised, others=handlers)
 
     def worker(uid: PodUid) -> PodWorker:
         account = PodAccount(uid, pods, events, clock)
@@ -257,19 +322,33 @@ async def run_engine(
 
     workers = PodWorkers(worker, binder, host.tasks)
     await restore(pods, host, devices, binder, workers, clock=clock)
-    workers.keep_running(_start_bound(binder, workers))
+    engine = PodEngine(
+        node,
+        pods,
+        binder,
+        workers,
+        admission=admission,
+        events=events,
+        priority_classes=priority_classes,
+        clock=clock,
+    )
+    workers.keep_running(_carry_out(binder, workers, engine, pods))
+    workers.keep_running(engine.taint_evictions.run())
     workers.keep_running(binder.watch_devices())
     workers.keep_running(_follow_health(devices, workers))
     workers.keep_running(_follow_releases(devices, pods, events))
     try:
-        yield PodEngine(node, pods, binder, workers, admission=admission, clock=clock)
+        yield engine
     finally:
         await workers.stop()
 
 
-async def _start_bound(binder: Binder, workers: PodWorkers) -> None:
-    async for uid in binder.bound_pods():
-        workers.start(uid)
+async def _carry_out(binder: Binder, workers: PodWorkers, engine: PodEngine, pods: PodTable) -> None:
+    async for decision in binder.decisions():
+        if not isinstance(decision, Preemption):
+            workers.start(decision)
+        elif decision.victim in pods:
+            engine.evict(pods[decision.victim], decision.disruption)
 
 
 async def _follow_health(devices: DeviceSource, workers: PodWorkers) -> None:

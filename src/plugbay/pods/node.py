@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.kernel.numa import read_numa_nodes
+from plugbay.model.nodes import NO_INPUT, NodeInput, well_known_labels
 from plugbay.model.topology import ONE_NODE, NumaTopology, pretended_nodes
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
@@ -79,43 +80,45 @@ class Node:
 
     While it is cordoned the scheduler binds no pod to it; pods that name the node come nevertheless.
 
-    Args:
-        cordoned_since: the stored cordon of an earlier run.
-
     Attributes:
-        cordoned_since: None while the node takes new pods.
+        settings: what clients have written.
+        labels: all of them, those that the node gives itself included.
         changes: notified after each change of the node as a v1 object, changes of its resources included.
     """
 
     def __init__(
-        self, name: str, machine: Machine, store: PodStore, clock: Clock, *, cordoned_since: datetime | None = None
+        self, name: str, machine: Machine, store: PodStore, clock: Clock, *, settings: NodeInput = NO_INPUT
     ) -> None:
         self.name = name
         self.machine = machine
-        self.cordoned_since = cordoned_since
+        self.settings = settings
+        self.labels = {**settings.labels, **well_known_labels(name, machine.architecture)}
         self.runtime_health = RuntimeHealth()
         self.changes = Changes()
         self._store = store
         self._clock = clock
 
+    def write(self, settings: NodeInput) -> None:
+        """Take what a client wrote; harmless if nothing changes. It is durable after the next flush of the store."""
+        if settings == self.settings:
+            return
+        self.settings = settings
+        self.labels = {**settings.labels, **well_known_labels(self.name, self.machine.architecture)}
+        self._store.save_node(settings)
+        self.changes.notify()
+
     def cordon(self) -> None:
         """Take no new pods; harmless twice."""
-        if self.cordoned_since is None:
-            self._set_cordon(self._clock.now())
+        if self.settings.cordoned_since is None:
+            self.write(replace(self.settings, cordoned_since=self._clock.now()))
 
     def uncordon(self) -> None:
         """Take new pods again; harmless twice."""
-        if self.cordoned_since is not None:
-            self._set_cordon(None)
+        self.write(replace(self.settings, cordoned_since=None))
 
     def runtime_changed(self, problem: str) -> None:
         """Take note that the runtime cannot be asked, or can be asked again: then ``problem`` is empty."""
         self.runtime_health = RuntimeHealth(problem, self._clock.now())
-        self.changes.notify()
-
-    def _set_cordon(self, since: datetime | None) -> None:
-        self.cordoned_since = since
-        self._store.save_cordon(since)
         self.changes.notify()
 
 

@@ -181,12 +181,22 @@ class ClientCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class Disruption:
+    """The reason why something else than its owner has the pod deleted, as its condition ``DisruptionTarget`` tells."""
+
+    reason: str
+    message: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class PodRecord:
     """One pod.
 
     Attributes:
         bound_at: the moment at which it got its place on the node.
         unschedulable: the scheduler's words, while the pod has no place.
+        nominated_node: the node on which others make room for it, while it has no place; not kept.
         started_at: the moment at which the node took it up.
         health: of the devices it holds, as its status tells; not kept, but asked for again.
         runtime_problem: the reason why the state of its containers is not known; empty when it is known, and not kept.
@@ -204,10 +214,12 @@ class PodRecord:
     stage: PodStage = PodStage.UNSCHEDULED
     bound_at: datetime | None = None
     unschedulable: str = ""
+    nominated_node: str = ""
     started_at: datetime | None = None
     deletion: Deletion | None = None
     rejection: Rejection | None = None
     failure: Failure | None = None
+    disruption: Disruption | None = None
     health: DevicesHealth = field(default_factory=dict)
     ips: tuple[str, ...] = ()
     runtime_problem: str = ""

@@ -67,6 +67,8 @@ def pod_status(record: PodRecord, *, runtime: str) -> Json:
                 shown[-1]["allocatedResourcesStatus"] = _resources_status(record.health[name])
         status |= {"initContainerStatuses": inits} if inits else {}
         status["containerStatuses"] = apps
+    if record.nominated_node:
+        status["nominatedNodeName"] = record.nominated_node
     status["qosClass"] = qos_class(record.pod).value
     return status
 
@@ -173,19 +175,28 @@ def _is_complete(container: ContainerRecord, *, has_startup_probe: bool) -> bool
 
 
 def _conditions(record: PodRecord, current: PodPhase) -> list[Json]:
+    disruptions = []
+    if (why := record.disruption) is not None:
+        condition = _condition("DisruptionTarget", why.since, holds=True, reason=why.reason, message=why.message)
+        disruptions.append(condition)
+    return [*disruptions, *_own_conditions(record, current)]
+
+
+def _own_conditions(record: PodRecord, current: PodPhase) -> list[Json]:
     if record.bound_at is None:
-        return [
-            _condition(
-                "PodScheduled",
-                record.created_at,
-                reason="Unschedulable" if record.unschedulable else "",
-                message=record.unschedulable,
-            )
-        ]
+        return [_not_scheduled(record)]
     scheduled = _condition("PodScheduled", record.bound_at, holds=True)
     if not _was_taken_up(record):
         return [scheduled]
     return [_ready_to_start(record), _initialized(record, current), *_ready(record, current), scheduled]
+
+
+def _not_scheduled(record: PodRecord) -> Json:
+    if record.pod.spec.placement.gates:
+        message = "Scheduling is blocked due to non-empty scheduling gates"
+        return _condition("PodScheduled", record.created_at, reason="SchedulingGated", message=message)
+    reason = "Unschedulable" if record.unschedulable else ""
+    return _condition("PodScheduled", record.created_at, reason=reason, message=record.unschedulable)
 
 
 def _ready_to_start(record: PodRecord) -> Json:

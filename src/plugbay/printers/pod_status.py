@@ -66,7 +66,8 @@ def summarize(pod: Json) -> PodSummary:
     apps = v1.objects(pod, "status", "containerStatuses")
     total = len(v1.objects(pod, "spec", "containers")) + len(sidecars)
     initializing, ready = _walk_inits(pod, inits, sidecars)
-    status = initializing or v1.text(pod, "status", "reason") or v1.text(pod, "status", "phase") or "Unknown"
+    plain = v1.text(pod, "status", "reason") or v1.text(pod, "status", "phase") or "Unknown"
+    status = initializing or ("SchedulingGated" if _is_gated(pod) else plain)
     if initializing and not _holds(pod, "Initialized"):
         counted = inits
     else:
@@ -77,6 +78,13 @@ def summarize(pod: Json) -> PodSummary:
         status = "Terminating"
     restarts = sum(v1.number(each, "restartCount") for each in counted)
     return PodSummary(ready, total, status, restarts, _last_end(counted))
+
+
+def _is_gated(pod: Json) -> bool:
+    conditions = v1.objects(pod, "status", "conditions")
+    return any(
+        v1.text(each, "type") == "PodScheduled" and v1.text(each, "reason") == "SchedulingGated" for each in conditions
+    )
 
 
 def _walk_inits(pod: Json, inits: list[Json], sidecars: set[str]) -> tuple[str, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -14,17 +13,19 @@ from plugbay.manager.release.notices import ReleaseNotice, ReleaseNotices
 from plugbay.manager.serving.snapshot import DevicesHealth, ResourceCount
 from plugbay.model.edits import NO_EDITS, ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
+from plugbay.model.nodes import NodeInput
 from plugbay.model.releases import ReleaseReason
 from plugbay.model.requests import PodRequest
 from plugbay.ops.changes import Changes, Inbox
 from plugbay.pods.devices import DeviceFailure
-from plugbay.pods.engine import PodEngine, run_engine
+from plugbay.pods.engine import PodEngine, PriorityClasses, run_engine
 from plugbay.pods.events import Event
 from plugbay.pods.node import Machine, Node
 from plugbay.pods.record import PodRecord
 from plugbay.pods.running.host import PodHost
 from plugbay.pods.running.sub_paths import SubPathMeans
 from plugbay.pods.running.volumes import Volumes
+from plugbay.pods.scheduling.defaults import BUILT_IN_CLASSES
 from plugbay.pods.store.database import PodStore
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
@@ -168,7 +169,7 @@ class FakeStore(PodStore):
         self.pods.pop(uid, None)
         self._moved.notify()
 
-    def save_cordon(self, since: datetime | None) -> None:
+    def save_node(self, settings: NodeInput) -> None:
         pass
 
     async def flush(self) -> None:
@@ -201,7 +202,7 @@ class FakeNode:
         self.sandboxes: Sandboxes = HostSandboxes()
 
     @asynccontextmanager
-    async def engine(self) -> AsyncIterator[PodEngine]:
+    async def engine(self, *, priority_classes: PriorityClasses = lambda: BUILT_IN_CLASSES) -> AsyncIterator[PodEngine]:
         self.pods = PodTable(self.kept, stored=list(self.kept.pods.values()))
         async with asyncio.TaskGroup() as tasks:
             host = PodHost(
@@ -221,6 +222,7 @@ class FakeNode:
                 self.devices,
                 clock=self.clock,
                 on_device_failure=self.on_device_failure,
+                priority_classes=priority_classes,
             ) as engine:
                 yield engine
 

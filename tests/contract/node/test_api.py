@@ -224,22 +224,6 @@ async def test_pods_are_evicted_and_deleted_together(root: Path) -> None:
                 await node.gone(name, gracePeriodSeconds="0")
 
 
-async def test_of_a_node_only_the_cordon_is_changed(root: Path) -> None:
-    async with running_node(root) as node:
-        cordon = {"spec": {"unschedulable": True}}
-        assert "unschedulable" not in (await patch(node, f"{NODES}/n1", cordon, dryRun="All"))[1]["spec"]
-        assert (await patch(node, f"{NODES}/n1", cordon))[1]["spec"]["unschedulable"] is True
-        for others in (
-            LABELLED,
-            {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
-            {"status": {"phase": "x"}},
-        ):
-            status, refused = await patch(node, f"{NODES}/n1", others)
-            assert (status, refused["reason"]) == (422, "Invalid"), others
-        assert (await patch(node, f"{NODES}/n1", {"spec": {"unschedulable": None}}))[1]["spec"] == {}
-        assert (await patch(node, f"{NODES}/n2", cordon))[0] == 404
-
-
 async def test_a_client_may_do_everything(root: Path) -> None:
     async with running_node(root) as node:
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plugbay.errors import InvalidManifest
 from plugbay.manifest import Strictness, load_pods, pod_from_v1, pod_to_v1, to_yaml
 from plugbay.model.actions import ExecAction, SleepAction
-from plugbay.model.field_path import FieldPath, field_text
+from plugbay.model.field_path import FieldPath
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.images import PullPolicy
 from plugbay.model.pods import (
@@ -45,6 +45,7 @@ from plugbay.model.projections import (
 )
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
+from plugbay.model.taints import Toleration, TolerationOperator
 
 MANIFESTS = Path(__file__).parent / "manifests"
 
@@ -122,7 +123,8 @@ def test_everything_supported_becomes_values() -> None:
     assert pod.spec.node_name == "node-1"
     assert pod.spec.host_network
     assert main.ports == (ContainerPort(8080, 8080),), "on the host's network every port is a host port"
-    assert [field_text(path) for path in pod.unused] == ["spec.tolerations"]
+    assert pod.unused == {}
+    assert pod.spec.placement.tolerations == (Toleration("example.com/gopher", TolerationOperator.EXISTS),)
 
 
 # --- errors --------------------------------------------------------------------------------------------------------
@@ -383,16 +385,9 @@ def containers(draw: st.DrawFn, *, name: str, kind: ContainerKind, volumes: list
 
 
 UNUSED: dict[FieldPath, object] = {
-    ("spec", "tolerations"): [{"operator": "Exists"}],
     ("spec", "hostIPC"): True,
-    ("spec", "affinity"): {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}},
-    ("spec", "topologySpreadConstraints"): [
-        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
-    ],
-    ("spec", "nodeSelector"): {"kubernetes.io/os": "linux"},
-    ("spec", "schedulerName"): "default-scheduler",
+    ("spec", "affinity", "podAntiAffinity", "preferredDuringSchedulingIgnoredDuringExecution"): [{"weight": 1}],
     ("spec", "enableServiceLinks"): False,
-    ("spec", "priority"): 0,
     ("spec", "containers", 0, "resizePolicy"): [{"resourceName": "cpu"}],
 }
 

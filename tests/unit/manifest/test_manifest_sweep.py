@@ -91,6 +91,16 @@ EXAMPLES: Final[dict[object, object]] = {
     "grpc": {"port": 80},
     "httpHeaders": [{"name": "A"}],
     "sysctls": [{"name": "kernel.shm_rmid_forced"}],
+    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}},
+    "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "t", "labelSelector": {}}]},
+    "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "t", "labelSelector": {}}]},
+    "matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}],
+    "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}],
+    "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute"}],
+    "schedulingGates": [{"name": "g"}],
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "t", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    ],
 }
 """What is made of fields on the way that may not be empty; below a field of another name, perhaps something else."""
 

@@ -92,5 +92,5 @@ async def test_rejections_are_the_kubelets(
 ) -> None:
     devices = FakeDevices(Changes())
     devices.refusal = refusal
-    chain = admission_chain(devices, lambda _: misfit, others=())
+    chain = admission_chain(devices, lambda _: misfit, advertised=frozenset, others=())
     assert await chain.admit(record) == expected

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.cli.arguments.roots import chosen_root, root_option
+from plugbay.cli.node.registration_options import registration
 from plugbay.cli.node.release_options import release_limits
 from plugbay.cli.node.runtime_options import cri_config, log_limits, may_be_process, oci_config
 from plugbay.cli.printing.logs import configure_logs
@@ -46,6 +47,7 @@ def run_node_up(args: argparse.Namespace, started: Callable[[], None]) -> int:
         on_device_failure=DeviceFailure(args.on_device_failure),
         on_missing_mount=MissingMount(args.on_missing_mount),
         max_pods=args.max_pods,
+        registers_with=registration(args),
         manifests=_manifests(args.manifests),
         gates=_gates(args.feature_gates),
         release=release_limits(args),

@@ -15,6 +15,7 @@ from plugbay.cli.arguments.options import (
 )
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.roots import chosen_root, root_option
+from plugbay.cli.node.registration_options import add_registration_options
 from plugbay.cli.node.release_options import add_release_options
 from plugbay.cli.node.runtime_options import add_container_log_options, add_runtime_options
 from plugbay.cli.node.topology_options import add_topology_options
@@ -50,6 +51,7 @@ def declare(parser: CommandParser) -> None:
         default=110,
         help="how many pods the node takes at a time (default: %(default)s)",
     )
+    add_registration_options(parser)
     parser.add_argument(
         "--manifests",
         metavar="DIR",

@@ -91,10 +91,16 @@ class Collections:
     async def follow_node(self, changes: AsyncIterator[None]) -> None:
         """Keep the node in step, until cancelled."""
         async for _ in changes:
-            [before] = self._nodes.all()
-            now = self._node_now(self._nodes.version + 1)
-            if now.value["spec"] != before.value["spec"] or now.value["status"] != before.value["status"]:
-                self._nodes.put(now)
+            self.look_at_node()
+
+    def look_at_node(self) -> ApiItem:
+        """Take in the node as it is now."""
+        [before] = self._nodes.all()
+        now = self._node_now(self._nodes.version + 1)
+        if _without_version(now.value) == _without_version(before.value):
+            return before
+        self._nodes.put(now)
+        return now
 
     def _pod_changed(self, change: Change, record: PodRecord) -> None:
         item = self._pod(record)
@@ -116,6 +122,10 @@ class Collections:
     def _node_now(self, version: int) -> ApiItem:
         node = self._node()
         return ApiItem("", v1.name(node), version, lambda: node)
+
+
+def _without_version(node: Json) -> Json:
+    return node | {"metadata": v1.mapping(node, "metadata") | {"resourceVersion": ""}}
 
 
 def _event(event: Event) -> ApiItem:

@@ -18,6 +18,8 @@ POD_FIELDS: Final = frozenset(
         "metadata.namespace",
         "spec.nodeName",
         "spec.restartPolicy",
+        "spec.schedulerName",
+        "status.nominatedNodeName",
         "status.phase",
         "status.podIP",
     }

@@ -9,6 +9,8 @@ from datetime import datetime
 from plugbay.documents import Json
 from plugbay.manifest import pod_to_v1
 from plugbay.model.ids import ResourceName
+from plugbay.model.nodes import NodeInput, well_known_labels
+from plugbay.model.taints import UNSCHEDULABLE_KEY, Taint
 from plugbay.pods.node import Machine, RuntimeHealth
 from plugbay.pods.record import PodRecord
 from plugbay.pods.status import HOST_IP, pod_status, timestamp
@@ -55,9 +57,7 @@ class Resources:
     allocatable: Mapping[ResourceName, int]
 
 
-def node_object(
-    facts: NodeFacts, resources: Resources, *, cordoned_since: datetime | None, runtime: RuntimeHealth
-) -> Json:
+def node_object(facts: NodeFacts, resources: Resources, *, settings: NodeInput, runtime: RuntimeHealth) -> Json:
     """The v1 Node. A resource whose plugin has gone for good stays, with 0 (device manager spec 10)."""
     own = _own_amounts(facts.machine.capacity)
     since = timestamp(facts.started_at)
@@ -78,13 +78,14 @@ def node_object(
             "name": facts.name,
             "uid": facts.uid,
             "creationTimestamp": since,
-            "labels": node_labels(facts),
+            "labels": dict(sorted({**settings.labels, **node_labels(facts)}.items())),
+            **({"annotations": dict(settings.annotations)} if settings.annotations else {}),
         },
-        "spec": _cordoned(cordoned_since) if cordoned_since else {},
+        "spec": _node_spec(settings),
         "status": {
-            "capacity": own | {name: str(count) for name, count in sorted(resources.capacity.items())},
-            "allocatable": own | {name: str(count) for name, count in sorted(resources.allocatable.items())},
-            "conditions": [ready],
+            "capacity": own | _amounts(settings.extended, resources.capacity),
+            "allocatable": own | _amounts(settings.extended, resources.allocatable),
+            "conditions": [*map(dict, settings.conditions.values()), ready],
             "addresses": [{"type": "InternalIP", "address": HOST_IP}, {"type": "Hostname", "address": facts.name}],
             "nodeInfo": {
                 "architecture": facts.machine.architecture,
@@ -103,16 +104,27 @@ def node_object(
 
 
 def node_labels(facts: NodeFacts) -> dict[str, str]:
-    return {
-        "kubernetes.io/arch": facts.machine.architecture,
-        "kubernetes.io/hostname": facts.name,
-        "kubernetes.io/os": "linux",
-    }
+    """The labels that the node gives itself."""
+    return well_known_labels(facts.name, facts.machine.architecture)
 
 
-def _cordoned(since: datetime) -> Json:
-    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": timestamp(since)}
-    return {"unschedulable": True, "taints": [taint]}
+def _node_spec(settings: NodeInput) -> Json:
+    taints = [_taint_object(each) for each in settings.taints]
+    if (since := settings.cordoned_since) is None:
+        return {"taints": taints} if taints else {}
+    cordon = {"key": UNSCHEDULABLE_KEY, "effect": "NoSchedule", "timeAdded": timestamp(since)}
+    return {"unschedulable": True, "taints": [*taints, cordon]}
+
+
+def _taint_object(taint: Taint) -> Json:
+    named = {"key": taint.key, "value": taint.value, "effect": taint.effect.value, "timeAdded": taint.added}
+    return {name: text for name, text in named.items() if text}
+
+
+def _amounts(advertised: Mapping[str, int], counted: Mapping[ResourceName, int]) -> Json:
+    """A plugin's count goes before what clients advertise of the same resource."""
+    counts = dict(advertised) | {str(name): count for name, count in counted.items()}
+    return {name: str(count) for name, count in sorted(counts.items())}
 
 
 def _own_amounts(capacity: Mapping[str, int]) -> dict[str, object]:

@@ -44,10 +44,12 @@ class PodRoutes:
         collection: Collection,
         writer: ObjectWriter,
         *,
+        node: str,
         runtime: str,
         clock: Clock,
     ) -> None:
         self._engine = engine
+        self._node = node
         self._pods = pods
         self._collection = collection
         self._writer = writer
@@ -146,6 +148,24 @@ class PodRoutes:
         if is_rehearsal(request):
             return json_response(self._shown(replace(record, conditions=conditions)))
         return json_response(self._shown(await self._engine.set_conditions(record, conditions)))
+
+    async def bind(self, request: Request) -> Response:
+        """Give the pod its place, as a scheduler of its own asks for it with a Binding."""
+        binding = body_of(request)
+        record = pod_of(self._pods, request)
+        if not isinstance(binding, dict) or v1.name(binding) not in ("", record.pod.name):
+            raise HttpError(400, "BadRequest", f"the body must be a Binding of the pod {record.pod.name}")
+        if (uid := v1.uid(binding)) and uid != record.uid:
+            problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.uid}"
+            raise HttpError(409, "Conflict", problem, details={"name": record.pod.name, "kind": PODS.plural})
+        kind, target = v1.text(binding, "target", "kind"), v1.text(binding, "target", "name")
+        if kind not in ("", "Node") or target != self._node:
+            problem = f"target: Invalid value: {kind or 'Node'} {target!r}: the only node here is {self._node}"
+            raise HttpError(422, "Invalid", problem, details={"name": record.pod.name, "kind": "Binding"})
+        self._engine.check_bindable(record)
+        if not is_rehearsal(request):
+            await self._engine.bind(record)
+        return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, status=201)
 
     async def evict(self, request: Request) -> Response:
         """Delete the pod, as an Eviction asks for it; there are no disruption budgets that could forbid it."""

@@ -134,6 +134,7 @@ PODS: Final = ApiResource(
     ("po",),
     ("all",),
     (
+        Subresource("binding", "Binding", ("create",)),
         Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
         Subresource("exec", "PodExecOptions", ("create", "get")),
         Subresource("log", "Pod", ("get",)),
@@ -150,11 +151,14 @@ NODES: Final = ApiResource(
     "node",
     "Node",
     False,
-    (*_READ, "patch"),
+    (*_READ, "patch", "update"),
     tables.NODES,
     NODE_FIELDS,
     ("no",),
-    subresources=(Subresource("proxy", "NodeProxyOptions", ("get",)),),
+    subresources=(
+        Subresource("proxy", "NodeProxyOptions", ("get",)),
+        Subresource("status", "Node", ("get", "patch", "update")),
+    ),
     merging=merge_rules.NODE,
 )
 EVENTS: Final = ApiResource("", "v1", "events", "event", "Event", True, _READ, tables.EVENTS, EVENT_FIELDS, ("ev",))

@@ -25,7 +25,7 @@ async def restore(
         if adopted.stage in HOLDS_RESOURCES and adopted.bound_at is not None:
             binder.occupy(adopted)
         if adopted.stage is PodStage.UNSCHEDULED:
-            binder.enqueue(adopted.uid)
+            binder.enqueue(adopted)
         elif adopted.stage not in (PodStage.ENDED, PodStage.GONE):
             workers.start(adopted.uid)
     orphans = Orphans(pods, host, devices, clock=clock)

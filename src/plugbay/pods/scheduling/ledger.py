@@ -8,7 +8,7 @@ Source: Kubernetes 1.36 ``component-helpers/resource/helpers.go`` (a pod's reque
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from plugbay.model.ids import PodUid
@@ -43,7 +43,7 @@ class Commitments:
         self._used: Counter[str] = Counter()
         self._demands: dict[PodUid, Counter[str]] = {}
 
-    def used_beside(self, pods: Iterable[PodUid]) -> Amounts:
+    def used_beside(self, pods: Iterable[PodUid]) -> Counter[str]:
         """The amounts that all pods but these need."""
         used = self._used.copy()
         for pod in pods:
@@ -62,31 +62,9 @@ class Commitments:
         if needed is not None:
             self._used.subtract(needed)
 
-    def lacking(self, needed: Amounts, allocatable: Amounts) -> list[str]:
-        """The resources that are too scarce for a further pod, sorted."""
+    def lacking(self, needed: Amounts, allocatable: Amounts, *, without: Collection[PodUid] = ()) -> list[str]:
+        """The resources that are too scarce for a further pod, sorted; pods ``without`` are taken for gone."""
+        used = self.used_beside(without) if without else self._used
         return sorted(
-            name
-            for name, amount in needed.items()
-            if amount > 0 and self._used[name] + amount > allocatable.get(name, 0)
+            name for name, amount in needed.items() if amount > 0 and used[name] + amount > allocatable.get(name, 0)
         )
-
-
-def unschedulable_message(lacking: Iterable[str]) -> str:
-    """The message that ``kubectl describe`` shows for a pod that does not fit."""
-    return unschedulable_for(*("Too many pods" if name == PODS else f"Insufficient {name}" for name in lacking))
-
-
-def unschedulable_for(*reasons: str) -> str:
-    """The same, for any reasons."""
-    return (
-        f"0/1 nodes are available: {', '.join(f'1 {reason}' for reason in sorted(reasons))}. "
-        "no new claims to deallocate, "
-        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
-    )
-
-
-CORDONED: Final = (
-    "0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, "
-    "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-)
-"""The message that it shows while the node is cordoned."""

@@ -13,11 +13,12 @@ from plugbay.model.ids import PodUid, ResourceName, is_extended_resource
 from plugbay.model.pods import Pod
 from plugbay.model.ports import ContainerPort, conflict
 from plugbay.model.requests import ContainerKind
+from plugbay.model.taints import Effect, untolerated
 from plugbay.pods.record import Rejection
+from plugbay.pods.scheduling.constraints import Site, fits_node
 from plugbay.pods.scheduling.ledger import Amounts
 
 NO_FREE_PORTS: Final = "node(s) didn't have free ports for the requested pod ports"
-NO_PORTS_REJECTION: Final = Rejection("NodePorts", f"Predicate NodePorts failed: {NO_FREE_PORTS}")
 _FIRST: Final = ("pods", "cpu", "memory", "ephemeral-storage")
 """The node's own resources in the order in which they are looked at; others come after them."""
 
@@ -35,6 +36,21 @@ def resources_fit(needed: Amounts, *, used: Amounts, allocatable: Amounts) -> Re
         if amount > 0 and used.get(name, 0) + amount > allocatable.get(name, 0):
             return out_of(name, needed=needed, used=used, allocatable=allocatable)
     return None
+
+
+def node_fits(pod: Pod, site: Site, *, has_ports: bool, is_static: bool) -> Rejection | None:
+    """The reason besides resources why the pod cannot be here; a static pod stays whatever drives pods away."""
+    if not fits_node(pod.spec.placement, site):
+        return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if not has_ports:
+        return _failed("NodePorts", NO_FREE_PORTS)
+    if not is_static and untolerated(site.taints, pod.spec.placement.tolerations, (Effect.NO_EXECUTE,)):
+        return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+    return None
+
+
+def _failed(name: str, why: str) -> Rejection:
+    return Rejection(name, f"Predicate {name} failed: {why}")
 
 
 def out_of(name: str, *, needed: Amounts, used: Amounts, allocatable: Amounts) -> Rejection:

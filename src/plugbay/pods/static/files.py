@@ -15,7 +15,9 @@ from typing import Final
 from plugbay.errors import InvalidManifest
 from plugbay.manifest import pod_to_v1
 from plugbay.model.ids import PodUid
+from plugbay.model.placement import Placement
 from plugbay.model.pods import Pod
+from plugbay.model.taints import TOLERATES_ANY_EVICTION
 from plugbay.pods.record import FILE, HASH_ANNOTATION, SOURCE_ANNOTATION
 
 CONTENT_ANNOTATION: Final = "io.plugbay.manifest-hash"
@@ -42,8 +44,13 @@ def static_pod(pod: Pod, *, path: Path, node: str) -> Pod:
         uid=uid,
         name=f"{pod.name}-{node.lower()}",
         annotations={**pod.annotations, **annotations},
-        spec=replace(pod.spec, node_name=node),
+        spec=replace(pod.spec, node_name=node, placement=_never_driven_away(pod.spec.placement)),
     )
+
+
+def _never_driven_away(placement: Placement) -> Placement:
+    tolerations = [each for each in placement.tolerations if each != TOLERATES_ANY_EVICTION]
+    return replace(placement, tolerations=(*tolerations, TOLERATES_ANY_EVICTION))
 
 
 def is_of(pod: Pod, wanted: Pod) -> bool:

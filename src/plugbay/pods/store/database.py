@@ -14,18 +14,18 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from plugbay.documents import Json
 from plugbay.errors import InvalidManifest, StoreUnusable
 from plugbay.model.ids import PodUid
+from plugbay.model.nodes import NodeInput
 from plugbay.objects.table import ObjectKey, StoredObject
 from plugbay.ops.group_commit import Database, run_database
 from plugbay.pods.events import Event
 from plugbay.pods.record import PodRecord
-from plugbay.pods.store.format import decode_event, decode_pod, encode_event, encode_pod
+from plugbay.pods.store.format import decode_event, decode_node, decode_pod, encode_event, encode_node, encode_pod
 
 logger = logging.getLogger(__name__)
 
@@ -46,16 +46,22 @@ CREATE TABLE cordon (since TEXT NOT NULL);
 CREATE TABLE object (grp TEXT NOT NULL, plural TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
                      value TEXT NOT NULL, PRIMARY KEY (grp, plural, namespace, name)) WITHOUT ROWID;
 """,
+    # one row from the first start on: what clients wrote to the node
+    """
+CREATE TABLE node (settings TEXT NOT NULL);
+INSERT INTO node SELECT '{"cordoned_since":"' || min(since) || '"}' FROM cordon HAVING count(*) > 0;
+DROP TABLE cordon;
+""",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class StoredContents:
-    """The content of the store at start; pods oldest first."""
+    """The content of the store at start; pods oldest first. ``node`` is None before its first start."""
 
     pods: tuple[PodRecord, ...]
     events: tuple[Event, ...]
-    cordoned_since: datetime | None = None
+    node: NodeInput | None = None
     objects: tuple[StoredObject, ...] = ()
 
 
@@ -66,19 +72,20 @@ class _Batch:
     pods: dict[PodUid, PodRecord | None] = field(default_factory=dict)
     events: dict[str, Event | None] = field(default_factory=dict)
     objects: dict[ObjectKey, Json | None] = field(default_factory=dict)
-    cordons: list[datetime | None] = field(default_factory=list)
+    node: NodeInput | None = None
     waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
     @property
     def holds_changes(self) -> bool:
-        return bool(self.pods or self.events or self.objects or self.cordons)
+        return bool(self.pods or self.events or self.objects or self.node is not None)
 
     def older(self, batch: _Batch) -> None:
         """Take back what could not be written, unless there is something newer."""
         self.pods = {**batch.pods, **self.pods}
         self.events = {**batch.events, **self.events}
         self.objects = {**batch.objects, **self.objects}
-        self.cordons = [*batch.cordons, *self.cordons]
+        if self.node is None:
+            self.node = batch.node
 
 
 class PodStore:
@@ -123,8 +130,8 @@ class PodStore:
         self._unwritten.objects[key] = value
         self._wake.set()
 
-    def save_cordon(self, since: datetime | None) -> None:
-        self._unwritten.cordons.append(since)
+    def save_node(self, settings: NodeInput) -> None:
+        self._unwritten.node = settings
         self._wake.set()
 
     async def flush(self) -> None:
@@ -194,13 +201,13 @@ async def open_pod_store(path: Path) -> AsyncIterator[PodStore]:
 def _read(connection: sqlite3.Connection) -> StoredContents:
     pods = [decode_pod(*row) for row in connection.execute("SELECT manifest, created_at, progress FROM pod")]
     events = [decode_event(text) for (text,) in connection.execute("SELECT event FROM event")]
-    cordons = [datetime.fromisoformat(since) for (since,) in connection.execute("SELECT * FROM cordon")]
+    nodes = [decode_node(text) for (text,) in connection.execute("SELECT settings FROM node")]
     objects = [
         StoredObject(ObjectKey(*place), json.loads(value))
         for *place, value in connection.execute("SELECT * FROM object")
     ]
     oldest_first = sorted(pods, key=lambda record: record.created_at)
-    return StoredContents(tuple(oldest_first), tuple(events), min(cordons, default=None), tuple(objects))
+    return StoredContents(tuple(oldest_first), tuple(events), nodes[0] if nodes else None, tuple(objects))
 
 
 def _write(connection: sqlite3.Connection, batch: _Batch) -> None:
@@ -220,7 +227,6 @@ def _write(connection: sqlite3.Connection, batch: _Batch) -> None:
             connection.execute(delete, key)
         else:
             connection.execute("INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?)", (*key, json.dumps(value)))
-    if batch.cordons:
-        connection.execute("DELETE FROM cordon")
-        if batch.cordons[-1] is not None:
-            connection.execute("INSERT INTO cordon VALUES (?)", (batch.cordons[-1].isoformat(),))
+    if batch.node is not None:
+        connection.execute("DELETE FROM node")
+        connection.execute("INSERT INTO node VALUES (?)", (encode_node(batch.node),))

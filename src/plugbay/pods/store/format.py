@@ -1,8 +1,8 @@
 """The form in which pods and events are kept: JSON texts, read back as values.
 
 Compatibility: fields are only added, with defaults; anything else needs a new ``user_version`` of the store. Every
-member is spelled out here, so that a change of a value class changes no row. The values of `PodStage`, `Startup` and
-`EventType` are part of the format.
+member is spelled out here, so that a change of a value class changes no row. The values of `PodStage`, `Startup`,
+`EventType` and `Effect` are part of the format.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from typing import TypeVar
 import msgspec
 
 from plugbay.manifest import Strictness, pod_from_v1, pod_to_v1
+from plugbay.model.nodes import NodeInput
+from plugbay.model.taints import Effect, Taint
 from plugbay.pods.events import Event, EventType, ObjectRef
 from plugbay.pods.lifecycle import PodStage
 from plugbay.pods.record import (
     ClientCondition,
     ContainerRecord,
     Deletion,
+    Disruption,
     Failure,
     PodRecord,
     Rejection,
@@ -90,6 +93,12 @@ class _Condition(msgspec.Struct, omit_defaults=True):
     changed_at: datetime | None = None
 
 
+class _Disruption(msgspec.Struct):
+    reason: str
+    message: str
+    since: datetime
+
+
 class _Progress(msgspec.Struct, omit_defaults=True):
     """Everything in a pod's record that changes."""
 
@@ -100,6 +109,7 @@ class _Progress(msgspec.Struct, omit_defaults=True):
     deletion: _Deletion | None = None
     rejection: _Cause | None = None
     failure: _Cause | None = None
+    disruption: _Disruption | None = None
     sandbox_since: datetime | None = None
     has_stopped: bool = False
     conditions: list[_Condition] = []  # msgspec copies it
@@ -111,6 +121,22 @@ class _ObjectRef(msgspec.Struct):
     name: str
     uid: str
     field_path: str = ""
+
+
+class _Taint(msgspec.Struct, omit_defaults=True):
+    key: str
+    effect: Effect
+    value: str = ""
+    added: str = ""
+
+
+class _Node(msgspec.Struct, omit_defaults=True):
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    taints: list[_Taint] = []
+    cordoned_since: datetime | None = None
+    extended: dict[str, int] = {}
+    conditions: dict[str, dict[str, str]] = {}
 
 
 class _Event(msgspec.Struct):
@@ -140,6 +166,7 @@ def encode_pod(record: PodRecord) -> tuple[str, str, str]:
         deletion=_Deletion(deletion.deadline, deletion.grace_s) if deletion else None,
         rejection=_Cause(rejection.reason, rejection.message) if rejection else None,
         failure=_Cause(failure.reason, failure.message) if failure else None,
+        disruption=_Disruption(why.reason, why.message, why.since) if (why := record.disruption) else None,
         sandbox_since=record.sandbox_since,
         has_stopped=record.has_stopped,
         conditions=[
@@ -178,6 +205,7 @@ def decode_pod(manifest: str, created_at: str, progress: str) -> PodRecord:
         deletion=Deletion(kept.deletion.deadline, kept.deletion.grace_s) if kept.deletion else None,
         rejection=Rejection(kept.rejection.reason, kept.rejection.message) if kept.rejection else None,
         failure=Failure(kept.failure.reason, kept.failure.message) if kept.failure else None,
+        disruption=Disruption(why.reason, why.message, why.since) if (why := kept.disruption) else None,
         sandbox_since=kept.sandbox_since,
         has_stopped=kept.has_stopped,
         conditions=tuple(
@@ -280,6 +308,38 @@ def decode_event(text: str) -> Event:
         first_at=kept.first_at,
         last_at=kept.last_at,
         serial=kept.serial,
+    )
+
+
+# --- the node -------------------------------------------------------------------------------------------------------
+
+
+def encode_node(settings: NodeInput) -> str:
+    kept = _Node(
+        labels=dict(settings.labels),
+        annotations=dict(settings.annotations),
+        taints=[_Taint(each.key, each.effect, each.value, each.added) for each in settings.taints],
+        cordoned_since=settings.cordoned_since,
+        extended=dict(settings.extended),
+        conditions={kind: dict(condition) for kind, condition in settings.conditions.items()},
+    )
+    return msgspec.json.encode(kept).decode()
+
+
+def decode_node(text: str) -> NodeInput:
+    """The settings that `encode_node` was given.
+
+    Raises:
+        ValueError: the text is damaged.
+    """
+    kept = _decode(text, _Node)
+    return NodeInput(
+        labels=kept.labels,
+        annotations=kept.annotations,
+        taints=tuple(Taint(each.key, each.effect, each.value, each.added) for each in kept.taints),
+        cordoned_since=kept.cordoned_since,
+        extended=kept.extended,
+        conditions=kept.conditions,
     )
 
 

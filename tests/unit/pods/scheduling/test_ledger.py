@@ -10,7 +10,7 @@ from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.pods import Container, Pod, PodSpec
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind
-from plugbay.pods.scheduling.ledger import Commitments, demand, unschedulable_message
+from plugbay.pods.scheduling.ledger import Commitments, demand
 
 GOPHER = "example.com/gopher"
 
@@ -99,12 +99,4 @@ def test_running_totals_equal_the_sum_of_what_is_there(steps: list[tuple[int, di
             model[number] = Counter(needed)
     assert {name: count for name, count in ledger.used_beside(()).items() if count} == sum(
         (+each for each in model.values()), Counter()
-    )
-
-
-def test_the_message_is_the_schedulers() -> None:
-    assert unschedulable_message(["pods", "memory", "cpu"]) == (
-        "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 Too many pods. "
-        "no new claims to deallocate, preemption: 0/1 nodes are available: "
-        "1 No preemption victims found for incoming pod."
     )

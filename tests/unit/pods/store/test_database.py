@@ -12,6 +12,7 @@ import pytest
 
 from plugbay.errors import StoreUnusable
 from plugbay.model.ids import ContainerName, PodUid
+from plugbay.model.nodes import NodeInput
 from plugbay.model.pods import Container, Pod, PodSpec
 from plugbay.pods.events import Event, EventType, ObjectRef
 from plugbay.pods.lifecycle import PodStage
@@ -148,13 +149,14 @@ async def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:
         await load(tmp_path / "pods.db")
 
 
-async def test_a_cordon_is_kept_until_it_is_lifted(tmp_path: Path) -> None:
+async def test_the_newest_settings_of_the_node_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "pods.db"
-    for since in (T0, None):
+    for settings in (NodeInput(cordoned_since=T0), NodeInput({"disk": "ssd"}), NodeInput()):
         async with open_pod_store(path) as store:
-            store.save_cordon(since)
+            store.save_node(NodeInput({"disk": "none"}))
+            store.save_node(settings)
         async with open_pod_store(path) as store:
-            assert (await asyncio.to_thread(store.load)).cordoned_since == since
+            assert (await asyncio.to_thread(store.load)).node == settings
 
 
 async def test_a_store_of_the_first_version_is_taken_over(tmp_path: Path) -> None:
@@ -162,10 +164,10 @@ async def test_a_store_of_the_first_version_is_taken_over(tmp_path: Path) -> Non
     async with open_pod_store(path) as store:
         store.save_pod(record("u"))
     with contextlib.closing(sqlite3.connect(path)) as older:
-        older.executescript("DROP TABLE cordon; DROP TABLE object; PRAGMA user_version = 1;")
+        older.executescript("DROP TABLE node; DROP TABLE object; PRAGMA user_version = 1;")
     async with open_pod_store(path) as store:
         contents = await asyncio.to_thread(store.load)
-        assert (len(contents.pods), contents.cordoned_since) == (1, None)
+        assert (len(contents.pods), contents.node) == (1, None)
 
 
 async def test_what_a_full_disk_refused_is_written_once_there_is_room(

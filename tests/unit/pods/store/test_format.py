@@ -9,7 +9,9 @@ from typing import Final
 
 from plugbay.manifest import pod_from_v1
 from plugbay.model.ids import ContainerName
+from plugbay.model.nodes import NodeInput
 from plugbay.model.requests import ContainerKind
+from plugbay.model.taints import Effect, Taint
 from plugbay.objects.table import ObjectKey, StoredObject
 from plugbay.pods.events import Event, EventType, ObjectRef
 from plugbay.pods.lifecycle import PodStage
@@ -17,6 +19,7 @@ from plugbay.pods.record import (
     ClientCondition,
     ContainerRecord,
     Deletion,
+    Disruption,
     Failure,
     PodRecord,
     Rejection,
@@ -63,6 +66,7 @@ RECORD: Final = PodRecord(
     deletion=Deletion(LATE, 30),
     rejection=Rejection("UnexpectedAdmissionError", "no gopher"),
     failure=Failure("DeviceFailed", "g1 is unhealthy"),
+    disruption=Disruption("PreemptionByScheduler", "for a better one", LATE),
     sandbox_since=LATE,
     has_stopped=True,
     conditions=(ClientCondition("example.com/fed", "True", "Fed", "a nut", EARLY, LATE),),
@@ -77,11 +81,21 @@ RECORD: Final = PodRecord(
         },
     ),
 )
-NOT_KEPT: Final = {"unschedulable", "health", "ips", "runtime_problem", "version"}
+NOT_KEPT: Final = {"unschedulable", "nominated_node", "health", "ips", "runtime_problem", "version"}
 EVENT: Final = Event(
     "burrow.17", ObjectRef("Pod", "lab", "burrow", "6f1c2d3e", "spec.containers{digger}"), EventType.WARNING,
     "Failed", "no soil", "kubelet", 3, EARLY, LATE, 9,
 )  # fmt: skip
+
+
+NODE: Final = NodeInput(
+    {"disk": "ssd"},
+    {"example.com/note": "any text"},
+    (Taint("dedicated", Effect.NO_EXECUTE, "lab", "2026-01-02T03:04:05Z"), Taint("slow", Effect.PREFER_NO_SCHEDULE)),
+    LATE,
+    {"example.com/dongle": 2},
+    {"Dusty": {"type": "Dusty", "status": "False"}},
+)
 
 
 CONFIG: Final = StoredObject(
@@ -95,11 +109,11 @@ CONFIG: Final = StoredObject(
 )
 
 
-async def load(path: Path) -> tuple[PodRecord, Event, datetime | None, tuple[StoredObject, ...]]:
+async def load(path: Path) -> tuple[PodRecord, Event, NodeInput | None, tuple[StoredObject, ...]]:
     async with open_pod_store(path) as store:
         content = store.load()
     (pod,), (event,) = content.pods, content.events
-    return pod, event, content.cordoned_since, content.objects
+    return pod, event, content.node, content.objects
 
 
 async def test_pods_and_events_are_written_as_ever(tmp_path: Path) -> None:
@@ -108,30 +122,39 @@ async def test_pods_and_events_are_written_as_ever(tmp_path: Path) -> None:
         store.save_pod(RECORD)
         store.save_event(EVENT)
         store.save_object(*CONFIG)
-        store.save_cordon(LATE)
+        store.save_node(NODE)
     assert_same(path, GOLDEN / "pods.sql")
 
 
 async def test_pods_and_events_of_an_earlier_plugbay_are_read(tmp_path: Path) -> None:
     restore(GOLDEN / "pods.sql", tmp_path / "pods.db")
-    assert await load(tmp_path / "pods.db") == (RECORD, EVENT, LATE, (CONFIG,))
-
-
-async def test_a_store_from_before_other_objects_is_read(tmp_path: Path) -> None:
-    restore(GOLDEN / "pods-2.sql", tmp_path / "pods.db")
-    digger = RECORD.containers[ContainerName("digger")]
-    assert isinstance(digger.state, Running)
-    unprobed = RECORD.with_container(
-        ContainerName("digger"), replace(digger, state=replace(digger.state, changed_at=None))
-    )
-    assert await load(tmp_path / "pods.db") == (replace(unprobed, conditions=(), managed=()), EVENT, LATE, ())
+    assert await load(tmp_path / "pods.db") == (RECORD, EVENT, NODE, (CONFIG,))
 
 
 async def test_a_store_from_before_cordons_is_read(tmp_path: Path) -> None:
     restore(GOLDEN / "pods-1.sql", tmp_path / "pods.db")
-    pod, event, cordoned_since, _ = await load(tmp_path / "pods.db")
-    assert (pod.uid, pod.stage, cordoned_since) == (RECORD.uid, PodStage.ENDED, None)
+    pod, event, node, _ = await load(tmp_path / "pods.db")
+    assert (pod.uid, pod.stage, node) == (RECORD.uid, PodStage.ENDED, None)
     assert (event.serial, event.message) == (0, "no soil")
+
+
+async def test_a_store_from_before_other_objects_is_read_with_its_cordon(tmp_path: Path) -> None:
+    restore(GOLDEN / "pods-2.sql", tmp_path / "pods.db")
+    pod, event, node, objects = await load(tmp_path / "pods.db")
+    digger = RECORD.containers[ContainerName("digger")]
+    assert isinstance(digger.state, Running)
+    unprobed = replace(digger, state=replace(digger.state, changed_at=None))
+    before = replace(
+        RECORD.with_container(ContainerName("digger"), unprobed), disruption=None, conditions=(), managed=()
+    )
+    assert (pod, event, objects) == (before, EVENT, ())
+    assert node == NodeInput(cordoned_since=LATE)
+
+
+async def test_a_store_from_before_node_settings_is_read_with_its_cordon(tmp_path: Path) -> None:
+    restore(GOLDEN / "pods-3.sql", tmp_path / "pods.db")
+    _, _, node, objects = await load(tmp_path / "pods.db")
+    assert (node, objects) == (NodeInput(cordoned_since=LATE), (CONFIG,))
 
 
 def test_the_golden_record_says_something_of_each_field() -> None:

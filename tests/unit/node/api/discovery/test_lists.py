@@ -48,7 +48,14 @@ def test_aggregated_discovery_has_it_all_in_one(version: str) -> None:
     assert {each["resource"] for each in v1["resources"]} >= {"pods", "nodes", "events", "namespaces"}
     [pods] = [each for each in v1["resources"] if each["resource"] == "pods"]
     assert (pods["scope"], pods["responseKind"]["kind"]) == ("Namespaced", "Pod")
-    assert {each["subresource"] for each in pods["subresources"]} == {"eviction", "exec", "log", "portforward"}
+    assert {each["subresource"] for each in pods["subresources"]} == {
+        "binding",
+        "eviction",
+        "exec",
+        "log",
+        "portforward",
+        "status",
+    }
     assert ask(groups_response, accept)[1]["kind"] == "APIGroupDiscoveryList"
 
 

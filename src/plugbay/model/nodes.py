@@ -1,0 +1,47 @@
+"""The part of a node that its clients write. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from plugbay.model.taints import Taint
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInput:
+    """The writings of clients in a node; the things that the node says of itself are not here.
+
+    Attributes:
+        labels: without those that the node gives itself.
+        taints: without the one that a cordon brings.
+        cordoned_since: None while the node takes new pods.
+        extended: amounts of resources that clients advertise and no plugin does.
+        conditions: v1's NodeConditions that clients set, by their type.
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    cordoned_since: datetime | None = None
+    extended: Mapping[str, int] = field(default_factory=dict)
+    conditions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+NO_INPUT: Final = NodeInput()
+
+
+def well_known_labels(name: str, architecture: str) -> dict[str, str]:
+    """The labels that a node gives itself and keeps, as a kubelet does.
+
+    Source: kubelet 1.36 ``kubelet_node_status.go`` (initialNode, updateDefaultLabels).
+    """
+    return {
+        "beta.kubernetes.io/arch": architecture,
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": architecture,
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+    }
