@@ -28,11 +28,11 @@ async def create(node: Node, plural: str, name: str, **values: Any) -> None:
 
 async def test_files_arrive_follow_and_belong_to_the_group(node: Node) -> None:
     sources: list[dict[str, Any]] = [{"configMap": {"name": "settings"}}, {"secret": {"name": "key"}}]
-    spec = {
+    spec: dict[str, Any] = {
         "securityContext": {"runAsUser": 1234, "fsGroup": 4711},
         "volumes": [{"name": "v", "projected": {"sources": sources, "defaultMode": 0o400}}],
     }
-    mount = {
+    mount: dict[str, Any] = {
         "volumeMounts": [
             {"name": "v", "mountPath": "/v"},
             {"name": "v", "mountPath": "/part", "subPath": "a"},

@@ -46,6 +46,7 @@ class VolumeKeeper:
         self._host = host
         self._retries = retries
         self._changed = asyncio.Event()
+        self._is_watching = asyncio.Event()
         self._tokens: dict[TokenFile, AccountToken] = {}
         self._is_prepared = False
         self.access = PodAccess()
@@ -57,7 +58,8 @@ class VolumeKeeper:
         return with_account_volume(pod) if self.access.mounts_token else pod
 
     async def prepare(self) -> Mapping[str, Path]:
-        """Return where each volume lies, once all can be used."""
+        """Return where each volume lies, once all can be used; `follow` has to run beside it."""
+        await self._is_watching.wait()
         self.access = await self._host.configs.access(self._account.record.pod)
         backoff = Backoff(RESTARTS)
         while True:
@@ -100,7 +102,10 @@ class VolumeKeeper:
 
     async def _watch(self) -> None:
         async for _ in self._host.configs.changes(self._account.record.pod):
-            self._changed.set()
+            if self._is_watching.is_set():
+                self._changed.set()
+            else:
+                self._is_watching.set()
 
     async def _until_changed(self, pause_s: float | None) -> None:
         if pause_s is None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,15 @@ from plugbay.model.pods import (
     PodSpec,
     Volume,
 )
+from plugbay.model.projections import ConfigKind, KeyFiles, Projection, ProjectionKind
+from plugbay.pods.running.projecting import ProjectedFile, VolumeFiles
 from plugbay.pods.running.sub_paths import SubPathMeans
 from plugbay.pods.running.volumes import Volumes
 
 UID = PodUid("u")
 
 
-def pod(source: HostPath | EmptyDir) -> Pod:
+def pod(source: HostPath | EmptyDir | Projection) -> Pod:
     return Pod("p", PodSpec((Container(ContainerName("c")),), volumes=(Volume("v", source),)), uid=UID)
 
 
@@ -116,3 +119,23 @@ def test_or_create_makes_what_is_missing(tmp_path: Path) -> None:
     Volumes(tmp_path, SubPathMeans.OPEN).prepare(pod(HostPath(str(tmp_path / "a/f"), HostPathType.FILE_OR_CREATE)))
     assert (tmp_path / "a/b").is_dir()
     assert (tmp_path / "a/f").is_file()
+
+
+def test_a_secret_lies_in_a_closed_directory_where_containers_would_not_see_a_mount(tmp_path: Path) -> None:
+    volumes = Volumes(tmp_path / "pods", SubPathMeans.NAMED)
+    source = Projection(ProjectionKind.SECRET, (KeyFiles(ConfigKind.SECRET, "key"),))
+    files = VolumeFiles({"v": {"k": ProjectedFile(b"s3cret", 0o400)}}, datetime.now(UTC))
+    path = volumes.prepare(pod(source), files)["v"]
+    assert (path / "k").read_text() == "s3cret"
+    assert not path.is_mount()
+    assert [each.stat().st_mode & 0o027 for each in (tmp_path / "pods", tmp_path / "pods" / UID)] == [0, 0]
+    volumes.remove(UID)
+    assert list((tmp_path / "pods").iterdir()) == []
+
+
+def test_memory_is_refused_where_containers_would_not_see_it(tmp_path: Path) -> None:
+    volumes = Volumes(tmp_path / "pods", SubPathMeans.NAMED)
+    with pytest.raises(
+        VolumeUnusable, match="needs a node with root rights, and an engine that sees the node's mounts"
+    ):
+        volumes.prepare(pod(EmptyDir(in_memory=True)))
