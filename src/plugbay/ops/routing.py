@@ -228,9 +228,7 @@ class Router:
         Raises:
             HttpError: 404 when no template fits, 405 with ``Allow`` when one fits with other methods.
         """
-        segments = path.split("/")
-        if method in ("GET", "HEAD") and len(segments) > 2 and not segments[-1]:
-            del segments[-1]
+        segments = segments_of(method, path)
         allowed: set[str] = set()
         for route in self._routes.values():
             params = route.match(segments)
@@ -246,6 +244,14 @@ class Router:
             allowed.add("HEAD")
         allow = (("Allow", ", ".join(sorted(allowed))),)
         raise HttpError(405, "MethodNotAllowed", f"{path} does not support {method}", headers=allow)
+
+
+def segments_of(method: str, path: str) -> list[str]:
+    """The segments of a path (percent-encoded) for a method; the first one is empty. See `Router`."""
+    segments = path.split("/")
+    if method in ("GET", "HEAD") and len(segments) > 2 and not segments[-1]:
+        del segments[-1]
+    return segments
 
 
 def phrase(status: int) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from plugbay.documents import Json
 from plugbay.node.access.account_tokens import AccountUser
 from plugbay.objects.table import ObjectKey
-from plugbay.ops.routing import parse_target
+from plugbay.ops.routing import parse_target, segments_of
 from plugbay.printers import v1
 
 RBAC: Final = "rbac.authorization.k8s.io"
@@ -82,7 +82,9 @@ def action_of(method: str, target: str) -> RequestedAction:
     """
     path, pairs = parse_target(target)
     verb = _VERBS.get(method, method.lower())
-    parts = [unquote(part) for part in path.split("/")[1:]]
+    segments = segments_of(method, path)
+    path = "/".join(segments)
+    parts = [unquote(part) for part in segments[1:]]
     start = {"api": 2, "apis": 3}.get(parts[0], 0)
     if not start or len(parts) <= start or parts[start:] == [""]:
         return RequestedAction(verb, _NOWHERE if "" in parts[:-1] else unquote(path))

@@ -91,6 +91,11 @@ READS = binding("RoleBinding", "Role/reader", namespace="lab")
             "/api/v1/namespaces/lab",
             RequestedAction("get", "/api/v1/namespaces/lab", "", "namespaces", "lab", "lab"),
         ),
+        ("GET", f"{PODS}/", RequestedAction("list", PODS, "", "pods", "lab")),
+        ("HEAD", "/api/v1/secrets/?watch=true", RequestedAction("watch", "/api/v1/secrets", "", "secrets")),
+        ("GET", "/version/", RequestedAction("get", "/version")),
+        ("GET", "/", RequestedAction("get", "/")),
+        ("DELETE", f"{PODS}/", RequestedAction("delete", "")),
         ("GET", "/apis", RequestedAction("get", "/apis")),
         ("GET", "/version", RequestedAction("get", "/version")),
     ],
@@ -105,6 +110,15 @@ def test_an_account_without_a_role_may_look_at_what_the_api_has() -> None:
     for path in (PODS, f"{PODS}/p", "/api/v1/nodes", "/api/v1/namespaces/lab/secrets/s", "/metrics", "/"):
         assert not may("GET", path), path
     assert not may("POST", "/api")
+
+
+def test_a_slash_at_the_end_makes_no_resource_a_path() -> None:
+    """The router reads over it, so that rules of paths must not count for it."""
+    everywhere = role("ClusterRole", "paths", {"nonResourceURLs": ["*"], "verbs": ["*"]})
+    bound = binding("ClusterRoleBinding", "ClusterRole/paths")
+    assert may("GET", "/metrics/", everywhere, bound)
+    for path in (f"{PODS}/", "/api/v1/secrets/", "/api/v1/namespaces/lab/secrets/s/"):
+        assert not may("GET", path, everywhere, bound)
 
 
 def test_a_role_counts_in_its_namespace_for_its_subjects() -> None:
