@@ -35,12 +35,15 @@ from plugbay.node.api.routes import control_router
 from plugbay.node.api.stored.accounts.routes import AccountRoutes
 from plugbay.node.api.stored.kinds import BUILT_IN
 from plugbay.node.api.stored.routes import ResourceRoutes
+from plugbay.node.api.stored.scale import ScaleRoutes
+from plugbay.node.api.stored.workloads.rows import DEPLOYMENTS, REPLICA_SETS
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.api.streams.ports import PortRoutes
 from plugbay.node.config import NodeConfig
 from plugbay.node.configs import NodeConfigs
-from plugbay.node.namespaces import NamespaceKeeper
+from plugbay.node.controllers.namespaces import NamespaceKeeper
+from plugbay.node.controllers.running import run_controllers
 from plugbay.node.pages import NodePages
 from plugbay.node.podresources import KnownPods
 from plugbay.node.resource_events import follow_resources
@@ -212,6 +215,8 @@ async def open_node(
             runtime=chosen.runtime.name,
             clock=clock,
         )
+        looking = run_controllers(resources, objects, writer, pods, engine, events, node, clock=clock)
+        await stack.enter_async_context(looking)
         following = collections.follow_node(aiter(node.changes))
         await stack.enter_async_context(background(following, name="the node as an object"))
         router = control_router(
@@ -222,6 +227,7 @@ async def open_node(
             NodeProxyRoutes(facts, pods, pages_router(pages.pages()), volumes=config.root, clock=clock),
             ResourceRoutes(resources, collections, writer, clock),
             AccountRoutes(tokens, writer, objects, pods),
+            [ScaleRoutes(row, writer) for row in (DEPLOYMENTS, REPLICA_SETS)],
             DiscoveryRoutes(resources, facts.version),
         )
         control = serve_http(router, UnixAddress(config.control_socket), refusal=chosen.refusal)

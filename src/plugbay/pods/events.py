@@ -30,6 +30,7 @@ class ObjectRef:
     name: str
     uid: str
     field_path: str = ""
+    api_version: str = "v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def event_object(event: Event) -> Json:
     """The v1 Event."""
     about = event.about
     involved: Json = {
-        "apiVersion": "v1",
+        "apiVersion": about.api_version,
         "kind": about.kind,
         "namespace": about.namespace,
         "name": about.name,

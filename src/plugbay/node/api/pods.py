@@ -197,6 +197,10 @@ class PodRoutes:
         options.check(PODS, before)
         if options.is_rehearsal:
             return json_response(before)
+        if options.propagation is not None and options.propagation.finalizers:
+            record = self._pods.named(namespace, name)
+            finalizers = tuple(dict.fromkeys((*record.pod.finalizers, *options.propagation.finalizers)))
+            await self._engine.update(record, replace(record.pod, finalizers=finalizers))
         return json_response(self._shown(await self._engine.delete(namespace, name, grace_s=options.grace_s)))
 
     def _now(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from plugbay.errors import (
     ContainerNotFound,
     ImmutablePod,
@@ -25,6 +27,7 @@ from plugbay.node.api.reading.routes import not_found
 from plugbay.node.api.resources import PODS
 from plugbay.node.api.stored.accounts.routes import AccountRoutes
 from plugbay.node.api.stored.routes import ResourceRoutes
+from plugbay.node.api.stored.scale import ScaleRoutes
 from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.api.streams.ports import PortRoutes
 from plugbay.node.api.writing.access_reviews import review_access, review_rules
@@ -52,6 +55,7 @@ def control_router(
     proxy: NodeProxyRoutes,
     objects: ResourceRoutes,
     accounts: AccountRoutes,
+    scales: Iterable[ScaleRoutes],
     discovery: DiscoveryRoutes,
 ) -> Router:
     """All routes of the API, which the control socket has too."""
@@ -96,6 +100,9 @@ def control_router(
         template = PROXY + "".join(f"/{{part{place}}}" for place in range(depth))
         router.add("GET", template, _translated(proxy.get))
     discovery.add_to(router)
+    for scale in scales:
+        for method, handler in (("GET", scale.get), ("PUT", scale.put), ("PATCH", scale.patch)):
+            router.add(method, scale.place, _translated(handler))
     for method, template in ResourceRoutes.PLACES:
         router.add(method, template, _translated(objects.answer))
     return router

@@ -121,6 +121,7 @@ class _ObjectRef(msgspec.Struct):
     name: str
     uid: str
     field_path: str = ""
+    api_version: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Taint(msgspec.Struct, omit_defaults=True):
@@ -276,7 +277,14 @@ def encode_event(event: Event) -> str:
     about = event.about
     kept = _Event(
         name=event.name,
-        about=_ObjectRef(about.kind, about.namespace, about.name, about.uid, about.field_path),
+        about=_ObjectRef(
+            about.kind,
+            about.namespace,
+            about.name,
+            about.uid,
+            about.field_path,
+            msgspec.UNSET if about.api_version == "v1" else about.api_version,
+        ),
         type=event.type,
         reason=event.reason,
         message=event.message,
@@ -299,7 +307,9 @@ def decode_event(text: str) -> Event:
     about = kept.about
     return Event(
         name=kept.name,
-        about=ObjectRef(about.kind, about.namespace, about.name, about.uid, about.field_path),
+        about=ObjectRef(
+            about.kind, about.namespace, about.name, about.uid, about.field_path, about.api_version or "v1"
+        ),
         type=kept.type,
         reason=kept.reason,
         message=kept.message,

@@ -13,7 +13,18 @@ from plugbay.node.api.stored.inactive.network import NETWORK
 from plugbay.node.api.stored.inactive.policies import POLICIES
 from plugbay.node.api.stored.inactive.storage import STORAGE
 from plugbay.node.api.stored.namespaces import NAMESPACES
+from plugbay.node.api.stored.workloads.rows import WORKLOADS
 
 INACTIVE: Final = (*CLAIMS, *NETWORK, *POLICIES, *STORAGE)
 """Kinds that nothing on the node acts on."""
-BUILT_IN: Final = (CONFIG_MAPS, LEASES, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, *RESOURCES, *REVIEWS, *INACTIVE)
+BUILT_IN: Final = (
+    CONFIG_MAPS,
+    LEASES,
+    NAMESPACES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    *RESOURCES,
+    *REVIEWS,
+    *WORKLOADS,
+    *INACTIVE,
+)

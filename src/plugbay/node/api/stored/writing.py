@@ -16,7 +16,7 @@ from plugbay.node.api.reading.routes import not_found
 from plugbay.node.api.resources import ApiResource, StoredKind
 from plugbay.node.api.stored.invalid import already_exists, check_problems, conflict, forbidden_object, not_allowed
 from plugbay.node.api.stored.namespaces import IMMORTAL, NAMESPACES
-from plugbay.node.api.writing.delete_options import DeleteOptions
+from plugbay.node.api.writing.delete_options import PROPAGATION_FINALIZERS, DeleteOptions
 from plugbay.node.api.writing.preconditions import check_version
 from plugbay.objects.metadata import (
     born,
@@ -140,7 +140,8 @@ class ObjectWriter:
         if resource.has_status:
             wanted = {name: each for name, each in wanted.items() if name != "status"}
             wanted |= {"status": before["status"]} if "status" in before else {}
-        value = kind.prepare(succeeded(before, wanted, has_generation=kind.has_generation), before)
+        # Defaults first: a client that leaves them out does not change the specification.
+        value = succeeded(before, kind.prepare(wanted, before), has_generation=kind.has_generation)
         value = self._tracked(resource, before, value, wanted, writer)
         problems = chain(
             metadata_problems(value, kind.name_rule), update_problems(before, value), kind.check(value, before)
@@ -179,9 +180,12 @@ class ObjectWriter:
         if resource == NAMESPACES and v1.name(before) in IMMORTAL:
             raise forbidden_object(resource, v1.name(before), "this namespace may not be deleted")
         value = before
-        if not is_deleting(before):
+        if not is_deleting(before) or options.propagation is not None:
             now, has_generation = timestamp(self._clock.now()), _rules(resource).has_generation
-            value = _rules(resource).ending(deleting(before, now=now, has_generation=has_generation))
+            finalizers = () if options.propagation is None else options.propagation.finalizers
+            wanted = _without_finalizers(before, PROPAGATION_FINALIZERS if options.propagation else ())
+            value = deleting(wanted, now=now, finalizers=finalizers, has_generation=has_generation)
+            value = _rules(resource).ending(value)
         if options.is_rehearsal:
             return DeletedObject(value, is_gone(value))
         if is_gone(value):
@@ -245,6 +249,11 @@ def _rules(resource: ApiResource) -> StoredKind:
     if resource.stored is None:
         raise not_allowed()
     return resource.stored
+
+
+def _without_finalizers(value: Json, finalizers: tuple[str, ...]) -> Json:
+    kept = [each for each in v1.texts(value, "metadata", "finalizers") if each not in finalizers]
+    return value | {"metadata": v1.mapping(value, "metadata") | {"finalizers": kept}}
 
 
 def _check_place(wanted: Json, namespace: str) -> None:

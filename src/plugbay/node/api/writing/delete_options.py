@@ -35,6 +35,20 @@ class Propagation(Enum):
     FOREGROUND = "Foreground"
     ORPHAN = "Orphan"
 
+    @property
+    def finalizers(self) -> tuple[str, ...]:
+        """The finalizers of an object that is deleted so; whatever looks after its dependents takes them away."""
+        return _FINALIZERS[self]
+
+
+_FINALIZERS: Final[dict[Propagation, tuple[str, ...]]] = {
+    Propagation.BACKGROUND: (),
+    Propagation.FOREGROUND: ("foregroundDeletion",),
+    Propagation.ORPHAN: ("orphan",),
+}
+PROPAGATION_FINALIZERS: Final = ("foregroundDeletion", "orphan")
+"""All that a policy can stand for."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:

@@ -1,0 +1,67 @@
+"""The rows of the kinds that make pods. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from plugbay.node.api.resources import StoredKind, Subresource
+from plugbay.node.api.stored.rows import FIELDS, row
+from plugbay.node.api.stored.workloads import checks, defaults
+from plugbay.objects.metadata import label_rule
+from plugbay.printers import workloads as tables
+
+_SCALE: Final = Subresource("scale", "Scale", ("get", "patch", "update"), "autoscaling", "v1")
+_ALL: Final = ("all",)
+
+REPLICA_SETS: Final = row(
+    "apps/v1",
+    "replicasets",
+    "ReplicaSet",
+    stored=StoredKind(prepare=defaults.replica_set, check=checks.check_replica_set, has_generation=True),
+    short_names=("rs",),
+    categories=_ALL,
+    columns=tables.REPLICA_SETS,
+    fields=FIELDS | {"status.replicas"},
+    subresources=(_SCALE,),
+    has_status=True,
+)
+DEPLOYMENTS: Final = row(
+    "apps/v1",
+    "deployments",
+    "Deployment",
+    stored=StoredKind(prepare=defaults.deployment, check=checks.check_deployment, has_generation=True),
+    short_names=("deploy",),
+    categories=_ALL,
+    columns=tables.DEPLOYMENTS,
+    subresources=(_SCALE,),
+    has_status=True,
+)
+DAEMON_SETS: Final = row(
+    "apps/v1",
+    "daemonsets",
+    "DaemonSet",
+    stored=StoredKind(prepare=defaults.daemon_set, check=checks.check_daemon_set, has_generation=True),
+    short_names=("ds",),
+    categories=_ALL,
+    columns=tables.DAEMON_SETS,
+    has_status=True,
+)
+CONTROLLER_REVISIONS: Final = row(
+    "apps/v1",
+    "controllerrevisions",
+    "ControllerRevision",
+    stored=StoredKind(check=checks.check_revision),
+    columns=tables.CONTROLLER_REVISIONS,
+)
+JOBS: Final = row(
+    "batch/v1",
+    "jobs",
+    "Job",
+    stored=StoredKind(prepare=defaults.job, check=checks.check_job, name_rule=label_rule, has_generation=True),
+    categories=_ALL,
+    columns=tables.JOBS,
+    fields=FIELDS | {"status.successful"},
+    has_status=True,
+)
+WORKLOADS: Final = (CONTROLLER_REVISIONS, DAEMON_SETS, DEPLOYMENTS, JOBS, REPLICA_SETS)
+"""All of them."""
