@@ -8,8 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from plugbay.model.actions import SleepAction
+from plugbay.model.actions import ExecAction, SleepAction
 from plugbay.model.pods import Pod, RestartPolicy
+from plugbay.model.probes import ContainerProbe, Probes
 from plugbay.model.requests import ContainerKind
 from plugbay.pods.lifecycle import HOLDS_RESOURCES, PodStage
 from plugbay.pods.record import Running, restarts
@@ -21,6 +22,7 @@ from tests.unit.pods.engine_machine import EngineMachine
 NAMES = ("p", "q", "r")
 HOOKS = st.sampled_from([None, None, SleepAction(1)])
 KINDS = st.sampled_from(ContainerKind)
+QUESTIONS = ("up", "live", "ready")
 
 
 @st.composite
@@ -40,7 +42,14 @@ def pods(draw: st.DrawFn) -> Pod:
 
 
 def _hooks(draw: st.DrawFn, kind: ContainerKind) -> dict[str, Any]:
-    return {} if kind is ContainerKind.INIT else {"post_start": draw(HOOKS), "pre_stop": draw(HOOKS)}
+    if kind is ContainerKind.INIT:
+        return {}
+    probes = Probes(*(draw(st.sampled_from([None, None, _probe(question)])) for question in QUESTIONS))
+    return {"post_start": draw(HOOKS), "pre_stop": draw(HOOKS), "probes": probes}
+
+
+def _probe(question: str) -> ContainerProbe:
+    return ContainerProbe(ExecAction((question,)), period_s=5, failure_threshold=2, grace_s=1)
 
 
 class PodMachine(EngineMachine[FakeNode]):
@@ -84,6 +93,10 @@ class PodMachine(EngineMachine[FakeNode]):
     @rule(deaf=st.booleans())
     def containers_stop_hearing(self, deaf: bool) -> None:
         self._node.runtime.deaf = {"app0", "app1", "sidecar0"} if deaf else set()
+
+    @rule(codes=st.fixed_dictionaries({question: st.sampled_from([0, 0, 1]) for question in QUESTIONS}))
+    def probes_find_something_else(self, codes: dict[str, int | None]) -> None:
+        self._node.runtime.exec_codes = codes
 
     @rule(which=st.lists(st.integers(0), max_size=2), reboot=st.booleans())
     def node_restarts(self, which: list[int], reboot: bool) -> None:
@@ -129,10 +142,23 @@ class PodMachine(EngineMachine[FakeNode]):
 
     @invariant()
     def what_should_not_be_restarted_is_not(self) -> None:
+        """A container that a probe has killed is started again however it ended."""
         for record in self._node.pods:
-            for each in record.containers.values():
-                if each.attempt > 0 and each.last is not None:
-                    assert restarts(each.kind, record.pod.spec.restart_policy, each.last)
+            policy = record.pod.spec.restart_policy
+            for spec in record.pod.spec.all_containers:
+                each = record.containers[spec.name]
+                may_be_killed = (spec.probes.startup or spec.probes.liveness) and policy is not RestartPolicy.NEVER
+                if each.attempt > 0 and each.last is not None and not may_be_killed:
+                    assert restarts(each.kind, policy, each.last)
+
+    @invariant()
+    def only_what_runs_is_started_or_ready(self) -> None:
+        for record in self._node.pods:
+            status: Any = pod_status(record, runtime="fake")
+            for each in [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]:
+                is_done = each["state"].get("terminated", {}).get("exitCode") == 0
+                assert each["started"] is False or "running" in each["state"]
+                assert each["ready"] is False or each["started"] or is_done
 
     @invariant()
     def the_store_knows_what_is(self) -> None:
