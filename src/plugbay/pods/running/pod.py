@@ -252,11 +252,16 @@ class PodWorker:
                 sidecar.cancel()
 
     async def _run_apps(self, starter: ContainerStarter) -> None:
+        """Start one after the other; what was started before the node was is looked after at once."""
+        known = {name for name, each in self.pod.record.containers.items() if each.attempt >= 0}
+        workers: list[ContainerWorker] = []
         async with asyncio.TaskGroup() as tasks:
             for container in self._keeper.pod.spec.containers:
-                worker = self._container_worker(container, starter)
-                tasks.create_task(worker.run())
-                await worker.attempted.wait()
+                if container.name not in known:
+                    for earlier in workers:
+                        await earlier.attempted.wait()
+                workers.append(self._container_worker(container, starter))
+                tasks.create_task(workers[-1].run())
 
     def _container_worker(self, container: Container, starter: ContainerStarter) -> ContainerWorker:
         return ContainerWorker(

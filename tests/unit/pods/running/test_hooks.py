@@ -178,3 +178,20 @@ async def test_the_next_container_waits_for_a_sidecars_hook(node: FakeNode) -> N
         assert node.runtime.started == ["s"]
         node.clock.advance(5)
         assert phase(await node.until(is_in(PodPhase.RUNNING))) is PodPhase.RUNNING
+
+
+async def test_a_hook_after_a_restart_of_the_node_hides_no_end_of_another_container(node: FakeNode) -> None:
+    async with node.engine() as engine:
+        await engine.create(pod(container("a", post_start=SleepAction(3)), container("b")))
+        await node.when(lambda: 3 in node.clock.naps)
+        node.clock.advance(3)
+        await node.until(runs(0, "b"))
+        node.runtime.finish("p_a_0", 1)
+        await node.when(lambda: node.clock.naps.count(3) == 2)
+        node.clock.advance(3)
+        node.runtime.finish("p_a_1", 1)
+        await node.until(waits_for("CrashLoopBackOff", "a"))
+    async with node.engine():
+        await node.when(lambda: node.clock.naps.count(3) == 3)
+        node.runtime.finish("p_b_0", 1)
+        await node.until(runs(1, "b"))
