@@ -33,6 +33,7 @@ from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.resources import PODS, ResourceTable
 from plugbay.node.api.routes import control_router
 from plugbay.node.api.stored.accounts.routes import AccountRoutes
+from plugbay.node.api.stored.custom.serving import DefinitionKeeper
 from plugbay.node.api.stored.kinds import BUILT_IN
 from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.stored.scale import ScaleRoutes
@@ -215,6 +216,8 @@ async def open_node(
             runtime=chosen.runtime.name,
             clock=clock,
         )
+        definitions = DefinitionKeeper(objects, writer, collections, resources=resources, clock=clock)
+        await stack.enter_async_context(background(definitions.run(), name="definitions"))
         looking = run_controllers(resources, objects, writer, pods, engine, events, node, clock=clock)
         await stack.enter_async_context(looking)
         following = collections.follow_node(aiter(node.changes))

@@ -9,11 +9,11 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from plugbay.cli.kubectl.jsonpath import JsonPath, find, parse_jsonpath
 from plugbay.documents import Json
 from plugbay.errors import UsageError
 from plugbay.model.ids import is_extended_resource
 from plugbay.printers import v1
+from plugbay.printers.jsonpath import JsonPath, find, parse_jsonpath
 
 _RESOURCE: Final = re.compile(r"(?P<name>[^=<>]+)(?:(?P<sign>>?=)(?P<amount>[0-9]{1,9}))?")
 _AMOUNTS: Final = {"resource": "allocatable", "capacity": "capacity"}

@@ -70,8 +70,11 @@ class Collections:
     def __getitem__(self, resource: ApiResource) -> Collection:
         return self._own.get(resource) or self._stored[resource]
 
-    def serve(self, resource: ApiResource) -> None:
-        """Follow the objects of a stored kind from now on."""
+    def serve(self, resource: ApiResource, *, instead_of: ApiResource | None = None) -> None:
+        """Follow the objects of a stored kind from now on; watches of the row ``instead_of`` go on as its own."""
+        if instead_of is not None:
+            self._stored[resource] = self._stored.pop(instead_of)
+            return
         present = self._objects.of(resource.group, resource.plural)
         self._stored[resource] = Collection(self._objects.version, [_stored(resource, each) for each in present])
 

@@ -53,6 +53,8 @@ class StoredKind:
         creates_on_update: whether PUT makes an object that there is not.
         needs_version: whether PUT has to name the state that it changes.
         warning: told with every write, for a kind that nothing on this node acts on.
+        remarks: told with a write of this object.
+        prune: leaves out the fields that the kind does not know, and names them; None where `ApiResource.schema` does.
     """
 
     prepare: Callable[[Json, Json | None], Json] = lambda wanted, before: wanted
@@ -63,6 +65,8 @@ class StoredKind:
     creates_on_update: bool = False
     needs_version: bool = False
     warning: str = ""
+    remarks: Callable[[Json], tuple[str, ...]] = lambda value: ()
+    prune: Callable[[Json], tuple[Json, tuple[str, ...]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class ApiResource:
         merging: the rules of strategic merge patches; None where there are no such patches.
         stored: the rules of a kind that is stored as it is; None for pods, nodes and what else has a room of its own.
         custom: of a custom resource, how an applied configuration is merged.
+        described: the fields in OpenAPI's words, where they are given so.
     """
 
     group: str
@@ -95,6 +100,7 @@ class ApiResource:
     merging: MergeRule | None = field(default=merge_rules.OBJECT, compare=False)
     stored: StoredKind | None = field(default=None, compare=False)
     custom: VersionedType | None = field(default=None, compare=False)
+    described: Json | None = field(default=None, compare=False)
 
     @property
     def applying(self) -> VersionedType:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from plugbay.cli.arguments.options import duration_s
-from plugbay.cli.kubectl.jsonpath import find, parse_jsonpath
 from plugbay.cli.kubectl.wait_conditions import parse_condition, parse_node_condition
 from plugbay.errors import UsageError
+from plugbay.printers.jsonpath import find, parse_jsonpath
 from plugbay.printers.pod_status import state_text
 
 POD: dict[str, Any] = {

@@ -72,6 +72,8 @@ def _gvk(resource: ApiResource) -> Json:
 
 
 def _schema(resource: ApiResource) -> Json:
+    if resource.described is not None:
+        return resource.described | {_GVK: [_gvk(resource)]}
     known = resource.schema
     schema: Json = {"type": "object", **_ANY} if known is None else _of_shape(known, resource.merging or REPLACED)
     return schema | {"description": f"A {resource.kind} of this node.", _GVK: [_gvk(resource)]}

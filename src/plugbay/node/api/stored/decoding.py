@@ -83,7 +83,11 @@ def decoded(body: object, resource: ApiResource) -> Decoded:
         value = {name: each for name, each in body.items() if each is not None} | value
         walk.unknown = [name for name in walk.unknown if "." in name]
     rest = {name: each for name, each in value.items() if name not in expected and name != "metadata"}
-    return Decoded({**expected, "metadata": value.get("metadata", {}), **rest}, tuple(walk.unknown))
+    known = Decoded({**expected, "metadata": value.get("metadata", {}), **rest}, tuple(walk.unknown))
+    if resource.stored is None or resource.stored.prune is None:
+        return known
+    kept, unknown = resource.stored.prune(known.value)
+    return Decoded(kept, (*known.unknown, *unknown))
 
 
 class _Walk:

@@ -8,6 +8,7 @@ from plugbay.node.api.resources import RESOURCES
 from plugbay.node.api.stored.accounts.identity import LEASES, SERVICE_ACCOUNTS
 from plugbay.node.api.stored.accounts.reviews import REVIEWS
 from plugbay.node.api.stored.configuration import CONFIG_MAPS, SECRETS
+from plugbay.node.api.stored.custom.definitions import DEFINITIONS
 from plugbay.node.api.stored.inactive.claims import CLAIMS
 from plugbay.node.api.stored.inactive.network import NETWORK
 from plugbay.node.api.stored.inactive.policies import POLICIES
@@ -19,6 +20,7 @@ INACTIVE: Final = (*CLAIMS, *NETWORK, *POLICIES, *STORAGE)
 """Kinds that nothing on the node acts on."""
 BUILT_IN: Final = (
     CONFIG_MAPS,
+    DEFINITIONS,
     LEASES,
     NAMESPACES,
     SECRETS,

@@ -227,6 +227,8 @@ class ResourceRoutes:
             warnings += (f'unknown field "{name}"' for name in wanted.unknown)
         if resource.stored is not None and resource.stored.warning:
             warnings.append(resource.stored.warning)
+        if resource.stored is not None:
+            warnings += resource.stored.remarks(value)
         shown = value | {"apiVersion": resource.api_version}
         return Response(status, json.dumps(shown).encode() + b"\n", JSON, _warning_headers(warnings))
 

@@ -124,6 +124,7 @@ NETWORK: Final = (
         "services",
         "Service",
         short_names=("svc",),
+        categories=("all",),
         columns=columns(
             (Column("Type", "How it is reached"), text("spec", "type")),
             (Column("Cluster-IP", "Its address in the cluster"), text("spec", "clusterIP", missing=NONE)),

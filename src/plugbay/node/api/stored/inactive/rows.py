@@ -32,6 +32,7 @@ def inactive(
     *,
     is_namespaced: bool = True,
     short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
     columns: TableColumns = tables.PLAIN,
     has_status: bool = False,
     has_generation: bool = False,
@@ -55,6 +56,7 @@ def inactive(
         ),
         is_namespaced=is_namespaced,
         short_names=short_names,
+        categories=categories,
         columns=columns,
         has_status=has_status,
     )

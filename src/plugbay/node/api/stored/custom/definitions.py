@@ -1,0 +1,212 @@
+"""CustomResourceDefinitions: what makes one, and which of their names can be served. Pure.
+
+Source: Kubernetes 1.36 ``apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go``,
+``pkg/apis/apiextensions/v1/defaults.go``, ``pkg/controller/status/naming_controller.go``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from plugbay.documents import Json
+from plugbay.errors import UsageError
+from plugbay.model import dns
+from plugbay.node.api.resources import ApiResource, StoredKind
+from plugbay.node.api.stored.custom.pruning import KEEPS_UNKNOWN
+from plugbay.node.api.stored.rows import row
+from plugbay.objects.metadata import LABEL_RULE, SUBDOMAIN_RULE
+from plugbay.objects.problems import FieldProblem, duplicate, forbidden, invalid, not_supported, required
+from plugbay.printers import v1
+from plugbay.printers.cells import columns, created
+from plugbay.printers.jsonpath import parse_path
+from plugbay.printers.tables import Column
+
+CLEAN_UP: Final = "customresourcecleanup.apiextensions.k8s.io"
+"""The finalizer that holds a definition until the objects of its kind are gone."""
+_VERSION: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
+_TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
+_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+
+
+def _definition(wanted: Json, before: Json | None) -> Json:
+    spec = v1.mapping(wanted, "spec")
+    names = v1.mapping(spec, "names")
+    kind = v1.text(names, "kind")
+    names = {"singular": kind.lower(), "listKind": f"{kind}List"} | names
+    metadata = v1.mapping(wanted, "metadata")
+    if before is None:
+        held = [each for each in v1.texts(metadata, "finalizers") if each != CLEAN_UP]
+        metadata = metadata | {"finalizers": [*held, CLEAN_UP]}
+    spec = spec | {"names": names, "conversion": v1.mapping(spec, "conversion") or {"strategy": "None"}}
+    return wanted | {"metadata": metadata, "spec": spec}
+
+
+def _definition_problems(value: Json, before: Json | None) -> Iterator[FieldProblem]:
+    spec = v1.mapping(value, "spec")
+    group, plural = v1.text(spec, "group"), v1.text(spec, "names", "plural")
+    if (name := v1.name(value)) != f"{plural}.{group}":
+        yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    if not group:
+        yield required("spec.group")
+    elif not dns.is_subdomain(group) or "." not in group:
+        yield invalid(
+            "spec.group", group, "should be a domain with at least one dot" if "." not in group else SUBDOMAIN_RULE
+        )
+    if (scope := v1.text(spec, "scope")) not in ("Cluster", "Namespaced"):
+        yield not_supported("spec.scope", scope, ["Cluster", "Namespaced"])
+    for field in ("plural", "kind"):
+        found = v1.text(spec, "names", field)
+        if not found:
+            yield required(f"spec.names.{field}")
+        elif not dns.is_label(found.lower()):
+            yield invalid(f"spec.names.{field}", found, LABEL_RULE)
+    if (strategy := v1.text(spec, "conversion", "strategy")) != "None":
+        yield not_supported("spec.conversion.strategy", strategy, ["None"])
+    if spec.get("preserveUnknownFields") is True:
+        yield invalid("spec.preserveUnknownFields", True, "must be false in order to use defaults in the schema")
+    yield from _version_problems(spec)
+    if before is not None:
+        for path in (("scope",), ("group",), ("names", "plural"), ("names", "kind")):
+            if v1.at(spec, *path) != v1.at(before, "spec", *path):
+                yield invalid(f"spec.{'.'.join(path)}", v1.at(spec, *path), "field is immutable")
+
+
+def _version_problems(spec: Json) -> Iterator[FieldProblem]:
+    versions = v1.objects(spec, "versions")
+    if sum(each.get("storage") is True for each in versions) != 1:
+        yield invalid(
+            "spec.versions",
+            [v1.text(each, "name") for each in versions],
+            "must have exactly one version marked as storage version",
+        )
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        where, name = f"spec.versions[{index}]", v1.text(version, "name")
+        if not _VERSION.fullmatch(name):
+            yield invalid(f"{where}.name", name, LABEL_RULE)
+        if name in seen:
+            yield duplicate(f"{where}.name", name)
+        seen.add(name)
+        schema = v1.mapping(version, "schema", "openAPIV3Schema")
+        if not schema:
+            yield required(f"{where}.schema.openAPIV3Schema", "schemas are required")
+        elif schema.get("type") != "object":
+            yield invalid(f"{where}.schema.openAPIV3Schema.type", schema.get("type", ""), "must be object at the root")
+        else:
+            yield from _schema_problems(schema, f"{where}.schema.openAPIV3Schema")
+        for at, column in enumerate(v1.objects(version, "additionalPrinterColumns")):
+            yield from _column_problems(column, f"{where}.additionalPrinterColumns[{at}]")
+
+
+def _schema_problems(schema: Json, path: str) -> Iterator[FieldProblem]:
+    """The essentials of a structural schema: a type everywhere, no references, patterns that can be read."""
+    kind = v1.text(schema, "type")
+    if not kind and not any(schema.get(each) is True for each in (KEEPS_UNKNOWN, "x-kubernetes-int-or-string")):
+        yield required(f"{path}.type", "must not be empty for specified object fields")
+    elif kind and kind not in _TYPES:
+        yield not_supported(f"{path}.type", kind, _TYPES)
+    if "$ref" in schema:
+        yield forbidden(f"{path}.$ref", "$ref is not supported")
+    if kind == "array" and not isinstance(schema.get("items"), dict):
+        yield required(f"{path}.items", "must be specified")
+    if schema.get("properties") and schema.get("additionalProperties"):
+        yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
+    if pattern := v1.text(schema, "pattern"):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            yield invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {error}")
+    for name, each in v1.mapping(schema, "properties").items():
+        if isinstance(each, dict) and not (name in ("apiVersion", "kind", "metadata") and path.endswith("Schema")):
+            yield from _schema_problems(each, f"{path}.properties[{name}]")
+    for name in ("items", "additionalProperties"):
+        if isinstance(each := schema.get(name), dict):
+            yield from _schema_problems(each, f"{path}.{name}")
+
+
+def _column_problems(column: Json, path: str) -> Iterator[FieldProblem]:
+    if not v1.text(column, "name"):
+        yield required(f"{path}.name")
+    if (kind := v1.text(column, "type")) not in _COLUMN_TYPES:
+        yield not_supported(f"{path}.type", kind, _COLUMN_TYPES)
+    try:
+        parse_path(v1.text(column, "jsonPath"))
+    except UsageError as error:
+        yield invalid(f"{path}.jsonPath", v1.text(column, "jsonPath"), str(error))
+
+
+def has_expressions(schema: object) -> bool:
+    """Whether a schema has rules in CEL, which the node does not evaluate."""
+    if isinstance(schema, list):
+        return any(map(has_expressions, schema))
+    return isinstance(schema, dict) and (
+        "x-kubernetes-validations" in schema or any(map(has_expressions, schema.values()))
+    )
+
+
+def _remarks(value: Json) -> tuple[str, ...]:
+    if not has_expressions(v1.objects(value, "spec", "versions")):
+        return ()
+    return ("x-kubernetes-validations are stored, and this node does not evaluate them",)
+
+
+def name_conflict(definition: Json, others: Iterable[Json], built_in: Iterable[ApiResource]) -> str:
+    """The problem with the names of a definition beside those that came before; empty when there is none."""
+    group = v1.text(definition, "spec", "group")
+    names = v1.mapping(definition, "spec", "names")
+    taken = [(each.plural, each.kind) for each in built_in if each.group == group]
+    for other in others:
+        if v1.text(other, "spec", "group") == group and v1.name(other) != v1.name(definition):
+            taken.append((v1.text(other, "spec", "names", "plural"), v1.text(other, "spec", "names", "kind")))
+    for plural, kind in taken:
+        if plural == v1.text(names, "plural"):
+            return f'"{plural}" is already in use'
+        if kind == v1.text(names, "kind"):
+            return f'"{kind}" is already in use'
+    return ""
+
+
+def settled(definition: Json, problem: str, now: str) -> Json:
+    """``definition`` with the status that tells whether it is served; ``problem`` is that of its names."""
+    names = v1.mapping(definition, "spec", "names")
+    [stored] = [
+        v1.text(each, "name") for each in v1.objects(definition, "spec", "versions") if each.get("storage") is True
+    ]
+    accepted = ("False", "NameConflict", problem) if problem else ("True", "NoConflicts", "no conflicts found")
+    established = (
+        ("False", "NotAccepted", "not all names are accepted")
+        if problem
+        else ("True", "InitialNamesAccepted", "the initial names have been accepted")
+    )
+    before = {v1.text(each, "type"): each for each in v1.objects(definition, "status", "conditions")}
+    conditions = [
+        _condition(kind, *told, before.get(kind, {}), now)
+        for kind, told in (("NamesAccepted", accepted), ("Established", established))
+    ]
+    versions = v1.texts(definition, "status", "storedVersions")
+    status: Json = {
+        "conditions": conditions,
+        "acceptedNames": {} if problem else names,
+        "storedVersions": [*versions, *([] if stored in versions else [stored])],
+    }
+    return definition | {"status": status}
+
+
+def _condition(kind: str, status: str, reason: str, message: str, before: Json, now: str) -> Json:
+    since = v1.text(before, "lastTransitionTime") if v1.text(before, "status") == status else now
+    return {"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}
+
+
+DEFINITIONS: Final = row(
+    "apiextensions.k8s.io/v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    stored=StoredKind(prepare=_definition, check=_definition_problems, has_generation=True, remarks=_remarks),
+    is_namespaced=False,
+    short_names=("crd", "crds"),
+    categories=("api-extensions",),
+    columns=columns((Column("Created At", "When it was made"), created), has_age=False),
+    has_status=True,
+)

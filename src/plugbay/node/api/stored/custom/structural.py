@@ -1,0 +1,191 @@
+"""Structural schemas as rules for values, in the words of an API server. Pure.
+
+Source: Kubernetes 1.36 ``apiextensions-apiserver/pkg/apiserver/validation``, kube-openapi
+``pkg/validation/validate``, ``pkg/validation/errors/schema.go``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from plugbay.documents import Json
+from plugbay.node.api.stored.custom.pruning import EMBEDDED
+from plugbay.objects.problems import FieldProblem, duplicate, invalid, required
+from plugbay.printers import v1
+
+INT_OR_STRING: Final = "x-kubernetes-int-or-string"
+_LIST_TYPE: Final = "x-kubernetes-list-type"
+_MAP_KEYS: Final = "x-kubernetes-list-map-keys"
+
+
+def value_problems(value: Json, schema: Json) -> Iterator[FieldProblem]:
+    """Problems of a whole object; its identity and metadata are checked elsewhere."""
+    rest = {name: each for name, each in value.items() if name not in ("apiVersion", "kind", "metadata")}
+    yield from _problems(rest, schema | {"required": _own(schema)}, "")
+
+
+def _own(schema: Json) -> list[str]:
+    return [name for name in v1.texts(schema, "required") if name not in ("apiVersion", "kind", "metadata")]
+
+
+def _problems(value: Any, schema: Json, path: str) -> Iterator[FieldProblem]:
+    if value is None:
+        if schema.get("nullable") is not True and schema.get("type"):
+            yield _wrong_type(value, v1.text(schema, "type"), path)
+        return
+    wanted = "" if schema.get(INT_OR_STRING) is True else v1.text(schema, "type")
+    if schema.get(INT_OR_STRING) is True and not (_is_a(value, "integer") or isinstance(value, str)):
+        yield _wrong_type(value, "integer,string", path)
+        return
+    if wanted and not _is_a(value, wanted):
+        yield _wrong_type(value, wanted, path)
+        return
+    if isinstance(choices := schema.get("enum"), list) and value not in choices:
+        supported = ", ".join(json.dumps(each) for each in choices)
+        text = f"Unsupported value: {json.dumps(value)}: supported values: {supported}"
+        yield FieldProblem("FieldValueNotSupported", path, text)
+    match value:
+        case bool():
+            pass
+        case int() | float():
+            yield from _number_problems(value, schema, path)
+        case str():
+            yield from _text_problems(value, schema, path)
+        case list():
+            yield from _list_problems(value, schema, path)
+        case dict():
+            yield from _mapping_problems(value, schema, path)
+    yield from _combined_problems(value, schema, path)
+
+
+def _number_problems(value: float, schema: Json, path: str) -> Iterator[FieldProblem]:
+    least, most, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
+    if isinstance(least, int | float):
+        is_open = schema.get("exclusiveMinimum") is True
+        if value < least or (is_open and value == least):
+            words = "greater than" if is_open else "greater than or equal to"
+            yield _should(path, value, f"should be {words} {least}")
+    if isinstance(most, int | float):
+        is_open = schema.get("exclusiveMaximum") is True
+        if value > most or (is_open and value == most):
+            yield _should(path, value, f"should be {'less than' if is_open else 'less than or equal to'} {most}")
+    if isinstance(step, int | float) and step and not math.isclose(value / step, round(value / step)):
+        yield _should(path, value, f"should be a multiple of {step}")
+
+
+def _text_problems(value: str, schema: Json, path: str) -> Iterator[FieldProblem]:
+    if len(value) < v1.number(schema, "minLength"):
+        yield _should(path, value, f"should be at least {v1.number(schema, 'minLength')} chars long")
+    if "maxLength" in schema and len(value) > v1.number(schema, "maxLength"):
+        most = v1.number(schema, "maxLength")
+        yield FieldProblem("FieldValueTooLong", path, f"Too long: may not be more than {most} bytes")
+    if (pattern := v1.text(schema, "pattern")) and re.search(pattern, value) is None:
+        yield _should(path, value, f"should match '{pattern}'")
+    if v1.text(schema, "format") == "date-time" and not _is_moment(value):
+        yield invalid(path, value, f'{path} in body must be of type date-time: "{value}"')
+
+
+def _list_problems(value: list[Any], schema: Json, path: str) -> Iterator[FieldProblem]:
+    if len(value) < v1.number(schema, "minItems"):
+        yield _should(path, len(value), f"should have at least {v1.number(schema, 'minItems')} items")
+    if "maxItems" in schema and len(value) > v1.number(schema, "maxItems"):
+        text = f"Too many: {len(value)}: must have at most {v1.number(schema, 'maxItems')} items"
+        yield FieldProblem("FieldValueTooMany", path, text)
+    keys = v1.texts(schema, _MAP_KEYS)
+    seen: set[str] = set()
+    for at, each in enumerate(value):
+        where = f"{path}[{at}]"
+        if schema.get(_LIST_TYPE) == "map" and isinstance(each, dict):
+            told = json.dumps({key: each.get(key) for key in keys})
+        elif schema.get(_LIST_TYPE) == "set" or schema.get("uniqueItems") is True:
+            told = json.dumps(each, sort_keys=True)
+        else:
+            told = str(at)
+        if told in seen:
+            yield duplicate(where, told.strip('"'))
+        seen.add(told)
+        yield from _problems(each, v1.mapping(schema, "items"), where)
+
+
+def _mapping_problems(value: Json, schema: Json, path: str) -> Iterator[FieldProblem]:
+    known, others = v1.mapping(schema, "properties"), v1.mapping(schema, "additionalProperties")
+    for name in v1.texts(schema, "required"):
+        if name not in value:
+            yield required(_below(path, name))
+    if schema.get(EMBEDDED) is True:
+        for name in ("apiVersion", "kind"):
+            if not v1.text(value, name):
+                yield required(_below(path, name), "must not be empty")
+    if len(value) < v1.number(schema, "minProperties"):
+        yield _should(path, len(value), f"should have at least {v1.number(schema, 'minProperties')} properties")
+    if "maxProperties" in schema and len(value) > v1.number(schema, "maxProperties"):
+        text = f"Too many: {len(value)}: must have at most {v1.number(schema, 'maxProperties')} items"
+        yield FieldProblem("FieldValueTooMany", path, text)
+    for name, each in value.items():
+        inner = v1.mapping(known, name) if name in known else others
+        where = _below(path, name) if name in known else f"{path}[{name}]"
+        yield from _problems(each, inner, where)
+
+
+def _combined_problems(value: Any, schema: Json, path: str) -> Iterator[FieldProblem]:
+    for each in v1.objects(schema, "allOf"):
+        yield from _problems(value, each, path)
+    if alternatives := v1.objects(schema, "anyOf"):
+        if not any(_fits(value, each, path) for each in alternatives):
+            yield invalid(path, value, f'"{path}" must validate at least one schema (anyOf)')
+    if alternatives := v1.objects(schema, "oneOf"):
+        fitting = sum(_fits(value, each, path) for each in alternatives)
+        if fitting != 1:
+            yield invalid(path, value, f'"{path}" must validate one and only one schema (oneOf). Found {fitting} valid')
+    if isinstance(other := schema.get("not"), dict) and _fits(value, other, path):
+        yield invalid(path, value, f'"{path}" must not validate the schema (not)')
+
+
+def _fits(value: Any, schema: Json, path: str) -> bool:
+    return next(_problems(value, schema, path), None) is None
+
+
+def _is_a(value: Any, wanted: str) -> bool:
+    match wanted:
+        case "integer":
+            return not isinstance(value, bool) and (
+                isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+            )
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "array":
+            return isinstance(value, list)
+        case _:
+            return isinstance(value, dict)
+
+
+def _wrong_type(value: Any, wanted: str, path: str) -> FieldProblem:
+    kind = next(
+        (each for each in ("boolean", "integer", "number", "string", "array", "object") if _is_a(value, each)), "null"
+    )
+    rule = f'{path} in body must be of type {wanted}: "{kind}"'
+    return FieldProblem("FieldValueTypeInvalid", path, f'Invalid value: "{kind}": {rule}')
+
+
+def _should(path: str, value: object, rule: str) -> FieldProblem:
+    return invalid(path, value, f"{path} in body {rule}")
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
