@@ -36,7 +36,7 @@ def field(name: str) -> Element:
 
 
 def key(fields: Mapping[str, object]) -> Element:
-    return KEY + _json({name: fields[name] for name in sorted(fields, key=str.encode)})
+    return KEY + _json(fields)
 
 
 def value(of: object) -> Element:
@@ -64,9 +64,9 @@ def read_element(text: str) -> Element | None:
     read = _value_in(rest)
     if kind == VALUE:
         return value(read)
-    if not isinstance(read, dict):
+    if not isinstance(read, dict | None):
         raise UnreadableElement(f"not an object: {text!r}")
-    return key(read)
+    return key(read or {})
 
 
 def name_of(element: Element) -> str:
@@ -139,7 +139,7 @@ def _shown(of: object) -> str:
 
 
 def _json(of: object) -> str:
-    text = json.dumps(_whole(of), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(_whole(of), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return text.translate(_ESCAPED)
 
 
@@ -150,7 +150,7 @@ def _whole(of: object) -> object:
             return int(of)
         case list():
             return [_whole(each) for each in of]
-        case dict():
+        case Mapping():
             return {name: _whole(each) for name, each in of.items()}
     return of
 
