@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping
+from functools import lru_cache, wraps
+from typing import Any, Final, TypeAlias, TypeVar
 
 Element: TypeAlias = str
 Path: TypeAlias = tuple[Element, ...]
@@ -25,6 +25,19 @@ _KINDS: Final = (FIELD, KEY, VALUE, INDEX)
 _LEAST_WITH_EXPONENT: Final = 1e21
 _ESCAPED: Final = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
 _CACHED: Final = 4096
+_LONGEST_CACHED: Final = 256
+_Result = TypeVar("_Result")
+
+
+def _remembered(function: Callable[[str], _Result]) -> Callable[[str], _Result]:
+    """``function`` with a memory for texts that are not long: most steps come again and again."""
+    remembering = lru_cache(_CACHED)(function)
+
+    @wraps(function)
+    def answer(text: str) -> _Result:
+        return remembering(text) if len(text) <= _LONGEST_CACHED else function(text)
+
+    return answer
 
 
 class UnreadableElement(ValueError):
@@ -36,14 +49,14 @@ def field(name: str) -> Element:
 
 
 def key(fields: Mapping[str, object]) -> Element:
-    return KEY + _json(fields)
+    return f"{KEY}{{{','.join(f'{_quoted(name)}:{_json(fields[name])}' for name in sorted(fields))}}}"
 
 
 def value(of: object) -> Element:
     return VALUE + _json(of)
 
 
-@lru_cache(_CACHED)
+@_remembered
 def read_element(text: str) -> Element | None:
     """The canonical form of ``text``; None for a kind of step that is not known, which is to be left out.
 
@@ -74,7 +87,7 @@ def name_of(element: Element) -> str:
     return element[2:] if element.startswith(FIELD) else ""
 
 
-@lru_cache(_CACHED)
+@_remembered
 def element_text(element: Element) -> str:
     """``.name``, ``[name="x"]``, ``[="x"]`` or ``[0]``, as errors write it."""
     kind, rest = element[:2], element[2:]
@@ -91,7 +104,7 @@ def path_text(path: Path) -> str:
     return "".join(map(element_text, path))
 
 
-@lru_cache(_CACHED)
+@_remembered
 def element_order(element: Element) -> tuple[Any, ...]:
     """The place of a step among others."""
     kind, rest = element[:2], element[2:]
@@ -139,8 +152,19 @@ def _shown(of: object) -> str:
 
 
 def _json(of: object) -> str:
+    """The canonical text of a value; most are texts or integers, which are written without more ado."""
+    match of:
+        case str():
+            return _quoted(of)
+        case int() if not isinstance(of, bool):
+            return str(of)
     text = json.dumps(_whole(of), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return text.translate(_ESCAPED)
+
+
+@_remembered
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).translate(_ESCAPED)
 
 
 def _whole(of: object) -> object:
@@ -150,7 +174,7 @@ def _whole(of: object) -> object:
             return int(of)
         case list():
             return [_whole(each) for each in of]
-        case Mapping():
+        case dict():
             return {name: _whole(each) for name, each in of.items()}
     return of
 
