@@ -204,13 +204,19 @@ class PodEngine:
         managed = record.managed if managed is None else managed
         return replace(record, pod=updated(record.pod, wanted), managed=managed)
 
-    async def set_conditions(self, record: PodRecord, conditions: tuple[ClientCondition, ...]) -> PodRecord:
+    async def set_conditions(
+        self, record: PodRecord, conditions: tuple[ClientCondition, ...], *, managed: tuple[Json, ...] | None = None
+    ) -> PodRecord:
         """Keep the conditions that clients have set for a pod.
+
+        Args:
+            managed: who owns which of its fields from now on; None leaves that.
 
         Raises:
             StoreUnusable: the change could not be kept.
         """
-        record = self._pods.put(replace(record, conditions=conditions))
+        managed = record.managed if managed is None else managed
+        record = self._pods.put(replace(record, conditions=conditions, managed=managed))
         await self._pods.flush()
         return record
 

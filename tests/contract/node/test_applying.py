@@ -198,3 +198,33 @@ async def test_what_cannot_be_applied_is_told(root: Path, query: Json, body: Any
         assert answer.status == status
         assert answer.value["message"].startswith(message)
         assert (await ask("GET", CONFIG)).status == 404
+
+
+async def test_conditions_of_a_pod_are_owned_as_its_status(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        await ask("PATCH", POD, pod(app="x"), kind=APPLY, fieldManager="me")
+
+        def condition(status: str) -> Json:
+            return {"status": {"conditions": [{"type": "example.com/fed", "status": status}]}}
+
+        _, fed, _ = await ask("PATCH", f"{POD}/status", condition("True"), kind=STRATEGIC, fieldManager="feeder")
+        entry = fed["metadata"]["managedFields"][-1]
+        assert (entry["manager"], entry["operation"], entry["subresource"]) == ("feeder", "Update", "status")
+        of_condition = {".": {}, "f:type": {}, "f:status": {}}
+        fields = entry["fieldsV1"]["f:status"]["f:conditions"]['k:{"type":"example.com/fed"}']
+        assert {name: each for name, each in fields.items() if name in of_condition} == of_condition
+        config = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, **condition("False")}
+        refusal = await ask("PATCH", f"{POD}/status", config, kind=APPLY, fieldManager="other")
+        assert refusal.value["message"].startswith(
+            'Apply failed with 1 conflict: conflict with "feeder" with subresource "status" using v1: '
+            '.status.conditions[type="example.com/fed"].status'
+        )
+        _, taken, _ = await ask(
+            "PATCH", f"{POD}/status", config, kind=APPLY, fieldManager="other", force="true", fieldValidation="Strict"
+        )
+        mine = [each for each in taken["status"]["conditions"] if each["type"] == "example.com/fed"]
+        assert mine[0]["status"] == "False"
+        assert ("other", "Apply") in managers(taken)
+        again = await ask("PATCH", f"{POD}/status", config, kind=APPLY, fieldManager="other")
+        assert again.value["metadata"]["resourceVersion"] == taken["metadata"]["resourceVersion"]

@@ -11,7 +11,7 @@ from plugbay.errors import PodNotFound
 from plugbay.manifest import pod_from_v1
 from plugbay.model.pods import Pod
 from plugbay.node.api.applying.configurations import apply_configuration, configuration_of, unmatched_uid
-from plugbay.node.api.applying.field_manager import FieldWriter
+from plugbay.node.api.applying.field_manager import FieldWriter, settled, tracked
 from plugbay.node.api.applying.options import is_apply, writer_of
 from plugbay.node.api.applying.pods import managed_pod, managers_in, pod_managers, settled_managers
 from plugbay.node.api.objects import pod_object
@@ -24,7 +24,7 @@ from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.node.api.writing.delete_options import delete_options
 from plugbay.node.api.writing.patches import patched
-from plugbay.node.api.writing.pod_conditions import check_only_conditions, conditions_in
+from plugbay.node.api.writing.pod_conditions import check_only_conditions, conditions_in, with_conditions_of_clients
 from plugbay.node.api.writing.preconditions import check_same, check_version
 from plugbay.objects import merge_rules
 from plugbay.ops.clock import Clock
@@ -129,25 +129,46 @@ class PodRoutes:
         return json_response(self._shown(pod_of(self._pods, request)))
 
     async def patch_status(self, request: Request) -> Response:
+        writer = FieldWriter(writer_of(request).manager, "status")
         record = pod_of(self._pods, request)
         shown = self._shown(record)
-        value = patched(shown, request, merge_rules.POD)
+        if is_apply(request):
+            config = configuration_of(request, PODS.kind, PODS.api_version)
+            check_version(PODS, shown, config)
+            config = {"apiVersion": "v1", "kind": "Pod", "status": config.get("status", {})}
+            value = apply_configuration(shown, config, request, writer, PODS.applying, now=self._now())
+            managed = managers_in(settled(shown, value))
+        else:
+            value = patched(shown, request, merge_rules.POD)
+            managed = self._status_managers(record, value, writer)
         check_only_conditions(shown, value)
-        return await self._set_status(record, value, request)
+        return await self._set_status(record, value, managed, request)
 
     async def put_status(self, request: Request) -> Response:
         value = body_of(request)
         if not isinstance(value, dict):
             raise HttpError(400, "BadRequest", "the body must be a Pod")
-        return await self._set_status(pod_of(self._pods, request), value, request)
+        writer = FieldWriter(writer_of(request).manager, "status")
+        record = pod_of(self._pods, request)
+        return await self._set_status(record, value, self._status_managers(record, value, writer), request)
 
-    async def _set_status(self, record: PodRecord, value: Json, request: Request) -> Response:
+    def _status_managers(self, record: PodRecord, value: Json, writer: FieldWriter) -> tuple[Json, ...]:
+        """The managers of a pod after a client has set the conditions that ``value`` has."""
+        before, after = (
+            with_conditions_of_clients(self._shown(each))
+            for each in (record, replace(record, conditions=conditions_in(value)))
+        )
+        return managers_in(settled(before, tracked(before, after, writer, PODS.applying, now=self._now())))
+
+    async def _set_status(
+        self, record: PodRecord, value: Json, managed: tuple[Json, ...], request: Request
+    ) -> Response:
         """Keep the conditions that clients set, which are all of the status that is not the node's."""
         check_version(PODS, self._shown(record), value)
         conditions = conditions_in(value)
         if is_rehearsal(request):
-            return json_response(self._shown(replace(record, conditions=conditions)))
-        return json_response(self._shown(await self._engine.set_conditions(record, conditions)))
+            return json_response(self._shown(replace(record, conditions=conditions, managed=managed)))
+        return json_response(self._shown(await self._engine.set_conditions(record, conditions, managed=managed)))
 
     async def bind(self, request: Request) -> Response:
         """Give the pod its place, as a scheduler of its own asks for it with a Binding."""

@@ -36,6 +36,12 @@ def conditions_in(pod: Json) -> tuple[ClientCondition, ...]:
     return tuple(_condition(v1.name(pod), each) for kind, each in conditions.items() if kind not in _OF_NODE)
 
 
+def with_conditions_of_clients(pod: Json) -> Json:
+    """A pod with nothing in its status but the conditions that clients set: what they can own of it."""
+    conditions = [each for each in v1.objects(pod, "status", "conditions") if each.get("type") not in _OF_NODE]
+    return pod | {"status": {"conditions": conditions}}
+
+
 def check_only_conditions(shown: Json, wanted: Json) -> None:
     """Refuse a patch that changes more of a pod than the conditions that clients set.
 
