@@ -211,7 +211,7 @@ async def test_conditions_of_a_pod_are_owned_as_its_status(root: Path) -> None:
         _, fed, _ = await ask("PATCH", f"{POD}/status", condition("True"), kind=STRATEGIC, fieldManager="feeder")
         entry = fed["metadata"]["managedFields"][-1]
         assert (entry["manager"], entry["operation"], entry["subresource"]) == ("feeder", "Update", "status")
-        of_condition = {".": {}, "f:type": {}, "f:status": {}}
+        of_condition: Json = {".": {}, "f:type": {}, "f:status": {}}
         fields = entry["fieldsV1"]["f:status"]["f:conditions"]['k:{"type":"example.com/fed"}']
         assert {name: each for name, each in fields.items() if name in of_condition} == of_condition
         config = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, **condition("False")}

@@ -66,7 +66,7 @@ def apply_configuration(
 def unmatched_uid(qualified: str, config: Json) -> HttpError:
     """The answer to a configuration for one object, which is not there."""
     why = f"uid mismatch: the provided object specified uid {v1.uid(config)}, and no existing object was found"
-    problem = f'WriteOperation cannot be fulfilled on {qualified} "{v1.name(config)}": {why}'
+    problem = f'Operation cannot be fulfilled on {qualified} "{v1.name(config)}": {why}'
     return HttpError(409, "Conflict", problem)
 
 
