@@ -97,6 +97,14 @@ async def test_much_goes_both_ways_whole_and_ends_by_itself(api: ApiNode) -> Non
         assert (await command.end())["status"] == "Success"
 
 
+async def test_a_command_that_reads_no_input_ends_as_well(api: ApiNode) -> None:
+    """The client sends far more than may wait for the command, and can send all of it."""
+    async with running(api, "sh", "-c", "read line; exit 3", stdin="true", stdout="true") as command:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(command.streams["stdin"].write(b"line\n" + b"x" * 20_000_000))
+            assert (await command.end())["details"]["causes"][0]["message"] == "3"
+
+
 async def test_a_terminal_has_the_size_of_the_clients(api: ApiNode) -> None:
     async with running(api, "sh", "-c", "read line; stty size", stdin="true", stdout="true", tty="true") as command:
         await command.streams["resize"].write(b'{"Width": 80, "Height": 25}\n{"Width": 91,')

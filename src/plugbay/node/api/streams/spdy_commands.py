@@ -94,9 +94,9 @@ async def _run(session: SpdySession, wanted: frozenset[str], version: str, outpu
         await streams[_ERROR].write(_told(status, version))
         for stream in streams.values():
             await stream.end()
-        await asyncio.sleep(_CLIENT_LEAVES_S)
         for task in inputs:
             task.cancel()
+        await first(_drop(streams.get(_STDIN)), asyncio.sleep(_CLIENT_LEAVES_S))
     await session.leave()
 
 
@@ -126,6 +126,14 @@ async def _pass_input(stdin: SpdyStream, given: ExecInput) -> None:
         while chunk := await stdin.read():
             await given.send(chunk)
     await given.end()
+
+
+async def _drop(stdin: SpdyStream | None) -> None:
+    """Read input that has no reader any more: it would hold up a client that sends it."""
+    with contextlib.suppress(ConnectionError):
+        while stdin is not None and await stdin.read():
+            pass
+    await asyncio.Event().wait()
 
 
 async def _pass_sizes(resize: SpdyStream, given: ExecInput) -> None:
