@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -205,6 +206,39 @@ async def test_a_daemon_set_has_its_pod_and_its_history(root: Path) -> None:
         )
         [row] = (await ask("GET", DAEMONS, accept=TABLE)).value["rows"]
         assert row["cells"][:2] == ["d", 1]
+
+
+async def test_a_plugin_in_a_daemon_set_offers_devices_to_the_pods_of_a_deployment(root: Path) -> None:
+    """The shape of the manifests that device plugins bring along; its kubelet's directory is this node's."""
+    gophers = root / "gophers"
+    gophers.mkdir()
+    (gophers / "gil").touch()
+    serve = ["serve", "directory", "--resource", "example.com/gopher", "--path", str(gophers), "--env", "GOPHER"]
+    directory = str(root / "device-plugins")
+    pod = template(
+        *(sys.executable, "-m", "plugbay", *serve, "--root", str(root)),
+        volumeMounts=[{"name": "kubelet", "mountPath": directory}],
+    )
+    pod["spec"] |= {
+        "tolerations": [{"key": "example.com/gopher", "operator": "Exists", "effect": "NoSchedule"}],
+        "priorityClassName": "system-node-critical",
+        "volumes": [{"name": "kubelet", "hostPath": {"path": directory, "type": "Directory"}}],
+    }
+    spec: Json = {
+        "selector": {"matchLabels": {"app": "a"}},
+        "template": pod,
+        "updateStrategy": {"type": "RollingUpdate"},
+    }
+    async with cluster(root) as (node, ask):
+        daemon = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "plugin"}, "spec": spec}
+        assert (await ask("POST", DAEMONS, daemon)).status == 201
+        user = template("sh", "-c", "echo $GOPHER; exec sleep 1000", resources={"limits": {"example.com/gopher": 1}})
+        labels = {"app": "user"}
+        user["metadata"]["labels"] = labels
+        await ask("POST", DEPLOYMENTS, deployment(1, user, selector={"matchLabels": labels}))
+        await rolled_out(node)
+        [made] = (await ask("GET", PODS, labelSelector="app=user")).value["items"]
+        assert await node.first_words(name_of(made)) == b"gil\n"
 
 
 @pytest.mark.parametrize(
