@@ -143,12 +143,12 @@ def check_action(action: V1Action, path: FieldPath, report: ManifestReport, *, g
         report.problem(path, "Required value: must specify a handler type")
     for kind in kinds[1:]:
         report.problem((*path, kind), "Forbidden: may not specify more than 1 handler type")
-    if not kinds or not report.is_sound((*path, kinds[0])):
+    if not kinds or report.is_blamed((*path, kinds[0])):
         return
     where = (*path, kinds[0])
     match kinds[0]:
         case "exec":
-            if not action["exec"].get("command"):
+            if not action["exec"].get("command") and report.is_sound(where):
                 report.problem((*where, "command"), _REQUIRED)
         case "httpGet":
             _check_http_get(action["httpGet"], where, report)

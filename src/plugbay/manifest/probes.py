@@ -18,6 +18,7 @@ from plugbay.model.probes import ContainerProbe, Probes
 
 _FIELDS: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _COUNTS: Final = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+_MAX: Final = 2**31 - 1
 _NOT_HERE: Final = "Forbidden: may not be set for init containers without restartPolicy=Always"
 
 
@@ -97,7 +98,7 @@ def check_probes(
     """
     found: Mapping[str, V1Probe] = container  # type: ignore[assignment]  # those asked for are probes
     for name in _FIELDS:
-        if name not in found or not report.is_sound((*path, name)):
+        if name not in found or report.is_blamed((*path, name)):
             continue
         if has_probes:
             _check_probe(found[name], name, (*path, name), report, grace_s=grace_s)
@@ -111,11 +112,15 @@ def _check_probe(probe: V1Probe, kind: str, path: FieldPath, report: ManifestRep
     for name in _COUNTS:
         if counts.get(name, 0) < 0:
             report.problem((*path, name), invalid(counts[name], "must be greater than or equal to 0"))
+        elif counts.get(name, 0) > _MAX:
+            report.problem((*path, name), invalid(counts[name], f"must be less than or equal to {_MAX}"))
     if "terminationGracePeriodSeconds" in probe:
         own_grace_s, where = probe["terminationGracePeriodSeconds"], (*path, "terminationGracePeriodSeconds")
         if kind == "readinessProbe":
             report.problem(where, invalid(own_grace_s, "must not be set for readinessProbes"))
         elif own_grace_s <= 0:
             report.problem(where, invalid(own_grace_s, "must be greater than 0"))
+        elif own_grace_s > _MAX:
+            report.problem(where, invalid(own_grace_s, f"must be less than or equal to {_MAX}"))
     if kind != "readinessProbe" and probe.get("successThreshold", 0) not in (0, 1):
         report.problem((*path, "successThreshold"), invalid(probe["successThreshold"], "must be 1"))

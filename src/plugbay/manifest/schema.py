@@ -137,7 +137,7 @@ _HTTP_GET: Final = Table(
         path=_TEXT,
         port=WholeOrText(),
         host=_TEXT,
-        scheme=Text(("", *(each.value for each in HttpScheme))),
+        scheme=Text(tuple(each.value for each in HttpScheme)),
         httpHeaders=ListOf(Table(_used(name=_TEXT, value=_TEXT))),
     )
 )
