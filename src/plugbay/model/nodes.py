@@ -20,6 +20,7 @@ class NodeInput:
         cordoned_since: None while the node takes new pods.
         extended: amounts of resources that clients advertise and no plugin does.
         conditions: v1's NodeConditions that clients set, by their type.
+        managed: v1's managed fields: which client owns which field of the node; empty before one has written.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -28,6 +29,7 @@ class NodeInput:
     cordoned_since: datetime | None = None
     extended: Mapping[str, int] = field(default_factory=dict)
     conditions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    managed: tuple[Mapping[str, object], ...] = ()
 
 
 NO_INPUT: Final = NodeInput()

@@ -228,3 +228,37 @@ async def test_conditions_of_a_pod_are_owned_as_its_status(root: Path) -> None:
         assert ("other", "Apply") in managers(taken)
         again = await ask("PATCH", f"{POD}/status", config, kind=APPLY, fieldManager="other")
         assert again.value["metadata"]["resourceVersion"] == taken["metadata"]["resourceVersion"]
+
+
+async def test_the_node_is_applied(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        [found] = (await ask("GET", "/api/v1/nodes"))[1]["items"]
+        name, path = found["metadata"]["name"], f"/api/v1/nodes/{found['metadata']['name']}"
+
+        def labels(**wanted: str) -> Json:
+            return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": wanted}}
+
+        status, made, _ = await ask("PATCH", path, labels(disk="ssd"), kind=APPLY, fieldManager="me")
+        assert (status, made["metadata"]["labels"]["disk"]) == (200, "ssd")
+        assert managers(made) == [("me", "Apply"), ("kubelet", "Update")]
+        same = (await ask("PATCH", path, labels(disk="ssd"), kind=APPLY, fieldManager="me"))[1]
+        assert same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+        refusal = await ask("PATCH", path, labels(disk="hdd"), kind=APPLY, fieldManager="you")
+        assert refusal.value["message"] == 'Apply failed with 1 conflict: conflict with "me": .metadata.labels.disk'
+        taint = {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
+        _, tainted, _ = await ask("PATCH", path, taint, kind=STRATEGIC, fieldManager="kubectl-taint")
+        assert ("kubectl-taint", "Update") in managers(tainted)
+        _, bare, _ = await ask("PATCH", path, labels(), kind=APPLY, fieldManager="me")
+        assert "disk" not in bare["metadata"]["labels"]
+        assert bare["metadata"]["labels"].keys() == found["metadata"]["labels"].keys()
+        extended = {"status": {"capacity": {"example.com/dongle": "1"}}}
+        _, amount, _ = await ask("PATCH", f"{path}/status", extended, kind=MERGE, fieldManager="dongles")
+        [entry] = [each for each in amount["metadata"]["managedFields"] if each["manager"] == "dongles"]
+        assert (entry["subresource"], entry["fieldsV1"]["f:status"]["f:capacity"]) == (
+            "status", {"f:example.com/dongle": {}},
+        )  # fmt: skip
+        kept = amount["metadata"]["managedFields"]
+    async with running_node(root) as node:
+        again = (await ApiCaller(node.config.control_socket)("GET", path))[1]
+        assert again["metadata"]["managedFields"] == kept

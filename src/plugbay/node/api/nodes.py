@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from plugbay.documents import Json
 from plugbay.manager.manager import DeviceManager
 from plugbay.model.nodes import NodeInput, well_known_labels
+from plugbay.node.api.applying.configurations import apply_configuration, configuration_of
+from plugbay.node.api.applying.field_manager import FieldWriter, settled, tracked
+from plugbay.node.api.applying.options import is_apply, writer_of
 from plugbay.node.api.collections import Collections
 from plugbay.node.api.devices import devices_object
 from plugbay.node.api.node_settings import settings_of, status_settings_of
@@ -15,16 +21,18 @@ from plugbay.node.api.resources import NODES
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.node.api.writing.delete_options import is_grace
 from plugbay.node.api.writing.patches import patched
-from plugbay.node.api.writing.preconditions import check_same
+from plugbay.node.api.writing.preconditions import check_same, check_version
 from plugbay.objects import merge_rules
 from plugbay.ops.clock import Clock
 from plugbay.ops.routing import JSON, HttpError, Request, Response, json_response
 from plugbay.ops.slices import joined, json_pieces
 from plugbay.pods.engine import PodEngine
 from plugbay.pods.node import Node
+from plugbay.pods.status import timestamp
 from plugbay.pods.store.table import PodTable
 from plugbay.printers import v1
 
+_KUBELET = FieldWriter("kubelet")
 _OWN_CONDITIONS = ("Ready",)
 
 
@@ -74,24 +82,47 @@ class NodeRoutes:
 
     async def put(self, request: Request) -> Response:
         """Change the node's labels, annotations, taints or cordon; its status stays."""
-        value = self._named(request)
-        return await self._write(request, value, self._settings(value, _whole(value, request)))
+        value, writer = self._named(request), writer_of(request)
+        wanted = _whole(value, request)
+        return await self._write(request, wanted, self._settings(value, wanted), writer)
 
     async def patch(self, request: Request) -> Response:
         """Change the same as a patch says."""
-        value = self._named(request)
-        return await self._write(request, value, self._settings(value, patched(value, request, merge_rules.NODE)))
+        value, writer = self._named(request), writer_of(request)
+        wanted = self._patched(value, request, writer)
+        return await self._write(request, wanted, self._settings(value, wanted), writer)
 
     async def put_status(self, request: Request) -> Response:
         """Change what the node's status tells of extended resources and conditions; its spec stays."""
-        value = self._named(request)
-        return await self._write(request, value, self._status_settings(value, _whole(value, request)))
+        value, writer = self._named(request), _of_status(request)
+        wanted = _whole(value, request)
+        return await self._write(request, wanted, self._status_settings(value, wanted), writer)
 
     async def patch_status(self, request: Request) -> Response:
         """Change the same as a patch says."""
-        value = self._named(request)
-        wanted = patched(value, request, merge_rules.NODE)
-        return await self._write(request, value, self._status_settings(value, wanted))
+        value, writer = self._named(request), _of_status(request)
+        wanted = self._patched(value, request, writer)
+        return await self._write(request, wanted, self._status_settings(value, wanted), writer)
+
+    def _patched(self, value: Json, request: Request, writer: FieldWriter) -> Json:
+        if not is_apply(request):
+            return patched(value, request, merge_rules.NODE)
+        config = configuration_of(request, NODES.kind, NODES.api_version)
+        check_version(NODES, value, config)
+        if writer.subresource:
+            config = {name: each for name, each in config.items() if name in ("apiVersion", "kind", "status")}
+        else:
+            config = {name: each for name, each in config.items() if name != "status"}
+        live = self._with_managers(value)
+        return apply_configuration(live, config, request, writer, NODES.applying, now=timestamp(self._clock.now()))
+
+    def _with_managers(self, value: Json) -> Json:
+        """The node with its managers; what it had before a client wrote is the kubelet's."""
+        if v1.at(value, "metadata", "managedFields"):
+            return value
+        registered = {name: each for name, each in value.items() if name != "status"}
+        owned = tracked(None, registered, _KUBELET, NODES.applying, now=v1.text(value, "metadata", "creationTimestamp"))
+        return value | {"metadata": owned["metadata"]}
 
     def _named(self, request: Request) -> Json:
         if request.params["name"] != self._node.name:
@@ -107,11 +138,28 @@ class NodeRoutes:
         before = self._settings(value, {**wanted, "spec": value["spec"]})
         return status_settings_of(value, wanted, before, self._view.own())
 
-    async def _write(self, request: Request, value: Json, settings: NodeInput) -> Response:
+    async def _write(self, request: Request, wanted: Json, settings: NodeInput, writer: FieldWriter) -> Response:
+        settings = replace(settings, managed=self._managed(request, wanted, settings, writer))
         if is_rehearsal(request):
             return json_response(self._view.object(settings))
         await self._engine.write_node(settings)
         return json_response(self._object())
+
+    def _managed(
+        self, request: Request, wanted: Json, settings: NodeInput, writer: FieldWriter
+    ) -> tuple[Mapping[str, object], ...]:
+        """The managers of the node once it has ``settings``, of which ``wanted`` may name some."""
+        before, after = self._with_managers(self._object()), self._view.object(settings)
+        metadata = v1.mapping(after, "metadata")
+        if (entries := v1.at(wanted, "metadata", "managedFields")) is not None:
+            metadata = metadata | {"managedFields": entries}
+        metadata["resourceVersion"] = v1.text(before, "metadata", "resourceVersion")
+        after = after | {"metadata": metadata}
+        if not is_apply(request):
+            after = tracked(before, after, writer, NODES.applying, now=timestamp(self._clock.now()))
+        if settled(before, after) is before:
+            return settings.managed
+        return tuple(v1.objects(after, "metadata", "managedFields"))
 
     async def devices(self, request: Request) -> Response:
         shown = await joined(json_pieces(devices_object(self._manager, self._pods)))
@@ -155,3 +203,7 @@ def _grace_s(request: Request) -> int | None:
     if grace_s is not None and not is_grace(grace_s):
         raise HttpError(400, "BadRequest", 'the body must be {"gracePeriodSeconds": SECONDS}, or nothing')
     return grace_s
+
+
+def _of_status(request: Request) -> FieldWriter:
+    return FieldWriter(writer_of(request).manager, "status")

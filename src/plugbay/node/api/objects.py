@@ -80,6 +80,7 @@ def node_object(facts: NodeFacts, resources: Resources, *, settings: NodeInput, 
             "creationTimestamp": since,
             "labels": dict(sorted({**settings.labels, **node_labels(facts)}.items())),
             **({"annotations": dict(settings.annotations)} if settings.annotations else {}),
+            **({"managedFields": [dict(each) for each in settings.managed]} if settings.managed else {}),
         },
         "spec": _node_spec(settings),
         "status": {

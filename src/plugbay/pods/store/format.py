@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from plugbay.documents import Json
 from plugbay.manifest import Strictness, pod_from_v1, pod_to_v1
 from plugbay.model.nodes import NodeInput
 from plugbay.model.taints import Effect, Taint
@@ -138,6 +139,7 @@ class _Node(msgspec.Struct, omit_defaults=True):
     cordoned_since: datetime | None = None
     extended: dict[str, int] = {}
     conditions: dict[str, dict[str, str]] = {}
+    managed: list[Json] = []
 
 
 class _Event(msgspec.Struct):
@@ -332,6 +334,7 @@ def encode_node(settings: NodeInput) -> str:
         cordoned_since=settings.cordoned_since,
         extended=dict(settings.extended),
         conditions={kind: dict(condition) for kind, condition in settings.conditions.items()},
+        managed=[dict(each) for each in settings.managed],
     )
     return msgspec.json.encode(kept).decode()
 
@@ -350,6 +353,7 @@ def decode_node(text: str) -> NodeInput:
         cordoned_since=kept.cordoned_since,
         extended=kept.extended,
         conditions=kept.conditions,
+        managed=tuple(kept.managed),
     )
 
 

@@ -95,6 +95,7 @@ NODE: Final = NodeInput(
     LATE,
     {"example.com/dongle": 2},
     {"Dusty": {"type": "Dusty", "status": "False"}},
+    ({"manager": "kubectl-label", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {"f:disk": {}}}}},),
 )
 
 
