@@ -32,7 +32,7 @@ from plugbay.node.api.objects import NodeFacts
 from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.resources import PODS, ResourceTable
 from plugbay.node.api.routes import control_router
-from plugbay.node.api.stored.accounts.routes import AccountRoutes
+from plugbay.node.api.stored.accounts.routes import OWNER_NAME, AccountRoutes
 from plugbay.node.api.stored.custom.serving import DefinitionKeeper
 from plugbay.node.api.stored.kinds import BUILT_IN
 from plugbay.node.api.stored.routes import ResourceRoutes
@@ -41,6 +41,7 @@ from plugbay.node.api.stored.workloads.rows import DEPLOYMENTS, REPLICA_SETS
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.api.streams.ports import PortRoutes
+from plugbay.node.api.writing.access_reviews import AccessReviews
 from plugbay.node.config import NodeConfig
 from plugbay.node.configs import NodeConfigs
 from plugbay.node.controllers.namespaces import NamespaceKeeper
@@ -230,6 +231,7 @@ async def open_node(
             NodeProxyRoutes(facts, pods, pages_router(pages.pages()), volumes=config.root, clock=clock),
             ResourceRoutes(resources, collections, writer, clock),
             AccountRoutes(tokens, writer, objects, pods),
+            AccessReviews(tokens, objects, owner=OWNER_NAME),
             [ScaleRoutes(row, writer) for row in (DEPLOYMENTS, REPLICA_SETS)],
             DiscoveryRoutes(resources, facts.version),
         )

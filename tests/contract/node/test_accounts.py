@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.contract.rigs.api_calls import TABLE, ApiCaller
 from tests.contract.rigs.oci import why_not
 
 if TYPE_CHECKING:
@@ -83,3 +84,51 @@ async def test_a_node_without_an_api_says_that_it_has_no_tokens(plugbay: Plugbay
         async with plugbay.start("events", "-w") as events:
             line = await plugbay.line_with(events, "FailedMount")
     assert "failed to fetch token: this node does not serve its API to pods; start it with --api" in line
+
+
+ROBOT = "system:serviceaccount:default:robot"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+REVIEWS = "/apis/authorization.k8s.io/v1"
+
+
+async def test_a_role_that_is_bound_to_an_account_is_what_it_may_do(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        ask = ApiCaller(plugbay.root / "plugbay.sock")
+        await ask("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "robot"}})
+        rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]}]
+        made = await ask("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "labels"}, "rules": rules})
+        assert (made.status, made.warnings) == (201, [])
+        subjects = [{"kind": "ServiceAccount", "namespace": "default", "name": "robot"}]
+        role = {"kind": "ClusterRole", "name": "labels"}
+        binding = {"metadata": {"name": "labels"}, "roleRef": role, "subjects": subjects}
+        bindings = f"{RBAC}/clusterrolebindings"
+        assert (await ask("POST", bindings, binding)).status == 201
+        [row] = (await ask("GET", bindings, accept=TABLE)).value["rows"]
+        assert row["cells"][:2] == ["labels", "ClusterRole/labels"]
+
+        async def may(user: str, verb: str, resource: str) -> bool:
+            spec = {"user": user, "resourceAttributes": {"verb": verb, "resource": resource}}
+            answer = await ask("POST", f"{REVIEWS}/subjectaccessreviews", {"spec": spec})
+            assert answer.status == 201, answer
+            return bool(answer.value["status"]["allowed"])
+
+        assert await may(ROBOT, "patch", "nodes")
+        assert not await may(ROBOT, "delete", "nodes")
+        assert not await may(f"{ROBOT}x", "patch", "nodes")
+        assert await may("kubernetes-admin", "delete", "nodes"), "the owner of the node"
+        assert (await ask("DELETE", f"{bindings}/labels")).status == 200
+        assert not await may(ROBOT, "patch", "nodes")
+
+
+async def test_a_role_that_makes_no_sense_is_refused(plugbay: Plugbay) -> None:
+    async with plugbay.node_up():
+        ask = ApiCaller(plugbay.root / "plugbay.sock")
+        joined = {"metadata": {"name": "a"}, "aggregationRule": {"clusterRoleSelectors": [{}]}}
+        for plural, value, field in (
+            ("clusterroles", joined, "aggregationRule"),
+            ("clusterroles", {"metadata": {"name": "a"}, "rules": [{"resources": ["pods"]}]}, "rules[0].verbs"),
+            ("clusterrolebindings", {"metadata": {"name": "a"}, "roleRef": {"kind": "x", "name": "r"}}, "roleRef.kind"),
+        ):
+            refused = await ask("POST", f"{RBAC}/{plural}", value)
+            assert refused.status == 422, refused
+            assert field in [each["field"] for each in refused.value["details"]["causes"]]

@@ -13,12 +13,9 @@ from tests.contract.rigs.api_calls import STRATEGIC, TABLE, ApiCaller, Json
 from tests.contract.rigs.node_run import running_node
 
 DOCS: Final = Path(__file__).parents[3] / "docs/operator.md"
-ROLE: Final = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
 CLAIM: Final = {"devices": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gopher"}}]}}
 POOL: Final = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
 FIELDS: Final[dict[str, Json]] = {
-    "clusterrolebindings": {"roleRef": ROLE | {"kind": "ClusterRole"}},
-    "clusterroles": {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]},
     "endpoints": {"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}]},
     "endpointslices": {"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"port": 80}]},
     "ingresses": {"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}},
@@ -32,15 +29,12 @@ FIELDS: Final[dict[str, Json]] = {
     "resourceclaimtemplates": {"spec": {"spec": CLAIM}},
     "resourcequotas": {"spec": {"hard": {"pods": "4", "limits.cpu": "2"}}},
     "resourceslices": {"spec": {"driver": "d.example.com", "nodeName": "n1", "pool": POOL, "devices": [{"name": "g"}]}},
-    "rolebindings": {"roleRef": ROLE, "subjects": [{"kind": "User", "name": "u"}]},
-    "roles": {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]},
     "runtimeclasses": {"handler": "crun"},
     "services": {"spec": {"ports": [{"port": 80, "targetPort": "http"}], "selector": {"app": "a"}}},
     "storageclasses": {"provisioner": "example.com/p"},
 }
 """The fields without which an object is refused."""
 SHOWN: Final[dict[str, list[object]]] = {
-    "clusterrolebindings": ["a", "ClusterRole/r"],
     "endpoints": ["a", "10.0.0.1:80"],
     "endpointslices": ["a", "IPv4", "80", "10.0.0.1"],
     "ingresses": ["a", "<none>", "*", "", "80"],
@@ -64,7 +58,6 @@ WRONG: Final[list[tuple[str, Json, str]]] = [
     ("services", {"spec": {}}, "spec.ports"),
     ("persistentvolumeclaims", {"spec": {}}, "spec.accessModes"),
     ("priorityclasses", {"value": 2_000_000_000}, "value"),
-    ("rolebindings", {"roleRef": {"kind": "Group", "name": "r"}}, "roleRef.kind"),
     ("resourceclaims", {"spec": {"devices": {"requests": [{"name": "g"}]}}}, "spec.devices.requests[0]"),
     ("resourceslices", {"spec": {"driver": "d", "pool": POOL}}, "spec"),
     ("poddisruptionbudgets", {"spec": {"minAvailable": 1, "maxUnavailable": 1}}, "spec"),

@@ -109,7 +109,7 @@ def action_of(method: str, target: str) -> RequestedAction:
 
 def is_allowed(account: AccountUser, action: RequestedAction, objects: StoredObjects) -> bool:
     """Whether a role that is bound to ``account`` allows ``action``; without any, it may look at what the API has."""
-    return any(_allows(rule, action) for rule in _rules(account, action, objects))
+    return any(_allows(rule, action) for rule in rules_of(account, action.namespace, objects))
 
 
 def refusal(account: AccountUser, action: RequestedAction) -> str:
@@ -127,14 +127,15 @@ def _plural(action: RequestedAction) -> str:
     return f"{plural}.{action.group}" if action.group else plural
 
 
-def _rules(account: AccountUser, action: RequestedAction, objects: StoredObjects) -> Iterator[Json]:
+def rules_of(account: AccountUser, namespace: str, objects: StoredObjects) -> Iterator[Json]:
+    """The rules that hold for ``account`` in a namespace; with an empty one, those for the whole cluster."""
     yield from _EVERY_ACCOUNT
     for binding in objects.of(RBAC, "clusterrolebindings"):
         if _is_bound(account, binding):
             yield from _of_role(binding, objects)
-    if action.namespace:
+    if namespace:
         for binding in objects.of(RBAC, "rolebindings"):
-            if v1.namespace(binding) == action.namespace and _is_bound(account, binding):
+            if v1.namespace(binding) == namespace and _is_bound(account, binding):
                 yield from (rule for rule in _of_role(binding, objects) if "nonResourceURLs" not in rule)
 
 

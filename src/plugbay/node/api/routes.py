@@ -30,7 +30,7 @@ from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.stored.scale import ScaleRoutes
 from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.api.streams.ports import PortRoutes
-from plugbay.node.api.writing.access_reviews import review_access, review_rules
+from plugbay.node.api.writing.access_reviews import AccessReviews
 from plugbay.ops.routing import (
     Answer,
     Handler,
@@ -42,7 +42,7 @@ from plugbay.ops.routing import (
 
 _PODS = "/api/v1/namespaces/{namespace}/pods"
 _POD = f"{_PODS}/{{name}}"
-_ACCESS = "/apis/authorization.k8s.io/v1/namespaces/{namespace}"
+_RIGHTS = "/apis/authorization.k8s.io/v1"
 _ACCOUNT = "/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
 _NODE = "/api/v1/nodes/{name}"
 
@@ -55,6 +55,7 @@ def control_router(
     proxy: NodeProxyRoutes,
     objects: ResourceRoutes,
     accounts: AccountRoutes,
+    rights: AccessReviews,
     scales: Iterable[ScaleRoutes],
     discovery: DiscoveryRoutes,
 ) -> Router:
@@ -74,10 +75,15 @@ def control_router(
         ("PATCH", _NODE, node.patch, parameters.PATCH),
         ("PUT", f"{_NODE}/status", node.put_status, parameters.WRITE),
         ("PATCH", f"{_NODE}/status", node.patch_status, parameters.PATCH),
-        ("POST", f"{_ACCESS}/localsubjectaccessreviews", review_access, parameters.WRITE),
-        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review_access, parameters.WRITE),
-        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review_rules, parameters.WRITE),
-        ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review_access, parameters.WRITE),
+        (
+            "POST",
+            f"{_RIGHTS}/namespaces/{{namespace}}/localsubjectaccessreviews",
+            rights.review_other,
+            parameters.WRITE,
+        ),
+        ("POST", f"{_RIGHTS}/selfsubjectaccessreviews", rights.review_self, parameters.WRITE),
+        ("POST", f"{_RIGHTS}/selfsubjectrulesreviews", rights.review_rules, parameters.WRITE),
+        ("POST", f"{_RIGHTS}/subjectaccessreviews", rights.review_other, parameters.WRITE),
         ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", accounts.review_self, parameters.WRITE),
         ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", accounts.review_token, parameters.WRITE),
         ("POST", f"{_ACCOUNT}/token", accounts.request_token, parameters.WRITE),

@@ -7,6 +7,7 @@ from typing import Final
 from plugbay.node.api.resources import RESOURCES
 from plugbay.node.api.stored.accounts.identity import LEASES, SERVICE_ACCOUNTS
 from plugbay.node.api.stored.accounts.reviews import REVIEWS
+from plugbay.node.api.stored.accounts.roles import RBAC_KINDS
 from plugbay.node.api.stored.configuration import CONFIG_MAPS, SECRETS
 from plugbay.node.api.stored.custom.definitions import DEFINITIONS
 from plugbay.node.api.stored.inactive.claims import CLAIMS
@@ -25,6 +26,7 @@ BUILT_IN: Final = (
     NAMESPACES,
     SECRETS,
     SERVICE_ACCOUNTS,
+    *RBAC_KINDS,
     *RESOURCES,
     *REVIEWS,
     *WORKLOADS,

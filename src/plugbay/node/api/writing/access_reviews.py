@@ -1,4 +1,4 @@
-"""Answers to ``kubectl auth can-i``: a client of the node, or a service account, may do whatever the node can.
+"""Answers to ``kubectl auth can-i``: the owner of the node's token may do everything, an account what its roles allow.
 
 Source: Kubernetes 1.36 ``api/authorization/v1/types.go``.
 """
@@ -8,32 +8,103 @@ from __future__ import annotations
 from typing import Final
 
 from plugbay.documents import Json
+from plugbay.node.access.account_tokens import AccountTokens, AccountUser
+from plugbay.node.access.authorization import RequestedAction, StoredObjects, is_allowed, rules_of
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.ops.routing import HttpError, Request, Response, json_response
+from plugbay.printers import v1
 
 _VERSION: Final = "authorization.k8s.io/v1"
-_REASON: Final = "this node does not restrict its clients"
+_OWNER_MAY: Final[Json] = {"allowed": True, "reason": "the owner of the node may do everything"}
 _EVERYTHING: Final[Json] = {
     "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
     "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
     "incomplete": False,
 }
+_ACCOUNT: Final = "system:serviceaccount:"
 
 
-async def review_access(request: Request) -> Response:
-    """Answer a review of whether somebody may do something."""
-    return _answer(request, {"allowed": True, "reason": _REASON})
+class AccessReviews:
+    """Answers questions about rights."""
+
+    def __init__(self, tokens: AccountTokens, objects: StoredObjects, *, owner: str) -> None:
+        self._tokens = tokens
+        self._objects = objects
+        self._owner = owner
+
+    async def review_self(self, request: Request) -> Response:
+        """Tell whether the client may do something."""
+        spec = _spec_of(request)
+        return _answer(request, self._verdict(self._client(request), spec))
+
+    async def review_other(self, request: Request) -> Response:
+        """Tell whether the user in the question may do something."""
+        spec = _spec_of(request)
+        name = v1.text(spec, "user")
+        return _answer(request, self._verdict(None if name == self._owner else _named(name, spec), spec))
+
+    async def review_rules(self, request: Request) -> Response:
+        """Tell all that the client may do in a namespace."""
+        spec, user = _spec_of(request), self._client(request)
+        if user is None:
+            return _answer(request, _EVERYTHING)
+        rules = list(rules_of(user, v1.text(spec, "namespace"), self._objects))
+        status: Json = {
+            "resourceRules": [rule for rule in rules if "nonResourceURLs" not in rule],
+            "nonResourceRules": [rule for rule in rules if "nonResourceURLs" in rule],
+            "incomplete": False,
+        }
+        return _answer(request, status)
+
+    def _client(self, request: Request) -> AccountUser | None:
+        """The account whose token came with a request; None for the owner of the node."""
+        return self._tokens.user(request.headers.get("authorization", "").partition(" ")[2])
+
+    def _verdict(self, user: AccountUser | None, spec: Json) -> Json:
+        if user is None:
+            return _OWNER_MAY
+        return {"allowed": is_allowed(user, _action(spec), self._objects)}
 
 
-async def review_rules(request: Request) -> Response:
-    """Answer a review of all that a client may do."""
-    return _answer(request, _EVERYTHING)
+def _action(spec: Json) -> RequestedAction:
+    wanted, path = v1.mapping(spec, "resourceAttributes"), v1.mapping(spec, "nonResourceAttributes")
+    if not wanted:
+        return RequestedAction(v1.text(path, "verb"), v1.text(path, "path"))
+    below = v1.text(wanted, "subresource")
+    return RequestedAction(
+        v1.text(wanted, "verb"),
+        "",
+        v1.text(wanted, "group"),
+        v1.text(wanted, "resource") + (f"/{below}" if below else ""),
+        v1.text(wanted, "namespace"),
+        v1.text(wanted, "name"),
+    )
+
+
+def _named(name: str, spec: Json) -> AccountUser:
+    """A user by name; an account is in the groups of its kind."""
+    groups = tuple(v1.texts(spec, "groups"))
+    if name.startswith(_ACCOUNT):
+        namespace = name.removeprefix(_ACCOUNT).partition(":")[0]
+        groups += ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    return AccountUser(name, v1.text(spec, "uid"), groups, ())
+
+
+def _spec_of(request: Request) -> Json:
+    review = body_of(request)
+    if not isinstance(review, dict) or not isinstance(review.get("spec"), dict):
+        raise HttpError(400, "BadRequest", "the body must be a review with a spec")
+    return v1.mapping(review, "spec")
 
 
 def _answer(request: Request, status: Json) -> Response:
     review = body_of(request)
-    kind = review.get("kind") or "SelfSubjectAccessReview" if isinstance(review, dict) else ""
-    if not isinstance(review, dict) or not isinstance(review.get("spec"), dict):
-        raise HttpError(400, "BadRequest", "the body must be a review with a spec")
-    answer = {"kind": kind, "apiVersion": _VERSION, "metadata": {}, "spec": review["spec"], "status": status}
+    kind = v1.text(review, "kind") or "SelfSubjectAccessReview"
+    answer = {
+        "kind": kind,
+        "apiVersion": _VERSION,
+        "metadata": {},
+        "spec": v1.mapping(review, "spec"),
+        "status": status,
+    }
     return json_response(answer, status=201)

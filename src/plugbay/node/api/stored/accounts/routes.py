@@ -26,7 +26,8 @@ _HOUR_S: Final = 3600
 _LEAST_S: Final = 600
 _MOST_S: Final = 1 << 32
 _GROUP: Final = "authentication.k8s.io/v1"
-_OWNER: Final[Json] = {"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]}
+OWNER_NAME: Final = "kubernetes-admin"
+_OWNER: Final[Json] = {"username": OWNER_NAME, "groups": ["system:masters", "system:authenticated"]}
 """The user that has the node's token, or may open its socket."""
 
 
