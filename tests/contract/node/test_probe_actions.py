@@ -170,7 +170,7 @@ async def test_an_answer_that_does_not_end_in_time_counts_neither_way() -> None:
         await over.wait()
 
     async with serving(begin) as server:
-        result = await probed(HttpGetAction(server.port), timeout_s=1)
+        result = await probed(HttpGetAction(server.port), timeout_s=3)
         over.set()
     why = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
     assert result == ProbeResult(ProbeOutcome.UNFINISHED, why)
@@ -287,8 +287,8 @@ async def test_a_grpc_server_without_health_fails() -> None:
 
 async def test_a_grpc_server_that_hangs_fails() -> None:
     async with health_server({}) as port:
-        text = "timeout: health rpc did not complete within 1s"
-        assert await probed(GrpcAction(port), timeout_s=1) == ProbeResult(ProbeOutcome.FAILURE, text)
+        text = "timeout: health rpc did not complete within 3s"
+        assert await probed(GrpcAction(port), timeout_s=3) == ProbeResult(ProbeOutcome.FAILURE, text)
 
 
 async def test_a_port_without_grpc_fails(free_port: int) -> None:
