@@ -169,10 +169,11 @@ async def open_node(
         logger.info("containers are run by %s", chosen.about)
         node = _node(name, config, machine, store, stored, clock)
         await stack.enter_async_context(background(_forward(manager.changes(), node.changes), name="node changes"))
-        objects = ObjectTable(store, stored=stored.objects, first_version=first_version(clock))
+        newest = max((event.serial for event in stored.events), default=0)
+        objects = ObjectTable(store, stored=stored.objects, first_version=max(first_version(clock), newest))
         tokens = AccountTokens(objects, pods.has_uid, clock)
         accounts = None if config.api is None else AccountAccess(objects, tokens, clock)
-        events = EventLog(store, clock, stored=stored.events)
+        events = EventLog(store, clock, stored=stored.events, next_serial=objects.next_version)
         host = PodHost(
             chosen.runtime,
             Volumes(config.pods, chosen.sub_paths, memory_bytes=machine.capacity["memory"]),

@@ -72,6 +72,11 @@ class ObjectTable:
             for namespace, name in list(objects):
                 yield ObjectKey(group, plural, namespace, name)
 
+    def next_version(self) -> int:
+        """A version for a change elsewhere that has to be told from all others."""
+        self.version += 1
+        return self.version
+
     async def create(self, key: ObjectKey, value: Json) -> Json:
         """Take in a new object; what is returned has its resource version.
 

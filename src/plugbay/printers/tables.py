@@ -154,11 +154,11 @@ NODES: Final = TableColumns(
 
 
 def _event_cells(event: Json, now: datetime) -> Sequence[Cell]:
-    first = v1.moment(event, "firstTimestamp")
-    last = v1.moment(event, "lastTimestamp") or first
+    first = v1.moment(event, "firstTimestamp") or v1.moment(event, "eventTime")
+    last = v1.moment(event, "lastTimestamp") or v1.moment(event, "series", "lastObservedTime") or first
     about = f"{v1.text(event, 'involvedObject', 'kind').lower()}/{v1.text(event, 'involvedObject', 'name')}"
     host = v1.text(event, "source", "host")
-    component = v1.text(event, "source", "component")
+    component = v1.text(event, "source", "component") or v1.text(event, "reportingComponent")
     return (
         age(last, now),
         v1.text(event, "type"),
@@ -168,7 +168,7 @@ def _event_cells(event: Json, now: datetime) -> Sequence[Cell]:
         v1.text(event, "involvedObject", "fieldPath"),
         f"{component}, {host}" if host else component,
         age(first, now),
-        max(v1.number(event, "count"), 1),
+        max(v1.number(event, "count"), v1.number(event, "series", "count"), 1),
         v1.name(event),
     )
 

@@ -11,7 +11,9 @@ from plugbay.model.ids import PodUid
 from plugbay.node.api.objects import pod_object
 from plugbay.node.api.reading.collection import Collection
 from plugbay.node.api.reading.items import ApiItem
-from plugbay.node.api.resources import EVENTS, NODES, PODS, ApiResource, ResourceTable
+from plugbay.node.api.resources import EVENTS, NEW_EVENTS, NODES, PODS, ApiResource, ResourceTable
+from plugbay.objects.event_views import core_event, new_event
+from plugbay.objects.metadata import with_version
 from plugbay.objects.table import ObjectKey, ObjectTable
 from plugbay.objects.watch import Change, Item, Key
 from plugbay.ops.clock import Clock
@@ -53,17 +55,23 @@ class Collections:
         self._clock = clock
         version = first_version(clock)
         self._pods = Collection(pods.version, [self._pod(record) for record in pods])
-        self._events = Collection(events.version, [_event(each) for each in events])
+        stored_events = [each for group in ("", NEW_EVENTS.group) for each in objects.of(group, EVENTS.plural)]
+        values = [*(_logged(each) for each in events), *stored_events]
+        self._events = {
+            view: Collection(objects.version, [ApiItem.of(view(each)) for each in values])
+            for view in (core_event, new_event)
+        }
         self._nodes = Collection(version, [self._node_now(version)])
         self._pod_listener = _Listener[PodUid, PodRecord](self._pod_changed)
         pods.attach(self._pod_listener)
         self._event_listener = _Listener[str, Event](self._event_changed)
         events.attach(self._event_listener)
-        self._own = {PODS: self._pods, EVENTS: self._events, NODES: self._nodes}
+        self._own = {PODS: self._pods, NODES: self._nodes}
+        self._own |= {EVENTS: self._events[core_event], NEW_EVENTS: self._events[new_event]}
         self._objects = objects
         self._stored: dict[ApiResource, Collection] = {}
         for resource in resources:
-            if resource.stored is not None:
+            if resource.stored is not None and resource not in self._own:
                 self.serve(resource)
         objects.attach(self)
 
@@ -84,6 +92,8 @@ class Collections:
 
     def put(self, change: Change, key: ObjectKey, value: Json) -> None:
         """Take in a change of a stored object; the table of objects tells of it."""
+        if key.plural == EVENTS.plural and key.group in (EVENTS.group, NEW_EVENTS.group):
+            self._put_event(change, value)
         for resource, collection in self._stored.items():
             if (resource.group, resource.plural) == (key.group, key.plural):
                 if change is Change.DELETED:
@@ -113,10 +123,14 @@ class Collections:
             self._pods.put(item)
 
     def _event_changed(self, change: Change, event: Event) -> None:
-        if change is Change.DELETED:
-            self._events.remove(_event(event))
-        else:
-            self._events.put(_event(event))
+        self._put_event(change, _logged(event))
+
+    def _put_event(self, change: Change, value: Json) -> None:
+        for view, collection in self._events.items():
+            if change is Change.DELETED:
+                collection.remove(ApiItem.of(view(value)))
+            else:
+                collection.put(ApiItem.of(view(value)))
 
     def _pod(self, record: PodRecord) -> ApiItem:
         make = partial(pod_object, record, runtime=self._runtime)
@@ -131,8 +145,9 @@ def _without_version(node: Json) -> Json:
     return node | {"metadata": v1.mapping(node, "metadata") | {"resourceVersion": ""}}
 
 
-def _event(event: Event) -> ApiItem:
-    return ApiItem(event.namespace, event.name, event.serial, partial(event_object, event))
+def _logged(event: Event) -> Json:
+    """An event of the node's own log."""
+    return with_version(event_object(event), event.serial)
 
 
 def _stored(resource: ApiResource, value: Json) -> ApiItem:

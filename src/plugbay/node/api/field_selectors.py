@@ -39,6 +39,20 @@ EVENT_FIELDS: Final = frozenset(
         "type",
     }
 )
+NEW_EVENT_FIELDS: Final = frozenset(
+    {
+        "metadata.name",
+        "metadata.namespace",
+        "reason",
+        "regarding.fieldPath",
+        "regarding.kind",
+        "regarding.name",
+        "regarding.namespace",
+        "regarding.uid",
+        "reportingController",
+        "type",
+    }
+)
 _TERM: Final = re.compile(r"(?P<field>[^=!]+?)(?P<operator>!=|==|=)(?P<value>(?:[^\\,=]|\\[\\,=])*)", re.DOTALL)
 _TERMS: Final = re.compile(r"((?:[^\\,]|\\.)*)(?:,|$)", re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)

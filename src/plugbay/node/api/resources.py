@@ -14,8 +14,10 @@ from plugbay.manifest.schema import POD
 from plugbay.manifest.shapes import Table
 from plugbay.node.api.applying.typed.builtin_types import builtin_type
 from plugbay.node.api.applying.typed.types import VersionedType
-from plugbay.node.api.field_selectors import EVENT_FIELDS, NODE_FIELDS, POD_FIELDS
+from plugbay.node.api.field_selectors import EVENT_FIELDS, NEW_EVENT_FIELDS, NODE_FIELDS, POD_FIELDS
 from plugbay.objects import merge_rules
+from plugbay.objects.event_views import core_event, core_event_problems, new_event_problems
+from plugbay.objects.messages.fields import object_table
 from plugbay.objects.metadata import NameRule, subdomain_rule
 from plugbay.objects.problems import FieldProblem
 from plugbay.objects.strategic_merge import MergeRule
@@ -51,6 +53,7 @@ class StoredKind:
         ending: what becomes of an object whose deletion begins.
         has_generation: whether changes of its specification are counted.
         creates_on_update: whether PUT makes an object that there is not.
+        most: the number of objects that are kept; the oldest go. 0 for any.
         needs_version: whether PUT has to name the state that it changes.
         warning: told with every write, for a kind that nothing on this node acts on.
         remarks: told with a write of this object.
@@ -64,6 +67,7 @@ class StoredKind:
     has_generation: bool = False
     creates_on_update: bool = False
     needs_version: bool = False
+    most: int = 0
     warning: str = ""
     remarks: Callable[[Json], tuple[str, ...]] = lambda value: ()
     prune: Callable[[Json], tuple[Json, tuple[str, ...]]] | None = None
@@ -167,9 +171,39 @@ NODES: Final = ApiResource(
     ),
     merging=merge_rules.NODE,
 )
-EVENTS: Final = ApiResource("", "v1", "events", "event", "Event", True, _READ, tables.EVENTS, EVENT_FIELDS, ("ev",))
+_EVENT_VERBS: Final = ("create", *_READ, "patch", "update")
+"""Old events go by themselves."""
+_MOST_EVENTS: Final = 1000
+EVENTS: Final = ApiResource(
+    "",
+    "v1",
+    "events",
+    "event",
+    "Event",
+    True,
+    _EVENT_VERBS,
+    tables.EVENTS,
+    EVENT_FIELDS,
+    ("ev",),
+    schema=object_table("v1", "Event"),
+    stored=StoredKind(check=core_event_problems, creates_on_update=True, most=_MOST_EVENTS),
+)
+NEW_EVENTS: Final = ApiResource(
+    "events.k8s.io",
+    "v1",
+    "events",
+    "event",
+    "Event",
+    True,
+    _EVENT_VERBS,
+    TableColumns(tables.EVENTS.columns, lambda value, now: tables.EVENTS.cells(core_event(value), now)),
+    NEW_EVENT_FIELDS,
+    ("ev",),
+    schema=object_table("events.k8s.io/v1", "Event"),
+    stored=StoredKind(check=new_event_problems, creates_on_update=True, most=_MOST_EVENTS),
+)
 
-RESOURCES: Final = (EVENTS, NODES, PODS)
+RESOURCES: Final = (EVENTS, NEW_EVENTS, NODES, PODS)
 """The kinds that have rooms of their own; those that are stored as they are come on top."""
 
 

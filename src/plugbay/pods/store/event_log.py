@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -21,13 +21,26 @@ EventKey = tuple[ObjectRef, EventType, str, str]
 
 
 class EventLog:
-    """The newest events of the node, oldest first."""
+    """The newest events of the node, oldest first.
 
-    def __init__(self, store: PodStore, clock: Clock, *, stored: Iterable[Event] = ()) -> None:
+    Args:
+        next_serial: gives the serial of a new event, above all that it gave before; None where no other changes share
+            the serials.
+    """
+
+    def __init__(
+        self,
+        store: PodStore,
+        clock: Clock,
+        *,
+        stored: Iterable[Event] = (),
+        next_serial: Callable[[], int] | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._events = {_key(each): each for each in sorted(stored, key=lambda each: (each.serial, each.last_at))}
         self._serial = max((each.serial for each in self), default=0)
+        self._next_serial = next_serial or (lambda: self._serial + 1)
         self._broadcast = Broadcast[str, Event]()
 
     def __iter__(self) -> Iterator[Event]:
@@ -58,7 +71,7 @@ class EventLog:
         before = self._events.pop((about, kind, reason, message), None)
         if before is None:
             self._make_room()
-        self._serial += 1
+        self._serial = self._next_serial()
         if before is not None:
             event = replace(before, count=before.count + 1, last_at=now, serial=self._serial)
             change = Change.MODIFIED
@@ -78,7 +91,7 @@ class EventLog:
         while len(self._events) >= MAX_EVENTS:
             oldest = self._events.pop(next(iter(self._events)))
             self._store.delete_event(oldest.name)
-            self._serial += 1
+            self._serial = self._next_serial()
             self._broadcast.send(Change.DELETED, oldest.name, replace(oldest, serial=self._serial))
 
 

@@ -118,7 +118,19 @@ class ObjectWriter:
         key = key_of(resource, value)
         if self._objects.get(key) is not None:
             raise already_exists(resource, key.name)
-        return value if rehearsal else await self._objects.create(key, value)
+        if rehearsal:
+            return value
+        made = await self._objects.create(key, value)
+        await self._keep_newest(resource, kind.most)
+        return made
+
+    async def _keep_newest(self, resource: ApiResource, most: int) -> None:
+        """Let the oldest objects of a kind go that has more than it may have."""
+        present = self._objects.of(resource.group, resource.plural) if most else []
+        by_age = sorted(present, key=lambda value: int(v1.text(value, "metadata", "resourceVersion")))
+        for value in by_age[: max(len(present) - most, 0)]:
+            if self._objects.get(key_of(resource, value)) is not None:
+                await self._objects.remove(key_of(resource, value))
 
     async def update(
         self,
