@@ -81,9 +81,15 @@ class GarbageLoop:
             try:
                 await self._look_at(uid)
             except (PlugbayError, HttpError) as error:
-                self._failures[uid] = failures = self._failures.get(uid, 0) + 1
-                self._queue.put_later(uid, RETRIES.after(failures))
+                self._retry(uid)
                 logger.debug("the owners of %s are looked at again later: %s", uid, error)
+            except Exception:  # a fault of ours in one object must not end the others
+                self._retry(uid)
+                logger.exception("looking at the owners of %s failed", uid)
+
+    def _retry(self, uid: str) -> None:
+        self._failures[uid] = failures = self._failures.get(uid, 0) + 1
+        self._queue.put_later(uid, RETRIES.after(failures))
 
     # --- what is there --------------------------------------------------------------------------------------------
 
