@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 
 from plugbay.node.controllers.work import WorkQueue
-from plugbay.testing.clock import ManualClock
+from plugbay.ops.changes import Changes
+from plugbay.testing.fake_node import DEADLINE_S, NappingClock
 
-DEADLINE_S = 30
+
+async def sleeping(clock: NappingClock, moved: Changes, *naps: float) -> None:
+    """Return when the clock was asked to sleep for so long, time after time."""
+    async for _ in moved:
+        if clock.naps == list(naps):
+            return
 
 
 async def test_keys_come_once_now_or_at_their_moment() -> None:
-    clock = ManualClock()
+    moved = Changes()
+    clock = NappingClock(moved)
     queue = WorkQueue[str](clock)
     keys = aiter(queue)
     queue.put_later("late", 20)
@@ -24,8 +31,7 @@ async def test_keys_come_once_now_or_at_their_moment() -> None:
     async with asyncio.timeout(DEADLINE_S):
         assert [await anext(keys), await anext(keys)] == ["b", "a"]
         waiting = asyncio.ensure_future(anext(keys))
-        while not clock.sleepers:
-            await asyncio.sleep(0)
+        await sleeping(clock, moved, 10)
         clock.advance(10)
         assert await waiting == "soon"
         queue.put("again")
@@ -35,15 +41,14 @@ async def test_keys_come_once_now_or_at_their_moment() -> None:
 
 
 async def test_a_sooner_moment_sets_the_timer_anew() -> None:
-    clock = ManualClock()
+    moved = Changes()
+    clock = NappingClock(moved)
     queue = WorkQueue[str](clock)
     queue.put_later("late", 100)
     waiting = asyncio.ensure_future(anext(aiter(queue)))
     async with asyncio.timeout(DEADLINE_S):
-        while not clock.sleepers:
-            await asyncio.sleep(0)
+        await sleeping(clock, moved, 100)
         queue.put_later("soon", 1)
-        while clock.sleepers < 2:
-            await asyncio.sleep(0)
+        await sleeping(clock, moved, 100, 1)
         clock.advance(1)
         assert await waiting == "soon"
