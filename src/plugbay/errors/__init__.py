@@ -76,6 +76,7 @@
     │   ├── SandboxFailed
     │   ├── InstanceNotFound
     │   ├── ExecFailed
+    │   │   └── AttachFailed
     │   ├── PortUnreachable
     │   ├── InvalidBandwidth
     │   └── InvalidAttachment
@@ -209,6 +210,7 @@ from plugbay.errors.peer import (
     RpcFailed,
 )
 from plugbay.errors.pod import (
+    AttachFailed,
     ContainerNotFound,
     ContainerStartError,
     ExecFailed,
@@ -235,6 +237,7 @@ __all__ = [
     "AllocateFailed",
     "AllocateUnsettled",
     "AllocationError",
+    "AttachFailed",
     "AuthorError",
     "CannotIsolate",
     "CannotRelease",

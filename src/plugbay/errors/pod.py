@@ -199,6 +199,13 @@ class ExecFailed(PodError):
         return f"cannot exec in container {self.container}: {self.problem}"
 
 
+class AttachFailed(ExecFailed):
+    """A client cannot be attached to a container."""
+
+    def __str__(self) -> str:
+        return f"cannot attach to container {self.container}: {self.problem}"
+
+
 class PortUnreachable(PodError):
     """A port of a pod cannot be connected to, as the text says."""
 

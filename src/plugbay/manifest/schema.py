@@ -195,14 +195,14 @@ _CONTAINER_FIELDS: Final[Mapping[str, Field]] = (
         # Read where there is a file for it; plain processes have none.
         terminationMessagePath=_TEXT,
         terminationMessagePolicy=Text(tuple(policy.value for policy in MessagePolicy)),
+        stdin=Flag(),
+        stdinOnce=Flag(),
+        tty=Flag(),
     )
     | _unused(resizePolicy=_LIST)
     | _unsupported(
         "restartPolicy",
         "restartPolicyRules",
-        "stdin",
-        "stdinOnce",
-        "tty",
         "volumeDevices",
     )
 )

@@ -128,6 +128,9 @@ def _container(v1: V1Container, kind: ContainerKind, *, on_host: bool) -> Contai
         security=security_of(v1.get("securityContext", {})),
         message_path=v1.get("terminationMessagePath", ""),
         message_policy=MessagePolicy(v1["terminationMessagePolicy"]) if v1.get("terminationMessagePolicy") else None,
+        stdin=v1.get("stdin", False),
+        stdin_once=v1.get("stdinOnce", False),
+        tty=v1.get("tty", False),
     )
 
 
@@ -235,6 +238,9 @@ def _container_to_v1(container: Container) -> dict[str, object]:
         securityContext=security_to_v1(container.security),
         terminationMessagePath=container.message_path,
         terminationMessagePolicy=container.message_policy.value if container.message_policy else None,
+        stdin=container.stdin,
+        stdinOnce=container.stdin_once,
+        tty=container.tty,
         restartPolicy=RestartPolicy.ALWAYS.value if container.kind is ContainerKind.SIDECAR else None,
     )
 

@@ -70,6 +70,9 @@ class V1Container(V1Probed, total=False):
     command: list[str]
     args: list[str]
     workingDir: str
+    stdin: bool
+    stdinOnce: bool
+    tty: bool
     env: list[V1EnvVar]
     envFrom: list[V1EnvFrom]
     resources: V1Resources

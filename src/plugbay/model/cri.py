@@ -119,6 +119,9 @@ class ContainerConfig:
     log_path: str
     resources: LinuxResources
     security: ContainerSecurity
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
 
 
 class SandboxState(Enum):

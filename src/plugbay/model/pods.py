@@ -113,6 +113,9 @@ class Container:
         security: the container's own context, without the pod's.
         message_path: path of the file for the termination message; empty means the default.
         message_policy: None means the default.
+        stdin: whether its standard input is kept open for clients that attach.
+        stdin_once: whether that ends with the first client.
+        tty: whether it has a terminal.
     """
 
     name: ContainerName
@@ -134,6 +137,9 @@ class Container:
     message_path: str = ""
     message_policy: MessagePolicy | None = None
     env_from: tuple[EnvSource, ...] = ()
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

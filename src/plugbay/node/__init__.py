@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from plugbay.ops.clock import SystemClock
     from plugbay.pods.admission import Joining
     from plugbay.pods.devices import DeviceFailure
-    from plugbay.runtimes.log_files import LogLimits
+    from plugbay.runtimes.logs.files import LogLimits
     from plugbay.runtimes.mounts import MissingMount
     from plugbay.topology.settings import TopologySettings
 
@@ -49,7 +49,7 @@ if not TYPE_CHECKING:  # else a misspelt name would go unnoticed
             "plugbay.ops.clock": ["SystemClock"],
             "plugbay.pods.admission": ["Joining"],
             "plugbay.pods.devices": ["DeviceFailure"],
-            "plugbay.runtimes.log_files": ["LogLimits"],
+            "plugbay.runtimes.logs.files": ["LogLimits"],
             "plugbay.runtimes.mounts": ["MissingMount"],
             "plugbay.topology.settings": ["TopologySettings"],
         },

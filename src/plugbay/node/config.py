@@ -13,7 +13,7 @@ from plugbay.model.nodes import NO_INPUT, NodeInput
 from plugbay.ops.listening import Address, TcpAddress
 from plugbay.pods.devices import DeviceFailure
 from plugbay.pods.node import MAX_PODS
-from plugbay.runtimes.log_files import DEFAULT_LOGS, LogLimits
+from plugbay.runtimes.logs.files import DEFAULT_LOGS, LogLimits
 from plugbay.runtimes.mounts import MissingMount
 from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
 

@@ -40,6 +40,7 @@ from plugbay.node.api.stored.scale import ScaleRoutes
 from plugbay.node.api.stored.workloads.rows import DEPLOYMENTS, REPLICA_SETS
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.streams.containers import ContainerRoutes
+from plugbay.node.api.streams.logs import LogRoutes
 from plugbay.node.api.streams.ports import PortRoutes
 from plugbay.node.api.writing.access_reviews import AccessReviews
 from plugbay.node.config import NodeConfig
@@ -226,7 +227,8 @@ async def open_node(
         await stack.enter_async_context(background(following, name="the node as an object"))
         router = control_router(
             PodRoutes(engine, pods, collections[PODS], writer, node=name, runtime=chosen.runtime.name, clock=clock),
-            ContainerRoutes(pods, chosen.runtime, clock),
+            ContainerRoutes(pods, chosen.runtime),
+            LogRoutes(pods, chosen.runtime, clock),
             PortRoutes(pods, chosen.ports),
             NodeRoutes(engine, view, collections, pods, manager=manager, clock=clock),
             NodeProxyRoutes(facts, pods, pages_router(pages.pages()), volumes=config.root, clock=clock),

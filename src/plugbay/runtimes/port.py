@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Final, NewType, Protocol, runtime_checkable
+from typing import Final, NewType, Protocol
 
 from plugbay.model.edits import NO_EDITS, ContainerEdits, Mount
 from plugbay.model.expansion import container_argv, container_command, container_env
@@ -138,6 +138,25 @@ class Notice:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class LogLines:
+    """The lines of a log that are wanted, and how they are shown.
+
+    Attributes:
+        since: lines from before are left out; None keeps all.
+        are_timed: whether each line begins with its time.
+        stream: the stream they were written to; None is both.
+    """
+
+    since: datetime | None = None
+    are_timed: bool = False
+    stream: ExecStream | None = None
+
+
+ALL_LINES: Final = LogLines()
+"""All of a log, as it was written."""
+
+
 class ContainerRuntime(Protocol):
     """A container runtime. Instances outlive the node's process; `list` finds them again after a restart.
 
@@ -201,36 +220,29 @@ class ContainerRuntime(Protocol):
         """
         ...
 
-    def log(
-        self, container: ContainerId, *, follow: bool = False, tail: int | None = None
-    ) -> AsyncGenerator[bytes, None]:
-        """The output of the instance on stdout and stderr; with ``follow`` until it ends."""
+    def attach(
+        self, container: ContainerId, given: ExecInput, *, gives_input: bool
+    ) -> AsyncGenerator[ExecOutput, None]:
+        """The output of a running instance from now on, until it ends. Closing it leaves the instance as it is.
+
+        An instance whose input is for one client only gives the first what it has printed before, if the runtime can.
+
+        Args:
+            given: the client's side of the instance's standard input; its console is that of the instance.
+            gives_input: whether input comes from it.
+
+        Raises:
+            ExecFailed: the instance does not run, or no client can be attached.
+        """
         ...
 
-
-@dataclass(frozen=True, slots=True)
-class LogTimes:
-    """The use of the times at which an instance wrote.
-
-    Attributes:
-        since: lines from before are left out; None keeps all.
-        are_shown: whether each line begins with its time.
-    """
-
-    since: datetime | None = None
-    are_shown: bool = False
-
-
-UNTIMED: Final = LogTimes()
-"""All of a log, as it was written."""
-
-
-@runtime_checkable
-class KeepsLogTimes(Protocol):
-    """A runtime that keeps the time of each line of output."""
-
-    def timed_log(
-        self, container: ContainerId, times: LogTimes, *, follow: bool = False, tail: int | None = None
+    def log(
+        self, container: ContainerId, *, follow: bool = False, tail: int | None = None, lines: LogLines = ALL_LINES
     ) -> AsyncGenerator[bytes, None]:
-        """Read a log as `ContainerRuntime.log` does, but only the wanted ones of its last ``tail`` lines."""
+        """The output of the instance on stdout and stderr; with ``follow`` until it ends.
+
+        Args:
+            tail: the number of last lines that are looked at.
+            lines: those of them that are wanted.
+        """
         ...

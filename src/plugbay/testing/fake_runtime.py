@@ -11,11 +11,13 @@ from plugbay.ops.clock import Clock
 from plugbay.ops.tasks import first
 from plugbay.runtimes.exec_input import ExecInput
 from plugbay.runtimes.port import (
+    ALL_LINES,
     ContainerId,
     ContainerSpec,
     ContainerState,
     ExecExit,
     ExecOutput,
+    LogLines,
     Notice,
     RunState,
 )
@@ -138,8 +140,17 @@ class FakeRuntime:
             code = 137
         yield ExecExit(code)
 
+    async def attach(
+        self, container: ContainerId, given: ExecInput, *, gives_input: bool
+    ) -> AsyncGenerator[ExecOutput, None]:
+        if self._instance(container).state is not RunState.RUNNING:
+            raise ExecFailed(container, "it is not running")
+        await self.wait(container)
+        return
+        yield
+
     async def log(
-        self, container: ContainerId, *, follow: bool = False, tail: int | None = None
+        self, container: ContainerId, *, follow: bool = False, tail: int | None = None, lines: LogLines = ALL_LINES
     ) -> AsyncGenerator[bytes, None]:
         self._instance(container)
         return

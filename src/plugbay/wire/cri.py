@@ -201,6 +201,15 @@ class CriClient:
         request = v1.ExecRequest(container_id=container, cmd=command, tty=tty, stdin=True, stdout=True, stderr=not tty)
         return (await self._runtime("Exec", request, v1.ExecResponse)).url
 
+    async def attach_url(self, container: str, *, stdin: bool, tty: bool) -> str:
+        """The URL at which a container's own streams are; it is good for one connection, for a minute or so.
+
+        Args:
+            tty: whether the container has a terminal, and so no stderr.
+        """
+        request = v1.AttachRequest(container_id=container, stdin=stdin, tty=tty, stdout=True, stderr=not tty)
+        return (await self._runtime("Attach", request, v1.AttachResponse)).url
+
     async def port_forward_url(self, sandbox: str, port: int) -> str:
         """The URL at which a port of a sandbox can be connected to; it is good for one connection, for a minute or so.
 

@@ -130,6 +130,9 @@ def container_to_v1(config: ContainerConfig) -> v1.ContainerConfig:
         labels=config.labels,
         annotations=config.annotations,
         log_path=config.log_path,
+        stdin=config.stdin,
+        stdin_once=config.stdin_once,
+        tty=config.tty,
         linux=v1.LinuxContainerConfig(
             resources=_resources(config.resources), security_context=_security(config.security)
         ),

@@ -72,7 +72,7 @@ async def test_parameters_are_honoured_or_refused(root: Path) -> None:
             ("GET", PODS, {"watch": "maybe"}),
             ("GET", PODS, {"resourceVersionMatch": "Newest"}),
             ("GET", f"{PODS}/w", {"watch": "true"}),
-            ("GET", f"{PODS}/w/log", {"sinceTime": "2026-01-01T00:00:00Z"}),
+            ("GET", f"{PODS}/w/log", {"sinceTime": "yesterday"}),
             ("GET", f"{PODS}/w/log", {"sinceSeconds": "-5"}),
             ("POST", f"{PODS}/w/exec", {"commands": "ls"}),
             ("GET", NODES, {"watch": "maybe"}),

@@ -102,17 +102,33 @@ class Client:
 
 
 @asynccontextmanager
-async def asking(node: Node, *command: str, offers: tuple[str, ...] = (V5, V4), **query: str) -> AsyncIterator[Client]:
-    """A client that has asked for the command to be run."""
-    reader, writer = await asyncio.open_unix_connection(node.config.control_socket)
+async def upgrading(socket: Path, target: str, *offers: str) -> AsyncIterator[Client]:
+    """A client that has asked for WebSocket."""
+    reader, writer = await asyncio.open_unix_connection(socket)
     client = Client(reader, writer)
     try:
-        words = urlencode([*(("command", word) for word in command), *query.items()])
-        target = f"{PODS}/p/exec?{words}"
         client.send(Request(host="localhost", target=target, subprotocols=list(offers)))
         yield client
     finally:
         writer.transport.abort()
+
+
+@asynccontextmanager
+async def asking(node: Node, *command: str, offers: tuple[str, ...] = (V5, V4), **query: str) -> AsyncIterator[Client]:
+    """A client that has asked for the command to be run."""
+    words = urlencode([*(("command", word) for word in command), *query.items()])
+    async with upgrading(node.config.control_socket, f"{PODS}/p/exec?{words}", *offers) as client:
+        yield client
+
+
+@asynccontextmanager
+async def attached(socket: Path, pod: str, *, version: str = V5, **query: str) -> AsyncIterator[Client]:
+    words = urlencode({"stdout": "true", "stderr": "true", **query})
+    async with upgrading(socket, f"{PODS}/{pod}/attach?{words}", version) as client:
+        answer = await client.next()
+        assert isinstance(answer, AcceptConnection), answer
+        assert answer.subprotocol == version
+        yield client
 
 
 @asynccontextmanager

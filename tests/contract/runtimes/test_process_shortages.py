@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -109,4 +110,5 @@ async def test_output_that_finds_no_room_holds_up_nobody_and_is_told(
         await runtime.wait(state.id)
         log = (await whole_log(runtime, state.id)).decode()
         assert log.startswith("first\n1\n2\n")
-        assert log.endswith("bytes of output are missing here: No space left on device\nlast\n")
+        assert re.search(r"^plugbay: \d+ bytes of output are missing here: No space left on device$", log, re.MULTILINE)
+        assert log.endswith("\nlast\n")

@@ -12,7 +12,7 @@ from plugbay.errors import UsageError
 
 if TYPE_CHECKING:
     from plugbay.node.config import CriConfig, OciConfig
-    from plugbay.runtimes.log_files import LogLimits
+    from plugbay.runtimes.logs.files import LogLimits
 
 _CDI_DIRECTORIES: Final = "/etc/cdi,/var/run/cdi"
 _CNI_BINARIES: Final = "/opt/cni/bin,/usr/lib/cni"
@@ -93,7 +93,7 @@ def add_container_log_options(parser: argparse.ArgumentParser) -> None:
 
 def log_limits(args: argparse.Namespace) -> LogLimits:
     """The limits for logs, from the options."""
-    from plugbay.runtimes.log_files import LogLimits
+    from plugbay.runtimes.logs.files import LogLimits
 
     return LogLimits(_bytes_in(args.container_log_max_size), args.container_log_max_files)
 

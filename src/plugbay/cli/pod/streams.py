@@ -64,11 +64,9 @@ def declare_logs(parser: CommandParser) -> None:
         type=duration_s,
         default="0",
         metavar="TIME",
-        help="only lines that are not older than TIME, such as 5s or 1h30m; with the cri runtime only (default: all)",
+        help="only lines that are not older than TIME, such as 5s or 1h30m (default: all)",
     )
-    parser.add_argument(
-        "--timestamps", action="store_true", help="show the time before each line; with the cri runtime only"
-    )
+    parser.add_argument("--timestamps", action="store_true", help="show the time before each line")
     parser.add_argument(
         "-p", "--previous", action="store_true", help="show the log of the instance before the last restart"
     )

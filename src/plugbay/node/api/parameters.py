@@ -1,12 +1,13 @@
 """The parameters that a request may have. Others are refused: a client would take what is ignored for done.
 
 Source: Kubernetes 1.36 ``apimachinery/pkg/apis/meta/v1/types.go`` (ListOptions, CreateOptions, UpdateOptions,
-DeleteOptions), ``api/core/v1/types.go`` (PodLogOptions, PodExecOptions, PodPortForwardOptions).
+DeleteOptions), ``api/core/v1/types.go`` (PodLogOptions, PodExecOptions, PodAttachOptions, PodPortForwardOptions).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Final, TypeAlias
 
 from plugbay.ops.routing import HttpError, Request
@@ -67,6 +68,14 @@ def _seconds(value: str) -> str:
     return _number(value) or ("it is too large" if len(value) > 9 else "")
 
 
+def _time(value: str) -> str:
+    try:
+        datetime.fromisoformat(value or "1970-01-01T00:00:00Z")
+    except ValueError:
+        return "it must be a time as RFC 3339 writes it, such as 2006-01-02T15:04:05Z"
+    return ""
+
+
 def _only(*values: str, why: str) -> Rule:
     return lambda value: "" if value in values else f"it is not supported: {why}"
 
@@ -123,20 +132,22 @@ LOG: Final[Parameters] = {
     "container": _any,
     "follow": _flag,
     "insecureSkipTLSVerifyBackend": _flag,
+    "limitBytes": _number,
     "previous": _flag,
     "sinceSeconds": _seconds,
-    "stream": _only("All", "", why="both streams are given"),
+    "sinceTime": _time,
+    "stream": _only("All", "Stdout", "Stderr", "", why="it must be All, Stdout or Stderr"),
     "tailLines": _seconds,
     "timestamps": _flag,
 }
-EXEC: Final[Parameters] = {
+ATTACH: Final[Parameters] = {
     **_READ,
-    "command": _any,
     "container": _any,
     "stderr": _flag,
     "stdin": _flag,
     "stdout": _flag,
     "tty": _flag,
 }
+EXEC: Final[Parameters] = {**ATTACH, "command": _any}
 PORT_FORWARD: Final[Parameters] = {**_READ, "_preload_content": _any, "name": _any, "namespace": _any, "ports": _any}
 """kr8s says again what the path says, and how a Python client reads the answer."""

@@ -144,6 +144,7 @@ PODS: Final = ApiResource(
     ("po",),
     ("all",),
     (
+        Subresource("attach", "PodAttachOptions", ("create", "get")),
         Subresource("binding", "Binding", ("create",)),
         Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
         Subresource("exec", "PodExecOptions", ("create", "get")),

@@ -29,6 +29,7 @@ from plugbay.node.api.stored.accounts.routes import AccountRoutes
 from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.stored.scale import ScaleRoutes
 from plugbay.node.api.streams.containers import ContainerRoutes
+from plugbay.node.api.streams.logs import LogRoutes
 from plugbay.node.api.streams.ports import PortRoutes
 from plugbay.node.api.writing.access_reviews import AccessReviews
 from plugbay.ops.routing import (
@@ -50,6 +51,7 @@ _NODE = "/api/v1/nodes/{name}"
 def control_router(
     pods: PodRoutes,
     containers: ContainerRoutes,
+    logs: LogRoutes,
     ports: PortRoutes,
     node: NodeRoutes,
     proxy: NodeProxyRoutes,
@@ -88,7 +90,11 @@ def control_router(
         ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", accounts.review_token, parameters.WRITE),
         ("POST", f"{_ACCOUNT}/token", accounts.request_token, parameters.WRITE),
         ("DELETE", _POD, pods.delete, parameters.DELETE),
-        ("GET", f"{_POD}/log", containers.log, parameters.LOG),
+        ("GET", f"{_POD}/log", logs.log, parameters.LOG),
+        ("GET", f"{_POD}/attach", containers.attach, parameters.ATTACH),
+        ("POST", f"{_POD}/attach", containers.attach, parameters.ATTACH),
+        ("PUT", f"{_POD}/ephemeralcontainers", containers.refuse_to_add, parameters.PATCH),
+        ("PATCH", f"{_POD}/ephemeralcontainers", containers.refuse_to_add, parameters.PATCH),
         ("GET", f"{_POD}/exec", containers.exec, parameters.EXEC),
         ("POST", f"{_POD}/exec", containers.exec, parameters.EXEC),
         ("GET", f"{_POD}/portforward", ports.forward, parameters.PORT_FORWARD),

@@ -141,6 +141,9 @@ def container_config(
         | {POD_NAME: spec.pod.name, POD_NAMESPACE: spec.pod.namespace, NODE: conventions.node},
         annotations={**edits.annotations, **_annotations(spec)},
         log_path=f"{spec.container.name}/{spec.attempt}.log",
+        stdin=spec.container.stdin,
+        stdin_once=spec.container.stdin_once,
+        tty=spec.container.tty,
         resources=replace(
             _resources(spec.limits),
             oom_score_adj=oom_score_adj(qos_class(spec.pod), memory_request(spec.container), conventions.memory_bytes),

@@ -14,7 +14,7 @@ from typing import Final
 
 from plugbay.errors import RpcFailed
 from plugbay.ops.clock import Clock
-from plugbay.runtimes.log_files import LogLimits, rotated
+from plugbay.runtimes.logs.files import LogLimits, rotated
 from plugbay.runtimes.port import ContainerId
 from plugbay.wire.cri import CriClient
 

@@ -13,9 +13,9 @@ from plugbay.model.cri import ContainerPhase, ContainerStatus
 from plugbay.model.resolution import alias_lines
 from plugbay.model.termination import MessagePolicy
 from plugbay.runtimes.cri.config import MESSAGE_PATH, MESSAGE_POLICY
-from plugbay.runtimes.cri.logs import log_end
 from plugbay.runtimes.cri.sandboxes import RunningSandbox
 from plugbay.runtimes.hosts import hosts_text
+from plugbay.runtimes.logs.lines import log_end
 from plugbay.runtimes.messages import MAX_LOG_BYTES, MAX_LOG_LINES, message_in
 
 

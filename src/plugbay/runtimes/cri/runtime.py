@@ -21,22 +21,22 @@ from plugbay.runtimes.cri.config import NODE, POD_UID, Conventions, container_co
 from plugbay.runtimes.cri.engine import EngineTraits, expand_cdi, insist
 from plugbay.runtimes.cri.images import ImagePuller, check_user
 from plugbay.runtimes.cri.log_rotation import LogRotation, remove_older
-from plugbay.runtimes.cri.logs import follow_log, read_log
 from plugbay.runtimes.cri.pod_files import make_message_file, remove_message_file, with_message, write_hosts
 from plugbay.runtimes.cri.sandboxes import CriSandboxes, RunningSandbox
 from plugbay.runtimes.cri.states import container_state, is_named, never_ran
-from plugbay.runtimes.cri.streams import run_streamed
+from plugbay.runtimes.cri.streams import Streamed, run_streamed
 from plugbay.runtimes.exec_input import Console, ExecInput
-from plugbay.runtimes.log_files import DEFAULT_LOGS, LogLimits
+from plugbay.runtimes.logs.files import DEFAULT_LOGS, LogLimits
+from plugbay.runtimes.logs.lines import follow_log, read_log
 from plugbay.runtimes.port import (
-    UNTIMED,
+    ALL_LINES,
     ContainerId,
     ContainerSpec,
     ContainerState,
     ExecExit,
     ExecOutput,
     ExecStream,
-    LogTimes,
+    LogLines,
     Notice,
     RunState,
 )
@@ -284,19 +284,26 @@ class CriRuntime:
             yield ExecOutput(ExecStream.STDERR, result.stderr)
         yield ExecExit(result.exit_code)
 
-    def log(
-        self, container: ContainerId, *, follow: bool = False, tail: int | None = None
-    ) -> AsyncGenerator[bytes, None]:
-        return self.timed_log(container, UNTIMED, follow=follow, tail=tail)
+    async def attach(
+        self, container: ContainerId, given: ExecInput, *, gives_input: bool
+    ) -> AsyncGenerator[ExecOutput, None]:
+        """See `ContainerRuntime`; what was printed before is in the log only."""
+        with _exec_failures(container):
+            url = await self._client.attach_url(container, stdin=gives_input, tty=given.console is Console.TERMINAL)
+        streamed = Streamed.CONTAINER if gives_input else Streamed.CONTAINER_OUTPUT
+        async with aclosing(run_streamed(container, url, given, streamed)) as items:
+            async for item in items:
+                if isinstance(item, ExecOutput):
+                    yield item
 
-    async def timed_log(
-        self, container: ContainerId, times: LogTimes, *, follow: bool = False, tail: int | None = None
+    async def log(
+        self, container: ContainerId, *, follow: bool = False, tail: int | None = None, lines: LogLines = ALL_LINES
     ) -> AsyncGenerator[bytes, None]:
         path = await self._log_path(container)
         if follow and path.exists():
-            chunks = follow_log(path, tail=tail, ended=self.wait(container), times=times)
+            chunks = follow_log(path, tail=tail, ended=self.wait(container), lines=lines)
         else:
-            chunks = read_log(path, tail=tail, times=times)
+            chunks = read_log(path, tail=tail, lines=lines)
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk

@@ -1,7 +1,7 @@
-"""Commands with input: the engine names a URL, and there it streams what goes in and what comes out.
+"""Streams of commands and containers: the engine names a URL, and there it streams what goes in and what comes out.
 
-The protocol is that of ``kubectl exec``: HTTP that is upgraded to SPDY/3.1, with a stream for each standard stream,
-one for how the command ends, and on a terminal one for its size.
+The protocol is that of ``kubectl exec`` and ``attach``: HTTP that is upgraded to SPDY/3.1, with a stream for each
+standard stream, one for how the command ends, and on a terminal one for its size.
 
 Source: Kubernetes 1.36 ``kubelet/pkg/cri/streaming/remotecommand/httpstream.go``.
 """
@@ -12,6 +12,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncGenerator
+from enum import Enum
 from typing import Final
 
 from plugbay.errors import ExecFailed
@@ -54,15 +55,31 @@ _HIGH_WATER_BYTES: Final = 256 * 1024
 """The most bytes that wait for the consumer; beyond that the command has to wait."""
 
 
-async def run_streamed(
-    container: ContainerId, url: str, given: ExecInput, *, answer_s: float = ANSWER_S
-) -> AsyncGenerator[ExecOutput | ExecExit, None]:
-    """Run the command that the engine has put at ``url``; the last item is the exit.
+class Streamed(Enum):
+    """The process whose streams are at a URL."""
 
-    When the consumer leaves, the command's input ends, and on a terminal it is interrupted first; CRI has no way to
-    kill it.
+    COMMAND = "command"
+    """Beside the container. When the client leaves, its input ends, and on a terminal it is interrupted first."""
+    CONTAINER = "container"
+    """The container's own, which goes on without the client."""
+    CONTAINER_OUTPUT = "container output"
+    """The same, without its input."""
+
+
+async def run_streamed(
+    container: ContainerId,
+    url: str,
+    given: ExecInput,
+    streamed: Streamed = Streamed.COMMAND,
+    *,
+    answer_s: float = ANSWER_S,
+) -> AsyncGenerator[ExecOutput | ExecExit, None]:
+    """Exchange the streams that the engine has put at ``url``; the last item is the exit, 0 for that of a container.
+
+    CRI has no way to kill a command when the consumer leaves; see `Streamed`.
 
     Args:
+        given: the input, if any, and the size of a terminal.
         answer_s: how long the engine may take to say whether it streams.
 
     Raises:
@@ -72,7 +89,7 @@ async def run_streamed(
         where = stream_url(url)
     except ValueError as error:
         raise ExecFailed(container, str(error)) from error
-    session = _Session(where, given)
+    session = _Session(where, given, streamed)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_S):
@@ -104,9 +121,10 @@ class _Session(asyncio.Protocol):
         answered: set when the engine has said whether it streams, or never will.
     """
 
-    def __init__(self, where: StreamUrl, given: ExecInput) -> None:
+    def __init__(self, where: StreamUrl, given: ExecInput, streamed: Streamed) -> None:
         self._where = where
         self._given = given
+        self._streamed = streamed
         self._transport: asyncio.Transport | None = None
         self._head: bytearray | None = bytearray()
         self._streams = SpdyConnection(SpdyRole.CLIENT)
@@ -147,7 +165,7 @@ class _Session(asyncio.Protocol):
     def leave(self) -> None:
         """Take no more; a command that still runs has nothing more to read."""
         self._given.disconnect()
-        if not self._is_over and self._head is None:
+        if not self._is_over and self._head is None and self._streamed is Streamed.COMMAND:
             if self._given.console is Console.TERMINAL:
                 self._send(_STDIN, _INTERRUPT)
             self._write(self._streams.end(self._numbers[_STDIN]))
@@ -156,9 +174,12 @@ class _Session(asyncio.Protocol):
     # --- the sink of the input --------------------------------------------------------------------------------------
 
     def write(self, chunk: bytes) -> None:
-        self._send(_STDIN, chunk)
+        if self._streamed is not Streamed.CONTAINER_OUTPUT:
+            self._send(_STDIN, chunk)
 
     def end(self) -> None:
+        if self._streamed is Streamed.CONTAINER_OUTPUT:
+            return
         if self._given.console is Console.TERMINAL:
             self._send(_STDIN, _END_OF_INPUT)
         else:
@@ -217,7 +238,8 @@ class _Session(asyncio.Protocol):
     def _open_streams(self) -> None:
         """The engine starts the command when it has seen all that it expects."""
         last = _RESIZE if self._given.console is Console.TERMINAL else _STDERR
-        for kind in (_ERROR, _STDIN, _STDOUT, last):
+        stdin = () if self._streamed is Streamed.CONTAINER_OUTPUT else (_STDIN,)
+        for kind in (_ERROR, *stdin, _STDOUT, last):
             number, frame = self._streams.open({"streamtype": kind})
             self._numbers[kind], self._kinds[number] = number, kind
             self._write(frame)

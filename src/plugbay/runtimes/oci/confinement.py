@@ -26,7 +26,7 @@ from plugbay.model.ids import PodUid
 from plugbay.model.termination import DEFAULT_MESSAGE, MessagePolicy
 from plugbay.runtimes.devices import find_devices, host_devices
 from plugbay.runtimes.exec_input import Console
-from plugbay.runtimes.log_files import log_end
+from plugbay.runtimes.logs.lines import log_end
 from plugbay.runtimes.messages import MAX_LOG_BYTES, MAX_LOG_LINES, message_in
 from plugbay.runtimes.mounts import check_mounts
 from plugbay.runtimes.oci.engines import OciEngine, last_line
@@ -42,7 +42,7 @@ from plugbay.runtimes.supervised.confinement import Ending, Launch
 from plugbay.runtimes.supervised.consoles import TerminalMaker
 from plugbay.runtimes.supervised.imageless import unused_image
 from plugbay.runtimes.supervised.instance import Instance, start_failure
-from plugbay.runtimes.supervised.launch import DEFAULT_PATH, HANDOVER
+from plugbay.runtimes.supervised.launch import DEFAULT_PATH, DEFAULT_TERM, HANDOVER
 from plugbay.runtimes.supervised.records import ProcessRecord
 
 logger = logging.getLogger(__name__)
@@ -111,11 +111,15 @@ class OciConfinement:
             raise ContainerStartError("CreateContainerError", problem) from error
         points = with_mount_points(self._config(spec, container, root, directory), root, directory)
         keep = self._engine.keep_options if spec.limits.memory_bytes and self._grounds.owner is None else ()
-        run = ("run", *keep, "--bundle", str(directory), "--pid-file", str(directory / _PID_FILE), engine_id(container))
         log = ("--log", str(directory / _ENGINE_LOG), "--log-format", "json")
-        program, *words = self._engine.argv(*log, *run)
+        engine, pid_file = self._engine.argv(*log, "run"), str(directory / _PID_FILE)
+        words = (*keep, "--bundle", str(directory))
+        if spec.container.tty:
+            argv = handing_over(engine, (*words, engine_id(container)), directory=directory, pid_file=pid_file)
+        else:
+            argv = (*engine, *words, "--pid-file", pid_file, engine_id(container))
         return Launch(
-            (program, *words),
+            argv,
             "/",
             {"PATH": DEFAULT_PATH},
             files={
@@ -197,7 +201,7 @@ class OciConfinement:
         message = message_in(directory / _MESSAGE)
         falls_back = instance.spec.asked.message.policy is MessagePolicy.FALLBACK_TO_LOGS
         if not message and falls_back and instance.exit is not None and instance.exit.exit_code != 0:
-            message = log_end(directory / _LOG, lines=MAX_LOG_LINES, max_bytes=MAX_LOG_BYTES).decode(errors="replace")
+            message = log_end(directory / _LOG, lines=MAX_LOG_LINES)[-MAX_LOG_BYTES:].decode(errors="replace")
         return Ending(reason, message)
 
     def _look_back(self, instance: Instance, directory: Path) -> bool:
@@ -306,7 +310,8 @@ def _may_run(instance: Instance, pid_file: Path) -> bool:
 
 def _environment(spec: ContainerSpec, shares: PodShares) -> dict[str, str]:
     """Merge variables in containerd's order: an image's usual ones, then the devices', then the pod's, which win."""
-    return {"PATH": DEFAULT_PATH, "HOSTNAME": host_name(spec, shares), **spec.edits.env, **spec.env}
+    terminal = {"TERM": DEFAULT_TERM} if spec.container.tty else {}
+    return {"PATH": DEFAULT_PATH, "HOSTNAME": host_name(spec, shares), **terminal, **spec.edits.env, **spec.env}
 
 
 def _variables(config: Path) -> list[str]:

@@ -89,6 +89,7 @@ def oci_spec(
         "ociVersion": OCI_VERSION,
         **own_name,
         "process": {
+            "terminal": spec.container.tty,
             "user": _user(security),
             "args": list(spec.argv),
             "env": [f"{name}={value}" for name, value in env.items()],

@@ -11,7 +11,7 @@ from typing import Final
 
 from plugbay.kernel.processes import ProcessIdentity, send_signal, signal_group, wait_end, with_variable
 from plugbay.runtimes.exec_input import Console
-from plugbay.runtimes.log_files import DEFAULT_LOGS, LogLimits
+from plugbay.runtimes.logs.files import DEFAULT_LOGS, LogLimits
 from plugbay.runtimes.port import ContainerId, ContainerSpec, Notice, NoticeKind
 from plugbay.runtimes.supervised.confinement import Ending, Launch
 from plugbay.runtimes.supervised.consoles import TerminalMaker

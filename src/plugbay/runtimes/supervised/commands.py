@@ -7,15 +7,15 @@ import os
 import signal
 import socket
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import ExecFailed
 from plugbay.kernel.processes import kill_session, wait_end
-from plugbay.runtimes.exec_input import Console, ExecInput
+from plugbay.runtimes.exec_input import Console, ExecInput, TerminalSize
 from plugbay.runtimes.port import ContainerId, ExecExit, ExecOutput, ExecStream
 from plugbay.runtimes.supervised.consoles import Pipe, Streams, TerminalMaker, fed, open_streams
 from plugbay.runtimes.supervised.exec_client import ExecConnection, StartFailure, invite
@@ -25,6 +25,10 @@ _HIGH_WATER_BYTES: Final = 256 * 1024
 """The most bytes that wait for the consumer; beyond that the command has to wait."""
 _KILLED: Final = 128 + signal.SIGKILL
 _NOT_TAKEN: Final = "its wrapper takes no commands: it has just ended, or plugbay was replaced since it was started"
+
+_NOT_ATTACHED: Final = "an older plugbay started it, and lets no client attach; that is possible after its next start"
+_CHUNK_BYTES: Final = 64 * 1024
+_DRAINED_CHUNKS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +58,16 @@ async def run_command(command: ExecCommand, *, proc_root: Path) -> AsyncGenerato
     Raises:
         ExecFailed: it cannot be run.
     """
-    streams, connection = _start(command)
+    console = command.given.console if command.given is not None else None
+    words = ((console or Console.PIPES).value, *command.argv)
+    with _refusals(command.container):
+        streams, connection = _invited(command.directory, words, console, command.terminal_maker)
     output = _Output()
     guest = ExecConnection(on_end=output.command_ended, on_gone=output.abandon)
     try:
-        async with AsyncExitStack() as stack:
-            stack.callback(streams.close_ours)
-            await asyncio.get_running_loop().create_unix_connection(lambda: guest, sock=connection)
-            streams = await streams.with_terminal()
-            stack.callback(streams.close_ours)
-            await output.connect(streams.outputs, stack)
-            await stack.enter_async_context(fed(streams.input, command.given))
-            while items := await output.receive():
-                for item in items:
-                    yield item
+        async with aclosing(_exchanged(streams, connection, output, guest, command.given)) as items:
+            async for item in items:
+                yield item
     finally:
         await guest.leave()
         await _end_orphans(guest, proc_root)
@@ -78,28 +78,80 @@ async def run_command(command: ExecCommand, *, proc_root: Path) -> AsyncGenerato
     yield ExecExit(_KILLED if guest.exit_code is None else guest.exit_code)
 
 
-def _start(command: ExecCommand) -> tuple[Streams, socket.socket]:
-    console = command.given.console if command.given is not None else None
+async def run_attachment(
+    container: ContainerId, directory: Path, given: ExecInput, *, gives_input: bool
+) -> AsyncGenerator[ExecOutput, None]:
+    """Be a client of the container itself until it ends.
+
+    Raises:
+        ExecFailed: its wrapper does not let clients in.
+    """
+    with _refusals(container):
+        words = ("attach", "stdin" if gives_input else "nothing")
+        streams, connection = _invited(directory, words, Console.PIPES)
+    output = _Output()
+    guest = ExecConnection(on_end=output.command_ended, on_gone=output.abandon)
     try:
-        streams = open_streams(console, command.terminal_maker)
-        try:
-            connection = invite(command.directory, command.argv, console or Console.PIPES, streams.theirs)
-        except BaseException:
-            streams.close_ours()
-            raise
-        finally:
-            streams.close_theirs()
+        async with aclosing(_exchanged(streams, connection, output, guest, given, resize=guest.resize)) as items:
+            async for item in items:
+                yield item
+    finally:
+        await guest.leave()
+    if guest.is_dropped:
+        raise ExecFailed(container, "it printed much, of which the client has read nothing for some seconds")
+    if not guest.is_attached:
+        raise ExecFailed(container, _NOT_ATTACHED if guest.failure is not None else _NOT_TAKEN)
+
+
+async def _exchanged(
+    streams: Streams,
+    connection: socket.socket,
+    output: _Output,
+    guest: ExecConnection,
+    given: ExecInput | None,
+    *,
+    resize: Callable[[TerminalSize], None] | None = None,
+) -> AsyncGenerator[ExecOutput, None]:
+    async with AsyncExitStack() as stack:
+        stack.callback(streams.close_ours)
+        await asyncio.get_running_loop().create_unix_connection(lambda: guest, sock=connection)
+        streams = await streams.with_terminal()
+        stack.callback(streams.close_ours)
+        await output.connect(streams.outputs, stack)
+        await stack.enter_async_context(fed(streams.input, given, resize))
+        while items := await output.receive():
+            for item in items:
+                yield item
+
+
+def _invited(
+    directory: Path, words: Sequence[str], console: Console | None, maker: TerminalMaker = TerminalMaker.NODE
+) -> tuple[Streams, socket.socket]:
+    streams = open_streams(console, maker)
+    try:
+        return streams, invite(directory, words, streams.theirs)
+    except BaseException:
+        streams.close_ours()
+        raise
+    finally:
+        streams.close_theirs()
+
+
+@contextmanager
+def _refusals(container: ContainerId) -> Iterator[None]:
+    """Say why a wrapper cannot be asked."""
+    try:
+        yield
     except (BrokenPipeError, ConnectionRefusedError, ConnectionResetError) as error:
-        raise ExecFailed(command.container, _NOT_TAKEN) from error
+        raise ExecFailed(container, _NOT_TAKEN) from error
     except FileNotFoundError as error:
-        raise ExecFailed(command.container, "an older plugbay started it, and runs no command beside it") from error
+        raise ExecFailed(container, "an older plugbay started it, and runs no command beside it") from error
     except BlockingIOError as error:
-        raise ExecFailed(command.container, "too many commands wait for being run beside it") from error
+        raise ExecFailed(container, "too many commands wait for being run beside it") from error
     except OSError as error:
-        raise ExecFailed(command.container, f"cannot ask for it: {error.strerror or error}") from error
+        raise ExecFailed(container, f"cannot ask for it: {error.strerror or error}") from error
     except ValueError as error:
-        raise ExecFailed(command.container, str(error)) from error
-    return streams, connection
+        raise ExecFailed(container, str(error)) from error
 
 
 def _refusal(command: ExecCommand, failure: StartFailure) -> ExecFailed:
@@ -122,6 +174,7 @@ class _Output:
         self._waiting: deque[ExecOutput] = deque()
         self._waiting_bytes = 0
         self._transports: list[asyncio.ReadTransport] = []
+        self._pipes: Sequence[tuple[ExecStream, Pipe]] = ()
         self._open_ends = 1
         """The command itself, and the streams."""
         self._is_abandoned = False
@@ -129,12 +182,15 @@ class _Output:
 
     async def connect(self, pipes: Sequence[tuple[ExecStream, Pipe]], stack: AsyncExitStack) -> None:
         loop = asyncio.get_running_loop()
-        if not self._is_abandoned:
-            self._open_ends += len(pipes)
+        self._pipes = pipes
         for stream, pipe in pipes:
             transport, _ = await loop.connect_read_pipe(lambda stream=stream: _Pipe(self, stream), pipe)  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             stack.callback(transport.close)
             self._transports.append(transport)
+        if self._is_abandoned:
+            self._drain()
+        else:
+            self._open_ends += len(pipes)
 
     def add(self, item: ExecOutput) -> None:
         self._waiting.append(item)
@@ -151,10 +207,23 @@ class _Output:
     command_ended = end_closed
 
     def abandon(self) -> None:
-        """Expect nothing more."""
+        """Expect nothing but what is there to be read."""
         self._is_abandoned = True
+        self._drain()
         self._open_ends = 0
         self._changed.set()
+
+    def _drain(self) -> None:
+        """Read what was written before all that could write was gone; it may still be on its way to the transports."""
+        for stream, pipe in self._pipes:
+            for _ in range(_DRAINED_CHUNKS):
+                try:
+                    chunk = None if pipe.closed else pipe.read(_CHUNK_BYTES)
+                except OSError:
+                    break  # a terminal without processes
+                if not chunk:
+                    break
+                self.add(ExecOutput(stream, chunk))
 
     async def receive(self) -> list[ExecOutput]:
         """Wait for output; returns nothing when no more can come."""

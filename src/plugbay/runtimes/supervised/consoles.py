@@ -10,10 +10,11 @@ import pty
 import socket
 import struct
 import termios
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import IO, Final
 
 from plugbay.runtimes.exec_input import Console, ExecInput, TerminalSize
@@ -148,14 +149,20 @@ def _writer(descriptor: int) -> Pipe:
 
 
 @asynccontextmanager
-async def fed(pipe: Pipe | None, given: ExecInput | None) -> AsyncIterator[None]:
-    """Pass input that is ``given`` to the command while the block runs."""
+async def fed(
+    pipe: Pipe | None, given: ExecInput | None, resize: Callable[[TerminalSize], None] | None = None
+) -> AsyncIterator[None]:
+    """Pass input that is ``given`` to the command while the block runs.
+
+    Args:
+        resize: changes the size of its terminal, where ``pipe`` is not that terminal.
+    """
     if given is None or pipe is None:
         yield
         return
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_write_pipe(lambda: _Flow(given), pipe)
-    given.connect(_Sink(transport, pipe, given.console))
+    given.connect(_Sink(transport, given.console, resize or partial(_resize, pipe)))
     try:
         yield
     finally:
@@ -182,10 +189,12 @@ class _Flow(asyncio.BaseProtocol):
 
 
 class _Sink:
-    def __init__(self, transport: asyncio.WriteTransport, pipe: Pipe, console: Console) -> None:
+    def __init__(
+        self, transport: asyncio.WriteTransport, console: Console, resize: Callable[[TerminalSize], None]
+    ) -> None:
         self._transport = transport
-        self._pipe = pipe
         self._console = console
+        self._resize = resize
 
     def write(self, chunk: bytes) -> None:
         self._transport.write(chunk)
@@ -198,5 +207,9 @@ class _Sink:
 
     def resize(self, size: TerminalSize) -> None:
         if self._console is Console.TERMINAL:
-            with contextlib.suppress(OSError):  # the command has just gone
-                fcntl.ioctl(self._pipe.fileno(), termios.TIOCSWINSZ, struct.pack("HHHH", size.height, size.width, 0, 0))
+            self._resize(size)
+
+
+def _resize(terminal: Pipe, size: TerminalSize) -> None:
+    with contextlib.suppress(OSError):  # the command has just gone
+        fcntl.ioctl(terminal.fileno(), termios.TIOCSWINSZ, struct.pack("HHHH", size.height, size.width, 0, 0))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.kernel.processes import ProcessIdentity
-from plugbay.runtimes.exec_input import Console
+from plugbay.runtimes.exec_input import TerminalSize
 
 _SOCKET: Final = "guests.sock"
 _BACKLOG: Final = 128
@@ -37,8 +37,8 @@ def listen_for_guests(directory: Path) -> socket.socket:
     return listener
 
 
-def invite(directory: Path, argv: Sequence[str], console: Console, streams: Sequence[int]) -> socket.socket:
-    """Ask a wrapper to run a command on ``streams``: stdin, stdout and stderr. Closing the socket kills it.
+def invite(directory: Path, words: Sequence[str], streams: Sequence[int]) -> socket.socket:
+    """Ask a wrapper for what ``words`` say on ``streams``: stdin, stdout and stderr. Closing the socket ends it.
 
     Never waits.
 
@@ -46,15 +46,15 @@ def invite(directory: Path, argv: Sequence[str], console: Console, streams: Sequ
         OSError: no wrapper listens, or too many commands run.
         ValueError: a command cannot have these words.
     """
-    if any("\0" in word for word in argv):
+    if any("\0" in word for word in words):
         raise ValueError("a command cannot hold a NUL character")
-    words = "".join(f"{word}\0" for word in (console.value, *argv)).encode(errors="surrogateescape")
+    text = "".join(f"{word}\0" for word in words).encode(errors="surrogateescape")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     request = os.memfd_create("command")
     try:
         connection.setblocking(False)
         os.set_blocking(request, False)  # for what polices the event loop: this is memory
-        os.write(request, words)
+        os.write(request, text)
         with _short(directory) as short:
             connection.connect(f"{short}/{_SOCKET}")
         socket.send_fds(connection, [b"\0"], [request, *streams])
@@ -73,7 +73,7 @@ class StartFailure:
 
 
 class ExecConnection(asyncio.Protocol):
-    """A command as its wrapper tells of it.
+    """A command, or a client of the container, as its wrapper tells of it.
 
     Args:
         on_end: called when the command has ended.
@@ -81,6 +81,8 @@ class ExecConnection(asyncio.Protocol):
 
     Attributes:
         leader: None until it was started.
+        is_attached: whether this is a client of the container itself, which the wrapper has let in.
+        is_dropped: whether the wrapper has left that client, which has read nothing for some seconds.
         exit_code: None until it has ended, and when that was never told.
     """
 
@@ -93,6 +95,13 @@ class ExecConnection(asyncio.Protocol):
         self.leader: ProcessIdentity | None = None
         self.failure: StartFailure | None = None
         self.exit_code: int | None = None
+        self.is_attached = False
+        self.is_dropped = False
+
+    def resize(self, size: TerminalSize) -> None:
+        """Change the size of the container's terminal."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(f"size {size.height} {size.width}\n".encode())
 
     async def leave(self) -> None:
         """Tell the wrapper to kill all processes of the command that are left."""
@@ -124,6 +133,10 @@ class ExecConnection(asyncio.Protocol):
         match words:
             case "started", pid, ticks:
                 self.leader = ProcessIdentity(int(pid), start_ticks=int(ticks))
+            case ("attached",):
+                self.is_attached = True
+            case ("dropped",):
+                self.is_dropped = True
             case "failed", step, number:
                 self.failure = StartFailure(step, int(number))
             case "exit", code:

@@ -2,6 +2,7 @@
 
 A client connects to the wrapper's socket and sends one message of any byte with four descriptors: that of the request,
 which is ``pipes`` or ``terminal`` and the words of the command, each ended by NUL, and those of the standard streams.
+A client that wants to be attached to the container itself says ``attach`` instead (`attachments`).
 It gets, a line each: ``started PID TICKS`` before anything runs, ``failed STEP ERRNO``, and ``exit CODE`` as soon
 as the command has ended. When it hangs up, also because it was killed, all that is left of the command's session is
 killed too; the wrapper hangs up when nothing is left.
@@ -22,15 +23,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
     from typing import NoReturn
+
+    from plugbay.runtimes.supervised.attachments import Attachments
+    from plugbay.runtimes.supervised.container_input import ContainerInput
+    from plugbay.runtimes.supervised.output import Output
 else:
     import _signal  # `signal` would import enum
 
 if TYPE_CHECKING or __package__:
     from plugbay.runtimes.supervised.descendants import kill_session, sessions_below, start_ticks
     from plugbay.runtimes.supervised.execution import START_FAILED, execute
+    from plugbay.runtimes.supervised.served_exec import ServedExec
 else:  # loaded by the wrapper's program, which knows no packages
     from descendants import kill_session, sessions_below, start_ticks
     from execution import START_FAILED, execute
+    from served_exec import ServedExec
 
 _AT_ONCE = 100
 """The most clients at a time. Further ones wait in the socket's backlog, so that descriptors never run out."""
@@ -45,38 +52,24 @@ _IGNORED_BY_WRAPPER = (
 )
 
 
-class ServedExec:
-    """One connection, and the command once it was started.
-
-    Attributes:
-        has_ended: whether its leader has ended; it is not reaped yet, so that no other process gets its number.
-        is_left: whether its client has hung up.
-        record: the name of the file that tells of it.
-    """
-
-    def __init__(self, connection: _socket.socket) -> None:
-        self.connection = connection
-        self.pid = 0
-        self.pidfd = -1
-        self.record = ""
-        self.has_ended = False
-        self.is_left = False
-
-    def tell(self, line: str) -> bool:
-        try:
-            self.connection.send(f"{line}\n".encode())
-        except OSError:
-            return False  # gone; that it hung up is noticed by itself
-        return True
-
-
 class ExecServer:
     """All commands beside one container; ``watched`` tells which descriptor to react to, ``here`` holds the records."""
 
     def __init__(
-        self, watched: select.epoll, listener: int, *, here: int, working_dir: str, env: dict[str, str]
+        self,
+        watched: select.epoll,
+        listener: int,
+        *,
+        here: int,
+        working_dir: str,
+        env: dict[str, str],
+        output: Output,
+        given: ContainerInput | None,
     ) -> None:
         self._watched = watched
+        self._output = output
+        self._input = given
+        self._attachments: Attachments | None = None
         self._here = here
         self._listener_number = listener
         self._listener = _socket.socket(fileno=os.dup(listener))
@@ -90,10 +83,16 @@ class ExecServer:
         if descriptor == self._listener_number:
             self._accept()
             return
+        if self._attachments is not None and self._attachments.knows(descriptor):
+            self._attachments.react(descriptor)
+            return
         guest = self._by_descriptor.get(descriptor)
         if guest is None:
             return  # it ended in this very round
-        if descriptor == guest.pidfd:
+        if guest.is_attached and self._attachments is not None:
+            if not self._attachments.listen(guest):
+                self._forget(guest)
+        elif descriptor == guest.pidfd:
             self._note_end(guest)
         elif guest.pid:
             self._leave(guest)
@@ -105,12 +104,26 @@ class ExecServer:
         return {guest.pid for guest in self._by_descriptor.values() if guest.pid}
 
     def close(self) -> None:
-        """Kill all and let in no more."""
+        """Kill all commands and let in no more."""
         self._listener.close()
         for guest in set(self._by_descriptor.values()):
             if guest.pid:
                 kill_guest(guest)
-            guest.connection.close()
+            if not guest.is_attached:
+                guest.connection.close()
+
+    def holds_output(self) -> bool:
+        """Whether the container has to wait for a client that is attached; ask again after a second or so."""
+        if self._attachments is None or not self._attachments.holds_output():
+            return False
+        for guest in self._attachments.without_patience():
+            self._forget(guest)
+        return self._attachments.holds_output()
+
+    def end_attachments(self) -> None:
+        """Let the clients that are attached have the rest, once no more comes."""
+        if self._attachments is not None:
+            self._attachments.close()
 
     def _accept(self) -> None:
         try:
@@ -146,12 +159,23 @@ class ExecServer:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        if not guest.pid:
+        if not guest.pid and not guest.is_attached:
             self._forget(guest)
+
+    def _attach(self, guest: ServedExec, streams: list[int], *, gives_input: bool) -> None:
+        if self._attachments is None:
+            if not TYPE_CHECKING:
+                from attachments import Attachments
+            self._attachments = Attachments(self._watched, self._output, self._input)
+        self._attachments.add(guest, streams, gives_input=gives_input)
+        guest.is_attached = True
 
     def _start(self, guest: ServedExec, request: int, streams: list[int]) -> None:
         content = os.pread(request, os.fstat(request).st_size, 0)
         console, *argv = content.decode("utf-8", "surrogateescape").split("\0")[:-1]
+        if console == "attach":
+            self._attach(guest, streams, gives_input=argv == ["stdin"])
+            return
         gate, open_gate = os.pipe()
         try:
             pid = os.fork()

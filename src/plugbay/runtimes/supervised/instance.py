@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from plugbay.errors import quote
+from plugbay.errors import InstanceUnreadable, quote
 from plugbay.runtimes.port import ContainerId, ContainerState, RunState
 from plugbay.runtimes.supervised.records import ExitRecord, ProcessRecord, SpecRecord, stand_in
 
@@ -96,6 +98,15 @@ def in_doubt(container: ContainerId, *, now: datetime) -> ContainerState | None:
     """The state of an instance if only its name can be read; None if the name is not one of ours."""
     spec = stand_in(container, created_at=now)
     return None if spec is None else Instance(container, spec, None, None, is_damaged=True).in_doubt()
+
+
+@contextmanager
+def doubts(container: ContainerId) -> Iterator[None]:
+    """Turn refusals of the system into doubts: they say nothing of the container, which may run."""
+    try:
+        yield
+    except OSError as error:
+        raise InstanceUnreadable(container, f"{error.strerror or error}") from error
 
 
 def start_failure(record: SpecRecord, ended: ExitRecord) -> str:

@@ -14,12 +14,16 @@ from typing import Final
 
 from plugbay.errors import ContainerStartError
 from plugbay.model.edits import DeviceNode, Mount
-from plugbay.runtimes.log_files import DEFAULT_LOGS, LogLimits
+from plugbay.model.pods import Container
+from plugbay.runtimes.logs.files import DEFAULT_LOGS, LogLimits
 from plugbay.runtimes.port import ContainerSpec
+from plugbay.runtimes.supervised.consoles import TerminalMaker
 from plugbay.runtimes.supervised.exec_client import listen_for_guests
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH that containerd gives a container whose image has none."""
+DEFAULT_TERM: Final = "xterm"
+"""The kind of terminal that engines tell a container which asks for one."""
 MOUNTS_VARIABLE: Final = "PLUGBAY_MOUNTS"
 CONTAINER_VARIABLE: Final = "PLUGBAY_CONTAINER"
 """The variable with the instance's directory; by it processes are found after their wrapper was killed."""
@@ -39,6 +43,8 @@ def container_environment(spec: ContainerSpec, *, home: str, directory: Path) ->
     defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": spec.pod.name, "HOME": home}
     if moved := moved_paths(spec):
         defaults[MOUNTS_VARIABLE] = json.dumps(moved)
+    if spec.container.tty:
+        defaults["TERM"] = DEFAULT_TERM
     return {**defaults, **spec.edits.env, **spec.env, CONTAINER_VARIABLE: str(directory)}
 
 
@@ -85,8 +91,25 @@ def check_paths(spec: ContainerSpec) -> None:
         _mode(mount.host_path)
 
 
+def input_words(container: Container, maker: TerminalMaker) -> str:
+    """Tell a wrapper what its container reads; see `container_input`. Empty for a container that reads nothing."""
+    wanted = {
+        "stdin": container.stdin,
+        "once": container.stdin and container.stdin_once,
+        "terminal": container.tty,
+        "engine": container.tty and maker is TerminalMaker.ENGINE,
+    }
+    return ",".join(word for word, is_wanted in wanted.items() if is_wanted)
+
+
 def spawn_wrapper(
-    directory: Path, *, boot_id: str, environ: Mapping[str, str], report: int, logs: LogLimits = DEFAULT_LOGS
+    directory: Path,
+    *,
+    boot_id: str,
+    environ: Mapping[str, str],
+    report: int,
+    logs: LogLimits = DEFAULT_LOGS,
+    wanted_input: str = "",
 ) -> int:
     """Start the wrapper of the instance in ``directory`` and return its pid, our child.
 
@@ -96,7 +119,7 @@ def spawn_wrapper(
     """
     # -X utf8: arguments and variables are bytes to Linux, and pass unharmed whatever the locale is.
     program = [sys.executable, "-I", "-S", "-X", "utf8", os.fspath(WRAPPER)]
-    argv = [*program, os.fspath(directory), boot_id, str(logs.max_bytes), str(logs.max_files)]
+    argv = [*program, os.fspath(directory), boot_id, str(logs.max_bytes), str(logs.max_files), wanted_input]
     with listen_for_guests(directory) as listener:
         return os.posix_spawn(
             sys.executable,

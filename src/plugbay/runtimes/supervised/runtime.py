@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -26,22 +26,25 @@ from plugbay.kernel.processes import (
     wait_end,
 )
 from plugbay.runtimes.exec_input import Console, ExecInput
-from plugbay.runtimes.log_files import DEFAULT_LOGS, LogLimits, follow_log, read_log
+from plugbay.runtimes.logs.files import DEFAULT_LOGS, LogLimits
+from plugbay.runtimes.logs.lines import follow_log, read_log
 from plugbay.runtimes.port import (
+    ALL_LINES,
     ContainerId,
     ContainerSpec,
     ContainerState,
     ExecExit,
     ExecOutput,
     ExecStream,
+    LogLines,
     Notice,
 )
-from plugbay.runtimes.supervised.commands import ExecCommand, run_command
+from plugbay.runtimes.supervised.commands import ExecCommand, run_attachment, run_command
 from plugbay.runtimes.supervised.confinement import Confinement
 from plugbay.runtimes.supervised.directories import InstanceDirectories
 from plugbay.runtimes.supervised.imageless import check_startable
-from plugbay.runtimes.supervised.instance import Instance, in_doubt
-from plugbay.runtimes.supervised.launch import spawn_wrapper
+from plugbay.runtimes.supervised.instance import Instance, doubts, in_doubt
+from plugbay.runtimes.supervised.launch import input_words, spawn_wrapper
 from plugbay.runtimes.supervised.records import ProcessRecord, container_id, stand_in
 from plugbay.runtimes.supervised.traces import find_wrappers, has_lost_program
 from plugbay.runtimes.supervised.wrapper_words import keep_going, read_to_end, start_reason
@@ -117,7 +120,7 @@ class SupervisedRuntime:
             try:
                 await asyncio.to_thread(self._directories.create, spec, launch, created_at=self._clock())
                 self._half_made.add(container)
-                state = await self._launch(container)
+                state = await self._launch(container, input_words(spec.container, self._confinement.terminal_maker))
             finally:
                 self._starting.discard(container)
             self._half_made.discard(container)
@@ -153,7 +156,7 @@ class SupervisedRuntime:
         return [*states, *(state for each in unreadable if (state := in_doubt(each, now=self._clock())))]
 
     async def wait(self, container: ContainerId) -> ContainerState:
-        with _doubts(container):
+        with doubts(container):
             instance = await self._read(container)
             if instance.process is not None and instance.process.boot_id == self._boot_id:
                 # Also when it has recorded the end: the wrapper itself takes a little longer, and is ours to reap.
@@ -166,7 +169,7 @@ class SupervisedRuntime:
 
     async def stop(self, container: ContainerId, *, grace_s: float) -> ContainerState:
         """See `ContainerRuntime`; the signals go to the process group, SIGKILL to all that is left of the session."""
-        with _doubts(container):
+        with doubts(container):
             instance = await self._read(container)
             runs = self._runs(instance)
             if runs and grace_s > 0:
@@ -186,20 +189,13 @@ class SupervisedRuntime:
             await self.stop(container, grace_s=0)
         except InstanceNotFound:
             return
-        with _doubts(container):
+        with doubts(container):
             await asyncio.to_thread(self._directories.remove, container)
 
     async def exec(
         self, container: ContainerId, argv: Sequence[str], given: ExecInput | None = None
     ) -> AsyncGenerator[ExecOutput | ExecExit, None]:
-        instance = await self._read(container)
-        if (runs := self._runs(instance)) is None:
-            raise ExecFailed(container, "it is not running")
-        if await asyncio.to_thread(has_lost_program, runs.wrapper, proc_root=_PROC):
-            raise ExecFailed(
-                container, "the plugbay that started it was replaced; commands run again after its next start"
-            )
-        directory = self._directories.path(container)
+        instance, directory = await self._open_to_clients(container)
         console = given.console if given else None
         confined = await asyncio.to_thread(self._confinement.command, instance, argv, console, directory)
         maker = self._confinement.terminal_maker
@@ -216,8 +212,27 @@ class SupervisedRuntime:
                     said = (said + item.chunk)[-_LAST_WORDS_BYTES:]
                 yield item
 
+    async def attach(
+        self, container: ContainerId, given: ExecInput, *, gives_input: bool
+    ) -> AsyncGenerator[ExecOutput, None]:
+        _, directory = await self._open_to_clients(container)
+        async with aclosing(run_attachment(container, directory, given, gives_input=gives_input)) as items:
+            async for item in items:
+                yield item
+
+    async def _open_to_clients(self, container: ContainerId) -> tuple[Instance, Path]:
+        """A running instance whose wrapper lets clients in, and its directory."""
+        instance = await self._read(container)
+        if (runs := self._runs(instance)) is None:
+            raise ExecFailed(container, "it is not running")
+        if await asyncio.to_thread(has_lost_program, runs.wrapper, proc_root=_PROC):
+            raise ExecFailed(
+                container, "the plugbay that started it was replaced; commands run again after its next start"
+            )
+        return instance, self._directories.path(container)
+
     async def log(
-        self, container: ContainerId, *, follow: bool = False, tail: int | None = None
+        self, container: ContainerId, *, follow: bool = False, tail: int | None = None, lines: LogLines = ALL_LINES
     ) -> AsyncGenerator[bytes, None]:
         try:
             runs = self._runs(await self._read(container))
@@ -225,16 +240,16 @@ class SupervisedRuntime:
             runs = None  # what it has written can be read all the same
         path = self._directories.path(container) / "log"
         if runs and follow:
-            chunks = follow_log(path, tail=tail, ended=wait_end(runs.wrapper, proc_root=_PROC))
+            chunks = follow_log(path, tail=tail, ended=wait_end(runs.wrapper, proc_root=_PROC), lines=lines)
         else:
-            chunks = read_log(path, tail=tail)
+            chunks = read_log(path, tail=tail, lines=lines)
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield chunk
 
-    async def _launch(self, container: ContainerId) -> ContainerState:
+    async def _launch(self, container: ContainerId, wanted_input: str) -> ContainerState:
         try:
-            return await self._run_wrapper(container)
+            return await self._run_wrapper(container, wanted_input)
         except (ContainerStartError, InstanceUnreadable, InstanceNotFound, OSError) as error:
             self._starting.discard(container)
             with suppress(ContainerStartError):  # said at the next try
@@ -252,10 +267,10 @@ class SupervisedRuntime:
             raise ContainerStartError("CreateContainerError", problem) from error
         self._half_made.discard(container)
 
-    async def _run_wrapper(self, container: ContainerId) -> ContainerState:
+    async def _run_wrapper(self, container: ContainerId, wanted_input: str) -> ContainerState:
         report, reported = os.pipe()
         try:
-            wrapper = self._spawn(container, reported)
+            wrapper = self._spawn(container, reported, wanted_input)
         except OSError as error:
             os.close(report)
             raise ContainerStartError(start_reason(error.errno), f"cannot start a process: {error}") from error
@@ -290,9 +305,16 @@ class SupervisedRuntime:
             await self.remove(container)
             raise ContainerStartError("RunContainerError", "context deadline exceeded") from None
 
-    def _spawn(self, container: ContainerId, reported: int) -> ProcessIdentity:
+    def _spawn(self, container: ContainerId, reported: int, wanted_input: str) -> ProcessIdentity:
         directory = self._directories.path(container)
-        pid = spawn_wrapper(directory, boot_id=self._boot_id, environ=self._environ, report=reported, logs=self._logs)
+        pid = spawn_wrapper(
+            directory,
+            boot_id=self._boot_id,
+            environ=self._environ,
+            report=reported,
+            logs=self._logs,
+            wanted_input=wanted_input,
+        )
         self._children.add(pid)
         stat = read_stat(pid, proc_root=_PROC)
         assert stat is not None, "our child stays in /proc until we have waited for it"
@@ -373,12 +395,3 @@ class SupervisedRuntime:
             ended = True
         if ended:
             self._children.discard(pid)
-
-
-@contextmanager
-def _doubts(container: ContainerId) -> Iterator[None]:
-    """Turn refusals of the system into doubts: they say nothing of the container, which may run."""
-    try:
-        yield
-    except OSError as error:
-        raise InstanceUnreadable(container, f"{error.strerror or error}") from error

@@ -1,6 +1,6 @@
 """The parent of one container's process, as a program of its own.
 
-``python -I -S wrapper.py DIRECTORY BOOT_ID LOG_BYTES LOG_FILES``
+``python -I -S wrapper.py DIRECTORY BOOT_ID LOG_BYTES LOG_FILES [INPUT]``
 
 It lives as long as the container, once per container, and outlives the node; so it imports next to nothing, and
 nothing of plugbay. Every step leaves what a later node can make sense of:
@@ -11,7 +11,8 @@ nothing of plugbay. Every step leaves what a later node can make sense of:
    container for one that was never made.
 4. The process is let go, and becomes the command. When that fails, ``exit.json`` says at which step and why.
 5. What it writes goes to files of bounded size (`output`). A client that connects to the socket passed on as
-   descriptor 3 gets commands run beside the container (`exec_server`).
+   descriptor 3 gets commands run beside the container (`exec_server`), or is attached to it (`attachments`). INPUT says
+   what the container reads, if anything (`container_input`).
 6. At its end everything that descends from it is killed, those commands too (`descendants`), and ``exit.json`` says
    how it ended, durably. The disk keeps room for that file from the start.
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
+    from plugbay.runtimes.supervised.container_input import ContainerInput
     from plugbay.runtimes.supervised.exec_server import ExecServer
 else:
     import _signal  # `signal` would import enum, for a third of this program's start time
@@ -57,23 +59,31 @@ RESERVED = "exit.reserved"
 """Made with the instance, as large as what is written at its end, when the disk may be full."""
 _TRIES = 60
 _READ_BYTES = 4096
+_LOOK_MS = 1000
 
 
-def main(directory: str, boot_id: str, log_bytes: str, log_files: str) -> None:
+def main(directory: str, boot_id: str, log_bytes: str, log_files: str, wanted_input: str = "") -> None:
     close_inherited()
     here = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     os.chdir("/")
     working_dir, argv, env = read_launch(here)
     output = Output(here, max_bytes=int(log_bytes), max_files=int(log_files))
+    given = None
+    if wanted_input:
+        if not TYPE_CHECKING:
+            from container_input import ContainerInput
+        given = ContainerInput(wanted_input.split(","), output)
+    streams = given.theirs if given is not None else (NULL, *output.given)
     keep_orphans()
     gate, open_gate = os.pipe()
     failure, tell_failure = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(open_gate)
-        become_command(output, working_dir, argv, env, gate=gate, tell_failure=tell_failure)
+        become_command(streams, working_dir, argv, env, gate=gate, tell_failure=tell_failure)
     os.close(tell_failure)
-    os.close(output.given)
+    for descriptor in {*streams, *output.given} - {NULL}:
+        os.close(descriptor)
     for ignored in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM):
         # They are meant for the container, if at all: the node needs to know how the container ended.
         _signal.signal(ignored, _signal.SIG_IGN)
@@ -104,9 +114,9 @@ def main(directory: str, boot_id: str, log_bytes: str, log_files: str) -> None:
         """Load the part for commands beside the container; most containers never need it."""
         if not TYPE_CHECKING:
             from exec_server import ExecServer
-        return ExecServer(watched, LISTENER, here=here, working_dir=working_dir, env=env)
+        return ExecServer(watched, LISTENER, here=here, working_dir=working_dir, env=env, output=output, given=given)
 
-    code = wait_for_end(pid, end, deaths, output, entertain)
+    code = wait_for_end(pid, end, deaths, output, given, entertain)
     if code < 0:
         write_exit(here, 128 - code, f',"signal":{-code}')
     else:
@@ -135,7 +145,13 @@ def read_launch(here: int) -> tuple[str, list[str], dict[str, str]]:
 
 
 def become_command(
-    output: Output, working_dir: str, argv: list[str], env: dict[str, str], *, gate: int, tell_failure: int
+    streams: tuple[int, int, int],
+    working_dir: str,
+    argv: list[str],
+    env: dict[str, str],
+    *,
+    gate: int,
+    tell_failure: int,
 ) -> NoReturn:
     """Wait at the gate, then run the command in place of this program; every descriptor but 0, 1 and 2 closes then."""
     step = "setsid"
@@ -143,13 +159,17 @@ def become_command(
         os.setsid()
         if not os.read(gate, 1):
             os._exit(START_FAILED)
+        if os.isatty(streams[0]):
+            step = "terminal"
+            # The first terminal that a session leader opens becomes that of the session.
+            os.close(os.open(os.ttyname(streams[0]), os.O_RDWR))
         step = "chdir"
         os.chdir(working_dir)
         step = "exec"
         for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # the interpreter ignores them, and execve would keep that
             _signal.signal(number, _signal.SIG_DFL)
-        os.dup2(output.given, REPORT)
-        os.dup2(output.given, ERRORS)
+        for standard, stream in enumerate(streams):
+            os.dup2(stream, standard)
         execute(argv, env)
     except OSError as error:
         os.write(tell_failure, b"%s %d" % (step.encode(), error.errno or 0))
@@ -158,7 +178,12 @@ def become_command(
 
 
 def wait_for_end(
-    pid: int, end: int, deaths: int, output: Output, entertain: Callable[[select.epoll], ExecServer]
+    pid: int,
+    end: int,
+    deaths: int,
+    output: Output,
+    given: ContainerInput | None,
+    entertain: Callable[[select.epoll], ExecServer],
 ) -> int:
     """The exit code, or the number of the signal, negative. Commands beside the container are run meanwhile.
 
@@ -167,12 +192,23 @@ def wait_for_end(
     """
     watched, beside = select.poll(), select.epoll()
     beside.register(LISTENER, select.POLLIN)
-    for descriptor in (end, deaths, output.pipe, beside.fileno()):
+    open_sources = set(output.sources)
+    for descriptor in (end, deaths, beside.fileno(), *open_sources):
         watched.register(descriptor, select.POLLIN)
+    if given is not None and given.coming >= 0:
+        watched.register(given.coming, select.POLLIN)
     guests: ExecServer | None = None
-    while end not in (ready := [descriptor for descriptor, _ in watched.poll()]):
-        if output.pipe in ready and not output.pump():
-            watched.unregister(output.pipe)
+    has_failed = is_held = False
+    while end not in (ready := [descriptor for descriptor, _ in watched.poll(_LOOK_MS if is_held else None)]):
+        for source in [each for each in output.sources if each in open_sources and each in ready]:
+            if not output.pump(source):
+                open_sources.remove(source)
+                watched.unregister(source)
+        if given is not None and (coming := given.coming) in ready:
+            if (terminal := given.take_terminal()) >= 0:
+                open_sources.add(terminal)
+                watched.register(terminal, 0 if is_held else select.POLLIN)
+            watched.unregister(coming)
         if deaths in ready:
             os.read(deaths, _READ_BYTES)
             reap_orphans({pid, *(guests.pids() if guests else ())})
@@ -185,13 +221,22 @@ def wait_for_end(
                 # The container runs on, whatever happens to its guests, but lets no more of them in.
                 watched.unregister(beside.fileno())
                 os.dup2(NULL, LISTENER, inheritable=False)  # so that no client waits for an answer
+                output.copy, has_failed = None, True
+        if (guests is not None and not has_failed and guests.holds_output()) != is_held:
+            is_held = not is_held
+            for source in open_sources:
+                watched.modify(source, 0 if is_held else select.POLLIN)
     os.close(LISTENER)
     if guests is not None:
         insist(guests.close)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     kill_group(pid)
     insist(kill_descendants)
+    if given is not None:
+        given.take_terminal()
     output.finish()
+    if guests is not None:
+        guests.end_attachments()
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 

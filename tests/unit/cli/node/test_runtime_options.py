@@ -8,7 +8,7 @@ import pytest
 
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.node.runtime_options import add_container_log_options, add_runtime_options, cri_config, log_limits
-from plugbay.runtimes.log_files import LogLimits
+from plugbay.runtimes.logs.files import LogLimits
 
 
 def _socket(text: str) -> Path | None:

@@ -234,6 +234,10 @@ class ScriptedEngine:
         self._container(request.container_id)
         return v1.ExecResponse(url="http://127.0.0.1:1/exec/none")
 
+    async def Attach(self, request: v1.AttachRequest) -> v1.AttachResponse:
+        self._container(request.container_id)
+        return v1.AttachResponse(url="http://127.0.0.1:1/attach/none")
+
     async def PortForward(self, request: v1.PortForwardRequest) -> v1.PortForwardResponse:
         return v1.PortForwardResponse(url=self.stream_url)
 

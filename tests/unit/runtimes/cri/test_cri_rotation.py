@@ -11,8 +11,8 @@ from plugbay.errors import RpcCode, RpcFailed
 from plugbay.ops.changes import Changes
 from plugbay.ops.tasks import background
 from plugbay.runtimes.cri.log_rotation import LOOK_S, LogRotation
-from plugbay.runtimes.cri.logs import read_log
-from plugbay.runtimes.log_files import LogLimits
+from plugbay.runtimes.logs.files import LogLimits
+from plugbay.runtimes.logs.lines import read_log
 from plugbay.runtimes.port import ContainerId
 from plugbay.testing.fake_node import NappingClock
 from plugbay.wire.cri import CriClient

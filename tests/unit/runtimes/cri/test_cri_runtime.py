@@ -372,6 +372,20 @@ async def test_a_command_with_input_is_asked_for_by_its_streams(
     assert (asked.stdin, asked.stdout, asked.stderr, asked.tty, list(asked.cmd)) == (True, True, not tty, tty, ["sh"])
 
 
+@pytest.mark.parametrize("gives_input", [False, True])
+@pytest.mark.parametrize(("console", "tty"), [(Console.PIPES, False), (Console.TERMINAL, True)])
+async def test_a_container_is_attached_to_by_its_streams(
+    engine: ScriptedEngine, runtime: Runtime, console: Console, tty: bool, gives_input: bool
+) -> None:
+    started = await runtime.start(changed(SPEC, stdin=True, stdin_once=True, tty=tty))
+    (made,) = engine.asked("CreateContainer")
+    assert (made.config.stdin, made.config.stdin_once, made.config.tty) == (True, True, tty)
+    with pytest.raises(ExecFailed, match=r"streams at 127\.0\.0\.1:1 cannot be reached: connection refused"):
+        [item async for item in runtime.attach(started.id, ExecInput(console), gives_input=gives_input)]
+    (asked,) = engine.asked("Attach")
+    assert (asked.stdin, asked.stdout, asked.stderr, asked.tty) == (gives_input, True, not tty, tty)
+
+
 async def test_a_command_that_the_engine_refuses_says_why(engine: ScriptedEngine, runtime: Runtime) -> None:
     engine.failures["Exec"] = [RpcFailed(RpcCode.UNKNOWN, "container is in CONTAINER_EXITED state")]
     with pytest.raises(ExecFailed, match="container is in CONTAINER_EXITED state"):

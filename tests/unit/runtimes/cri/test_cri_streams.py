@@ -10,7 +10,7 @@ from contextlib import aclosing
 import pytest
 
 from plugbay.errors import ExecFailed
-from plugbay.runtimes.cri.streams import exit_code_of, run_streamed
+from plugbay.runtimes.cri.streams import Streamed, exit_code_of, run_streamed
 from plugbay.runtimes.exec_input import Console, ExecInput, TerminalSize
 from plugbay.runtimes.port import ContainerId, ExecExit, ExecOutput, ExecStream
 from tests.unit.runtimes.cri.stream_server import DEADLINE_S, Peer, streaming
@@ -18,9 +18,9 @@ from tests.unit.runtimes.cri.stream_server import DEADLINE_S, Peer, streaming
 ID = ContainerId("c1")
 
 
-async def run(url: str, given: ExecInput) -> list[ExecOutput | ExecExit]:
+async def run(url: str, given: ExecInput, streamed: Streamed = Streamed.COMMAND) -> list[ExecOutput | ExecExit]:
     async with asyncio.timeout(DEADLINE_S):
-        return [item async for item in run_streamed(ID, url, given)]
+        return [item async for item in run_streamed(ID, url, given, streamed)]
 
 
 async def test_input_output_and_exit_code_travel() -> None:
@@ -79,6 +79,36 @@ async def test_who_leaves_ends_the_input(console: Console) -> None:
 
     async with streaming(behave) as url, aclosing(run_streamed(ID, url, ExecInput(console))) as items:
         assert await anext(items) == ExecOutput(ExecStream.STDOUT, b"first")
+
+
+@pytest.mark.parametrize("console", Console)
+async def test_a_client_that_leaves_a_container_says_nothing(console: Console) -> None:
+    async def behave(peer: Peer) -> None:
+        await peer.accept()
+        await peer.until_streams(4)
+        peer.print("stdout", b"first")
+        await peer.until_gone()
+        assert (peer.input, peer.ended) == ({}, set())
+
+    given = ExecInput(console)
+    async with streaming(behave) as url, aclosing(run_streamed(ID, url, given, Streamed.CONTAINER)) as items:
+        assert await anext(items) == ExecOutput(ExecStream.STDOUT, b"first")
+
+
+async def test_a_client_that_gives_no_input_opens_no_stream_for_it() -> None:
+    async def behave(peer: Peer) -> None:
+        await peer.accept()
+        await peer.until("resize", b'{"Width": 80, "Height": 24}\n')
+        assert peer.streams.keys() == {"error", "stdout", "resize"}
+        peer.status(status="Success")
+
+    given = ExecInput(Console.TERMINAL)
+    given.resize(TerminalSize(80, 24))
+    async with streaming(behave) as url, asyncio.TaskGroup() as tasks:
+        items = tasks.create_task(run(url, given, Streamed.CONTAINER_OUTPUT))
+        await given.send(b"lost")
+        await given.end()
+    assert items.result() == [ExecExit(0)]
 
 
 async def test_pings_are_answered_and_other_frames_passed_over() -> None:

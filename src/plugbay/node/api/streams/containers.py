@@ -1,136 +1,114 @@
-"""Containers from outside: what they wrote, and commands beside them."""
+"""Containers from outside: commands beside them, and clients attached to them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from datetime import timedelta
 from functools import partial
 
-from plugbay.errors import ContainerNotFound, InstanceNotFound
-from plugbay.model.ids import ContainerName
-from plugbay.node.api.parameters import is_set, whole_number
+from plugbay.errors import AttachFailed, ExecFailed
+from plugbay.model.pods import Container
+from plugbay.node.api.parameters import is_set
 from plugbay.node.api.pods import pod_of
+from plugbay.node.api.resources import PODS
+from plugbay.node.api.streams.choice import container_of
 from plugbay.node.api.streams.exec_frames import InputDecoder
-from plugbay.node.api.streams.exec_session import PROTOCOL, output_frames, serve_session
+from plugbay.node.api.streams.exec_session import PROTOCOL, SessionOutput, output_frames, serve_session
 from plugbay.node.api.streams.spdy_upgrades import SPDY, asks_for, upgrade_required
-from plugbay.ops.clock import Clock
-from plugbay.ops.routing import HttpError, Request, StreamResponse, UpgradeResponse
-from plugbay.pods.record import PodRecord, Running, State, Terminated, Waiting
+from plugbay.ops.routing import HttpError, Request, Response, StreamResponse, UpgradeResponse
+from plugbay.pods.record import PodRecord, Running
 from plugbay.pods.store.table import PodTable
 from plugbay.runtimes.exec_input import Console, ExecInput
-from plugbay.runtimes.port import UNTIMED, ContainerId, ContainerRuntime, KeepsLogTimes, LogTimes
+from plugbay.runtimes.port import ContainerId, ContainerRuntime, ExecExit, ExecOutput
 
 
 class ContainerRoutes:
-    def __init__(self, pods: PodTable, runtime: ContainerRuntime, clock: Clock) -> None:
+    def __init__(self, pods: PodTable, runtime: ContainerRuntime) -> None:
         self._pods = pods
         self._runtime = runtime
-        self._clock = clock
-
-    async def log(self, request: Request) -> StreamResponse:
-        pod = pod_of(self._pods, request)
-        name = _container(pod, request)
-        instance = _previous(pod, name) if is_set(request, "previous") else _newest(pod, name)
-        follow, tail = is_set(request, "follow"), whole_number(request, "tailLines")
-        times = self._times(request)
-        if times == UNTIMED:
-            return StreamResponse(_passed_on(self._runtime.log(instance, follow=follow, tail=tail)))
-        if not isinstance(self._runtime, KeepsLogTimes):
-            problem = f"the {self._runtime.name} runtime keeps no times of what containers print, only cri does"
-            raise HttpError(400, "BadRequest", problem)
-        return StreamResponse(_passed_on(self._runtime.timed_log(instance, times, follow=follow, tail=tail)))
 
     async def exec(self, request: Request) -> StreamResponse | UpgradeResponse:
         """Stream the output as it comes; with ``stdin=true``, take input too, on an upgraded connection."""
         pod = pod_of(self._pods, request)
         if (request.method == "GET" or request.values("command")) and "upgrade" not in request.headers:
             raise upgrade_required()
-        name = _container(pod, request)
-        state = pod.containers[name].state
-        if not isinstance(state, Running):
-            raise HttpError(409, "Conflict", f"container {name} of pod {pod.pod.name} is not running")
-        if asks_for(request, "websocket"):
-            return self._over_websocket(request, state.id)
-        if asks_for(request, SPDY):
-            return self._over_spdy(request, state.id)
-        command = _command(request.json())
-        if not is_set(request, "stdin"):
-            chunks = output_frames(self._runtime, state.id, command)
-            return StreamResponse(chunks, content_type="application/octet-stream")
+        _, instance = _running(pod, request)
         given = ExecInput(Console.TERMINAL if is_set(request, "tty") else Console.PIPES)
-        frames = output_frames(self._runtime, state.id, command, given)
+        takes_input = is_set(request, "stdin")
+        if _switches(request):
+            if not (argv := request.values("command")):
+                raise HttpError(400, "BadRequest", "you must specify at least 1 command for the container")
+            taken = given if takes_input or given.console is Console.TERMINAL else None
+            return _switched(request, self._runtime.exec(instance, argv, taken), given)
+        command = _command(request.json())
+        if not takes_input:
+            frames = output_frames(self._runtime.exec(instance, command, None))
+            return StreamResponse(frames, content_type="application/octet-stream")
+        frames = output_frames(self._runtime.exec(instance, command, given))
         return UpgradeResponse(PROTOCOL, partial(serve_session, frames=frames, given=given, decoder=InputDecoder()))
 
-    def _over_websocket(self, request: Request, instance: ContainerId) -> UpgradeResponse:
-        from plugbay.node.api.streams.websocket import exec_over_websocket  # its library takes 2 MB
+    async def attach(self, request: Request) -> UpgradeResponse:
+        """Let the client read what the container prints from now on, and write what it reads.
 
-        return exec_over_websocket(
-            request,
-            self._runtime,
-            instance,
-            _words(request),
-            console=Console.TERMINAL if is_set(request, "tty") else Console.PIPES,
-            takes_input=is_set(request, "stdin"),
+        Source: Kubernetes 1.36 ``kubelet/pkg/cri/streaming/remotecommand/attach.go``.
+        """
+        pod = pod_of(self._pods, request)
+        container, instance = _running(pod, request)
+        if not _switches(request):
+            raise upgrade_required()
+        given = ExecInput(Console.TERMINAL if container.tty else Console.PIPES)
+        gives_input = is_set(request, "stdin") and container.stdin
+        output = self._runtime.attach(instance, given, gives_input=gives_input)
+        return _switched(request, _with_end(output), given)
+
+    async def refuse_to_add(self, request: Request) -> Response:
+        """Say that no container is added to a pod that runs, for ``kubectl debug``."""
+        pod = pod_of(self._pods, request)
+        problem = (
+            "containers cannot be added to a pod that runs here (ephemeralcontainers); "
+            f"kubectl exec runs a command beside a container of pod {pod.pod.name}"
         )
+        raise HttpError(405, "MethodNotAllowed", problem, details={"name": pod.pod.name, "kind": PODS.plural})
 
-    def _over_spdy(self, request: Request, instance: ContainerId) -> UpgradeResponse:
+
+def _running(pod: PodRecord, request: Request) -> tuple[Container, ContainerId]:
+    """The container asked for, and its instance that runs now.
+
+    Raises:
+        HttpError: 400 or 409, there is none.
+    """
+    name = container_of(pod, request)
+    state = pod.containers[name].state
+    if not isinstance(state, Running):
+        raise HttpError(409, "Conflict", f"container {name} of pod {pod.pod.name} is not running")
+    spec = pod.pod.spec
+    return next(each for each in (*spec.containers, *spec.init_containers) if each.name == name), state.id
+
+
+def _switches(request: Request) -> bool:
+    """Whether the client asks for a protocol with streams."""
+    return asks_for(request, "websocket") or asks_for(request, SPDY)
+
+
+def _switched(request: Request, output: SessionOutput, given: ExecInput) -> UpgradeResponse:
+    if asks_for(request, SPDY):
         from plugbay.node.api.streams.spdy_commands import over_spdy
 
-        given = ExecInput(Console.TERMINAL if is_set(request, "tty") else Console.PIPES)
-        taken = given if is_set(request, "stdin") or given.console is Console.TERMINAL else None
-        return over_spdy(request, self._runtime.exec(instance, _words(request), taken), given)
+        return over_spdy(request, output, given)
+    from plugbay.node.api.streams.websocket import over_websocket  # its library takes 2 MB
 
-    def _times(self, request: Request) -> LogTimes:
-        since_s = whole_number(request, "sinceSeconds")
-        since = self._clock.now() - timedelta(seconds=since_s) if since_s is not None else None
-        return LogTimes(since, are_shown=is_set(request, "timestamps"))
+    return over_websocket(request, output, given)
 
 
-async def _passed_on(log: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+async def _with_end(output: AsyncGenerator[ExecOutput, None]) -> SessionOutput:
+    """The output of a container, and at its end a success: how it ended is said by the pod's status."""
     try:
-        async with aclosing(log) as chunks:
-            async for chunk in chunks:
-                yield chunk
-    except InstanceNotFound:
-        return  # removed since we looked
-
-
-def _container(pod: PodRecord, request: Request) -> ContainerName:
-    """The container asked for, or the pod's first app container."""
-    name = ContainerName(request.query.get("container") or pod.pod.spec.containers[0].name)
-    if name not in pod.containers:
-        raise ContainerNotFound(name, pod.pod.name, list(pod.containers))
-    return name
-
-
-def _newest(pod: PodRecord, name: ContainerName) -> ContainerId:
-    container = pod.containers[name]
-    instance = _instance(container.state) or _instance(container.last)
-    if instance is None:
-        state = container.state
-        what = f"is waiting to start: {state.reason}" if isinstance(state, Waiting) else "is terminated"
-        raise HttpError(400, "BadRequest", f'container "{name}" in pod "{pod.pod.name}" {what}')
-    return instance
-
-
-def _previous(pod: PodRecord, name: ContainerName) -> ContainerId:
-    instance = _instance(pod.containers[name].last)
-    if instance is None:
-        problem = f'previous terminated container "{name}" in pod "{pod.pod.name}" not found'
-        raise HttpError(400, "BadRequest", problem)
-    return instance
-
-
-def _instance(state: State | None) -> ContainerId | None:
-    return state.id if isinstance(state, Running | Terminated) else None
-
-
-def _words(request: Request) -> list[str]:
-    """The command in the query."""
-    if not (words := request.values("command")):
-        raise HttpError(400, "BadRequest", "you must specify at least 1 command for the container")
-    return words
+        async with aclosing(output) as items:
+            async for item in items:
+                yield item
+    except ExecFailed as error:
+        raise AttachFailed(error.container, error.problem) from error
+    yield ExecExit(0)
 
 
 def _command(body: object) -> list[str]:

@@ -1,11 +1,15 @@
-"""A command with input: both ways on one connection."""
+"""A command, or a container itself, with a client: both ways on one connection, whatever the protocol.
+
+A transport gives `serve_session` the bytes for what is printed, made of a `SessionOutput`, and a `SessionDecoder` for
+what the client sends.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from plugbay.errors import ExecFailed, InstanceNotFound, InstanceUnreadable
 from plugbay.node.api.streams.exec_frames import encode
@@ -13,7 +17,7 @@ from plugbay.node.api.streams.frames import ExecChannel, Frame
 from plugbay.ops.routing import UpgradedStream
 from plugbay.ops.tasks import first
 from plugbay.runtimes.exec_input import ExecInput, TerminalSize
-from plugbay.runtimes.port import ContainerId, ContainerRuntime, ExecExit
+from plugbay.runtimes.port import ExecExit, ExecOutput
 
 PROTOCOL: Final = "plugbay-exec"
 _CANNOT_RUN_EXIT_CODE: Final = 126
@@ -21,12 +25,14 @@ _BACKLOG_BYTES: Final = 256 * 1024
 _CHUNK_OVERHEAD_BYTES: Final = 64
 
 
-async def output_frames(
-    runtime: ContainerRuntime, instance: ContainerId, argv: list[str], given: ExecInput | None = None
-) -> AsyncGenerator[bytes, None]:
+SessionOutput: TypeAlias = AsyncGenerator[ExecOutput | ExecExit, None]
+"""All that is printed, and the end."""
+
+
+async def output_frames(output: SessionOutput) -> AsyncGenerator[bytes, None]:
     """The output and the end of the command; for a command that cannot run they are like those of a shell."""
     try:
-        async with aclosing(runtime.exec(instance, argv, given)) as items:
+        async with aclosing(output) as items:
             async for item in items:
                 yield encode(item)
     except (ExecFailed, InstanceNotFound, InstanceUnreadable) as error:

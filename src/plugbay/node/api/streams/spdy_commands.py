@@ -1,4 +1,4 @@
-"""Commands in containers over SPDY, as kubectl before 1.31 speaks it: a stream for each of what goes in and out.
+"""Containers over SPDY, as kubectl before 1.31 speaks it: a stream for each of what goes in and out.
 
 Source: Kubernetes 1.36 ``kubelet/pkg/cri/streaming/remotecommand/httpstream.go``,
 ``client-go/tools/remotecommand/v4.go``.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 from typing import Final
@@ -17,6 +16,7 @@ from typing import Final
 from plugbay.documents import Json
 from plugbay.errors import ExecFailed, InstanceNotFound, InstanceUnreadable
 from plugbay.node.api.parameters import is_set
+from plugbay.node.api.streams.exec_session import SessionOutput
 from plugbay.node.api.streams.exec_status import exit_status, failed_status
 from plugbay.node.api.streams.spdy_upgrades import SPDY, negotiated
 from plugbay.node.api.streams.terminal_sizes import SizeReader
@@ -41,10 +41,8 @@ _STDIN: Final = "stdin"
 _RESIZE: Final = "resize"
 _OUTPUTS: Final = {"stdout": ExecStream.STDOUT, "stderr": ExecStream.STDERR}
 
-Output = AsyncGenerator[ExecOutput | ExecExit, None]
 
-
-def over_spdy(request: Request, output: Output, given: ExecInput) -> UpgradeResponse:
+def over_spdy(request: Request, output: SessionOutput, given: ExecInput) -> UpgradeResponse:
     """Switch to SPDY, and pass ``output`` to the client and its input to ``given``.
 
     Args:
@@ -68,7 +66,7 @@ def over_spdy(request: Request, output: Output, given: ExecInput) -> UpgradeResp
 
 
 async def _serve(
-    connection: UpgradedStream, *, wanted: frozenset[str], version: str, output: Output, given: ExecInput
+    connection: UpgradedStream, *, wanted: frozenset[str], version: str, output: SessionOutput, given: ExecInput
 ) -> None:
     session = SpdySession(connection, SpdyRole.SERVER, max_streams=_MAX_STREAMS)
     async with aclosing(output):  # it kills the command when the client goes first
@@ -78,7 +76,9 @@ async def _serve(
             pass  # the client is gone, or does not speak SPDY
 
 
-async def _run(session: SpdySession, wanted: frozenset[str], version: str, output: Output, given: ExecInput) -> None:
+async def _run(
+    session: SpdySession, wanted: frozenset[str], version: str, output: SessionOutput, given: ExecInput
+) -> None:
     try:
         async with asyncio.timeout(_STREAMS_S):
             streams = await _opened(session, wanted)
@@ -148,7 +148,7 @@ async def _pass_sizes(resize: SpdyStream, given: ExecInput) -> None:
                 return
 
 
-async def _pass_output(streams: dict[str, SpdyStream], output: Output) -> Json:
+async def _pass_output(streams: dict[str, SpdyStream], output: SessionOutput) -> Json:
     """Pass on what the command prints; returns the Status of its end."""
     by_output = {kind: streams[name] for name, kind in _OUTPUTS.items() if name in streams}
     try:

@@ -1,4 +1,4 @@
-"""Commands in containers over WebSocket, as kubectl and client libraries speak it: channels in binary messages.
+"""Containers over WebSocket, as kubectl and client libraries speak it: channels in binary messages.
 
 Source: Kubernetes 1.36 ``apimachinery/pkg/util/httpstream/wsstream``, ``client-go/tools/remotecommand/websocket.go``;
 RFC 6455.
@@ -20,13 +20,13 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from plugbay.documents import Json
 from plugbay.errors import ExecFailed, InstanceNotFound, InstanceUnreadable
-from plugbay.node.api.streams.exec_session import Reply, serve_session
+from plugbay.node.api.streams.exec_session import Reply, SessionOutput, serve_session
 from plugbay.node.api.streams.exec_status import exit_status, failed_status
 from plugbay.node.api.streams.terminal_sizes import terminal_size
 from plugbay.node.api.streams.websocket_handshake import accepted
 from plugbay.ops.routing import Request, UpgradeResponse
-from plugbay.runtimes.exec_input import Console, ExecInput, TerminalSize
-from plugbay.runtimes.port import ContainerId, ContainerRuntime, ExecExit, ExecOutput
+from plugbay.runtimes.exec_input import ExecInput, TerminalSize
+from plugbay.runtimes.port import ExecExit, ExecOutput
 
 _V5: Final = "v5.channel.k8s.io"
 _SUBPROTOCOLS: Final = (_V5, "v4.channel.k8s.io")
@@ -51,32 +51,19 @@ class StreamChannel(IntEnum):
     """The end of the stream that the second byte names; since version 5."""
 
 
-def exec_over_websocket(
-    request: Request,
-    runtime: ContainerRuntime,
-    instance: ContainerId,
-    argv: list[str],
-    *,
-    console: Console,
-    takes_input: bool,
-) -> UpgradeResponse:
-    """Switch to WebSocket and run a command.
-
-    Args:
-        takes_input: whether the command reads what the client sends; else it has an empty standard input.
+def over_websocket(request: Request, output: SessionOutput, given: ExecInput) -> UpgradeResponse:
+    """Switch to WebSocket, and pass ``output`` to the client and its input to ``given``.
 
     Raises:
         HttpError: 400, the client does not do what the handshake needs, or speaks no subprotocol of ours.
     """
     subprotocol, answers = accepted(request, _SUBPROTOCOLS)
     codec = _Codec(has_half_close=subprotocol == _V5)
-    given = ExecInput(console)
-    taken = given if takes_input or console is Console.TERMINAL else None
-    output = _messages(runtime.exec(instance, argv, taken), codec)
-    return UpgradeResponse("websocket", partial(serve_session, frames=output, given=given, decoder=codec), answers)
+    frames = _messages(output, codec)
+    return UpgradeResponse("websocket", partial(serve_session, frames=frames, given=given, decoder=codec), answers)
 
 
-async def _messages(output: AsyncGenerator[ExecOutput | ExecExit, None], codec: _Codec) -> AsyncGenerator[bytes, None]:
+async def _messages(output: SessionOutput, codec: _Codec) -> AsyncGenerator[bytes, None]:
     """The output and the end of the command; then the client has a moment to close the connection on its side."""
     try:
         async with aclosing(output) as items:

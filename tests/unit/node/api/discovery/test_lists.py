@@ -48,14 +48,8 @@ def test_aggregated_discovery_has_it_all_in_one(version: str) -> None:
     assert {each["resource"] for each in v1["resources"]} >= {"pods", "nodes", "events", "namespaces"}
     [pods] = [each for each in v1["resources"] if each["resource"] == "pods"]
     assert (pods["scope"], pods["responseKind"]["kind"]) == ("Namespaced", "Pod")
-    assert {each["subresource"] for each in pods["subresources"]} == {
-        "binding",
-        "eviction",
-        "exec",
-        "log",
-        "portforward",
-        "status",
-    }
+    names = {each["subresource"] for each in pods["subresources"]}
+    assert names == {"attach", "binding", "eviction", "exec", "log", "portforward", "status"}
     assert ask(groups_response, accept)[1]["kind"] == "APIGroupDiscoveryList"
 
 

@@ -163,12 +163,20 @@ def rotated(path: Path) -> list[Path]:
     return [path.with_name(name) for name in sorted(found, key=lambda name: (len(name), name))]
 
 
-async def read_log(path: Path, *, tail: int | None) -> AsyncGenerator[bytes, None]:
+LineRule = Callable[[bytes], bool]
+"""Tells of a line of a file whether the next one goes on with it, so that both count as one."""
+
+
+def never(line: bytes) -> bool:
+    return False
+
+
+async def read_log(path: Path, *, tail: int | None, is_continued: LineRule = never) -> AsyncGenerator[bytes, None]:
     """The last ``tail`` lines (None: all) up to where the log ends now, in chunks."""
     log = await open_logs(path)
     try:
         end = log.size()
-        offset = await asyncio.to_thread(tail_offset, log, end=end, lines=tail)
+        offset = await asyncio.to_thread(tail_offset, log, end=end, lines=tail, is_continued=is_continued)
         while offset < end and (chunk := await asyncio.to_thread(log.read, min(end - offset, _CHUNK_BYTES), offset)):
             offset += len(chunk)
             yield chunk
@@ -176,7 +184,9 @@ async def read_log(path: Path, *, tail: int | None) -> AsyncGenerator[bytes, Non
         log.close()
 
 
-async def follow_log(path: Path, *, tail: int | None, ended: Awaitable[object]) -> AsyncGenerator[bytes, None]:
+async def follow_log(
+    path: Path, *, tail: int | None, ended: Awaitable[object], is_continued: LineRule = never
+) -> AsyncGenerator[bytes, None]:
     """Read a log as `read_log` does, and go on with new lines until ``ended`` is over and everything was read.
 
     A log that is rotated is followed from file to file.
@@ -189,7 +199,9 @@ async def follow_log(path: Path, *, tail: int | None, ended: Awaitable[object]) 
             # When the container has ended, `growth` is closed, and from then on there is nothing to receive.
             waiting.add_done_callback(lambda _: growth.close())
             try:
-                offset = await asyncio.to_thread(tail_offset, log, end=log.size(), lines=tail)
+                offset = await asyncio.to_thread(
+                    tail_offset, log, end=log.size(), lines=tail, is_continued=is_continued
+                )
                 while True:
                     was_over = waiting.done()
                     newer = await _opened(partial(_open_next, path, log.newest))
@@ -214,41 +226,42 @@ async def follow_log(path: Path, *, tail: int | None, ended: Awaitable[object]) 
         log.close()
 
 
-def tail_offset(log: LogFiles, *, end: int, lines: int | None) -> int:
+def tail_offset(log: LogFiles, *, end: int, lines: int | None, is_continued: LineRule = never) -> int:
     """The offset of the last ``lines`` lines of the first ``end`` bytes; the last line need not be complete."""
     if lines is None:
         return 0
     if lines <= 0:
         return end
-    start = end
-    missing = lines + 1  # the newline before the first wanted line
+    start, rest, found = end, b"", 0
+
+    def is_beyond(line: bytes, line_end: int) -> bool:
+        """Whether a line, seen from the end, is the first that is not wanted."""
+        nonlocal found
+        found += line_end == end or not is_continued(line)
+        return found > lines
+
     while start > 0:
         size = min(_CHUNK_BYTES, start)
         start -= size
-        block = log.read_whole(size, start)
-        if start + size == end and not block.endswith(b"\n"):
-            missing -= 1
-        if block.count(b"\n") < missing:
-            missing -= block.count(b"\n")
-            continue
+        block = log.read_whole(size, start) + rest
         at = len(block)
-        for _ in range(missing):
-            at = block.rindex(b"\n", 0, at)
-        return start + at + 1
-    return 0
+        while (before := block.rfind(b"\n", 0, at - 1)) >= 0:
+            if is_beyond(block[before + 1 : at], start + at):
+                return start + at
+            at = before + 1
+        rest = block[:at]
+    return len(rest) if is_beyond(rest, len(rest)) else 0
 
 
-def log_end(path: Path, *, lines: int | None = None, max_bytes: int | None = None) -> bytes:
-    """The last ``lines`` lines, but no more than ``max_bytes``; empty without a log. Waits for the disk."""
+def log_end(path: Path, *, lines: int, is_continued: LineRule = never) -> bytes:
+    """The last ``lines`` lines; empty without a log. Waits for the disk."""
     try:
         log = _open_all(path)
     except FileNotFoundError:
         return b""
     try:
         end = log.size()
-        start = tail_offset(log, end=end, lines=lines)
-        if max_bytes is not None:
-            start = max(start, end - max_bytes)
+        start = tail_offset(log, end=end, lines=lines, is_continued=is_continued)
         return log.read_whole(end - start, start)
     finally:
         log.close()

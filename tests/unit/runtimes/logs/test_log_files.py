@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plugbay.runtimes.log_files import LogFiles, read_log, tail_offset
+from plugbay.runtimes.logs.files import LogFiles, read_log, tail_offset
 
 LOG = st.lists(st.sampled_from([b"", b"a", b"line", b"x" * 50_000]), max_size=8).map(b"\n".join)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugbay.runtimes.cri.logs import CriLogDecoder, follow_log, read_log
-from plugbay.runtimes.port import LogTimes
+from plugbay.runtimes.logs.lines import LogDecoder, follow_log, read_log
+from plugbay.runtimes.port import LogLines
 
 TIME = b"2026-11-21T14:00:00.123456789Z"
 
@@ -34,7 +34,7 @@ TIME = b"2026-11-21T14:00:00.123456789Z"
     ],
 )
 def test_lines_say_what_was_written(lines: bytes, text: bytes) -> None:
-    assert CriLogDecoder().feed(lines.replace(b"T ", TIME + b" ")) == text
+    assert LogDecoder().feed(lines.replace(b"T ", TIME + b" ")) == text
 
 
 @given(
@@ -45,7 +45,7 @@ def test_lines_say_what_was_written(lines: bytes, text: bytes) -> None:
 def test_where_the_file_is_cut_makes_no_difference(texts: list[bytes], tags: list[bytes], size: int) -> None:
     pairs = list(zip(texts, tags, strict=False))
     file = b"".join(b"%s stdout %s %s\n" % (TIME, tag, text) for text, tag in pairs)
-    decoder = CriLogDecoder()
+    decoder = LogDecoder()
     cut = b"".join(decoder.feed(file[start : start + size]) for start in range(0, len(file), size))
     assert cut == b"".join(text + (b"\n" if tag == b"F" else b"") for text, tag in pairs)
 
@@ -61,7 +61,7 @@ def test_where_the_file_is_cut_makes_no_difference(texts: list[bytes], tags: lis
     ],
 )
 def test_times_are_shown_where_a_line_begins(lines: bytes, text: bytes) -> None:
-    shown = CriLogDecoder(LogTimes(are_shown=True)).feed(lines.replace(b"T", b"2026-11-21T14:00:0"))
+    shown = LogDecoder(LogLines(are_timed=True)).feed(lines.replace(b"T", b"2026-11-21T14:00:0"))
     assert shown == text.replace(b"T", b"2026-11-21T14:00:0")
 
 
@@ -78,8 +78,8 @@ def test_times_are_shown_where_a_line_begins(lines: bytes, text: bytes) -> None:
     ],
 )
 def test_what_is_older_is_left_out_and_what_has_no_time_is_not(time: bytes, is_shown: bool) -> None:
-    times = LogTimes(since=datetime(2026, 11, 21, 14, tzinfo=UTC))
-    assert CriLogDecoder(times).feed(time + b" stdout F a\n") == b"a\n" * is_shown
+    times = LogLines(since=datetime(2026, 11, 21, 14, tzinfo=UTC))
+    assert LogDecoder(times).feed(time + b" stdout F a\n") == b"a\n" * is_shown
 
 
 async def test_a_log_is_followed_until_its_container_has_ended(tmp_path: Path) -> None:
