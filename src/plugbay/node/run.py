@@ -10,6 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -20,7 +21,6 @@ from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.serving.podresources import serve_pod_resources
 from plugbay.model.dns import is_subdomain
 from plugbay.model.ids import ResourceName
-from plugbay.model.nodes import NO_INPUT
 from plugbay.model.pods import pod_request
 from plugbay.node.access.account_access import AccountAccess
 from plugbay.node.access.account_tokens import AccountTokens
@@ -46,6 +46,7 @@ from plugbay.node.api.writing.access_reviews import AccessReviews
 from plugbay.node.config import NodeConfig
 from plugbay.node.configs import NodeConfigs
 from plugbay.node.controllers.namespaces import NamespaceKeeper
+from plugbay.node.controllers.placing import NodeLease, make_built_in_classes, namespace_labels, priority_classes
 from plugbay.node.controllers.running import run_controllers
 from plugbay.node.pages import NodePages
 from plugbay.node.podresources import KnownPods
@@ -65,13 +66,13 @@ from plugbay.pods.admission import NOBODY, Joining
 from plugbay.pods.engine import PodEngine, run_engine
 from plugbay.pods.events import ObjectRef
 from plugbay.pods.lifecycle import PodStage
-from plugbay.pods.node import Machine, Node, follow_absences, read_machine
+from plugbay.pods.node import Machine, Node, follow_absences, read_machine, registered
 from plugbay.pods.record import PodRecord
 from plugbay.pods.running.host import PodHost
 from plugbay.pods.running.sub_paths import SubPathMeans
 from plugbay.pods.running.volumes import Volumes
 from plugbay.pods.static.source import ManifestSource, end_static_pods
-from plugbay.pods.store.database import PodStore, StoredContents, open_pod_store
+from plugbay.pods.store.database import open_pod_store
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
 from plugbay.runtimes.port import ContainerRuntime
@@ -168,7 +169,7 @@ async def open_node(
         )
         chosen = await stack.enter_async_context(open_runtime(config, machine, environ=environ, clock=clock))
         logger.info("containers are run by %s", chosen.about)
-        node = _node(name, config, machine, store, stored, clock)
+        node = Node(name, machine, store, clock, settings=registered(name, store, stored.node, config.registers_with))
         await stack.enter_async_context(background(_forward(manager.changes(), node.changes), name="node changes"))
         newest = max((event.serial for event in stored.events), default=0)
         objects = ObjectTable(store, stored=stored.objects, first_version=max(first_version(clock), newest))
@@ -196,6 +197,8 @@ async def open_node(
                 clock=clock,
                 handlers=joining.handlers,
                 on_device_failure=config.on_device_failure,
+                priority_classes=partial(priority_classes, objects),
+                namespace_labels=partial(namespace_labels, objects),
             )
         )
         pages.rejections = engine.admission.rejections
@@ -207,6 +210,9 @@ async def open_node(
         writer = ObjectWriter(objects, clock)
         namespaces = NamespaceKeeper(writer, objects, pods, engine=engine, resources=resources, clock=clock)
         await namespaces.prepare()
+        await make_built_in_classes(writer)
+        lease = NodeLease(facts, objects, writer, clock)
+        await stack.enter_async_context(background(lease.run(), name="lease"))
         await stack.enter_async_context(background(namespaces.run(), name="namespaces"))
         await stack.enter_async_context(_static_pods(config, running, about, engine))
         view = NodePicture(node, manager, facts)
@@ -319,21 +325,6 @@ def _node_name(config: NodeConfig, machine: Machine) -> str:
             f"{name!r} is not a name for a node: it has to be lower-case words joined by dots; give --name"
         )
     return name
-
-
-def _node(
-    name: str, config: NodeConfig, machine: Machine, store: PodStore, stored: StoredContents, clock: Clock
-) -> Node:
-    """The node as clients left it; at the first start on a root, as it is to register."""
-    if stored.node is not None:
-        if config.registers_with not in (NO_INPUT, stored.node):
-            logger.warning(
-                "node labels and taints of the command line count when a node registers, and %s has: use kubectl", name
-            )
-        return Node(name, machine, store, clock, settings=stored.node)
-    node = Node(name, machine, store, clock, settings=config.registers_with)
-    store.save_node(node.settings)
-    return node
 
 
 def _warn(config: NodeConfig) -> None:

@@ -122,6 +122,17 @@ class Node:
         self.changes.notify()
 
 
+def registered(name: str, store: PodStore, stored: NodeInput | None, wanted: NodeInput) -> NodeInput:
+    """The node as clients left it; at the first start on a root, as it is ``wanted``, which is kept."""
+    if stored is None:
+        store.save_node(wanted)
+        return wanted
+    if wanted not in (NO_INPUT, stored):
+        problem = "node labels and taints of the command line count when a node registers, and %s has: use kubectl"
+        logger.warning(problem, name)
+    return stored
+
+
 async def follow_absences(
     node: Node, about: ObjectRef, absences: AsyncIterator[str], *, pods: PodTable, events: EventLog
 ) -> None:

@@ -12,7 +12,7 @@ from plugbay.model.nodes import NodeInput
 from plugbay.model.taints import Effect, Taint
 from plugbay.node.api.writing.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.contract.rigs.api_calls import ApiAnswer, ApiCaller
-from tests.contract.rigs.node_run import PODS, Json, Node, running_node
+from tests.contract.rigs.node_run import PODS, RESOURCE, Json, LeapingClock, Node, gophers, name_of, running_node
 
 NODE: Final = "/api/v1/nodes/n1"
 
@@ -232,3 +232,75 @@ async def test_a_taint_evicts_the_pods_that_do_not_tolerate_it(root: Path) -> No
         assert event["message"] == "Marking for deletion Pod default/gone"
         await node.gone("stays", gracePeriodSeconds="0")
         assert (await node.get(PODS))["items"] == []
+
+
+# --- priority -------------------------------------------------------------------------------------------------------
+
+CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+def priority_class(name: str, value: int, **fields: Any) -> Json:
+    return {"metadata": {"name": name}, "value": value, **fields}
+
+
+async def test_a_more_important_pod_gets_the_device_of_a_lesser_one(root: Path) -> None:
+    async with running_node(root) as node, gophers(node, "a"):
+        answer = await caller(node)("POST", CLASSES, priority_class("high", 1000))
+        assert (answer.status, answer.warnings) == (201, [])
+        await node.create(sleeper("low", limits={RESOURCE: 1}))
+        await node.pod_in("low", "Running")
+        await node.create(sleeper("high", limits={RESOURCE: 1}, priorityClassName="high"))
+        running = await node.pod_in("high", "Running")
+        assert running["spec"]["priority"] == 1000
+        assert (await node.event("Preempted", "low"))["message"].endswith(" on node n1")
+        await node.gone("high")
+
+
+async def test_a_default_class_counts_for_pods_that_name_none(root: Path) -> None:
+    async with running_node(root) as node:
+        polite = priority_class("polite", 7, globalDefault=True, preemptionPolicy="Never")
+        assert (await caller(node)("POST", CLASSES, polite)).status == 201
+        spec = (await node.create(sleeper("p", nodeSelector={"no": "such"})))["spec"]
+        assert (spec["priority"], spec["priorityClassName"], spec["preemptionPolicy"]) == (7, "polite", "Never")
+
+
+async def test_the_built_in_classes_are_there_and_reserved(root: Path) -> None:
+    async with running_node(root) as node:
+        found = {each["metadata"]["name"]: each["value"] for each in (await node.get(CLASSES))["items"]}
+        assert found == {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
+        for wrong in (priority_class("system-mine", 5), priority_class("mine", 2_000_000_000)):
+            assert (await caller(node)("POST", CLASSES, wrong)).status == 422
+    async with running_node(root) as node:
+        assert len((await node.get(CLASSES))["items"]) == 2
+
+
+async def test_the_labels_of_namespaces_count_for_affinity(root: Path) -> None:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+    }
+    web = sleeper("web")
+    web["metadata"]["labels"] = {"app": "web"}
+    async with running_node(root) as node:
+        lab = {"metadata": {"name": "lab", "labels": {"team": "a"}}}
+        assert (await caller(node)("POST", "/api/v1/namespaces", lab)).status == 201
+        await node.create(sleeper("near", affinity={"podAffinity": {required: [term]}}))
+        event = await node.event("FailedScheduling", "near")
+        assert "1 node(s) didn't match pod affinity rules." in event["message"]
+        assert (await caller(node)("POST", "/api/v1/namespaces/lab/pods", web)).status == 201
+        await node.pod_in("near", "Running")
+        await node.gone("near")
+        assert (await caller(node)("DELETE", "/api/v1/namespaces/lab/pods/web", gracePeriodSeconds="0")).status == 200
+        await node.until("/api/v1/namespaces/lab/pods", lambda kind, _: kind == "DELETED")
+
+
+async def test_the_node_renews_its_lease(root: Path) -> None:
+    clock = LeapingClock()
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    async with running_node(root, clock) as node:
+        first = await node.until(leases, lambda _, lease: name_of(lease) == "n1")
+        assert (first["spec"]["holderIdentity"], first["spec"]["leaseDurationSeconds"]) == ("n1", 40)
+        clock.leap(10)
+        await node.until(leases, lambda _, lease: lease["spec"]["renewTime"] > first["spec"]["renewTime"])

@@ -147,6 +147,10 @@ class Binder:
     def _take_place(self, record: PodRecord) -> None:
         self._occupancy.add(record.pod)
         self._undecided.setdefault(record.uid)
+        for uid in self._pending:
+            if self._pods[uid].pod.spec.placement.near:  # it may be the company that they wait for
+                self._to_try[uid] = None
+                self._wake.set()
 
     async def decisions(self) -> AsyncIterator[PodUid | Preemption]:
         """Bind pods as long as the node runs; yield each that was bound, durably, and each that has to make room."""

@@ -266,6 +266,15 @@ async def test_a_pod_waits_until_one_that_it_does_not_want_is_gone(world: FakeNo
         await world.until(is_in(PodPhase.RUNNING), "second")
 
 
+async def test_a_pod_waits_for_company(world: FakeNode) -> None:
+    near = (PodTerm(LabelSelector({"app": "web"}), "kubernetes.io/hostname"),)
+    async with world.engine() as engine:
+        await engine.create(placed("first", near=near))
+        await world.until(lambda record: record.unschedulable, "first")
+        await engine.create(placed("second", labels={"app": "web"}))
+        await world.until(is_in(PodPhase.RUNNING), "first")
+
+
 async def test_a_new_label_of_a_pod_is_seen(world: FakeNode) -> None:
     near = (PodTerm(LabelSelector({"app": "web"}), "kubernetes.io/hostname"),)
     async with world.engine() as engine:

@@ -15,6 +15,7 @@ from plugbay.node.api.stored.inactive.network import NETWORK
 from plugbay.node.api.stored.inactive.policies import POLICIES
 from plugbay.node.api.stored.inactive.storage import STORAGE
 from plugbay.node.api.stored.namespaces import NAMESPACES
+from plugbay.node.api.stored.priorities import PRIORITY_CLASSES
 from plugbay.node.api.stored.workloads.rows import WORKLOADS
 
 INACTIVE: Final = (*CLAIMS, *NETWORK, *POLICIES, *STORAGE)
@@ -24,6 +25,7 @@ BUILT_IN: Final = (
     DEFINITIONS,
     LEASES,
     NAMESPACES,
+    PRIORITY_CLASSES,
     SECRETS,
     SERVICE_ACCOUNTS,
     *RBAC_KINDS,

@@ -1,7 +1,7 @@
 """Limits, quotas, classes and disruption budgets. Pure.
 
-Source: Kubernetes 1.36 ``pkg/apis/policy/validation``, ``pkg/apis/scheduling/validation``,
-``pkg/apis/node/validation``, ``pkg/printers/internalversion/printers.go``.
+Source: Kubernetes 1.36 ``pkg/apis/policy/validation``, ``pkg/apis/node/validation``,
+``pkg/printers/internalversion/printers.go``.
 """
 
 from __future__ import annotations
@@ -11,37 +11,16 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.node.api.stored.inactive.rows import inactive
-from plugbay.objects.problems import FieldProblem, forbidden, invalid, not_supported, required
+from plugbay.objects.problems import FieldProblem, invalid, required
 from plugbay.printers import v1
 from plugbay.printers.cells import columns, created, text
 from plugbay.printers.tables import Column
-
-_USER_MOST: Final = 1_000_000_000
-_SYSTEM: Final = "system-"
 
 
 def _amounts(quota: Json, *, limits: bool) -> str:
     hard, used = v1.mapping(quota, "spec", "hard"), v1.mapping(quota, "status", "used")
     names = sorted(name for name in hard if name.startswith("limits.") is limits)
     return ", ".join(f"{name}: {used.get(name, 0)}/{hard[name]}" for name in names)
-
-
-def _priority(wanted: Json, before: Json | None) -> Json:
-    return {"value": 0, "preemptionPolicy": "PreemptLowerPriority"} | wanted
-
-
-def _priority_problems(value: Json, before: Json | None) -> Iterator[FieldProblem]:
-    name, number = v1.name(value), v1.number(value, "value")
-    if name.startswith(_SYSTEM) and before is None:
-        yield forbidden("metadata.name", "priority class names with 'system-' prefix are reserved for system use only")
-    if number > _USER_MOST and not name.startswith(_SYSTEM):
-        yield forbidden("value", f"maximum allowed value of a user defined priority is {_USER_MOST}")
-    if v1.text(value, "preemptionPolicy") not in ("Never", "PreemptLowerPriority"):
-        yield not_supported("preemptionPolicy", v1.text(value, "preemptionPolicy"), ["Never", "PreemptLowerPriority"])
-    if before is not None:
-        for field in ("value", "preemptionPolicy"):
-            if value.get(field) != before.get(field):
-                yield invalid(field, value.get(field), "field is immutable")
 
 
 def _runtime_problems(value: Json, before: Json | None) -> Iterator[FieldProblem]:
@@ -75,21 +54,6 @@ POLICIES: Final = (
             (Column("Limit", "What is limited, of what may be"), lambda value: _amounts(value, limits=True)),
         ),
         has_status=True,
-    ),
-    inactive(
-        "scheduling.k8s.io/v1",
-        "priorityclasses",
-        "PriorityClass",
-        is_namespaced=False,
-        short_names=("pc",),
-        columns=columns(
-            (Column("Value", "The priority", kind="integer"), text("value")),
-            (Column("Global-Default", "Whether pods without a class have it"), text("globalDefault", missing="false")),
-            (Column("PreemptionPolicy", "Whether its pods preempt others", is_wide=True), text("preemptionPolicy")),
-        ),
-        has_generation=True,
-        prepare=_priority,
-        check=_priority_problems,
     ),
     inactive(
         "node.k8s.io/v1",
