@@ -280,5 +280,10 @@ async def test_rules_that_are_not_evaluated_are_told(root: Path) -> None:
         rule = {"rule": "self.spec.depth > 1"}
         schema = {**SCHEMA, "x-kubernetes-validations": [rule]}
         ruled["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+        ruled["spec"]["versions"][0]["subresources"] = {"scale": {"specReplicasPath": ".spec.depth"}}
         made = await ask("POST", DEFINITIONS, ruled)
-        assert made.warnings == ['299 - "x-kubernetes-validations are stored, and this node does not evaluate them"']
+        assert made.warnings == [
+            '299 - "x-kubernetes-validations are stored, and this node does not evaluate them"',
+            '299 - "the subresource scale is stored, and this node does not serve it for custom resources"',
+        ]
+        assert (await ask("GET", f"{GOPHERS}/g/scale")).status == 404

@@ -147,9 +147,13 @@ def has_expressions(schema: object) -> bool:
 
 
 def _remarks(value: Json) -> tuple[str, ...]:
-    if not has_expressions(v1.objects(value, "spec", "versions")):
-        return ()
-    return ("x-kubernetes-validations are stored, and this node does not evaluate them",)
+    versions = v1.objects(value, "spec", "versions")
+    remarks = []
+    if has_expressions(versions):
+        remarks.append("x-kubernetes-validations are stored, and this node does not evaluate them")
+    if any("scale" in v1.mapping(each, "subresources") for each in versions):
+        remarks.append("the subresource scale is stored, and this node does not serve it for custom resources")
+    return tuple(remarks)
 
 
 def name_conflict(definition: Json, others: Iterable[Json], built_in: Iterable[ApiResource]) -> str:
