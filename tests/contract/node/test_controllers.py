@@ -25,6 +25,7 @@ DAEMONS = f"{APPS}/daemonsets"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 PODS = "/api/v1/namespaces/default/pods"
 SLEEP = ["sleep", "1000"]
+APPLY = "application/apply-patch+yaml"
 UNDO = "application/json-patch+json"
 
 
@@ -125,6 +126,10 @@ async def test_a_deployment_is_rolled_out_back_and_scaled(root: Path) -> None:
         )
         answer = await ask("PATCH", f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": 3}}, kind=MERGE)
         assert answer.value["spec"] == {"replicas": 3}
+        applied = deployment(4)
+        conflict = await ask("PATCH", f"{DEPLOYMENTS}/d", applied, kind=APPLY, fieldManager="other")
+        assert (conflict.status, conflict.value["reason"]) == (409, "Conflict"), "the number is the scaling client's"
+        assert ".spec.replicas" in conflict.value["message"]
         await rolled_out(node)
         assert (await ask("PUT", f"{DEPLOYMENTS}/d/scale", scale)).status == 409, "it has been changed since"
         shown = (await ask("GET", DEPLOYMENTS, accept=TABLE)).value

@@ -9,6 +9,8 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.node.api import parameters
+from plugbay.node.api.applying.field_manager import FieldWriter
+from plugbay.node.api.applying.options import writer_of
 from plugbay.node.api.parameters import check_parameters, is_rehearsal
 from plugbay.node.api.resources import ApiResource, StoredKind
 from plugbay.node.api.stored.decoding import decoded
@@ -58,7 +60,10 @@ class ScaleRoutes:
         version = v1.text(scale, "metadata", "resourceVersion")
         metadata = {**v1.mapping(before, "metadata"), **({"resourceVersion": version} if version else {})}
         wanted = {**before, "metadata": metadata, "spec": spec}
-        changed = await self._writer.update(self._resource, before, wanted, rehearsal=is_rehearsal(request))
+        writer = FieldWriter(writer_of(request).manager, "scale")
+        changed = await self._writer.update(
+            self._resource, before, wanted, writer=writer, rehearsal=is_rehearsal(request)
+        )
         return json_response(scale_object(changed))
 
     def _value(self, request: Request) -> Json:
