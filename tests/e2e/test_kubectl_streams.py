@@ -1,4 +1,4 @@
-"""exec, cp, logs and port-forward of true kubectls: one from before 1.31, which speaks SPDY, and the installed one.
+"""Streams of true kubectls, of one from before 1.31, which speaks SPDY, and of the installed one.
 
 The old one is Debian's package ``kubernetes-client``, which is fetched for the tests when another one is installed.
 """
@@ -123,6 +123,15 @@ async def test_exec_has_output_input_and_an_exit_code(api: ApiNode, kubectl: Kub
     code, _, err = await kubectl(api, "exec", "p", "--", "no-such-program")
     assert code == 1
     assert b"no-such-program" in err
+
+
+async def test_run_attaches_and_ends_as_its_container_does(api: ApiNode, kubectl: Kubectl) -> None:
+    """Standard error is kubectl's own words only, which differ by version."""
+    options = ("-i", "--rm", "--restart=Never", "--image=none", "--command", "--")
+    code, out, _ = await kubectl(api, "run", "shell", *options, "sh", given=b"echo in-$((1+1)); exit 4")
+    assert (code, out.splitlines()[0]) == (4, b"in-2")
+    code, out, _ = await kubectl(api, "run", "cat", *options, "cat", given=b"hello\n")
+    assert (code, out.splitlines()[0]) == (0, b"hello")
 
 
 async def test_exec_on_a_terminal_has_its_size(api: ApiNode, kubectl: Kubectl) -> None:
