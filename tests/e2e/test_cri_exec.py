@@ -10,6 +10,7 @@ from datetime import datetime
 import pytest
 
 from tests.contract.cli.test_exec import SHELL, terminal
+from tests.contract.node.test_websocket import CLOSE, RESIZE, STDERR, STDIN, attached
 from tests.e2e.bench_cri import (
     Node,
     id_of,
@@ -44,6 +45,29 @@ async def test_exec_logs_and_stop(node: Node) -> None:
             assert "it listens on loopback, which can be reached only from the engine's network namespace" in done.err
             await node("pod", "delete", "talks")
             await node.line_with(log, "bye")
+
+
+async def test_clients_are_attached_to_containers(node: Node) -> None:
+    script = "echo begun; while read line; do echo got $line; echo err $line >&2; done; echo end"
+    sized = "read go; until [ \"$(stty size 2>/dev/null)\" = '30 120' ]; do sleep 0.1; done; echo resized"
+    inside = node.inside()
+    async with inside.up():
+        asked = pod("talks", script, restart="Never", stdin=True, stdinOnce=True)
+        await node.apply(asked, pod("shows", sized, restart="Never", stdin=True, tty=True))
+        for name in ("talks", "shows"):
+            await node.wait(name, "condition=Ready")
+        socket = node.root / "plugbay.sock"
+        async with attached(socket, "talks", stdin="true") as client, attached(socket, "talks") as other:
+            client.message(STDIN, b"1\n")
+            assert await other.until(STDERR) == b"err 1\n"
+            client.message(CLOSE, bytes([STDIN]))
+            assert (await client.finish())[2] == {"metadata": {}, "status": "Success"}
+        await node.ended("talks", "Succeeded")
+        assert set((await node.log("talks")).splitlines()) == {"begun", "got 1", "err 1", "end"}
+        async with attached(socket, "shows", stdin="true", tty="true") as client:
+            client.message(RESIZE, b'{"Width": 120, "Height": 30}')
+            client.message(STDIN, b"\n")
+            assert b"resized\r\n" in (await client.finish())[0]
 
 
 async def test_commands_have_input_and_terminals(node: Node) -> None:

@@ -28,11 +28,11 @@ sys.exit(choose_engine(None, search_path=os.environ["PATH"], state_dir=Path("/no
     reason="needs root, crun, hybrid cgroups",
 )
 def test_what_engines_do_differently_works_with_crun_too(sockets: Path) -> None:
-    chosen = "command or leaving or cannot_run or cdi_devices_are or terminal or keepers or opens or words or sharing"
+    chosen = "attach or command or leaving or cannot_run or cdi_devices_are or terminal or keepers or opens or words"
     files = " ".join(
-        f"{CONTRACT}/runtimes/test_oci_{each}.py" for each in ("runtime", "edits", "cdi", "exec", "sharing")
+        f"{CONTRACT}/runtimes/test_oci_{each}.py" for each in ("runtime", "edits", "cdi", "exec", "attach", "sharing")
     )
-    tests = f'"$1" -m pytest -q --basetemp={sockets}/t -p no:cacheprovider {files} -k "{chosen}"'
+    tests = f'"$1" -m pytest -q --basetemp={sockets}/t -p no:cacheprovider {files} -k "{chosen} or sharing"'
     script = f'umount -l {HIDDEN} && "$1" -c "$2" && exec {tests}'
     unshare = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", sys.executable, ASK)
     done = subprocess.run(unshare, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=170, check=False)
