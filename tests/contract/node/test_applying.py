@@ -262,3 +262,26 @@ async def test_the_node_is_applied(root: Path) -> None:
     async with running_node(root) as node:
         again = (await ApiCaller(node.config.control_socket)("GET", path))[1]
         assert again["metadata"]["managedFields"] == kept
+
+
+async def test_replicas_that_were_scaled_are_a_conflict(root: Path) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments/d"
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, **pod()}}
+    wanted = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 0, **spec}}
+    for part in ("apiVersion", "kind"):
+        del spec["template"][part]
+    spec["template"]["metadata"] = {"labels": {"a": "b"}}
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        assert (await ask("PATCH", path, wanted, kind=APPLY, fieldManager="me")).status == 201
+        scaled = await ask("PATCH", f"{path}/scale", {"spec": {"replicas": 1}}, kind=MERGE, fieldManager="kubectl")
+        assert scaled.status == 200
+        refusal = await ask("PATCH", path, wanted, kind=APPLY, fieldManager="me")
+        assert refusal.value["message"] == (
+            'Apply failed with 1 conflict: conflict with "kubectl" with subresource "scale" using apps/v1: '
+            ".spec.replicas"
+        )
+        for listed in ("/apis/apps/v1/replicasets", "/api/v1/pods"):
+            made = await node.until(listed, lambda change, value: change == "ADDED")
+            assert managers(made)[0] == ("kube-controller-manager", "Update")
+        await ask("DELETE", path)

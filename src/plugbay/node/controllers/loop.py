@@ -35,7 +35,7 @@ from plugbay.node.controllers.daemon_sets import FailedPods, daemon_pod
 from plugbay.node.controllers.jobs.seen import TRACKING
 from plugbay.node.controllers.kinds import DEPLOYMENTS, JOBS, REPLICA_SETS, Controller, daemon_sets
 from plugbay.node.controllers.listening import TableListener
-from plugbay.node.controllers.pods import ControlledPods
+from plugbay.node.controllers.pods import CONTROLLERS, ControlledPods
 from plugbay.node.controllers.seen_pods import owner_references
 from plugbay.node.controllers.work import WorkQueue
 from plugbay.objects.metadata import succeeded
@@ -237,7 +237,7 @@ class ControllerLoop:
                 case RemovePod():
                     await self._controlled.delete(action, deleted)
                 case CreateObject(plural, wanted):
-                    await self._writer.create(_ROWS[plural], wanted, namespace=v1.namespace(value))
+                    await self._writer.create(_ROWS[plural], wanted, namespace=v1.namespace(value), writer=CONTROLLERS)
                 case ReplaceObject(plural, wanted):
                     await self._replace(_ROWS[plural], wanted)
                 case DeleteObject(plural, gone, in_foreground):

@@ -5,28 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from plugbay.errors import PlugbayError, PodNotFound
 from plugbay.manifest import pod_from_v1
 from plugbay.model.ids import PodUid
+from plugbay.node.api.applying.field_manager import FieldWriter
+from plugbay.node.api.applying.pods import pod_managers
 from plugbay.node.api.objects import pod_object
 from plugbay.node.api.resources import PODS
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.controllers.actions import CreatePod, EditPod, RemovePod
 from plugbay.node.controllers.seen_pods import SeenPod, seen_pod
+from plugbay.ops.clock import Clock
 from plugbay.ops.routing import HttpError
 from plugbay.pods.engine import PodEngine
 from plugbay.pods.record import PodRecord
+from plugbay.pods.status import timestamp
 from plugbay.pods.store.table import PodTable
+
+CONTROLLERS: Final = FieldWriter("kube-controller-manager")
+"""The owner of what controllers write, by the name of the program that they are in elsewhere."""
 
 
 class ControlledPods:
     """Reads pods from the table, and changes them by the engine."""
 
-    def __init__(self, pods: PodTable, engine: PodEngine, writer: ObjectWriter) -> None:
+    def __init__(self, pods: PodTable, engine: PodEngine, writer: ObjectWriter, clock: Clock) -> None:
         self._pods = pods
         self._writer = writer
         self._engine = engine
+        self._clock = clock
         self._seen: dict[PodUid, tuple[int, SeenPod]] = {}
 
     def see(self, record: PodRecord) -> SeenPod:
@@ -59,7 +68,8 @@ class ControlledPods:
             try:
                 pod = pod_from_v1(one.value)
                 self._writer.check_namespace(PODS, pod.namespace, pod.name or pod.generate_name)
-                record = await self._engine.create(pod)
+                managed = pod_managers(None, pod, None, CONTROLLERS, now=timestamp(self._clock.now()))
+                record = await self._engine.create(pod, managed=managed)
             except PlugbayError as error:
                 return str(error)
             except HttpError as error:

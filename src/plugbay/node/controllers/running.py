@@ -50,7 +50,14 @@ async def run_controllers(
         )
 
     loop = ControllerLoop(
-        objects, writer, pods, ControlledPods(pods, engine, writer), events, fits=fits, node=node.name, clock=clock
+        objects,
+        writer,
+        pods,
+        ControlledPods(pods, engine, writer, clock),
+        events,
+        fits=fits,
+        node=node.name,
+        clock=clock,
     )
     garbage = GarbageLoop(resources, objects, writer, pods, engine, clock)
     following = _follow_node(node, loop)
