@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 from plugbay.errors import ExecFailed
 from plugbay.runtimes.exec_input import Console, ExecInput
 from plugbay.runtimes.port import ContainerSpec
+from tests.container_specs import changed
 from tests.contract.rigs import attachments
-from tests.contract.rigs.process import runtime_on, sh, spec, state_dir
+from tests.contract.rigs.process import runtime_on, sh, spec, state_dir, whole_log
 
 __all__ = ["spec", "state_dir"]
 
@@ -40,3 +42,15 @@ async def test_a_container_that_has_ended_takes_no_client(state_dir: Path, spec:
         await runtime.wait(state.id)
         with pytest.raises(ExecFailed, match="it is not running"):
             await anext(runtime.attach(state.id, ExecInput(Console.PIPES), gives_input=False))
+
+
+async def test_a_container_that_is_just_ending_is_refused_once_its_log_is_whole(
+    state_dir: Path, spec: ContainerSpec
+) -> None:
+    async with runtime_on(state_dir) as runtime:
+        for attempt in range(20):
+            state = await runtime.start(changed(sh(spec, "echo hello"), attempt=attempt))
+            with contextlib.suppress(ExecFailed):
+                async for _ in runtime.attach(state.id, ExecInput(Console.PIPES), gives_input=False):
+                    pass
+            assert await whole_log(runtime, state.id) == b"hello\n"

@@ -105,7 +105,6 @@ class SupervisedRuntime:
         check_startable(spec)
 
     def shortcomings(self, spec: ContainerSpec) -> Sequence[Notice]:
-        """See `ContainerRuntime`."""
         return self._confinement.shortcomings(spec)
 
     async def start(self, spec: ContainerSpec) -> ContainerState:
@@ -201,8 +200,7 @@ class SupervisedRuntime:
         maker = self._confinement.terminal_maker
         command = ExecCommand(container, directory, confined, instance.spec.working_dir, given, maker)
         async with aclosing(run_command(command, proc_root=_PROC)) as items:
-            has_terminal = given is not None and given.console is Console.TERMINAL
-            last_words_on = ExecStream.STDOUT if has_terminal else ExecStream.STDERR
+            last_words_on = ExecStream.STDOUT if console is Console.TERMINAL else ExecStream.STDERR
             said = b""
             async for item in items:
                 if isinstance(item, ExecExit):
@@ -215,10 +213,16 @@ class SupervisedRuntime:
     async def attach(
         self, container: ContainerId, given: ExecInput, *, gives_input: bool
     ) -> AsyncGenerator[ExecOutput, None]:
-        _, directory = await self._open_to_clients(container)
-        async with aclosing(run_attachment(container, directory, given, gives_input=gives_input)) as items:
-            async for item in items:
-                yield item
+        """See `ContainerRuntime`. A container that is ending is refused when its log is whole, as that is read next."""
+        instance, directory = await self._open_to_clients(container)
+        try:
+            async with aclosing(run_attachment(container, directory, given, gives_input=gives_input)) as items:
+                async for item in items:
+                    yield item
+        except ExecFailed:
+            if (runs := self._runs(instance)) and not is_running(runs.process, proc_root=_PROC):
+                await keep_going(runs.wrapper, wait_end(runs.wrapper, proc_root=_PROC))
+            raise
 
     async def _open_to_clients(self, container: ContainerId) -> tuple[Instance, Path]:
         """A running instance whose wrapper lets clients in, and its directory."""
@@ -226,9 +230,8 @@ class SupervisedRuntime:
         if (runs := self._runs(instance)) is None:
             raise ExecFailed(container, "it is not running")
         if await asyncio.to_thread(has_lost_program, runs.wrapper, proc_root=_PROC):
-            raise ExecFailed(
-                container, "the plugbay that started it was replaced; commands run again after its next start"
-            )
+            problem = "the plugbay that started it was replaced; commands run again after its next start"
+            raise ExecFailed(container, problem)
         return instance, self._directories.path(container)
 
     async def log(
