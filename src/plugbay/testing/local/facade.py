@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -11,6 +12,7 @@ from plugbay.errors import AdmissionError, PlugbayError
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.podresources import PodResources
+from plugbay.testing.local.clients import ApiClients
 from plugbay.testing.local.expectations import ExpectationFailed
 from plugbay.testing.local.fault_controls import FaultControls
 from plugbay.testing.local.kubelet import LocalKubelet
@@ -154,6 +156,16 @@ class Kubelet:
     def records(self) -> tuple[TrafficRecord, ...]:
         """All that has passed between it and its plugins so far: the records of `LocalKubelet.traffic`."""
         return self._look(lambda kubelet: tuple(kubelet.traffic.records))
+
+    @property
+    def kubeconfig(self) -> Path:
+        """See `LocalKubelet.kubeconfig`."""
+        return self._look(lambda kubelet: kubelet.kubeconfig)
+
+    @property
+    def clients(self) -> ApiClients:
+        """See `LocalKubelet.clients`."""
+        return self._look(lambda kubelet: kubelet.clients)
 
     def wait_for(
         self,

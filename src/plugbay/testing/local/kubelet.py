@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from plugbay.errors import AdmissionError, PodNotFound, UsageError
@@ -18,7 +19,9 @@ from plugbay.model.podresources import PodResources
 from plugbay.model.requests import PodRequest
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import SystemClock
+from plugbay.ops.listening import TcpAddress
 from plugbay.testing.local.awaiting import Awaiting
+from plugbay.testing.local.clients import ApiClients
 from plugbay.testing.local.commands import CommandOptions
 from plugbay.testing.local.expectations import Expectation, ExpectationFailed, difference_text
 from plugbay.testing.local.lives import KubeletLives
@@ -67,8 +70,10 @@ class LocalKubelet:
             clock=clock,
             changes=self._changes,
             environ=environ,
-            is_node=settings.node,
+            is_node=settings.is_node,
+            api=TcpAddress("127.0.0.1", 0) if settings.api else None,
         )
+        self._has_api = settings.api
         self._plugins = PluginsInTest(self.paths, tasks, environ=environ, ended=self._changes.notify)
         self._awaiting = Awaiting(self._lives, self._plugins, self._changes, self.traffic)
         one_at_a_time = Quirk.ONE_ADMISSION_AT_A_TIME in self._quirks
@@ -269,6 +274,23 @@ class LocalKubelet:
         """
         name = known_method(method)
         return [value for record in self.traffic.of(name) if (value := record.value) is not None]
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The file by which kubectl and every client of Kubernetes reach the node; it takes the option ``api=True``.
+
+        It is right after a restart too.
+        """
+        if not self._has_api:
+            raise UsageError("this kubelet serves no API of Kubernetes; open it with api=True")
+        from plugbay.node.config import kubeconfig_path  # a Device Manager alone does without the node
+
+        return kubeconfig_path(self.paths.root)
+
+    @property
+    def clients(self) -> ApiClients:
+        """Ready clients of the node's API, of the libraries that are installed; it takes the option ``api=True``."""
+        return ApiClients(self.kubeconfig)
 
     # --- its lives --------------------------------------------------------------------------------------------------
 

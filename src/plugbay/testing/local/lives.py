@@ -15,6 +15,7 @@ from plugbay.manager.manager import DeviceManager, run_manager
 from plugbay.manager.serving.podresources import serve_pod_resources
 from plugbay.ops.changes import Changes
 from plugbay.ops.clock import Clock
+from plugbay.ops.listening import TcpAddress
 from plugbay.ops.tasks import background
 from plugbay.testing.local.holding import Held, hold
 from plugbay.testing.local.switchboard import Switchboard
@@ -38,6 +39,7 @@ class KubeletLives:
         changes: told of every change that the manager tells of.
         environ: the environment of containers.
         is_node: whether it is a node, which runs pods.
+        api: where the node serves its API over TCP, if it does.
     """
 
     def __init__(
@@ -50,8 +52,10 @@ class KubeletLives:
         changes: Changes,
         environ: Mapping[str, str],
         is_node: bool,
+        api: TcpAddress | None,
     ) -> None:
         self.is_node = is_node
+        self._api = api
         self._config = config
         self._tasks = tasks
         self._switchboard = switchboard
@@ -125,7 +129,7 @@ class KubeletLives:
         from plugbay.testing.local.nodes import node_life  # few tests run pods, and a node needs h11
 
         async with (
-            node_life(self._config, start, environ=self._environ, clock=self._clock) as node,
+            node_life(self._config, start, environ=self._environ, clock=self._clock, api=self._api) as node,
             background(self._tell(node.devices), name="changes of the manager"),
         ):
             yield TestedLife(node.devices, node)

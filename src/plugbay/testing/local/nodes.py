@@ -14,6 +14,7 @@ from plugbay.model.pods import Pod
 from plugbay.node.config import NodeConfig
 from plugbay.node.run import RunningNode, open_node
 from plugbay.ops.clock import Clock
+from plugbay.ops.listening import TcpAddress
 from plugbay.pods.record import PodRecord, Terminated, Waiting
 from plugbay.pods.status import phase
 from plugbay.testing.local.expectations import ExpectationFailed
@@ -29,10 +30,12 @@ async def node_life(
     *,
     environ: Mapping[str, str],
     clock: Clock,
+    api: TcpAddress | None,
 ) -> AsyncIterator[RunningNode]:
     """A node with the settings of ``config`` while the block runs.
 
     Args:
+        api: where it serves its API over TCP, if it does.
         start: `run_manager`, with what a test does to the manager's surroundings.
     """
     settings = NodeConfig(
@@ -43,6 +46,7 @@ async def node_life(
         gates=config.gates,
         topology=config.topology,
         fake_numa_nodes=len(config.numa.nodes),
+        api=api,
     )
     async with open_node(settings, environ=environ, clock=clock, start_manager=start) as node:
         yield node

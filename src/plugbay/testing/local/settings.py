@@ -28,6 +28,7 @@ class KubeletOptions(TypedDict, total=False):
         as_kubelet: a version of Kubernetes from ``"1.20"`` to ``"1.37"`` whose kubelet it is to be like, with that
             kubelet's defects; by default it is our Device Manager, which has none of them.
         node: whether it is a whole node, which runs pods as plain processes: see ``run``.
+        api: whether clients of Kubernetes reach it, by ``kubeconfig`` and ``clients``; it is a whole node then.
         numa_nodes: the number of NUMA nodes of the machine; devices name nodes from 0 on.
         topology_policy: ``none``, ``best-effort``, ``restricted`` or ``single-numa-node``.
         topology_scope: ``container`` or ``pod``.
@@ -40,6 +41,7 @@ class KubeletOptions(TypedDict, total=False):
 
     as_kubelet: str | None
     node: bool
+    api: bool
     numa_nodes: int
     topology_policy: str
     topology_scope: str
@@ -56,6 +58,7 @@ class KubeletSettings:
 
     as_kubelet: str | None = None
     node: bool = False
+    api: bool = False
     numa_nodes: int = 1
     topology_policy: str = "none"
     topology_scope: str = "container"
@@ -64,6 +67,11 @@ class KubeletSettings:
     grace_period_s: float = 300.0
     call_timeout_s: float | None = None
     within_s: float = PATIENCE_S
+
+    @property
+    def is_node(self) -> bool:
+        """Whether it is a whole node."""
+        return self.node or self.api
 
     @property
     def call_deadline_s(self) -> float:
@@ -95,8 +103,8 @@ def manager_config(settings: KubeletSettings, paths: KubeletPaths, store: Path) 
         UsageError: a feature gate is unknown or cannot be set so.
     """
     gates = parse_feature_gates(_gates_text(settings.feature_gates))
-    if settings.as_kubelet is not None and settings.node:
-        raise UsageError("a node of ours is like no version of Kubernetes; leave as_kubelet or node out")
+    if settings.as_kubelet is not None and settings.is_node:
+        raise UsageError("a node of ours is like no version of Kubernetes; leave as_kubelet out, or node and api")
     if settings.as_kubelet is not None and gates.is_enabled(Gate.DEVICE_MANAGER_DEALLOCATE):
         raise UsageError(f"no kubelet has the gate {Gate.DEVICE_MANAGER_DEALLOCATE.value}; leave as_kubelet out")
     return ManagerConfig(

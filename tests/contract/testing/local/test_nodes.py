@@ -82,5 +82,5 @@ async def test_what_cannot_run_is_refused_in_a_sentence() -> None:
     async with local_kubelet() as kubelet:
         with pytest.raises(UsageError, match="open it with node=True"):
             await kubelet.run({CARD: 1}, command=["true"])
-    with pytest.raises(UsageError, match="leave as_kubelet or node out"):
+    with pytest.raises(UsageError, match="leave as_kubelet out"):
         Kubelet(node=True, as_kubelet="1.30")
