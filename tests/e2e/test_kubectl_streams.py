@@ -1,4 +1,4 @@
-"""Streams of true kubectls, of one from before 1.31, which speaks SPDY, and of the installed one.
+"""Streams of true kubectls, of one from before 1.31, which speaks SPDY, and of the installed one; the checks of the old one.
 
 The old one is Debian's package ``kubernetes-client``, which is fetched for the tests when another one is installed.
 """
@@ -212,3 +212,19 @@ async def sent_and_answered(port: int, count: int) -> bytes:
 
 async def test_logs_are_read(api: ApiNode, kubectl: Kubectl) -> None:
     assert await kubectl(api, "logs", "p") == (0, b"", b"")
+
+
+async def test_the_old_one_checks_and_explains_by_openapi_v2(api: ApiNode, before_websockets: str) -> None:
+    kubectl = Kubectl(before_websockets, {})
+    if version_of(before_websockets) >= (1, 27):
+        pytest.skip("this kubectl reads OpenAPI v3")
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}}
+    for answer in (b"created", b"unchanged", b"unchanged (server dry run)"):
+        rehearsal = ["--dry-run=server"] if b"dry run" in answer else []
+        code, out, err = await kubectl(api, "apply", "-f", "-", *rehearsal, given=json.dumps(manifest).encode())
+        assert (code, out) == (0, b"configmap/a " + answer + b"\n"), err
+    code, _, err = await kubectl(api, "create", "-f", "-", given=json.dumps(manifest | {"dta": {}}).encode())
+    assert code == 1
+    assert b'unknown field "dta"' in err
+    _, out, _ = await kubectl(api, "explain", "deployments.spec.replicas")
+    assert b"FIELD:    replicas <integer>" in out

@@ -239,11 +239,11 @@ class Router:
                 return handler, params
             allowed |= route.methods.keys()
         if not allowed:
-            raise HttpError(404, "NotFound", "the server could not find the requested resource")
+            raise HttpError(404, "NotFound", "the server could not find the requested resource", details={})
         if "GET" in allowed:
             allowed.add("HEAD")
         allow = (("Allow", ", ".join(sorted(allowed))),)
-        raise HttpError(405, "MethodNotAllowed", f"{path} does not support {method}", headers=allow)
+        raise HttpError(405, "MethodNotAllowed", f"{path} does not support {method}", headers=allow, details={})
 
 
 def segments_of(method: str, path: str) -> list[str]:

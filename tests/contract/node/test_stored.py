@@ -224,3 +224,15 @@ async def test_what_was_answered_is_there_after_the_node_was_killed(plugbay: Plu
                 node.kill()
                 await node.wait()
     assert len(answered) > 4 * ENOUGH
+
+
+async def test_paths_that_lead_nowhere_have_details_for_clients_that_look_into_them(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        for path in ("/nope", "/api/v1/nopes", "/apis/nope.example/v1", "/api/v1/namespaces/default/pods/p/nope"):
+            answer = await ask("GET", path)
+            assert (answer.status, answer.value["reason"], answer.value["details"]) == (404, "NotFound", {}), path
+            assert answer.value["message"] == "the server could not find the requested resource"
+        refused = await ask("PUT", "/api/v1/pods", {})
+        assert (refused.status, refused.value["details"]) == (405, {})
+        assert [(await ask("HEAD", path)).status for path in ("/api/v1/pods", "/healthz")] == [405, 200]

@@ -66,4 +66,7 @@ class AccountAccess:
             raise HttpError(401, "Unauthorized", "Unauthorized", headers=(("WWW-Authenticate", "Bearer"),))
         action = action_of(head.method, head.target)
         if not is_allowed(user, action, self._objects):
-            raise HttpError(403, "Forbidden", refusal(user, action))
+            kind = action.resource.partition("/")[0]
+            found = {"name": action.name, "group": action.group, "kind": kind}
+            details = {name: each for name, each in found.items() if each}
+            raise HttpError(403, "Forbidden", refusal(user, action), details=details)

@@ -26,6 +26,7 @@ from plugbay.node.api.reading.compression import compressed
 from plugbay.node.api.reading.routes import not_found
 from plugbay.node.api.resources import PODS
 from plugbay.node.api.stored.accounts.routes import AccountRoutes
+from plugbay.node.api.stored.invalid import not_allowed
 from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.stored.scale import ScaleRoutes
 from plugbay.node.api.streams.containers import ContainerRoutes
@@ -138,6 +139,8 @@ def _translated(handler: Handler) -> Handler:
     """``handler``, its errors as the API server's, and what is large compressed."""
 
     async def answer(request: Request) -> Answer:
+        if request.method == "HEAD" and request.path.startswith(("/api/", "/apis/")):
+            raise not_allowed()  # as an API server, which knows GET only
         try:
             return await compressed(request, await handler(request))
         except PlugbayError as error:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from plugbay.documents import Json
 from plugbay.node.api import parameters
+from plugbay.node.api.discovery.gnostic import gnostic_document
 from plugbay.node.api.discovery.lists import (
     group_object,
     groups_response,
@@ -14,10 +17,22 @@ from plugbay.node.api.discovery.lists import (
     versions_response,
 )
 from plugbay.node.api.discovery.openapi import openapi_document, openapi_index
+from plugbay.node.api.discovery.swagger import swagger_document
 from plugbay.node.api.parameters import check_parameters
 from plugbay.node.api.reading.compression import compressed
 from plugbay.node.api.resources import ResourceTable
-from plugbay.ops.routing import Answer, Handler, HttpError, Request, Response, Router, json_response
+from plugbay.node.api.stored.invalid import no_such_resource
+from plugbay.ops.routing import JSON, Answer, Handler, HttpError, Request, Response, Router, json_response
+
+_GNOSTIC: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_FORMS: Final = {
+    JSON: JSON,
+    "application/*": JSON,
+    "*/*": JSON,
+    _GNOSTIC: _GNOSTIC,
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf": _GNOSTIC,
+}
+"""The forms of the one document by the names that clients have for them; the last is none that they read."""
 
 
 class DiscoveryRoutes:
@@ -31,9 +46,10 @@ class DiscoveryRoutes:
         self._resources = resources
         self._version = version
         self._made: dict[str, tuple[int, Response]] = {}
-        """The documents of OpenAPI by path, each with the version of the table that it is made of."""
+        """The documents of OpenAPI by path or form, each with the version of the table that it is made of."""
 
     def add_to(self, router: Router) -> None:
+        router.add("GET", "/openapi/v2", self._swagger)
         for template, answer in (
             ("/version", lambda request: json_response(version_object(self._version))),
             ("/api", lambda request: versions_response(self._resources, request)),
@@ -47,10 +63,25 @@ class DiscoveryRoutes:
         ):
             router.add("GET", template, _handler(answer))
 
+    async def _swagger(self, request: Request) -> Answer:
+        """All fields in one document, in the first form of those that the client takes."""
+        check_parameters(request, parameters.DISCOVERY)
+        named = [each.partition(";")[0].strip() for each in (request.headers.get("accept") or JSON).split(",")]
+        form = next((_FORMS[each] for each in named if each in _FORMS), "")
+        if not form:
+            problem = f"only the following media types are accepted: {JSON}, {_GNOSTIC}"
+            raise HttpError(406, "NotAcceptable", problem, details={})
+        version, made = self._made.get(form, (-1, Response()))
+        if version != self._resources.version:
+            version = self._resources.version
+            made = await asyncio.to_thread(_swagger_response, self._resources, form)
+            self._made[form] = version, made
+        return await compressed(request, made)
+
     def _group(self, request: Request) -> Response:
         name = request.params["group"]
         if not self._resources.of_group(name):
-            raise _not_served()
+            raise no_such_resource()
         return json_response(group_object(self._resources, name))
 
     def _kinds(self, request: Request) -> Response:
@@ -65,7 +96,7 @@ class DiscoveryRoutes:
         """The version of a group that a request is about."""
         group, version = request.params.get("group", ""), request.params["version"]
         if not any(each.version == version for each in self._resources.of_group(group)):
-            raise _not_served()
+            raise no_such_resource()
         return f"{group}/{version}" if group else version
 
     def _document(self, request: Request, make: Callable[[], Json]) -> Response:
@@ -76,13 +107,15 @@ class DiscoveryRoutes:
         return made
 
 
+def _swagger_response(resources: ResourceTable, form: str) -> Response:
+    """This takes tenths of a second."""
+    document = swagger_document(resources)
+    return json_response(document) if form == JSON else Response(200, gnostic_document(document), form)
+
+
 def _handler(answer: Callable[[Request], Response]) -> Handler:
     async def handler(request: Request) -> Answer:
         check_parameters(request, parameters.DISCOVERY)
         return await compressed(request, answer(request))
 
     return handler
-
-
-def _not_served() -> HttpError:
-    return HttpError(404, "NotFound", "the server could not find the requested resource")

@@ -60,11 +60,13 @@ def unreadable(resource: ApiResource, why: str) -> HttpError:
 
 def not_allowed() -> HttpError:
     """There is such a kind, and it does not have the verb."""
-    return HttpError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    problem = "the server does not allow this method on the requested resource"
+    return HttpError(405, "MethodNotAllowed", problem, details={})
 
 
 def no_such_resource() -> HttpError:
-    return HttpError(404, "NotFound", "the server could not find the requested resource")
+    """Go's clients look into the details, and end if there are none."""
+    return HttpError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
 def _details(resource: ApiResource, name: str, kind: str) -> dict[str, object]:

@@ -113,8 +113,7 @@ class ResourceRoutes:
             verb = _STATUS.get(request.method, "") if subresource == "status" else ""
         else:
             verbs = resource.verbs
-            method = "GET" if request.method == "HEAD" else request.method
-            verb = (_NAMED if "name" in request.params else _ALL).get(method, "")
+            verb = (_NAMED if "name" in request.params else _ALL).get(request.method, "")
         if verb not in verbs or (verb not in ("get", "list") and resource.stored is None):
             raise not_allowed()
         if verb == "create" and resource.is_namespaced and "namespace" not in request.params:
