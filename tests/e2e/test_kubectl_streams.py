@@ -1,4 +1,4 @@
-"""Streams of true kubectls, of one from before 1.31, which speaks SPDY, and of the installed one; the checks of the old one.
+"""True kubectls: streams of one from before 1.31, which speaks SPDY, and of the installed one; checks of the old one.
 
 The old one is Debian's package ``kubernetes-client``, which is fetched for the tests when another one is installed.
 """
