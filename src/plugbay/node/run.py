@@ -34,6 +34,7 @@ from plugbay.node.api.resources import PODS, ResourceTable
 from plugbay.node.api.routes import control_router
 from plugbay.node.api.stored.accounts.routes import OWNER_NAME, AccountRoutes
 from plugbay.node.api.stored.custom.serving import DefinitionKeeper
+from plugbay.node.api.stored.events import EventEnds
 from plugbay.node.api.stored.kinds import BUILT_IN
 from plugbay.node.api.stored.routes import ResourceRoutes
 from plugbay.node.api.stored.scale import ScaleRoutes
@@ -208,7 +209,11 @@ async def open_node(
         await stack.enter_async_context(_node_events(running, about, chosen, clock))
         resources = ResourceTable(BUILT_IN)
         writer = ObjectWriter(objects, clock)
-        namespaces = NamespaceKeeper(writer, objects, pods, engine=engine, resources=resources, clock=clock)
+        ends = EventEnds(events, objects, clock)
+        await stack.enter_async_context(background(ends.run(), name="old events"))
+        namespaces = NamespaceKeeper(
+            writer, objects, pods, engine=engine, resources=resources, events=ends, clock=clock
+        )
         await namespaces.prepare()
         await make_built_in_classes(writer)
         lease = NodeLease(facts, objects, writer, clock)
@@ -238,7 +243,7 @@ async def open_node(
             PortRoutes(pods, chosen.ports),
             NodeRoutes(engine, view, collections, pods, manager=manager, clock=clock),
             NodeProxyRoutes(facts, pods, pages_router(pages.pages()), volumes=config.root, clock=clock),
-            ResourceRoutes(resources, collections, writer, clock),
+            ResourceRoutes(resources, collections, writer, ends, clock),
             AccountRoutes(tokens, writer, objects, pods),
             AccessReviews(tokens, objects, owner=OWNER_NAME),
             [ScaleRoutes(row, writer) for row in (DEPLOYMENTS, REPLICA_SETS)],

@@ -212,8 +212,14 @@ async def test_a_definition_ends_with_its_objects(root: Path) -> None:
         await ask("POST", GOPHERS, gopher("h"))
         assert "deletionTimestamp" in (await ask("DELETE", f"{DEFINITIONS}/gophers.example.com")).value["metadata"]
         await until(ask, GOPHERS, lambda value: [each["metadata"]["name"] for each in value["items"]] == ["g"])
+        watches = [
+            asyncio.create_task(ask("GET", GOPHERS, watch="true", allowWatchBookmarks=marked))
+            for marked in ("true", "false")
+        ]
         assert (await ask("PATCH", f"{GOPHERS}/g", {"metadata": {"finalizers": None}}, kind=MERGE)).status == 200
         await until(ask, DEFINITIONS, lambda value: not value["items"])
+        for answer in await asyncio.gather(*watches):
+            assert answer.status in (200, 404), "a watch ends with its kind"
         assert (await ask("GET", GOPHERS)).status == 404
         assert (await ask("GET", GROUP)).status == 404
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from plugbay.node.api.stored.events import LIFETIME_S
 from tests.contract.rigs.api_calls import MERGE, TABLE, ApiCaller, Json
-from tests.contract.rigs.node_run import pod, running_node
+from tests.contract.rigs.node_run import DEADLINE_S, LeapingClock, pod, running_node
 
 CORE = "/api/v1/namespaces/default/events"
 NEW = "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -39,6 +42,21 @@ NEW_STYLE: Json = {
 @pytest.fixture
 def root(sockets: Path) -> Path:
     return sockets
+
+
+async def until(ask: ApiCaller, path: str, wanted: Callable[[list[Json]], bool]) -> None:
+    """Wait until the list at ``path`` is as wanted; it is looked at after each change."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            found = (await ask("GET", path)).value
+            if wanted(found["items"]):
+                return
+            version = found["metadata"]["resourceVersion"]
+            await ask("GET", path, watch="true", resourceVersion=version, timeoutSeconds="1")
+
+
+def names(items: list[Json]) -> list[str]:
+    return [each["metadata"]["name"] for each in items]
 
 
 async def test_clients_record_events_in_either_group(root: Path) -> None:
@@ -88,4 +106,45 @@ async def test_events_that_say_too_little_are_refused(root: Path) -> None:
             assert (refused.status, refused.value["details"]["causes"][0]["field"]) == (422, field)
         elsewhere = OLD_STYLE | {"involvedObject": {"kind": "Gopher", "namespace": "lab", "name": "g"}}
         assert (await ask("POST", CORE, elsewhere)).status == 422
-        assert (await ask("DELETE", CORE)).status == 405, "the node's own events cannot be deleted"
+
+
+async def test_clients_delete_events_of_either_kind_in_either_group(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        await ask("POST", "/api/v1/namespaces/default/pods", pod("p", terminationGracePeriodSeconds=0))
+        await node.event("Started", "p")
+        [started] = (await ask("GET", CORE, fieldSelector="reason=Started")).value["items"]
+        own = f"{NEW}/{started['metadata']['name']}"
+        assert (await ask("DELETE", own, dryRun="All")).status == 200
+        other = await ask("DELETE", own, {"preconditions": {"uid": "another"}})
+        assert other.status == 409
+        assert (await ask("DELETE", own)).value["status"] == "Success"
+        assert (await ask("DELETE", own)).status == 404
+        assert (await ask("POST", NEW, NEW_STYLE)).status == 201
+        assert (await ask("DELETE", f"{CORE}/new.1")).status == 200
+        assert (await ask("POST", CORE, OLD_STYLE)).status == 201
+        gone = (await ask("DELETE", CORE, fieldSelector="involvedObject.name!=p")).value["items"]
+        assert {each["reason"] for each in gone} >= {"Dug"}
+        left = (await ask("GET", CORE)).value["items"]
+        assert {each["involvedObject"]["name"] for each in left} == {"p"}
+        await node.gone("p", gracePeriodSeconds="0")
+
+
+async def test_events_go_an_hour_after_their_last_change_and_with_their_namespace(root: Path) -> None:
+    clock = LeapingClock()
+    async with running_node(root, clock) as node:
+        ask = ApiCaller(node.config.control_socket)
+        space: Json = {"metadata": {"name": "lab"}}
+        await ask("POST", "/api/v1/namespaces", space)
+        await ask("POST", "/api/v1/namespaces/lab/pods", pod("p", nodeSelector={"no": "such"}))
+        lab = "/api/v1/namespaces/lab/events"
+        await until(ask, lab, lambda items: [each["reason"] for each in items] == ["FailedScheduling"])
+        await ask("DELETE", "/api/v1/namespaces/lab")
+        await until(ask, "/api/v1/namespaces", lambda items: "lab" not in names(items))
+        assert (await ask("GET", lab)).value["items"] == []
+        assert (await ask("POST", CORE, OLD_STYLE)).status == 201
+        await ask("POST", "/api/v1/namespaces/default/pods", pod("w", nodeSelector={"no": "such"}))
+        await until(ask, CORE, lambda items: "FailedScheduling" in {each["reason"] for each in items})
+        clock.leap(LIFETIME_S + 1)
+        await until(ask, CORE, lambda items: not {"Dug", "FailedScheduling"} & {each["reason"] for each in items})
+        await node.gone("w", gracePeriodSeconds="0")

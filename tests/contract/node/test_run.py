@@ -66,7 +66,7 @@ async def test_a_pod_that_does_not_fit_waits_for_devices(root: Path) -> None:
         assert event["message"] == (
             "0/1 nodes are available: 1 Insufficient example.com/gopher. "
             "no new claims to deallocate, preemption: 0/1 nodes are available: "
-            "1 No preemption victims found for incoming pod."
+            "1 Preemption is not helpful for scheduling."
         )
         assert event["source"] == {"component": "default-scheduler"}
         plugin.send([Device(DeviceId("g1"))])

@@ -87,8 +87,8 @@ class Collections:
         self._stored[resource] = Collection(self._objects.version, [_stored(resource, each) for each in present])
 
     def drop(self, resource: ApiResource) -> None:
-        """Follow the objects of a kind no longer."""
-        del self._stored[resource]
+        """Follow the objects of a kind no longer; watches of it end."""
+        self._stored.pop(resource).close()
 
     def put(self, change: Change, key: ObjectKey, value: Json) -> None:
         """Take in a change of a stored object; the table of objects tells of it."""

@@ -172,8 +172,7 @@ NODES: Final = ApiResource(
     ),
     merging=merge_rules.NODE,
 )
-_EVENT_VERBS: Final = ("create", *_READ, "patch", "update")
-"""Old events go by themselves."""
+_EVENT_VERBS: Final = ("create", "delete", "deletecollection", *_READ, "patch", "update")
 _MOST_EVENTS: Final = 1000
 EVENTS: Final = ApiResource(
     "",

@@ -16,6 +16,7 @@ from plugbay.errors import PlugbayError, PodNotFound
 from plugbay.model.ids import PodUid
 from plugbay.node.api.resources import ResourceTable
 from plugbay.node.api.stored.accounts.identity import SERVICE_ACCOUNTS
+from plugbay.node.api.stored.events import EventEnds
 from plugbay.node.api.stored.namespaces import ALWAYS, NAMESPACES
 from plugbay.node.api.stored.writing import ObjectWriter, key_of
 from plugbay.node.api.writing.delete_options import AT_ONCE
@@ -47,9 +48,11 @@ class NamespaceKeeper:
         *,
         engine: PodEngine,
         resources: ResourceTable,
+        events: EventEnds,
         clock: Clock,
     ) -> None:
         self._writer = writer
+        self._events = events
         self._objects = objects
         self._pods = pods
         self._engine = engine
@@ -121,6 +124,7 @@ class NamespaceKeeper:
         for key in [key for key in self._objects.keys() if key.namespace == name]:
             await self._end(key)
         if not pods and not any(key.namespace == name for key in self._objects.keys()):
+            await self._events.leave(name)
             key = key_of(NAMESPACES, namespace)
             if (last := self._objects.get(key)) is not None:
                 last = await self._objects.replace(key, last | {"spec": {}})

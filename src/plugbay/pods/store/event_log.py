@@ -83,16 +83,28 @@ class EventLog:
         self._store.save_event(event)
         self._broadcast.send(change, event.name, event)
 
+    async def remove(self, event: Event) -> None:
+        """Forget an event, unless it has gone already.
+
+        Raises:
+            StoreUnusable: it may come back.
+        """
+        if self._events.get(_key(event)) is not None:
+            self._forget(self._events.pop(_key(event)))
+        await self._store.flush()
+
     def is_known(self, about: ObjectRef, kind: EventType, reason: str, message: str) -> bool:
         """Whether such an event would only be counted."""
         return (about, kind, reason, message) in self._events
 
     def _make_room(self) -> None:
         while len(self._events) >= MAX_EVENTS:
-            oldest = self._events.pop(next(iter(self._events)))
-            self._store.delete_event(oldest.name)
-            self._serial = self._next_serial()
-            self._broadcast.send(Change.DELETED, oldest.name, replace(oldest, serial=self._serial))
+            self._forget(self._events.pop(next(iter(self._events))))
+
+    def _forget(self, event: Event) -> None:
+        self._store.delete_event(event.name)
+        self._serial = self._next_serial()
+        self._broadcast.send(Change.DELETED, event.name, replace(event, serial=self._serial))
 
 
 def _key(event: Event) -> EventKey:

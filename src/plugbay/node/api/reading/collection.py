@@ -33,6 +33,7 @@ class Collection:
         self._forgotten = version
         """The version of the newest change that is not kept."""
         self._moved = Changes()
+        self._is_served = True
 
     def all(self) -> list[ApiItem]:
         """The objects in the order of namespace and name."""
@@ -51,6 +52,11 @@ class Collection:
         """Forget an object; its last state has the version of its end."""
         self._record(Change.DELETED, last, self._items.pop(last.key, last))
 
+    def close(self) -> None:
+        """End all watches: the kind is served no longer."""
+        self._is_served = False
+        self._moved.notify()
+
     def check_known(self, version: int) -> None:
         """Check that a watch can begin after ``version``.
 
@@ -63,7 +69,7 @@ class Collection:
             raise expired(f"too old resource version: {version} ({self._forgotten})")
 
     async def changes(self, version: int) -> AsyncIterator[list[ChangedItem]]:
-        """The changes after ``version``, as they come, some at a time.
+        """The changes after ``version``, as they come, some at a time; they end with the kind.
 
         Raises:
             HttpError: 410, the reader has been so slow that changes it has not seen are no longer kept.
@@ -74,6 +80,8 @@ class Collection:
             if unseen := self._after(version):
                 version = unseen[-1].version
                 yield unseen
+            if not self._is_served:
+                return
 
     def _after(self, version: int) -> list[ChangedItem]:
         unseen = []

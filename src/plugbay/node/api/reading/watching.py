@@ -112,7 +112,10 @@ async def _with_bookmarks(
             if not done:
                 yield bookmarks.at(collection.version)
                 continue
-            yield next_change.result()
+            try:
+                yield next_change.result()
+            except StopAsyncIteration:
+                return
             next_change = asyncio.ensure_future(anext(changes))
     finally:
         next_change.cancel()

@@ -17,12 +17,13 @@ from plugbay.node.api.reading.forms import list_body
 from plugbay.node.api.reading.items import ApiItem
 from plugbay.node.api.reading.routes import ReadRoutes, not_found
 from plugbay.node.api.reading.selection import ItemSelection
-from plugbay.node.api.resources import ApiResource, ResourceTable
+from plugbay.node.api.resources import EVENTS, NEW_EVENTS, ApiResource, ResourceTable
 from plugbay.node.api.stored.decoding import Decoded, FieldValidation, decoded, field_validation
+from plugbay.node.api.stored.events import EventEnds
 from plugbay.node.api.stored.invalid import check_problems, no_such_resource, not_allowed, unreadable
 from plugbay.node.api.stored.writing import DeletedObject, ObjectWriter
 from plugbay.node.api.writing.bodies import body_of
-from plugbay.node.api.writing.delete_options import delete_options
+from plugbay.node.api.writing.delete_options import DeleteOptions, delete_options
 from plugbay.node.api.writing.patches import patched
 from plugbay.node.api.writing.preconditions import check_same
 from plugbay.objects.problems import FieldProblem
@@ -59,10 +60,18 @@ class ResourceRoutes:
     )
     """The methods and templates that it answers."""
 
-    def __init__(self, resources: ResourceTable, collections: Collections, writer: ObjectWriter, clock: Clock) -> None:
+    def __init__(
+        self,
+        resources: ResourceTable,
+        collections: Collections,
+        writer: ObjectWriter,
+        events: EventEnds,
+        clock: Clock,
+    ) -> None:
         self._resources = resources
         self._collections = collections
         self._writer = writer
+        self._events = events
         self._clock = clock
 
     async def answer(self, request: Request) -> Answer:
@@ -192,8 +201,8 @@ class ResourceRoutes:
         return await write(resource, before, wanted, writer=writer, rehearsal=is_rehearsal(request))
 
     async def _delete(self, resource: ApiResource, request: Request) -> Response:
-        before = self._writer.get(resource, request.params.get("namespace", ""), request.params["name"])
-        deleted = await self._writer.delete(resource, before, delete_options(request))
+        namespace, name = request.params.get("namespace", ""), request.params["name"]
+        deleted = await self._end(resource, namespace, name, delete_options(request))
         return Response(body=json.dumps(_told(resource, deleted)).encode() + b"\n", content_type=JSON)
 
     async def _delete_collection(self, resource: ApiResource, request: Request) -> Response:
@@ -203,14 +212,17 @@ class ResourceRoutes:
         items = [item for item in collection.all() if selection.holds(item)]
         last: list[ApiItem] = []
         for item in items:
-            try:
-                before = self._writer.get(resource, item.namespace, item.name)
-            except HttpError:
+            if collection.get(item.namespace, item.name) is None:
                 continue  # it has gone by itself meanwhile
-            deleted = await self._writer.delete(resource, before, options)
+            deleted = await self._end(resource, item.namespace, item.name, options)
             last.append(ApiItem.of(deleted.value))
         metadata: Json = {"resourceVersion": str(collection.version)}
         return Response(body=list_body(resource, last, metadata), content_type=JSON)
+
+    async def _end(self, resource: ApiResource, namespace: str, name: str, options: DeleteOptions) -> DeletedObject:
+        if resource in (EVENTS, NEW_EVENTS):
+            return await self._events.delete(resource, namespace, name, options)
+        return await self._writer.delete(resource, self._writer.get(resource, namespace, name), options)
 
     def _decoded(self, resource: ApiResource, body: object, request: Request) -> Decoded:
         found = decoded(body, resource)
