@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import asyncio.sslproto
 import logging
 import socket
 from collections.abc import AsyncIterator
@@ -28,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 _LIMITS: Final = Limits(connections=6000)
 """A client may have a watch for each kind of objects, and a test thousands of clients."""
+_TLS_READ_BYTES: Final = 8 * 1024
+"""asyncio keeps a buffer of this size for each connection, of 256 KiB if it is not told: too much for idle watches."""
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")
 _FREE_PORT: Final = 0
@@ -57,6 +60,7 @@ async def serve_api(
     Raises:
         SocketInUse, PathUnusable, UsageError: it cannot be served.
     """
+    asyncio.sslproto.SSLProtocol.max_size = _TLS_READ_BYTES
     names = list(dict.fromkeys([*_LOOPBACK, node, socket.gethostname().lower(), *_own(address)]))
     keys = await open_keys(directory, names, clock=clock)
     access = Access(keys.tls, bearer_check(keys.token, names, accounts.check))
