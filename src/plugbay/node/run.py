@@ -212,7 +212,7 @@ async def open_node(
         ends = EventEnds(events, objects, clock)
         await stack.enter_async_context(background(ends.run(), name="old events"))
         namespaces = NamespaceKeeper(
-            writer, objects, pods, engine=engine, resources=resources, events=ends, clock=clock
+            writer, objects, pods, engine=engine, resources=resources, events=ends, accounts=accounts, clock=clock
         )
         await namespaces.prepare()
         await make_built_in_classes(writer)

@@ -20,13 +20,15 @@ from plugbay.node.api.reading.collection import Collection
 from plugbay.node.api.reading.forms import list_body
 from plugbay.node.api.reading.selection import ItemSelection
 from plugbay.node.api.resources import PODS
+from plugbay.node.api.stored.invalid import check_problems
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.writing.bodies import body_of
-from plugbay.node.api.writing.delete_options import delete_options
+from plugbay.node.api.writing.delete_options import DeleteOptions, delete_options
 from plugbay.node.api.writing.patches import patched
 from plugbay.node.api.writing.pod_conditions import check_only_conditions, conditions_in, with_conditions_of_clients
 from plugbay.node.api.writing.preconditions import check_same, check_version
 from plugbay.objects import merge_rules
+from plugbay.objects.metadata import update_problems
 from plugbay.ops.clock import Clock
 from plugbay.ops.routing import JSON, HttpError, Request, Response, json_response
 from plugbay.pods.engine import PodEngine
@@ -64,6 +66,7 @@ class PodRoutes:
 
     async def _create(self, pod: Pod, managed: tuple[Json, ...], request: Request) -> Response:
         self._writer.check_namespace(PODS, pod.namespace, pod.name)
+        self._writer.check_account(PODS, pod.namespace, pod.name, account=pod.spec.service_account)
         if is_rehearsal(request):
             made = self._engine.rehearse_create(pod, managed=managed)
         else:
@@ -83,7 +86,7 @@ class PodRoutes:
         except PodNotFound:
             return await self.create(request)
         check_version(PODS, self._shown(record), body)
-        if record.deletion is not None:
+        if record.deletion is not None and not v1.uid(body):  # a manifest is meant for a new pod
             raise HttpError(409, "Conflict", f'object is being deleted: pods "{name}" already exists')
         return await self._update(record, wanted, self._changed(record, wanted, body, writer), request)
 
@@ -93,6 +96,8 @@ class PodRoutes:
         return pod_managers(record, after, v1.at(value, "metadata", "managedFields"), writer, now=self._now())
 
     async def _update(self, record: PodRecord, wanted: Pod, managed: tuple[Json, ...], request: Request) -> Response:
+        finalizers: Json = {"metadata": {"finalizers": list(wanted.finalizers)}}
+        check_problems(PODS, record.pod.name, update_problems(self._shown(record), finalizers))
         if is_rehearsal(request):
             return json_response(self._shown(self._engine.rehearse_update(record, wanted, managed=managed)))
         return json_response(self._shown(await self._engine.update(record, wanted, managed=managed)))
@@ -205,24 +210,26 @@ class PodRoutes:
         options = delete_options(request)
         items = [item for item in self._collection.all() if selection.holds(item)]
         for item in items:
-            if not options.is_rehearsal:
-                with suppress(PodNotFound):  # it has gone by itself meanwhile
-                    await self._engine.delete(item.namespace, item.name, grace_s=options.grace_s)
+            with suppress(PodNotFound):  # it has gone by itself meanwhile
+                await self._delete(item.namespace, item.name, options)
         metadata: Json = {"resourceVersion": str(self._collection.version)}
         return Response(body=list_body(PODS, items, metadata), content_type=JSON)
 
     async def delete(self, request: Request) -> Response:
-        namespace, name = request.params["namespace"], request.params["name"]
         options = delete_options(request)
-        before = self._shown(self._pods.named(namespace, name))
-        options.check(PODS, before)
+        return json_response(
+            self._shown(await self._delete(request.params["namespace"], request.params["name"], options))
+        )
+
+    async def _delete(self, namespace: str, name: str, options: DeleteOptions) -> PodRecord:
+        record = self._pods.named(namespace, name)
+        options.check(PODS, self._shown(record))
         if options.is_rehearsal:
-            return json_response(before)
+            return record
         if options.propagation is not None and options.propagation.finalizers:
-            record = self._pods.named(namespace, name)
             finalizers = tuple(dict.fromkeys((*record.pod.finalizers, *options.propagation.finalizers)))
             await self._engine.update(record, replace(record.pod, finalizers=finalizers))
-        return json_response(self._shown(await self._engine.delete(namespace, name, grace_s=options.grace_s)))
+        return await self._engine.delete(namespace, name, grace_s=options.grace_s)
 
     def _now(self) -> str:
         return timestamp(self._clock.now())

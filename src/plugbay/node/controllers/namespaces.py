@@ -14,12 +14,15 @@ from typing import Final
 from plugbay.documents import Json
 from plugbay.errors import PlugbayError, PodNotFound
 from plugbay.model.ids import PodUid
+from plugbay.node.access.account_access import AccountAccess
 from plugbay.node.api.resources import ResourceTable
 from plugbay.node.api.stored.accounts.identity import SERVICE_ACCOUNTS
+from plugbay.node.api.stored.configuration import CONFIG_MAPS
 from plugbay.node.api.stored.events import EventEnds
 from plugbay.node.api.stored.namespaces import ALWAYS, NAMESPACES
 from plugbay.node.api.stored.writing import ObjectWriter, key_of
 from plugbay.node.api.writing.delete_options import AT_ONCE
+from plugbay.node.controllers.pods import CONTROLLERS
 from plugbay.objects.metadata import is_deleting
 from plugbay.objects.table import ObjectKey, ObjectTable
 from plugbay.objects.watch import Change
@@ -28,6 +31,7 @@ from plugbay.ops.clock import Clock
 from plugbay.ops.routing import HttpError
 from plugbay.pods.engine import PodEngine
 from plugbay.pods.record import PodRecord
+from plugbay.pods.running.projecting import ROOT_AUTHORITY
 from plugbay.pods.store.table import PodTable
 from plugbay.printers import v1
 
@@ -49,10 +53,12 @@ class NamespaceKeeper:
         engine: PodEngine,
         resources: ResourceTable,
         events: EventEnds,
+        accounts: AccountAccess | None,
         clock: Clock,
     ) -> None:
         self._writer = writer
         self._events = events
+        self._accounts = accounts
         self._objects = objects
         self._pods = pods
         self._engine = engine
@@ -75,6 +81,16 @@ class NamespaceKeeper:
 
     async def run(self) -> None:
         """Follow changes until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            if self._accounts is not None:
+                tasks.create_task(self._follow_api(self._accounts), name="wait for the API")
+            await self._follow()
+
+    async def _follow_api(self, accounts: AccountAccess) -> None:
+        await accounts.way()
+        self._due.notify()
+
+    async def _follow(self) -> None:
         async for _ in self._due:
             try:
                 await self._look()
@@ -85,7 +101,8 @@ class NamespaceKeeper:
 
     def put(self, change: Change, key: ObjectKey, value: Json) -> None:
         """Take in a change of an object; the table of objects tells of it."""
-        if change is Change.DELETED or key.plural in (NAMESPACES.plural, SERVICE_ACCOUNTS.plural):
+        is_followed = key.plural in (NAMESPACES.plural, SERVICE_ACCOUNTS.plural) or key.name == ROOT_AUTHORITY
+        if change is Change.DELETED or is_followed:
             self._due.notify()
 
     async def _look(self) -> None:
@@ -93,9 +110,12 @@ class NamespaceKeeper:
             await self._enter(name)  # static pods ask for no permission
         for name in self._lacking_account():
             await self._give_account(name)
+        served = self._accounts.served if self._accounts is not None else None
         for namespace in self._objects.of("", NAMESPACES.plural):
             if is_deleting(namespace):
                 await self._empty(namespace)
+            elif served is not None:
+                await self._give_authority(v1.name(namespace), served.authority)
 
     async def _enter(self, name: str) -> None:
         if self._objects.get(ObjectKey("", NAMESPACES.plural, "", name)) is None:
@@ -112,6 +132,20 @@ class NamespaceKeeper:
     async def _give_account(self, namespace: str) -> None:
         wanted: Json = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": DEFAULT_ACCOUNT}}
         await self._writer.create(SERVICE_ACCOUNTS, wanted, namespace=namespace)
+
+    async def _give_authority(self, namespace: str, authority: str) -> None:
+        """Keep the certificate that clients of the API have to trust where pods can mount it.
+
+        Source: Kubernetes 1.36 ``pkg/controller/certificates/rootcacertpublisher/publisher.go``.
+        """
+        data: Json = {"ca.crt": authority}
+        before = self._writer.find(CONFIG_MAPS, namespace, ROOT_AUTHORITY)
+        if before is None:
+            wanted: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": ROOT_AUTHORITY}, "data": data}
+            await self._writer.create(CONFIG_MAPS, wanted, namespace=namespace, writer=CONTROLLERS)
+        elif v1.mapping(before, "data") != data:
+            wanted = {name: each for name, each in before.items() if name != "binaryData"} | {"data": data}
+            await self._writer.update(CONFIG_MAPS, before, wanted, writer=CONTROLLERS)
 
     async def _empty(self, namespace: Json) -> None:
         """Have everything in a namespace deleted, and the namespace itself once nothing is left."""

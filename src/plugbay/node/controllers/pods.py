@@ -67,7 +67,9 @@ class ControlledPods:
         async def make(one: CreatePod) -> str:
             try:
                 pod = pod_from_v1(one.value)
-                self._writer.check_namespace(PODS, pod.namespace, pod.name or pod.generate_name)
+                name = pod.name or pod.generate_name
+                self._writer.check_namespace(PODS, pod.namespace, name)
+                self._writer.check_account(PODS, pod.namespace, name, account=pod.spec.service_account)
                 managed = pod_managers(None, pod, None, CONTROLLERS, now=timestamp(self._clock.now()))
                 record = await self._engine.create(pod, managed=managed)
             except PlugbayError as error:

@@ -11,11 +11,13 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from plugbay.documents import Json
+from plugbay.model.downward import DEFAULT_ACCOUNT
 from plugbay.node.api.applying.field_manager import FieldWriter, settled, tracked
 from plugbay.node.api.reading.routes import not_found
 from plugbay.node.api.resources import ApiResource, StoredKind
 from plugbay.node.api.stored.invalid import already_exists, check_problems, conflict, forbidden_object, not_allowed
 from plugbay.node.api.stored.namespaces import IMMORTAL, NAMESPACES
+from plugbay.node.api.stored.priorities import PRIORITY_CLASSES
 from plugbay.node.api.writing.delete_options import PROPAGATION_FINALIZERS, DeleteOptions
 from plugbay.node.api.writing.preconditions import check_version
 from plugbay.objects.metadata import (
@@ -84,6 +86,20 @@ class ObjectWriter:
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
             raise forbidden_object(resource, name, why, cause="NamespaceTerminating")
 
+    def check_account(self, resource: ApiResource, namespace: str, name: str, *, account: str) -> None:
+        """Check that a pod can be made for an account; each namespace gets the default one after a moment.
+
+        Raises:
+            HttpError: 403, there is no such account.
+
+        Source: Kubernetes 1.36 ``plugin/pkg/admission/serviceaccount/admission.go``.
+        """
+        if account in ("", DEFAULT_ACCOUNT):
+            return
+        if self._objects.get(ObjectKey("", "serviceaccounts", namespace, account)) is None:
+            why = f'error looking up service account {namespace}/{account}: serviceaccount "{account}" not found'
+            raise forbidden_object(resource, name, why)
+
     def find(self, resource: ApiResource, namespace: str, name: str) -> Json | None:
         """As `get`; None if there is none."""
         value = self._objects.get(ObjectKey(resource.group, resource.plural, namespace, name))
@@ -118,6 +134,7 @@ class ObjectWriter:
         key = key_of(resource, value)
         if self._objects.get(key) is not None:
             raise already_exists(resource, key.name)
+        self._check_default(resource, value)
         if rehearsal:
             return value
         made = await self._objects.create(key, value)
@@ -159,6 +176,7 @@ class ObjectWriter:
             metadata_problems(value, kind.name_rule), update_problems(before, value), kind.check(value, before)
         )
         check_problems(resource, v1.name(before), problems)
+        self._check_default(resource, value)
         return await self._put(resource, before, value, rehearsal=rehearsal)
 
     async def update_status(
@@ -203,6 +221,18 @@ class ObjectWriter:
         if is_gone(value):
             return DeletedObject(await self._objects.remove(key_of(resource, before)), is_gone=True)
         return DeletedObject(await self._objects.replace(key_of(resource, before), value), is_gone=False)
+
+    def _check_default(self, resource: ApiResource, value: Json) -> None:
+        """Refuse a second priority class for pods that name none.
+
+        Source: Kubernetes 1.36 ``plugin/pkg/admission/priority/admission.go``.
+        """
+        if resource != PRIORITY_CLASSES or value.get("globalDefault") is not True:
+            return
+        for each in self._objects.of(resource.group, resource.plural):
+            if each.get("globalDefault") is True and v1.name(each) != v1.name(value):
+                why = f"PriorityClass {v1.name(each)} is already marked as default. Only one default can exist"
+                raise forbidden_object(resource, v1.name(value), why)
 
     def _tracked(
         self, resource: ApiResource, before: Json | None, value: Json, wanted: Json, writer: FieldWriter | None
