@@ -16,6 +16,7 @@ import pytest
 from plugbay.errors import ExecFailed
 from plugbay.kernel.processes import read_stat, session_members
 from plugbay.model.edits import ContainerEdits
+from plugbay.runtimes.exec_input import Console, ExecInput
 from plugbay.runtimes.port import ContainerSpec, ExecExit, ExecOutput, ExecStream, RunState
 from plugbay.runtimes.supervised import launch
 from tests.container_specs import changed
@@ -92,6 +93,23 @@ async def test_exec_is_refused_when_the_wrapper_cannot_load_its_part(
             with pytest.raises(ExecFailed, match="its wrapper takes no commands"):
                 await run(runtime, state.id, "true")
         assert (await runtime.stop(state.id, grace_s=30)).exit_code == 143
+
+
+async def test_a_wrapper_from_before_clients_could_attach_runs_commands(
+    state_dir: Path, spec: ContainerSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update of plugbay takes the place of the part that it has not loaded yet."""
+    ignored = shutil.ignore_patterns("__pycache__")  # other tests write there meanwhile
+    program = shutil.copytree(launch.WRAPPER.parent, tmp_path / "supervised", ignore=ignored)
+    newer = (program / "wrapper.py").read_text()
+    (program / "wrapper.py").write_text(older := newer.replace(", output=output, given=given)", ")"))
+    assert newer != older
+    monkeypatch.setattr(launch, "WRAPPER", program / "wrapper.py")
+    async with runtime_on(state_dir) as runtime:
+        state = await runtime.start(spec)
+        with pytest.raises(ExecFailed, match="an older plugbay started it, and lets no client attach"):
+            await anext(runtime.attach(state.id, ExecInput(Console.PIPES), gives_input=False))
+        assert await run(runtime, state.id, "sh", "-c", "exit 7") == (dict.fromkeys(ExecStream, b""), 7)
 
 
 async def test_leaving_exec_kills_the_command(state_dir: Path, spec: ContainerSpec) -> None:

@@ -53,7 +53,11 @@ _IGNORED_BY_WRAPPER = (
 
 
 class ExecServer:
-    """All commands beside one container; ``watched`` tells which descriptor to react to, ``here`` holds the records."""
+    """All commands beside one container; ``watched`` tells which descriptor to react to, ``here`` holds the records.
+
+    A wrapper that an older plugbay started loads this too. It hands over no ``output`` and no ``given``, and lets no
+    client attach.
+    """
 
     def __init__(
         self,
@@ -63,8 +67,8 @@ class ExecServer:
         here: int,
         working_dir: str,
         env: dict[str, str],
-        output: Output,
-        given: ContainerInput | None,
+        output: Output | None = None,
+        given: ContainerInput | None = None,
     ) -> None:
         self._watched = watched
         self._output = output
@@ -163,6 +167,9 @@ class ExecServer:
             self._forget(guest)
 
     def _attach(self, guest: ServedExec, streams: list[int], *, gives_input: bool) -> None:
+        if self._output is None:
+            guest.tell("failed attach 0")
+            return
         if self._attachments is None:
             if not TYPE_CHECKING:
                 from attachments import Attachments
