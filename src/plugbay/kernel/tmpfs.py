@@ -16,17 +16,21 @@ _MS_NOSUID_NODEV: Final = 2 | 4
 _MS_NOEXEC: Final = 8
 
 
-def mount_tmpfs(directory: Path, *, mode: int, size_bytes: int, holds_programs: bool = False) -> None:
+def mount_tmpfs(
+    directory: Path, *, mode: int, size_bytes: int, group: int | None = None, holds_programs: bool = False
+) -> None:
     """Mount an empty file system on ``directory``, which is made if need be.
 
     Args:
+        group: the ID of the group that it belongs to; None is ours.
         holds_programs: whether files on it can be executed.
 
     Raises:
         OSError: we may not, or the directory cannot be made.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    options = f"mode={mode:o},size={size_bytes}".encode()
+    owner = "" if group is None else f",gid={group}"
+    options = f"mode={mode:o},size={size_bytes}{owner}".encode()
     flags = _MS_NOSUID_NODEV if holds_programs else _MS_NOSUID_NODEV | _MS_NOEXEC
     system_call("mount", b"tmpfs", os.fsencode(directory), b"tmpfs", flags, options)
 

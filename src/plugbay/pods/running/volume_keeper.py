@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from plugbay.errors import VolumeUnusable
 from plugbay.model.pods import Pod, Volume
@@ -29,6 +29,8 @@ _RENEWED: Final = 0.8
 """The part of a token's lifetime after which a new one takes its place."""
 _LONGEST_USE: Final = timedelta(hours=24)
 """Source: kubelet 1.36 ``pkg/kubelet/token/token_manager.go`` (``requiresRefresh``)."""
+
+_Written = TypeVar("_Written")
 
 
 class VolumeKeeper:
@@ -65,7 +67,7 @@ class VolumeKeeper:
         while True:
             moment = self._retries.moment
             try:
-                paths = await self._write()
+                paths = await self._write(self._host.volumes.prepare)
             except VolumeUnusable as error:
                 self._account.warning("FailedMount", str(error))
                 await self._retries.pause(backoff.next_delay_s(), since=moment)
@@ -92,7 +94,7 @@ class VolumeKeeper:
                     continue
                 try:
                     if self._projected():
-                        await self._write()
+                        await self._write(self._host.volumes.renew)
                 except VolumeUnusable as error:
                     self._account.warning("FailedMount", str(error))
                     pause_s = backoff.next_delay_s()
@@ -116,7 +118,7 @@ class VolumeKeeper:
     def _projected(self) -> list[tuple[Volume, Projection]]:
         return [(each, each.source) for each in self.pod.spec.volumes if isinstance(each.source, Projection)]
 
-    async def _write(self) -> Mapping[str, Path]:
+    async def _write(self, write: Callable[[Pod, VolumeFiles], _Written]) -> _Written:
         """Make or renew the volumes. One whose objects are gone keeps the files that it has.
 
         Raises:
@@ -139,16 +141,16 @@ class VolumeKeeper:
             except VolumeUnusable as problem:
                 unmade.append((volume, problem))
 
-        def prepare() -> Mapping[str, Path]:
+        def work() -> _Written:
             for volume, error in unmade:
                 if not self._host.volumes.has_content(pod, volume):
                     raise error
-            return self._host.volumes.prepare(pod, VolumeFiles(payloads, self._account.clock.now()))
+            return write(pod, VolumeFiles(payloads, self._account.clock.now()))
 
-        paths = await self._host.as_one_step(partial(asyncio.to_thread, prepare))
+        written = await self._host.as_one_step(partial(asyncio.to_thread, work))
         for _, error in unmade:
             self._account.warning("FailedMount", str(error))
-        return paths
+        return written
 
     async def _renew_tokens(self, pod: Pod, volume: str, projection: Projection) -> None:
         now = self._account.clock.now()

@@ -23,6 +23,10 @@ from plugbay.pods.running.sub_paths import SubPathMeans, SubPaths
 
 _PROC: Final = Path("/proc")
 _TMPFS: Final = "tmpfs"
+_ANY_WRITES: Final = 0o777
+"""Any user of a container may write there, as a kubelet has it."""
+_GROUP_WRITES: Final = 0o2777
+"""Files that are made there belong to the group, too."""
 _VOLUME_DEPTH: Final = 3
 """The depth of a volume below its pod's directory."""
 _NO_MEMORY: Final = (
@@ -63,6 +67,16 @@ class Volumes:
         """
         group = pod.spec.security.fs_group
         return {volume.name: self._prepare(pod.uid, volume, files, group=group) for volume in pod.spec.volumes}
+
+    def renew(self, pod: Pod, files: VolumeFiles) -> None:
+        """Write the files of projected volumes anew; all that containers own stays as they have made it.
+
+        Raises:
+            VolumeUnusable: something cannot be written.
+        """
+        for volume in pod.spec.volumes:
+            if isinstance(volume.source, Projection):
+                self._prepare(pod.uid, volume, files, group=pod.spec.security.fs_group)
 
     def has_content(self, pod: Pod, volume: Volume) -> bool:
         """Whether a projected volume was written before."""
@@ -129,7 +143,7 @@ class Volumes:
                     make_private(self._pods_dir, self._pods_dir / pod)
                     path.mkdir(parents=True, exist_ok=True)
                     if source.is_secret:
-                        self._keep_in_memory(path, size_bytes=_SECRETS_BYTES)
+                        self._keep_in_memory(path, mode=0o755, size_bytes=_SECRETS_BYTES)
                     path.chmod(0o755)
                     if files is not None and volume.name in files.payloads:
                         write_files(path, files.payloads[volume.name], now=files.at, group=group)
@@ -137,15 +151,14 @@ class Volumes:
                 case EmptyDir() as source:
                     path = self._path(pod, volume.name, source)
                     make_private(self._pods_dir, self._pods_dir / pod)
+                    if not source.in_memory:
+                        _make_writable(path, group=group)
+                        return path
                     path.mkdir(parents=True, exist_ok=True)
-                    if source.in_memory:
-                        limit = source.size_limit.to_int_ceil() if source.size_limit else 0
-                        if not self._keep_in_memory(path, size_bytes=limit or self._memory_bytes):
-                            raise VolumeUnusable(volume.name, _NO_MEMORY)
-                    path.chmod(0o777)  # whatever user the containers run as, as a kubelet has it
-                    if group is not None:
-                        os.chown(path, -1, group)
-                        path.chmod(0o2777)  # what is made in it belongs to the group, too
+                    limit = source.size_limit.to_int_ceil() if source.size_limit else 0
+                    mode = _ANY_WRITES if group is None else _GROUP_WRITES
+                    if not self._keep_in_memory(path, mode=mode, size_bytes=limit or self._memory_bytes, group=group):
+                        raise VolumeUnusable(volume.name, _NO_MEMORY)
                     return path
                 case HostPath() as source:
                     _check_host_path(volume.name, source)
@@ -153,17 +166,33 @@ class Volumes:
         except OSError as error:
             raise VolumeUnusable(volume.name, f"{error.filename}: {error.strerror}") from error
 
-    def _keep_in_memory(self, path: Path, *, size_bytes: int) -> bool:
+    def _keep_in_memory(self, path: Path, *, mode: int, size_bytes: int, group: int | None = None) -> bool:
         """Mount a file system in memory, unless one is there; False if we may not, or containers would not see it."""
         if path.is_mount():
             return True
         if self._means is SubPathMeans.NAMED:
             return False
         try:
-            mount_tmpfs(path, mode=0o755, size_bytes=size_bytes, holds_programs=True)
+            mount_tmpfs(path, mode=mode, size_bytes=size_bytes, group=group, holds_programs=True)
         except PermissionError:
             return False
         return True
+
+
+def _make_writable(path: Path, *, group: int | None) -> None:
+    """Make a directory for all users of a pod, once: a container may close it to others later.
+
+    Source: kubelet 1.36 ``pkg/volume/emptydir/empty_dir.go``, ``setupDir``.
+    """
+    if path.exists():
+        return
+    new = path.with_name(f".{path.name}")
+    new.mkdir(parents=True, exist_ok=True)
+    new.chmod(_ANY_WRITES)
+    if group is not None:
+        os.chown(new, -1, group)
+        new.chmod(_GROUP_WRITES)
+    new.rename(path)
 
 
 def _check_host_path(volume: str, source: HostPath) -> None:

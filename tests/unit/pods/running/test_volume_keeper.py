@@ -51,9 +51,16 @@ class TellingVolumes(Volumes):
 
     def prepare(self, pod: Pod, files: VolumeFiles | None = None) -> dict[str, Path]:
         paths = super().prepare(pod, files)
+        self._tell()
+        return paths
+
+    def renew(self, pod: Pod, files: VolumeFiles) -> None:
+        super().renew(pod, files)
+        self._tell()
+
+    def _tell(self) -> None:
         self.writes += 1
         self.loop.call_soon_threadsafe(self._node.moved.notify)
-        return paths
 
     loop: asyncio.AbstractEventLoop
 

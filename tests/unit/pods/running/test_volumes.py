@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from plugbay.model.pods import (
     Volume,
 )
 from plugbay.model.projections import ConfigKind, KeyFiles, Projection, ProjectionKind
+from plugbay.model.security import Security
 from plugbay.pods.running.projecting import ProjectedFile, VolumeFiles
 from plugbay.pods.running.sub_paths import SubPathMeans
 from plugbay.pods.running.volumes import Volumes
@@ -60,6 +62,47 @@ def test_an_empty_dir_keeps_its_content_until_it_is_removed(tmp_path: Path) -> N
     assert (volumes.prepare(pod(EmptyDir()))["v"] / "file").read_text() == "kept"
     volumes.remove(UID)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        EmptyDir(),
+        pytest.param(
+            EmptyDir(in_memory=True),
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts"),
+            id="memory",
+        ),
+    ],
+)
+def test_an_empty_dir_that_a_container_has_closed_stays_closed(tmp_path: Path, source: EmptyDir) -> None:
+    """A database refuses a directory that others may enter."""
+    volumes = Volumes(tmp_path, SubPathMeans.OPEN)
+    spec = PodSpec((), volumes=(Volume("v", source),), security=Security(fs_group=os.getgid()))
+    given = Pod("p", spec, uid=UID)
+    path = volumes.prepare(given)["v"]
+    assert (stat.S_IMODE(path.stat().st_mode), path.stat().st_gid) == (0o2777, os.getgid())
+    path.chmod(0o700)
+    assert volumes.prepare(given) == {"v": path}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    volumes.remove(UID)
+
+
+def test_files_are_renewed_whatever_became_of_other_volumes(tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    host.mkdir()
+    files_of = Projection(ProjectionKind.CONFIG_MAP, (KeyFiles(ConfigKind.CONFIG_MAP, "m"),))
+    both = (Volume("h", HostPath(str(host), HostPathType.DIRECTORY)), Volume("v", files_of))
+    given = Pod("p", PodSpec((), volumes=both), uid=UID)
+    volumes = Volumes(tmp_path / "pods", SubPathMeans.NAMED)
+
+    def files(content: bytes) -> VolumeFiles:
+        return VolumeFiles({"v": {"k": ProjectedFile(content, 0o644)}}, datetime.now(UTC))
+
+    path = volumes.prepare(given, files(b"old"))["v"]
+    host.rmdir()
+    volumes.renew(given, files(b"new"))
+    assert (path / "k").read_text() == "new"
 
 
 @pytest.mark.parametrize(
