@@ -54,7 +54,7 @@ NEW_EVENT_FIELDS: Final = frozenset(
     }
 )
 _TERM: Final = re.compile(r"(?P<field>[^=!]+?)(?P<operator>!=|==|=)(?P<value>(?:[^\\,=]|\\[\\,=])*)", re.DOTALL)
-_TERMS: Final = re.compile(r"((?:[^\\,]|\\.)*)(?:,|$)", re.DOTALL)
+_PIECE: Final = re.compile(r"\\.|[^\\,]+|[\\,]", re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -73,7 +73,7 @@ class FieldSelector:
     """
 
     def __init__(self, text: str, supported: frozenset[str]) -> None:
-        self._terms = tuple(_term(each, text, supported) for each in _TERMS.findall(text) if each)
+        self._terms = tuple(_term(each, text, supported) for each in _split(text) if each)
 
     def __bool__(self) -> bool:
         return bool(self._terms)
@@ -81,6 +81,17 @@ class FieldSelector:
     def holds(self, item: Mapping[str, object]) -> bool:
         """Whether a v1 object is selected; a field that it does not have is empty."""
         return all((_value(item, term.path) == term.value) is not term.is_negated for term in self._terms)
+
+
+def _split(text: str) -> list[str]:
+    """The terms, which stand between commas without a backslash; in time that grows with the text and no faster."""
+    terms: list[list[str]] = [[]]
+    for piece in _PIECE.findall(text):
+        if piece == ",":
+            terms.append([])
+        else:
+            terms[-1].append(piece)
+    return ["".join(term) for term in terms]
 
 
 def _term(term: str, text: str, supported: frozenset[str]) -> _Term:

@@ -38,6 +38,8 @@ def test_all_terms_have_to_hold(selector: str, holds: bool) -> None:
         ("spec.replicas=1", "field label not supported: spec.replicas; supported are metadata.name, metadata"),
         ("involvedObject.name=p", "field label not supported: involvedObject.name"),
         ("metadata.name=" + "\\" * 5, "cannot understand"),
+        ("metadata.name=a\\", "cannot understand"),
+        (r"metadata.name=\x" * 3000, "cannot understand"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(selector: str, problem: str) -> None:
