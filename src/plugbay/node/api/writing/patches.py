@@ -5,6 +5,10 @@ Source: RFC 6902, RFC 7396; apiserver 1.36 ``pkg/endpoints/handlers/patch.go``.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+import copy
+import json
 from typing import Any, Final
 
 from plugbay.documents import Json
@@ -16,7 +20,8 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _KNOWN: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
 _MAX_OPERATIONS: Final = 10_000
-"""An API server's limit."""
+_MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
+"""An API server's limits. Without the second, operations that copy what the ones before copied would fill the memory."""
 
 
 def patched(value: Json, request: Request, rule: MergeRule | None) -> Json:
@@ -63,7 +68,15 @@ def _json_patched(value: Json, patch: object) -> Json:
         problem = f"the allowed maximum operations in a JSON patch is {_MAX_OPERATIONS}, got {len(patch)}"
         raise HttpError(413, "RequestEntityTooLarge", problem)
     try:
-        result = jsonpatch.apply_patch(value, patch)
+        result = copy.deepcopy(value)
+        copied = 0
+        for operation in patch:
+            if isinstance(operation, dict) and operation.get("op") == "copy":
+                copied += len(json.dumps(jsonpatch.JsonPointer(operation.get("from")).resolve(result)))
+            if copied > _MAX_COPIED_BYTES:
+                problem = f"the copies of a JSON patch may have {_MAX_COPIED_BYTES} bytes together"
+                raise HttpError(413, "RequestEntityTooLarge", problem)
+            result = jsonpatch.apply_patch(result, [operation], in_place=True)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError) as error:
         problem = f"the server rejected our request due to an error in our request: {error}"
         raise HttpError(422, "Invalid", problem) from None
