@@ -24,6 +24,7 @@ from plugbay.model.ids import ResourceName
 from plugbay.model.pods import pod_request
 from plugbay.node.access.account_access import AccountAccess
 from plugbay.node.access.account_tokens import AccountTokens
+from plugbay.node.access.clients import Clients
 from plugbay.node.api.collections import Collections, first_version
 from plugbay.node.api.discovery.routes import DiscoveryRoutes
 from plugbay.node.api.node_proxy import NodeProxyRoutes
@@ -32,7 +33,7 @@ from plugbay.node.api.objects import NodeFacts
 from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.resources import PODS, ResourceTable
 from plugbay.node.api.routes import control_router
-from plugbay.node.api.stored.accounts.routes import OWNER_NAME, AccountRoutes
+from plugbay.node.api.stored.accounts.routes import AccountRoutes
 from plugbay.node.api.stored.custom.serving import DefinitionKeeper
 from plugbay.node.api.stored.events import EventEnds
 from plugbay.node.api.stored.kinds import BUILT_IN
@@ -236,6 +237,7 @@ async def open_node(
         await stack.enter_async_context(looking)
         following = collections.follow_node(aiter(node.changes))
         await stack.enter_async_context(background(following, name="the node as an object"))
+        clients = Clients(tokens)
         router = control_router(
             PodRoutes(engine, pods, collections[PODS], writer, node=name, runtime=chosen.runtime.name, clock=clock),
             ContainerRoutes(pods, chosen.runtime),
@@ -244,8 +246,8 @@ async def open_node(
             NodeRoutes(engine, view, collections, pods, manager=manager, clock=clock),
             NodeProxyRoutes(facts, pods, pages_router(pages.pages()), volumes=config.root, clock=clock),
             ResourceRoutes(resources, collections, writer, ends, clock),
-            AccountRoutes(tokens, writer, objects, pods),
-            AccessReviews(tokens, objects, owner=OWNER_NAME),
+            AccountRoutes(tokens, clients, writer, objects, pods),
+            AccessReviews(clients, objects),
             [ScaleRoutes(row, writer) for row in (DEPLOYMENTS, REPLICA_SETS)],
             DiscoveryRoutes(resources, facts.version),
         )

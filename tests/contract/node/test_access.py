@@ -67,6 +67,22 @@ async def node_with_api(root: Path, address: TcpAddress = ANY_PORT) -> AsyncIter
         yield Way(cluster["cluster"]["server"], authority, user["user"]["token"])
 
 
+async def test_the_owner_acts_as_a_user_with_that_users_rights(root: Path) -> None:
+    async with node_with_api(root) as way:
+        robot = {"Impersonate-User": "system:serviceaccount:default:default"}
+        status, refused = await asyncio.to_thread(way.ask, "/api/v1/nodes", **robot)
+        assert status == 403
+        assert 'User "system:serviceaccount:default:default" cannot list resource "nodes"' in refused["message"]
+        assert (await asyncio.to_thread(way.ask, "/api/v1", **robot))[0] == 200
+        masters = robot | {"Impersonate-Group": "system:masters"}
+        assert (await asyncio.to_thread(way.ask, "/api/v1/nodes", **masters))[0] == 200
+        assert (await asyncio.to_thread(way.ask, "/api/v1", **{"Impersonate-Group": "a"}))[0] == 400
+        ask = ApiCaller(root / "plugbay.sock")
+        token = (await ask("POST", "/api/v1/namespaces/default/serviceaccounts/default/token", {})).value["status"]
+        status, refused = await asyncio.to_thread(way.ask, "/api/v1", token=token["token"], **masters)
+        assert (status, "cannot act as another user" in refused["message"]) == (403, True)
+
+
 async def test_a_token_of_an_account_is_served_until_the_account_goes(root: Path) -> None:
     async with node_with_api(root) as way:
         ask = ApiCaller(root / "plugbay.sock")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from plugbay.documents import Json
 from plugbay.model.pods import Pod
-from plugbay.node.access.account_tokens import AUDIENCES, AccountTokens, BoundObject
+from plugbay.node.access.account_tokens import AUDIENCES, AccountTokens, AccountUser, BoundObject
 from plugbay.node.access.authorization import action_of, is_allowed, refusal
+from plugbay.node.access.clients import impersonated, is_impersonating
 from plugbay.objects.table import ObjectTable
 from plugbay.ops.clock import Clock
 from plugbay.ops.http_access import RequestHead
@@ -64,6 +65,20 @@ class AccountAccess:
         user = self._tokens.user(token) if token else None
         if user is None:
             raise HttpError(401, "Unauthorized", "Unauthorized", headers=(("WWW-Authenticate", "Bearer"),))
+        if is_impersonating(head.headers):
+            raise HttpError(403, "Forbidden", f'forbidden: User "{user.name}" cannot act as another user on this node')
+        self._check_rights(user, head)
+
+    def check_owner(self, head: RequestHead) -> None:
+        """Refuse a request of the owner of the node that the user may not make as whom it is made.
+
+        Raises:
+            HttpError: that user has no right to do this.
+        """
+        if (user := impersonated(head.headers)) is not None:
+            self._check_rights(user, head)
+
+    def _check_rights(self, user: AccountUser, head: RequestHead) -> None:
         action = action_of(head.method, head.target)
         if not is_allowed(user, action, self._objects):
             kind = action.resource.partition("/")[0]

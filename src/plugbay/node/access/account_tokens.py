@@ -121,6 +121,10 @@ class AccountTokens:
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
         return AccountUser(v1.text(claims, "sub"), uid, groups, tuple(given)) if is_good else None
 
+    def has_issued(self, token: str) -> bool:
+        """Whether it is a token of ours, be it still good or not."""
+        return self._claims(token) is not None
+
     def _claims(self, token: str) -> Json | None:
         """The claims of a token of ours; None for any other text."""
         kept = self._objects.get(_KEY)

@@ -16,7 +16,10 @@ _PORT: Final = re.compile(r":[0-9]{1,5}$")
 
 
 def bearer_check(
-    token: str, names: Collection[str], check_account: Callable[[str, RequestHead], None]
+    token: str,
+    names: Collection[str],
+    check_owner: Callable[[RequestHead], None],
+    check_account: Callable[[str, RequestHead], None],
 ) -> Callable[[RequestHead], None]:
     """A check that refuses requests without the node's token or an account's, and those for another host.
 
@@ -24,7 +27,8 @@ def bearer_check(
 
     Args:
         names: host names that are meant. Addresses always are.
-        check_account: is given any other token, empty if there is none, and raises `HttpError` to refuse the request.
+        check_owner: is given each request with the node's token, and raises `HttpError` to refuse it.
+        check_account: is given any other token, empty if there is none, and raises `HttpError` too.
     """
     wanted = f"{_BEARER}{token}".encode()
 
@@ -33,7 +37,9 @@ def bearer_check(
         if host and host not in names and not _is_address(host):
             raise HttpError(421, "BadRequest", f"{host[:80]!r} is not a name of this node")
         given = head.headers.get("authorization", "")
-        if not hmac.compare_digest(given.encode("latin-1", errors="replace"), wanted):
+        if hmac.compare_digest(given.encode("latin-1", errors="replace"), wanted):
+            check_owner(head)
+        else:
             check_account(given.removeprefix(_BEARER) if given.startswith(_BEARER) else "", head)
 
     return check

@@ -63,7 +63,7 @@ async def serve_api(
     asyncio.sslproto.SSLProtocol.max_size = _TLS_READ_BYTES
     names = list(dict.fromkeys([*_LOOPBACK, node, socket.gethostname().lower(), *_own(address)]))
     keys = await open_keys(directory, names, clock=clock)
-    access = Access(keys.tls, bearer_check(keys.token, names, accounts.check))
+    access = Access(keys.tls, bearer_check(keys.token, names, accounts.check_owner, accounts.check))
     before = directory / "port"
     async with AsyncExitStack() as stack:
         bound = await _listen(stack, router, address, await asyncio.to_thread(_port, before), access)

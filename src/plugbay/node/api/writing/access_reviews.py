@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from plugbay.documents import Json
-from plugbay.node.access.account_tokens import AccountTokens, AccountUser
+from plugbay.node.access.account_tokens import AccountUser
 from plugbay.node.access.authorization import RequestedAction, StoredObjects, is_allowed, rules_of
+from plugbay.node.access.clients import Clients, named_user
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.ops.routing import HttpError, Request, Response, json_response
 from plugbay.printers import v1
@@ -21,31 +22,29 @@ _EVERYTHING: Final[Json] = {
     "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
     "incomplete": False,
 }
-_ACCOUNT: Final = "system:serviceaccount:"
 
 
 class AccessReviews:
     """Answers questions about rights."""
 
-    def __init__(self, tokens: AccountTokens, objects: StoredObjects, *, owner: str) -> None:
-        self._tokens = tokens
+    def __init__(self, clients: Clients, objects: StoredObjects) -> None:
+        self._clients = clients
         self._objects = objects
-        self._owner = owner
 
     async def review_self(self, request: Request) -> Response:
         """Tell whether the client may do something."""
         spec = _spec_of(request)
-        return _answer(request, self._verdict(self._client(request), spec))
+        return _answer(request, self._verdict(self._clients.of(request.headers), spec))
 
     async def review_other(self, request: Request) -> Response:
         """Tell whether the user in the question may do something."""
         spec = _spec_of(request)
-        name = v1.text(spec, "user")
-        return _answer(request, self._verdict(None if name == self._owner else _named(name, spec), spec))
+        user = named_user(v1.text(spec, "user"), v1.texts(spec, "groups"), uid=v1.text(spec, "uid"))
+        return _answer(request, self._verdict(user, spec))
 
     async def review_rules(self, request: Request) -> Response:
         """Tell all that the client may do in a namespace."""
-        spec, user = _spec_of(request), self._client(request)
+        spec, user = _spec_of(request), self._clients.of(request.headers)
         if user is None:
             return _answer(request, _EVERYTHING)
         rules = list(rules_of(user, v1.text(spec, "namespace"), self._objects))
@@ -55,10 +54,6 @@ class AccessReviews:
             "incomplete": False,
         }
         return _answer(request, status)
-
-    def _client(self, request: Request) -> AccountUser | None:
-        """The account whose token came with a request; None for the owner of the node."""
-        return self._tokens.user(request.headers.get("authorization", "").partition(" ")[2])
 
     def _verdict(self, user: AccountUser | None, spec: Json) -> Json:
         if user is None:
@@ -79,15 +74,6 @@ def _action(spec: Json) -> RequestedAction:
         v1.text(wanted, "namespace"),
         v1.text(wanted, "name"),
     )
-
-
-def _named(name: str, spec: Json) -> AccountUser:
-    """A user by name; an account is in the groups of its kind."""
-    groups = tuple(v1.texts(spec, "groups"))
-    if name.startswith(_ACCOUNT):
-        namespace = name.removeprefix(_ACCOUNT).partition(":")[0]
-        groups += ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
-    return AccountUser(name, v1.text(spec, "uid"), groups, ())
 
 
 def _spec_of(request: Request) -> Json:

@@ -72,7 +72,7 @@ def _json_patched(value: Json, patch: object) -> Json:
         copied = 0
         for operation in patch:
             if isinstance(operation, dict) and operation.get("op") == "copy":
-                copied += len(json.dumps(jsonpatch.JsonPointer(operation.get("from")).resolve(result)))
+                copied += len(json.dumps(jsonpatch.JsonPointer(operation.get("from", "")).resolve(result)))
             if copied > _MAX_COPIED_BYTES:
                 problem = f"the copies of a JSON patch may have {_MAX_COPIED_BYTES} bytes together"
                 raise HttpError(413, "RequestEntityTooLarge", problem)

@@ -10,6 +10,7 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.node.access.account_tokens import AUDIENCES, AccountTokens, BoundObject
+from plugbay.node.access.clients import MASTERS, OWNER_NAME, Clients
 from plugbay.node.api.parameters import is_rehearsal
 from plugbay.node.api.stored.accounts.identity import SERVICE_ACCOUNTS
 from plugbay.node.api.stored.invalid import conflict
@@ -26,16 +27,17 @@ _HOUR_S: Final = 3600
 _LEAST_S: Final = 600
 _MOST_S: Final = 1 << 32
 _GROUP: Final = "authentication.k8s.io/v1"
-OWNER_NAME: Final = "kubernetes-admin"
-_OWNER: Final[Json] = {"username": OWNER_NAME, "groups": ["system:masters", "system:authenticated"]}
-"""The user that has the node's token, or may open its socket."""
+_OWNER: Final[Json] = {"username": OWNER_NAME, "groups": [MASTERS, "system:authenticated"]}
 
 
 class AccountRoutes:
     """Answers TokenRequests, TokenReviews and SelfSubjectReviews."""
 
-    def __init__(self, tokens: AccountTokens, writer: ObjectWriter, objects: ObjectTable, pods: PodTable) -> None:
+    def __init__(
+        self, tokens: AccountTokens, clients: Clients, writer: ObjectWriter, objects: ObjectTable, pods: PodTable
+    ) -> None:
         self._tokens = tokens
+        self._clients = clients
         self._writer = writer
         self._objects = objects
         self._pods = pods
@@ -79,8 +81,7 @@ class AccountRoutes:
     async def review_self(self, request: Request) -> Response:
         """Tell whose the request is."""
         _body(request, "SelfSubjectReview")
-        _, _, token = request.headers.get("authorization", "").partition(" ")
-        user = self._tokens.user(token)
+        user = self._clients.of(request.headers)
         status: Json = {"userInfo": _OWNER if user is None else user.object()}
         answer = {"kind": "SelfSubjectReview", "apiVersion": _GROUP, "metadata": {}, "status": status}
         return json_response(answer, status=201)
