@@ -5,8 +5,6 @@ Source: RFC 6902, RFC 7396; apiserver 1.36 ``pkg/endpoints/handlers/patch.go``.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 import copy
 import json
 from typing import Any, Final
@@ -21,7 +19,7 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _KNOWN: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
 _MAX_OPERATIONS: Final = 10_000
 _MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
-"""An API server's limits. Without the second, operations that copy what the ones before copied would fill the memory."""
+"""An API server's limits. Without the second, copies of what was copied before would fill the memory."""
 
 
 def patched(value: Json, request: Request, rule: MergeRule | None) -> Json:
