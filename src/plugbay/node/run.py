@@ -24,7 +24,8 @@ from plugbay.model.ids import ResourceName
 from plugbay.model.pods import pod_request
 from plugbay.node.access.account_access import AccountAccess
 from plugbay.node.access.account_tokens import AccountTokens
-from plugbay.node.access.clients import Clients
+from plugbay.node.access.clients import ClientUsers
+from plugbay.node.access.rights import ClientRights
 from plugbay.node.api.collections import Collections, first_version
 from plugbay.node.api.discovery.routes import DiscoveryRoutes
 from plugbay.node.api.node_proxy import NodeProxyRoutes
@@ -237,15 +238,16 @@ async def open_node(
         await stack.enter_async_context(looking)
         following = collections.follow_node(aiter(node.changes))
         await stack.enter_async_context(background(following, name="the node as an object"))
-        clients = Clients(tokens)
+        clients = ClientUsers(tokens)
+        rights, of_runtime = ClientRights(clients, objects), chosen.runtime.name
         router = control_router(
-            PodRoutes(engine, pods, collections[PODS], writer, node=name, runtime=chosen.runtime.name, clock=clock),
+            PodRoutes(engine, pods, collections[PODS], writer, rights, node=name, runtime=of_runtime, clock=clock),
             ContainerRoutes(pods, chosen.runtime),
             LogRoutes(pods, chosen.runtime, clock),
             PortRoutes(pods, chosen.ports),
             NodeRoutes(engine, view, collections, pods, manager=manager, clock=clock),
             NodeProxyRoutes(facts, pods, pages_router(pages.pages()), volumes=config.root, clock=clock),
-            ResourceRoutes(resources, collections, writer, ends, clock),
+            ResourceRoutes(resources, collections, writer, rights, ends, clock),
             AccountRoutes(tokens, clients, writer, objects, pods),
             AccessReviews(clients, objects),
             [ScaleRoutes(row, writer) for row in (DEPLOYMENTS, REPLICA_SETS)],

@@ -45,14 +45,17 @@ class Way(NamedTuple):
     authority: str
     token: str
 
-    def ask(self, path: str, *, token: str | None = None, **headers: str) -> tuple[int, Any]:
+    def ask(
+        self, path: str, *, token: str | None = None, method: str = "GET", body: object = None, **headers: str
+    ) -> tuple[int, Any]:
         """Ask as a client does that trusts the authority only."""
         context = ssl.create_default_context(cadata=self.authority)
         address = urlsplit(self.server)
         connection = HTTPSConnection(str(address.hostname), address.port, timeout=DEADLINE_S, context=context)
         with closing(connection):
             given = self.token if token is None else token
-            connection.request("GET", path, headers={"Authorization": f"Bearer {given}", **headers})
+            sent = None if body is None else json.dumps(body)
+            connection.request(method, path, sent, headers={"Authorization": f"Bearer {given}", **headers})
             response = connection.getresponse()
             return response.status, json.loads(response.read())
 
@@ -81,6 +84,55 @@ async def test_the_owner_acts_as_a_user_with_that_users_rights(root: Path) -> No
         token = (await ask("POST", "/api/v1/namespaces/default/serviceaccounts/default/token", {})).value["status"]
         status, refused = await asyncio.to_thread(way.ask, "/api/v1", token=token["token"], **masters)
         assert (status, "cannot act as another user" in refused["message"]) == (403, True)
+
+
+async def test_a_right_to_write_roles_is_not_the_right_to_everything(root: Path) -> None:
+    """Nor is the right to change objects the one to make them."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    rules = [
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"], "verbs": ["create", "patch", "update"]},
+        {"apiGroups": [""], "resources": ["configmaps", "pods"], "verbs": ["patch", "update"]},
+    ]
+    account = [{"kind": "ServiceAccount", "namespace": "default", "name": "default"}]
+    apply = "application/apply-patch+yaml"
+
+    def bound(role: str) -> dict[str, Any]:
+        name = {"metadata": {"name": f"b-{role}"}}
+        return {**name, "roleRef": {"kind": "ClusterRole", "name": role}, "subjects": account}
+
+    async with node_with_api(root) as way:
+        ask = ApiCaller(root / "plugbay.sock")
+        await ask("POST", f"{rbac}/clusterroles", {"metadata": {"name": "writer"}, "rules": rules})
+        assert (await ask("POST", f"{rbac}/clusterrolebindings", bound("writer"))).status == 201
+        token = (await ask("POST", "/api/v1/namespaces/default/serviceaccounts/default/token", {})).value["status"]
+
+        async def send(method: str, path: str, body: object, kind: str = "application/json") -> int:
+            sending = {"token": token["token"], "method": method, "body": body, "Content-Type": kind}
+            return (await asyncio.to_thread(way.ask, path, **sending))[0]
+
+        everything = {
+            "metadata": {"name": "writer"},
+            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+        }
+        assert await send("POST", f"{rbac}/clusterrolebindings", bound("writer") | {"metadata": {"name": "x"}}) == 201
+        assert await send("POST", f"{rbac}/clusterrolebindings", bound("cluster-admin")) == 403
+        assert await send("PUT", f"{rbac}/clusterroles/writer", everything) == 403
+        added = [{"op": "replace", "path": "/rules/1/verbs/0", "value": "delete"}]
+        assert await send("PATCH", f"{rbac}/clusterroles/writer", added, "application/json-patch+json") == 403
+        applied = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", **everything}
+        assert await send("PATCH", f"{rbac}/clusterroles/writer?fieldManager=a&force=1", applied, apply) == 403
+
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+        place = "/api/v1/namespaces/default"
+        assert await send("PATCH", f"{place}/configmaps/c?fieldManager=a", config, apply) == 403
+        assert (await ask("POST", f"{place}/configmaps", config)).status == 201
+        assert await send("PATCH", f"{place}/configmaps/c?fieldManager=a", config, apply) == 200
+        pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "command": ["true"]}]}}
+        assert await send("PUT", f"{place}/pods/p", pod) == 403
+        assert (
+            await send("PATCH", f"{place}/pods/p?fieldManager=a", {"apiVersion": "v1", "kind": "Pod", **pod}, apply)
+            == 403
+        )
 
 
 async def test_a_token_of_an_account_is_served_until_the_account_goes(root: Path) -> None:

@@ -81,15 +81,16 @@ def action_of(method: str, target: str) -> RequestedAction:
         HttpError: the target cannot be read.
     """
     path, pairs = parse_target(target)
-    verb = _VERBS.get(method, method.lower())
     segments = segments_of(method, path)
     path = "/".join(segments)
     parts = [unquote(part) for part in segments[1:]]
     start = {"api": 2, "apis": 3}.get(parts[0], 0)
     if not start or len(parts) <= start or parts[start:] == [""]:
+        verb = "get" if method == "HEAD" else method.lower()
         return RequestedAction(verb, _NOWHERE if "" in parts[:-1] else unquote(path))
     if "" in parts:
-        return RequestedAction(verb, _NOWHERE)
+        return RequestedAction(method.lower(), _NOWHERE)
+    verb = _VERBS.get(method, method.lower())
     group = "" if start == 2 else parts[1]
     rest, namespace = parts[start:], ""
     if rest[0] == "namespaces" and len(rest) > 1:
@@ -109,7 +110,7 @@ def action_of(method: str, target: str) -> RequestedAction:
 
 def is_allowed(account: AccountUser, action: RequestedAction, objects: StoredObjects) -> bool:
     """Whether a role that is bound to ``account`` allows ``action``; without any, it may look at what the API has."""
-    return any(_allows(rule, action) for rule in rules_of(account, action.namespace, objects))
+    return any(allows(rule, action) for rule in rules_of(account, action.namespace, objects))
 
 
 def refusal(account: AccountUser, action: RequestedAction) -> str:
@@ -132,11 +133,11 @@ def rules_of(account: AccountUser, namespace: str, objects: StoredObjects) -> It
     yield from _EVERY_ACCOUNT
     for binding in objects.of(RBAC, "clusterrolebindings"):
         if _is_bound(account, binding):
-            yield from _of_role(binding, objects)
+            yield from rules_of_role(binding, objects)
     if namespace:
         for binding in objects.of(RBAC, "rolebindings"):
             if v1.namespace(binding) == namespace and _is_bound(account, binding):
-                yield from (rule for rule in _of_role(binding, objects) if "nonResourceURLs" not in rule)
+                yield from (rule for rule in rules_of_role(binding, objects) if "nonResourceURLs" not in rule)
 
 
 def _is_bound(account: AccountUser, binding: Json) -> bool:
@@ -156,7 +157,8 @@ def _is_subject(account: AccountUser, subject: Json, namespace: str) -> bool:
             return False
 
 
-def _of_role(binding: Json, objects: StoredObjects) -> Iterable[Json]:
+def rules_of_role(binding: Json, objects: StoredObjects) -> Iterable[Json]:
+    """The rules of the role that ``binding`` binds."""
     name = v1.text(binding, "roleRef", "name")
     is_of_cluster = v1.text(binding, "roleRef", "kind") == "ClusterRole"
     plural, namespace = ("clusterroles", "") if is_of_cluster else ("roles", v1.namespace(binding))
@@ -166,7 +168,8 @@ def _of_role(binding: Json, objects: StoredObjects) -> Iterable[Json]:
     return v1.objects(role, "rules")
 
 
-def _allows(rule: Json, action: RequestedAction) -> bool:
+def allows(rule: Json, action: RequestedAction) -> bool:
+    """Whether one rule allows ``action``."""
     if not _holds(v1.texts(rule, "verbs"), action.verb):
         return False
     if not action.resource:

@@ -18,7 +18,7 @@ _ACCOUNT: Final = "system:serviceaccount:"
 _IMPERSONATE: Final = "impersonate-"
 
 
-class Clients:
+class ClientUsers:
     """Tells whose a request is that has been let in."""
 
     def __init__(self, tokens: AccountTokens) -> None:

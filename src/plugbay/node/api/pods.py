@@ -10,6 +10,7 @@ from plugbay.documents import Json
 from plugbay.errors import PodNotFound
 from plugbay.manifest import pod_from_v1
 from plugbay.model.pods import Pod
+from plugbay.node.access.rights import ClientRights
 from plugbay.node.api.applying.configurations import apply_configuration, configuration_of, unmatched_uid
 from plugbay.node.api.applying.field_manager import FieldWriter, settled, tracked
 from plugbay.node.api.applying.options import is_apply, writer_of
@@ -45,6 +46,7 @@ class PodRoutes:
         pods: PodTable,
         collection: Collection,
         writer: ObjectWriter,
+        rights: ClientRights,
         *,
         node: str,
         runtime: str,
@@ -55,6 +57,7 @@ class PodRoutes:
         self._pods = pods
         self._collection = collection
         self._writer = writer
+        self._rights = rights
         self._runtime = runtime
         self._clock = clock
 
@@ -84,6 +87,7 @@ class PodRoutes:
         try:
             record = self._pods.named(wanted.namespace, name)
         except PodNotFound:
+            self._check_creating(request)
             return await self.create(request)
         check_version(PODS, self._shown(record), body)
         if record.deletion is not None and not v1.uid(body):  # a manifest is meant for a new pod
@@ -122,6 +126,7 @@ class PodRoutes:
         except PodNotFound:
             if v1.uid(config):
                 raise unmatched_uid(PODS.qualified, config) from None
+            self._check_creating(request)
             value = apply_configuration(None, config, request, writer, PODS.applying, now=self._now())
             return await self._create(_read_pod(value, request), managers_in(value), request)
         check_version(PODS, self._shown(record), config)
@@ -129,6 +134,12 @@ class PodRoutes:
         wanted = _read_pod(value, request)
         after = self._engine.rehearse_update(record, wanted).pod
         return await self._update(record, wanted, settled_managers(record, after, value), request)
+
+    def _check_creating(self, request: Request) -> None:
+        namespace, name = request.params["namespace"], request.params["name"]
+        self._rights.check_creating(
+            request.headers, group=PODS.group, plural=PODS.plural, namespace=namespace, name=name
+        )
 
     async def get_status(self, request: Request) -> Response:
         return json_response(self._shown(pod_of(self._pods, request)))

@@ -96,6 +96,8 @@ READS = binding("RoleBinding", "Role/reader", namespace="lab")
         ("GET", "/version/", RequestedAction("get", "/version")),
         ("GET", "/", RequestedAction("get", "/")),
         ("DELETE", f"{PODS}/", RequestedAction("delete", "")),
+        ("POST", "/plugbay/v1/drain", RequestedAction("post", "/plugbay/v1/drain")),
+        ("HEAD", "/livez", RequestedAction("get", "/livez")),
         ("GET", "/apis", RequestedAction("get", "/apis")),
         ("GET", "/version", RequestedAction("get", "/version")),
     ],

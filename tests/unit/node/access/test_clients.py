@@ -6,7 +6,7 @@ import pytest
 
 from plugbay.documents import Json
 from plugbay.node.access.account_tokens import AUDIENCES, AccountTokens
-from plugbay.node.access.clients import OWNER_NAME, Clients, impersonated
+from plugbay.node.access.clients import OWNER_NAME, ClientUsers, impersonated
 from plugbay.objects.table import ObjectKey, ObjectTable
 from plugbay.ops.routing import HttpError
 from plugbay.testing.clock import ManualClock
@@ -14,7 +14,7 @@ from plugbay.testing.clock import ManualClock
 ROBOT = "system:serviceaccount:lab:robot"
 
 
-class Forgetting:
+class UnkeptTokens:
     """Keeps nothing."""
 
     def save_object(self, key: ObjectKey, value: Json | None) -> None:
@@ -25,20 +25,20 @@ class Forgetting:
 
 
 async def test_a_token_that_ends_while_its_request_arrives_does_not_make_it_the_owners() -> None:
-    objects, clock = ObjectTable(Forgetting()), ManualClock()
+    objects, clock = ObjectTable(UnkeptTokens()), ManualClock()
     tokens = AccountTokens(objects, lambda namespace, name, uid: True, clock)
     account: Json = {"metadata": {"namespace": "lab", "name": "robot", "uid": "u"}}
     await objects.create(ObjectKey("", "serviceaccounts", "lab", "robot"), account)
     token, _ = await tokens.issue(account, AUDIENCES, 600)
     headers = {"authorization": f"Bearer {token}"}
-    found = Clients(tokens).of(headers)
+    found = ClientUsers(tokens).of(headers)
     assert found is not None
     assert found.name == ROBOT
     clock.advance(601)
     with pytest.raises(HttpError) as refused:
-        Clients(tokens).of(headers)
+        ClientUsers(tokens).of(headers)
     assert refused.value.status == 401
-    assert Clients(tokens).of({"authorization": "Bearer of-the-node"}) is None
+    assert ClientUsers(tokens).of({"authorization": "Bearer of-the-node"}) is None
 
 
 def test_an_impersonated_account_is_in_the_groups_of_accounts() -> None:

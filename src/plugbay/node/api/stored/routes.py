@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from plugbay.documents import Json
+from plugbay.node.access.authorization import RBAC
+from plugbay.node.access.rights import ClientRights
 from plugbay.node.api import parameters
 from plugbay.node.api.applying.configurations import apply_configuration, configuration_of, unmatched_uid, unmergeable
 from plugbay.node.api.applying.options import is_apply, writer_of
@@ -65,12 +67,14 @@ class ResourceRoutes:
         resources: ResourceTable,
         collections: Collections,
         writer: ObjectWriter,
+        rights: ClientRights,
         events: EventEnds,
         clock: Clock,
     ) -> None:
         self._resources = resources
         self._collections = collections
         self._writer = writer
+        self._rights = rights
         self._events = events
         self._clock = clock
 
@@ -135,6 +139,7 @@ class ResourceRoutes:
     async def _create(self, resource: ApiResource, request: Request) -> Response:
         wanted = self._decoded(resource, body_of(request), request)
         namespace = request.params.get("namespace", "")
+        self._check_rights(resource, None, wanted.value, request)
         made = await self._writer.create(
             resource, wanted.value, namespace=namespace, writer=writer_of(request), rehearsal=is_rehearsal(request)
         )
@@ -189,16 +194,29 @@ class ResourceRoutes:
             )
         if before is None:
             rehearsal = is_rehearsal(request)
+            self._check_rights(resource, None, wanted.value, request)
             made = await self._writer.create(resource, wanted.value, namespace=namespace, rehearsal=rehearsal)
             return self._answer(resource, made, wanted, request, status=201)
         changed = await self._write(resource, before, wanted.value, request)
         return self._answer(resource, changed, wanted, request)
 
     async def _write(self, resource: ApiResource, before: Json, wanted: Json, request: Request) -> Json:
+        self._check_rights(resource, before, wanted, request)
         write = self._writer.update_status if "subresource" in request.params else self._writer.update
         # The managers of what is applied are in it already.
         writer = None if is_apply(request) else writer_of(request)
         return await write(resource, before, wanted, writer=writer, rehearsal=is_rehearsal(request))
+
+    def _check_rights(self, resource: ApiResource, before: Json | None, wanted: Json, request: Request) -> None:
+        """Refuse what the client may not do, although it may send such a request."""
+        namespace, name = request.params.get("namespace", ""), request.params.get("name", "")
+        if before is None and name:
+            self._rights.check_creating(
+                request.headers, group=resource.group, plural=resource.plural, namespace=namespace, name=name
+            )
+        if resource.group == RBAC:
+            metadata = v1.mapping(wanted, "metadata") | {"namespace": namespace}
+            self._rights.check_granting(request.headers, resource.plural, wanted | {"metadata": metadata})
 
     async def _delete(self, resource: ApiResource, request: Request) -> Response:
         namespace, name = request.params.get("namespace", ""), request.params["name"]

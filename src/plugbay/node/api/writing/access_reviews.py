@@ -10,7 +10,7 @@ from typing import Final
 from plugbay.documents import Json
 from plugbay.node.access.account_tokens import AccountUser
 from plugbay.node.access.authorization import RequestedAction, StoredObjects, is_allowed, rules_of
-from plugbay.node.access.clients import Clients, named_user
+from plugbay.node.access.clients import ClientUsers, named_user
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.ops.routing import HttpError, Request, Response, json_response
 from plugbay.printers import v1
@@ -27,7 +27,7 @@ _EVERYTHING: Final[Json] = {
 class AccessReviews:
     """Answers questions about rights."""
 
-    def __init__(self, clients: Clients, objects: StoredObjects) -> None:
+    def __init__(self, clients: ClientUsers, objects: StoredObjects) -> None:
         self._clients = clients
         self._objects = objects
 

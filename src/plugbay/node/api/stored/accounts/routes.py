@@ -10,7 +10,7 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.node.access.account_tokens import AUDIENCES, AccountTokens, BoundObject
-from plugbay.node.access.clients import MASTERS, OWNER_NAME, Clients
+from plugbay.node.access.clients import MASTERS, OWNER_NAME, ClientUsers
 from plugbay.node.api.parameters import is_rehearsal
 from plugbay.node.api.stored.accounts.identity import SERVICE_ACCOUNTS
 from plugbay.node.api.stored.invalid import conflict
@@ -34,7 +34,7 @@ class AccountRoutes:
     """Answers TokenRequests, TokenReviews and SelfSubjectReviews."""
 
     def __init__(
-        self, tokens: AccountTokens, clients: Clients, writer: ObjectWriter, objects: ObjectTable, pods: PodTable
+        self, tokens: AccountTokens, clients: ClientUsers, writer: ObjectWriter, objects: ObjectTable, pods: PodTable
     ) -> None:
         self._tokens = tokens
         self._clients = clients
