@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from plugbay.sdk.author.cdi_answers import CdiAnswer
     from plugbay.sdk.author.checks import health
     from plugbay.sdk.author.modes import Modes
+    from plugbay.sdk.author.needs import Capability, HostDirectory, Memory, Privileged, Variable
     from plugbay.sdk.author.plugin import DevicePlugin, plugin
     from plugbay.sdk.author.release_settings import ReleasePolicy
     from plugbay.sdk.author.resources import PluginSource, resources
@@ -28,6 +29,7 @@ __all__ = [
     "AllocationError",
     "Assignment",
     "CannotRelease",
+    "Capability",
     "CdiAnswer",
     "ContainerEdits",
     "Device",
@@ -36,14 +38,18 @@ __all__ = [
     "Exclusive",
     "Health",
     "HealthState",
+    "HostDirectory",
+    "Memory",
     "Modes",
     "Mount",
     "Origin",
     "PartialAllocationError",
     "PluginSource",
+    "Privileged",
     "ReleasePolicy",
     "Replicas",
     "SemVer",
+    "Variable",
     "health",
     "merge_devices",
     "plugin",
@@ -68,6 +74,7 @@ if not TYPE_CHECKING:  # else a misspelt name would go unnoticed
             "plugbay.sdk.author.cdi_answers": ["CdiAnswer"],
             "plugbay.sdk.author.checks": ["health"],
             "plugbay.sdk.author.modes": ["Modes"],
+            "plugbay.sdk.author.needs": ["Capability", "HostDirectory", "Memory", "Privileged", "Variable"],
             "plugbay.sdk.author.plugin": ["DevicePlugin", "plugin"],
             "plugbay.sdk.author.release_settings": ["ReleasePolicy"],
             "plugbay.sdk.author.resources": ["PluginSource", "resources"],

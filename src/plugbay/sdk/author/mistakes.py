@@ -29,3 +29,7 @@ def check_attributes(plugin: DevicePlugin) -> None:
         raise InvalidPlugin(
             name, f"`cdi_answer` is {plugin.cdi_answer!r}; it has to be one of plugbay.CdiAnswer or more"
         )
+    if plugin.needs:
+        from plugbay.sdk.author.needs import check_needs  # imported here: few plugins declare any
+
+        check_needs(name, plugin.needs)

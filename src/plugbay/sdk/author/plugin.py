@@ -21,6 +21,8 @@ from plugbay.sdk.author.release_settings import ReleasePolicy, ReleaseSource
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from plugbay.sdk.author.needs import Need
+
 Discovered = Iterable[Device] | AsyncIterable[Device] | AsyncIterable[Iterable[Device]] | Awaitable[Iterable[Device]]
 """Devices, however they come: a list, a generator, an async generator of devices or of whole lists, or a coroutine."""
 
@@ -51,6 +53,7 @@ class DevicePlugin:
         cdi_answer: how Allocate tells of devices that have a CDI kind.
         check_paths: whether a device is unhealthy while a path of the host that it names does not exist. The plugin has
             to see the host's paths where the host has them; otherwise such paths are only logged.
+        needs: the rights on its node that nothing else about the plugin shows, for ``plugbay manifest``.
     """
 
     resource_name: str = ""
@@ -63,6 +66,7 @@ class DevicePlugin:
     cdi_kind: str | None = None
     cdi_answer: CdiAnswer = CdiAnswer.NAMES
     check_paths: bool = False
+    needs: Sequence[Need] = ()
 
     def set_up(self) -> Awaitable[None] | None:
         """Called before anything else, once for each time the plugin is served: load firmware, open a library.
@@ -143,6 +147,7 @@ def plugin(
     cdi_kind: str | None = None,
     cdi_answer: CdiAnswer = CdiAnswer.NAMES,
     check_paths: bool = False,
+    needs: Sequence[Need] = (),
 ) -> Callable[[Callable[..., Any]], DevicePlugin]:
     """Make a plugin of a function that returns or yields devices.
 
@@ -169,6 +174,7 @@ def plugin(
         made.watch_uevents = watch_uevents
         made.cdi_kind, made.cdi_answer = cdi_kind, cdi_answer
         made.check_paths = check_paths
+        made.needs = needs
         if preferred_allocation is not None:
             made.preferred_allocation = preferred_allocation  # type: ignore[assignment]  # `offers` looks for it
         health_checks(made)  # to be refused here, where they are written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from plugbay.sdk.author.occasions import check_occasions, seconds_of
@@ -10,6 +10,8 @@ from plugbay.sdk.author.plugin import DevicePlugin, Watched, as_paths, call_with
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from plugbay.sdk.author.needs import Need
 
 FoundPlugins = Iterable[DevicePlugin] | AsyncIterable[DevicePlugin] | Awaitable[Iterable[DevicePlugin]]
 """Plugins, however they come: a list, a generator, an async generator, or a coroutine that returns them."""
@@ -21,12 +23,20 @@ class PluginSource:
     Attributes:
         name: the function's, for logs.
         every: seconds between looks when nothing changes; None for never.
+        needs: the rights on its node that all its plugins need, found or not.
     """
 
-    def __init__(self, function: Callable[..., Any], *, watch: Watched, every: float | str | None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], *, watch: Watched, every: float | str | None, needs: Sequence[Need] = ()
+    ) -> None:
         self.name: str = getattr(function, "__qualname__", repr(function))
         check_occasions(self.name, watch=watch, every=every)
         self.every = None if every is None else seconds_of(every)
+        if needs:
+            from plugbay.sdk.author.needs import check_needs  # imported here: few declare any
+
+            check_needs(self.name, needs)
+        self.needs: Sequence[Need] = tuple(needs)
         self._function = function
         self._watch = watch
         self._ask_refresh: Callable[[], object] | None = None
@@ -56,12 +66,17 @@ def resources(function: Callable[..., Any], /) -> PluginSource: ...
 
 @overload
 def resources(
-    *, watch: Watched = (), every: float | str | None = None
+    *, watch: Watched = (), every: float | str | None = None, needs: Sequence[Need] = ()
 ) -> Callable[[Callable[..., Any]], PluginSource]: ...
 
 
 def resources(
-    function: Callable[..., Any] | None = None, /, *, watch: Watched = (), every: float | str | None = None
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    watch: Watched = (),
+    every: float | str | None = None,
+    needs: Sequence[Need] = (),
 ) -> PluginSource | Callable[[Callable[..., Any]], PluginSource]:
     """Make a function that returns or yields plugins the source of all their resources.
 
@@ -74,10 +89,10 @@ def resources(
     stays as it was and it is called again later; a missing watched path means no resources.
 
     Raises:
-        InvalidPlugin: ``watch`` or ``every`` is of no use.
+        InvalidPlugin: ``watch``, ``every`` or ``needs`` is of no use.
     """
 
     def decorate(function: Callable[..., Any]) -> PluginSource:
-        return PluginSource(function, watch=watch, every=every)
+        return PluginSource(function, watch=watch, every=every, needs=needs)
 
     return decorate if function is None else decorate(function)
