@@ -52,6 +52,9 @@ COMMANDS: Final[dict[str, Command | Group]] = {
     "new": Command(
         "begin a plugin: code, config, test and manifest that work as they are", "plugbay.cli.plugins.new:declare"
     ),
+    "manifest": Command(
+        "print the DaemonSet of plugins, with the least rights that do", "plugbay.cli.plugins.manifest:declare"
+    ),
     "node": Group(
         "run this machine's node, and look at it",
         "Run this machine's node, look at it, empty it.",

@@ -43,6 +43,11 @@ class Disks:
         self._size = size
         self._loops = loops
 
+    @property
+    def directory(self) -> Path:
+        """The directory of the disks' files."""
+        return self._directory
+
     def check(self) -> None:
         """Check that there can be such disks, without making one.
 

@@ -15,6 +15,7 @@ from plugbay.model.edits import ContainerEdits, DeviceNode, merge_devices
 from plugbay.plugins.scratch.config import PARTITION, Layout
 from plugbay.plugins.scratch.disks import Disks
 from plugbay.sdk.author.modes import Modes
+from plugbay.sdk.author.needs import HostDirectory, Need, Privileged
 from plugbay.sdk.author.plugin import DevicePlugin
 from plugbay.sdk.author.release_settings import ReleasePolicy
 
@@ -38,6 +39,11 @@ class ScratchPlugin(DevicePlugin):
         self.modes = modes
         self._disks = disks
         self._slices = slices
+        self.needs: Sequence[Need] = (
+            HostDirectory(str(disks.directory), f"the files of {resource}", writable=True),
+            HostDirectory("/dev", "loop devices, which come as they are attached"),
+            Privileged(f"{resource} attaches files to loop devices, and no lesser right opens those"),
+        )
 
     def set_up(self) -> None:
         self._disks.check()

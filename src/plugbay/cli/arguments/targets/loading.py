@@ -90,10 +90,16 @@ def begin_targets(args: argparse.Namespace) -> None:
             module.begin(args)
 
 
-def load_targets(args: argparse.Namespace) -> list[tuple[str, Sequence[Member]]]:
+def load_targets(
+    args: argparse.Namespace, *, settings_beside: Path | None = None
+) -> list[tuple[str, Sequence[Member]]]:
     """The arguments' targets in their order, each with its plugins, the config file last. Loading runs authors' code.
 
     The plugins that ``args.plugins`` has, under one name, are served if there is no config file.
+
+    Args:
+        settings_beside: where relative paths in the settings of ready-made targets start; the config file's directory
+            if None.
 
     Raises:
         UsageError: options are missing, or of no use.
@@ -108,18 +114,18 @@ def load_targets(args: argparse.Namespace) -> list[tuple[str, Sequence[Member]]]
     sys.path.insert(0, os.getcwd())  # for module:object, wherever the command itself lies
     targets: list[tuple[str, Sequence[Member]]] = [(target, _load(target, args)) for target in args.targets]
     if args.config is not None:
-        targets.append((str(args.config), [config_file(args.config)]))
+        targets.append((str(args.config), [config_file(args.config, settings_beside=settings_beside)]))
     elif args.plugins is not None:
         targets.append(args.plugins)
     return targets
 
 
-def config_file(path: Path) -> ConfigFile:
+def config_file(path: Path, *, settings_beside: Path | None = None) -> ConfigFile:
     """The plugins of a config file, ready to be served; raises as `load_targets`."""
     from plugbay.sdk.process.config_file import ConfigFile
 
     path = path.absolute()
-    return ConfigFile(path, _loader(path.parent))
+    return ConfigFile(path, _loader(path.parent, settings_beside or path.parent))
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -157,13 +163,13 @@ def _check_form(target: str) -> None:
         raise PluginLoadError(target, f"a target is {', '.join(READY_MADE)}, FILE.py, FILE.py:object or module:object")
 
 
-def _loader(directory: Path) -> Callable[[ConfigEntry], Sequence[Member]]:
-    """The function that makes the plugins of a config file's entries; relative paths start at ``directory``."""
+def _loader(directory: Path, settings_beside: Path) -> Callable[[ConfigEntry], Sequence[Member]]:
+    """The function that makes the plugins of a config file's entries; relative paths of code start at ``directory``."""
     from plugbay.sdk.process.targets import beside, load_plugins
 
     def load(entry: ConfigEntry) -> Sequence[Member]:
         if entry.target in READY_MADE:
-            return ready_made(entry.target).from_settings(entry, directory)
+            return ready_made(entry.target).from_settings(entry, settings_beside)
         _check_form(entry.target)
         return load_plugins(beside(entry.target, directory), entry.settings or None)
 

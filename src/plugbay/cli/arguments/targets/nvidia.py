@@ -117,7 +117,8 @@ def from_options(args: argparse.Namespace) -> Sequence[Member]:
     _choose_kubelet(args, arguments, environment)
     directory = getattr(args, "cdi_directory", None) or CDI_DIRECTORY
     root = args.machine_root.absolute()
-    settings = NodeSettings(arguments, environment, dict(os.environ), root, directory.absolute())
+    elsewhere = getattr(args, "elsewhere", False)
+    settings = NodeSettings(arguments, environment, dict(os.environ), root, directory.absolute(), elsewhere)
     return [NvidiaSource(settings, early=getattr(args, "early_worker", None))]
 
 

@@ -28,6 +28,7 @@ class NodeSettings:
         variables: the environment itself.
         root: of the machine's files.
         cdi_directory: where CDI specs go.
+        elsewhere: whether they are for another machine, whose driver is taken for granted.
     """
 
     arguments: Layer = field(default_factory=dict)
@@ -35,6 +36,7 @@ class NodeSettings:
     variables: Mapping[str, str] = field(default_factory=dict)
     root: Path = Path("/")
     cdi_directory: Path = CDI_DIRECTORY
+    elsewhere: bool = False
 
     @property
     def named(self) -> NamedSource | None:
@@ -92,7 +94,7 @@ def _load(settings: NodeSettings, file: Path | None) -> Configuration:
     """
     loaded = load_configuration(file, settings.arguments, settings.environment, has_nvml=True)
     roots = roots_of(settings, loaded)
-    if not loaded.uses_cdi or has_library(settings, roots):
+    if settings.elsewhere or not loaded.uses_cdi or has_library(settings, roots):
         return loaded
     if find_signs(settings.root, has_nvml=False, driver_root=roots.driver).has_tegra_files:
         return loaded

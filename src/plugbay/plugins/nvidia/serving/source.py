@@ -39,6 +39,7 @@ from plugbay.sdk.watching import Watches
 
 if TYPE_CHECKING:
     from plugbay.model.podresources import PodResources
+    from plugbay.sdk.author.needs import Need
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +102,13 @@ class NvidiaSource:
     @property
     def members(self) -> Sequence[DevicePlugin]:
         return tuple(self._plugins.values())
+
+    @property
+    def needs(self) -> Sequence[Need]:
+        """The rights that it needs on a node with its flags; raises UsageError if no manifest can give them."""
+        from plugbay.plugins.nvidia.serving.needs import nvidia_needs  # imported here: only a manifest needs it
+
+        return nvidia_needs(self.settings.arguments)
 
     @property
     def active(self) -> ActiveConfig | None:

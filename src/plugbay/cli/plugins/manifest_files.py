@@ -1,0 +1,95 @@
+"""The files that a manifest's ConfigMap brings into the pod: a config file, and Python files with plugins."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from plugbay.errors import UsageError
+from plugbay.sdk.deploying.daemonset import FILES
+from plugbay.sdk.process.config import parse_config
+from plugbay.sdk.process.config_file import read_text
+
+CONFIG_NAME: Final = "plugins.yaml"
+_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_PYTHON: Final = ".py"
+
+
+class FilesOfPod:
+    """The files of one manifest. Its plugins have been loaded, so that it is known what their files import."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, Path] = {}
+
+    def add_target(self, target: str) -> str:
+        """Take the file of a target along, if it names one; returns the target as the pod has it.
+
+        Raises:
+            UsageError: the ConfigMap cannot hold it.
+        """
+        file, object_of_it = _file_of(target)
+        if not file:
+            return target
+        self._add(Path(file).absolute())
+        return f"{FILES}/{Path(file).name}{object_of_it}"
+
+    def add_config(self, path: Path) -> None:
+        """Take a config file along, and the Python files that it names beside it.
+
+        Raises:
+            UsageError: the ConfigMap cannot hold them.
+        """
+        path = path.absolute()
+        self._paths[CONFIG_NAME] = path
+        for index, entry in enumerate(parse_config(read_text(path), source=str(path)).plugins):
+            file = Path(_file_of(entry.target)[0])
+            if not file.name or file.is_absolute():
+                continue
+            if len(file.parts) > 1:
+                raise UsageError(
+                    f"{path}: plugins[{index}].target {entry.target}: a ConfigMap has no directories; put the file "
+                    "beside the config file, or its package into the image and name it as module:object"
+                )
+            self._add(path.parent / file)
+
+    def texts(self) -> Mapping[str, str]:
+        """All files by name, and the modules beside them that they import.
+
+        Raises:
+            UsageError: the ConfigMap cannot hold a module.
+            PathUnusable: a file cannot be read.
+        """
+        for directory in {path.parent for name, path in self._paths.items() if name != CONFIG_NAME}:
+            for path in _imported_beside(directory):
+                self._add(path)
+        return {name: read_text(path) for name, path in self._paths.items()}
+
+    def _add(self, path: Path) -> None:
+        if not _KEY.fullmatch(path.name):
+            raise UsageError(f"{path}: a file in a ConfigMap has a name of letters, digits, -, _ and . only")
+        if self._paths.setdefault(path.name, path) != path:
+            raise UsageError(f"{path} and {self._paths[path.name]} have the same name in the ConfigMap")
+
+
+def _file_of(target: str) -> tuple[str, str]:
+    """The Python file that ``target`` names, and the rest of it; empty texts if it names a module."""
+    if target.endswith(_PYTHON):
+        return target, ""
+    file, colon, name = target.rpartition(":")
+    return (file, f"{colon}{name}") if file.endswith(_PYTHON) else ("", "")
+
+
+def _imported_beside(directory: Path) -> Iterator[Path]:
+    for name, module in sorted(sys.modules.items()):
+        packages = [Path(each) for each in getattr(module, "__path__", ())]
+        if any(each.parent == directory for each in packages):
+            raise UsageError(
+                f"{directory}: the plugin imports the package {name} from here, which a ConfigMap cannot hold; put "
+                "both into the image, and name the plugin as module:object"
+            )
+        file = getattr(module, "__file__", None)
+        if file and not packages and Path(file).parent == directory and Path(file).suffix == _PYTHON:
+            yield Path(file)

@@ -1,0 +1,147 @@
+"""``plugbay manifest``: the command in the pod, the files that go along, and errors that print nothing to apply."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from plugbay.cli.main import run
+
+IMAGE = ("--image", "registry.example.com/plugbay:1")
+CARDS = """
+from plugbay import Device, plugin
+@plugin("x.example/card")
+def cards():
+    return [Device("a")]
+"""
+Manifest = Callable[..., list[Any]]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", ["", *sys.path])
+    return tmp_path
+
+
+@pytest.fixture
+def manifest(capsys: pytest.CaptureFixture[str]) -> Manifest:
+    def printed(*argv: str) -> list[Any]:
+        assert run(["manifest", *argv, *IMAGE]) == 0
+        first = capsys.readouterr().out
+        assert run(["manifest", *argv, *IMAGE]) == 0
+        assert capsys.readouterr().out == first, "the same for the same targets"
+        return list(yaml.safe_load_all(first))
+
+    return printed
+
+
+def words(objects: list[Any]) -> list[str]:
+    [container] = objects[-1]["spec"]["template"]["spec"]["containers"]
+    command: list[str] = container["command"]
+    return command[2:-2]
+
+
+def test_options_of_a_ready_made_target(here: Path, manifest: Manifest) -> None:
+    made = manifest("directory", "--resource", "x.example/gopher", "--path", "gophers", "--env=GOPHER", "--name=g")
+    [daemon_set] = made
+    assert daemon_set["metadata"]["name"] == "g"
+    assert words(made) == ["directory", "--resource=x.example/gopher", f"--path={here}/gophers", "--env=GOPHER"]
+    made = manifest("nvidia", "--mig-strategy", "mixed", "--pass-device-specs", "--namespace=gpu")
+    assert words(made) == ["nvidia", "--mig-strategy=mixed", "--pass-device-specs=true"]
+    assert made[0]["metadata"]["namespace"] == "gpu"
+
+
+def test_nvidia_needs_no_driver_where_the_manifest_is_made(manifest: Manifest) -> None:
+    [made] = manifest("nvidia", "--device-list-strategy=cdi-cri")
+    mounted = made["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
+    assert [each["mountPath"] for each in mounted] == [
+        "/driver-root",
+        "/var/lib/kubelet/device-plugins",
+        "/var/run/cdi",
+    ]
+
+
+def test_code_goes_along(here: Path, manifest: Manifest) -> None:
+    (here / "cards.py").write_text(f"import manifest_parts\n{CARDS}")
+    (here / "manifest_parts.py").write_text("# parts\n")
+    made = manifest("cards.py:cards")
+    assert words(made) == ["/plugin/cards.py:cards"]
+    assert made[0]["data"] == {name: (here / name).read_text() for name in ("cards.py", "manifest_parts.py")}
+
+
+def test_config_file_goes_along(here: Path, manifest: Manifest) -> None:
+    (here / "more.py").write_text(CARDS)
+    config = "plugins:\n- target: more.py\n- {target: directory, settings: {resource: a.b/c, path: /etc/c, env: C}}\n"
+    (here / "c.yml").write_text(config)
+    made = manifest("--config", "c.yml", "--node-selector=a.b/c=d,e=", "--node-selector", "f=g")
+    assert words(made) == ["--config=/plugin/plugins.yaml"]
+    assert made[0]["data"] == {"plugins.yaml": config, "more.py": CARDS}
+    assert made[1]["spec"]["template"]["spec"]["nodeSelector"] == {"a.b/c": "d", "e": "", "f": "g"}
+
+
+def write_config(target: str) -> str:
+    return f"plugins: [{{target: {target}}}]\n"
+
+
+GOPHERS = ("directory", "--resource=x.example/gopher", "--path=/etc/gophers", "--env=GOPHER")
+
+
+@pytest.mark.parametrize(
+    ("files", "argv", "problem"),
+    [
+        ({}, ("none.py",), "none.py: no such file"),
+        ({"broken.py": "import not_there_at_all"}, ("broken.py",), "No module named 'not_there_at_all'"),
+        ({"empty.py": "print('said')"}, ("empty.py",), "it defines no plugin"),
+        ({}, (*GOPHERS, f"--name={'x' * 64}"), "and not 64"),
+        ({}, (*GOPHERS, "--namespace=Kube"), "--namespace Kube: a namespace has 1 to 63"),
+        ({}, ("directory", f"--resource=x.example/{'x' * 60}", "--path=/g", "--env=G"), "give a --name"),
+        ({}, (*GOPHERS, "--node-selector=a"), "'a' is not a label such as disk=ssd"),
+        ({}, (*GOPHERS, "--node-selector=a=1,a=2"), "no node has two values for a"),
+        (
+            {},
+            ("directory", "--resource=x.example/gopher", "--path=/plugin", "--env=G"),
+            "/plugin holds the plugin's files",
+        ),
+        ({"c.yaml": "version: v1\n"}, ("nvidia", "--config-file=c.yaml"), "the pod would not have"),
+        ({}, ("nvidia", "--kubelet-socket=/k/device-plugins/kubelet.sock"), "--kubelet-socket: the manifest is for"),
+        ({"d/x.py": CARDS, "c.yaml": write_config("d/x.py")}, ("--config=c.yaml",), "a ConfigMap has no directories"),
+        (
+            {"c.yaml": "plugins: [{target: directory, settings: {resource: a.b/c, path: c, env: C}}]\n"},
+            ("--config=c.yaml",),
+            "/plugin/c (a.b/c watches /plugin/c) cannot be mounted",
+        ),
+        ({"d/same.py": CARDS, "e/same.py": CARDS}, ("d/same.py", "e/same.py"), "have the same name in the ConfigMap"),
+        ({"a b.py": CARDS}, ("a b.py",), "has a name of letters, digits, -, _ and . only"),
+        (
+            {"pack.py": f"import manifest_package\n{CARDS}", "manifest_package/__init__.py": ""},
+            ("pack.py",),
+            "the plugin imports the package manifest_package from here, which a ConfigMap cannot hold",
+        ),
+    ],
+)
+def test_nothing_is_printed_that_could_be_applied(
+    here: Path, capsys: pytest.CaptureFixture[str], files: dict[str, str], argv: tuple[str, ...], problem: str
+) -> None:
+    for name, text in files.items():
+        (here / name).parent.mkdir(exist_ok=True)
+        (here / name).write_text(text)
+    assert run(["manifest", *argv, *IMAGE]) != 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert problem in err
+    assert len(err.removeprefix("said\n").splitlines()) == 1
+
+
+def test_image_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(["manifest", *GOPHERS])
+    out, err = capsys.readouterr()
+    assert (out, "--image" in err) == ("", True)
+    assert run(["--root", "/x", "manifest", *GOPHERS, *IMAGE]) != 0
+    assert "--root: the manifest is for the kubelet at /var/lib/kubelet" in capsys.readouterr().err
