@@ -95,10 +95,10 @@ def _problem(need: object) -> str:
             if not problem and need.place == "/":
                 problem = "the host's root cannot be the container's: a container_path is wanted"
         case Capability(name=name):
-            is_one = isinstance(name, str) and _CAPABILITY.fullmatch(name) and not name.startswith("CAP_")
+            is_one = isinstance(name, str) and bool(_CAPABILITY.fullmatch(name)) and not name.startswith("CAP_")
             problem = "" if is_one else "a capability is named without CAP_, such as NET_ADMIN"
         case Variable(name=name, value=value):
-            is_one = isinstance(name, str) and isinstance(value, str) and _VARIABLE.fullmatch(name)
+            is_one = isinstance(name, str) and isinstance(value, str) and bool(_VARIABLE.fullmatch(name))
             problem = "" if is_one else "a variable has a name of letters, digits and _, and a text as its value"
         case Memory(mebibytes=size):
             is_one = isinstance(size, int) and not isinstance(size, bool) and size > 0
