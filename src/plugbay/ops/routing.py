@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -10,6 +11,9 @@ from typing import Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 JSON: Final = "application/json"
+
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+"""The escape of one half of a character, or of something that only looks like it."""
 
 _Headers = tuple[tuple[str, str], ...]
 
@@ -72,7 +76,11 @@ class Request:
             HttpError: 400, when it is not.
         """
         try:
-            return json.loads(self.body.decode(), parse_constant=_refuse_constant)
+            text = self.body.decode()
+            value = json.loads(text, parse_constant=_refuse_constant)
+            if _SURROGATE.search(text):
+                json.dumps(value, ensure_ascii=False).encode()  # half a character cannot be encoded
+            return value
         except ValueError as error:
             raise HttpError(400, "BadRequest", f"the request body is not JSON in UTF-8: {error}") from None
         except RecursionError:

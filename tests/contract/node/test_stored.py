@@ -187,6 +187,13 @@ async def test_verbs_and_places_that_there_are_not(root: Path) -> None:
         assert (status, "does not match" in wrong["message"]) == (400, True)
         elsewhere = config("a", metadata={"namespace": "other"})
         assert (await ask("POST", CONFIGS, elsewhere))[0] == 400
+        assert (await ask("POST", CONFIGS, config("a")))[0] == 201
+        deep = b'{"data":' + b'{"a":' * 900 + b"1" + b"}" * 901
+        assert (await ask("PATCH", f"{CONFIGS}/a", deep, kind="application/strategic-merge-patch+json"))[0] == 400
+        half = rb'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "\ud800"}}'
+        assert (await ask("PATCH", f"{CONFIGS}/a", half, kind="application/apply-patch+yaml", fieldManager="m"))[
+            0
+        ] == 400
 
 
 @pytest.mark.timeout(180)

@@ -38,3 +38,15 @@ def test_a_slash_at_the_end_makes_no_object_all_objects(router: Router, path: st
 def test_more_slashes_are_other_paths(router: Router, path: str) -> None:
     with pytest.raises(HttpError):
         router.find("GET", path)
+
+
+@pytest.mark.parametrize("body", [rb'{"a": "\ud800"}', rb'{"\uDFFF": 1}', b'"\xff"', b"NaN", b"[" * 100_000])
+def test_a_body_that_is_not_json_is_refused(body: bytes) -> None:
+    with pytest.raises(HttpError) as refused:
+        Request("POST", "/", body=body).json()
+    assert refused.value.status == 400
+
+
+def test_characters_may_be_escaped() -> None:
+    body = rb'{"a": "\ud83d\ude00", "b": "\\ud800"}'
+    assert Request("POST", "/", body=body).json() == {"a": "\U0001f600", "b": "\\ud800"}

@@ -145,6 +145,10 @@ def _translated(handler: Handler) -> Handler:
             return await compressed(request, await handler(request))
         except PlugbayError as error:
             raise _http_error(error) from error
+        except RecursionError:
+            raise HttpError(400, "BadRequest", "the request body is nested too deep") from None
+        except UnicodeEncodeError:
+            raise HttpError(400, "BadRequest", "a text of the request has half a character") from None
 
     return answer
 
