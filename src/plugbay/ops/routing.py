@@ -12,6 +12,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 JSON: Final = "application/json"
 
+TRUE_WORDS: Final = ("true", "True", "1", "")
+"""The values of a flag in a query that is set."""
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 """The escape of one half of a character, or of something that only looks like it."""
 

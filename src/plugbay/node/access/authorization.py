@@ -7,6 +7,7 @@ Source: Kubernetes 1.36 ``staging/src/k8s.io/apiserver/pkg/endpoints/request/req
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -15,7 +16,7 @@ from urllib.parse import unquote
 from plugbay.documents import Json
 from plugbay.node.access.account_tokens import AccountUser
 from plugbay.objects.table import ObjectKey
-from plugbay.ops.routing import parse_target, segments_of
+from plugbay.ops.routing import TRUE_WORDS, parse_target, segments_of
 from plugbay.printers import v1
 
 RBAC: Final = "rbac.authorization.k8s.io"
@@ -45,6 +46,8 @@ _STREAMS: Final = frozenset({"exec", "attach", "portforward"})
 """Subresources that do something, whatever the method is."""
 _NOWHERE: Final = ""
 """The path of a target with empty parts, which no rule names."""
+_ONE_NAME: Final = re.compile(r"metadata\.name==?([^\\,=!]+)")
+"""A field selector for one object."""
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
 
 
@@ -100,7 +103,10 @@ def action_of(method: str, target: str) -> RequestedAction:
     name = rest[1] if len(rest) > 1 else ""
     below = rest[2] if len(rest) > 2 else ""
     if verb == "get" and not name:
-        verb = "watch" if dict(pairs).get("watch") in ("true", "1") else "list"
+        query = dict(pairs)
+        verb = "watch" if query.get("watch", "false") in TRUE_WORDS else "list"
+        only = _ONE_NAME.fullmatch(query.get("fieldSelector", ""))
+        name = only[1] if only else ""
     elif verb == "delete" and not name:
         verb = "deletecollection"
     elif verb == "get" and below in _STREAMS:

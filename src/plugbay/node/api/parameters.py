@@ -10,20 +10,19 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from plugbay.ops.routing import HttpError, Request
+from plugbay.ops.routing import TRUE_WORDS, HttpError, Request
 
 Rule: TypeAlias = Callable[[str], str]
 """Says the problem with a value; empty when there is none."""
 Parameters: TypeAlias = Mapping[str, Rule]
 
-_TRUE: Final = ("true", "True", "1", "")
 _FALSE: Final = ("false", "False", "0")
 _MAX_DIGITS: Final = 18
 
 
 def is_set(request: Request, name: str) -> bool:
     """Whether a flag is given and true; it has been checked."""
-    return request.query.get(name, "false") in _TRUE
+    return request.query.get(name, "false") in TRUE_WORDS
 
 
 def whole_number(request: Request, name: str) -> int | None:
@@ -55,7 +54,7 @@ def _any(value: str) -> str:
 
 
 def _flag(value: str) -> str:
-    return "" if value in _TRUE or value in _FALSE else "it must be true or false"
+    return "" if value in TRUE_WORDS or value in _FALSE else "it must be true or false"
 
 
 def _number(value: str) -> str:
