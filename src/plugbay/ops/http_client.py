@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -55,10 +55,12 @@ class Upgraded:
     """A connection that speaks another protocol from now on.
 
     Attributes:
+        headers: of the answer; their names are in lower case.
         connection: without timeout.
         received: what came along with the answer, and is to be read before the rest.
     """
 
+    headers: Mapping[str, str]
     connection: socket.socket
     received: bytes
 
@@ -135,23 +137,26 @@ class UnixHttpClient:
 
     @contextmanager
     def upgrade(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes = b"", protocol: str
+        self, path: str, *, query: Sequence[tuple[str, str]], protocol: str, headers: Mapping[str, str]
     ) -> Iterator[Upgraded]:
-        """Send a request and go on in ``protocol`` on its connection; leaving the context closes it.
+        """Ask for ``protocol`` and go on in it on the same connection; leaving the context closes it.
+
+        Args:
+            query: a key may be there several times.
 
         Raises:
             UpgradeRefused: the server did not switch.
         """
-        headers = {"Connection": "Upgrade", "Upgrade": protocol}
+        headers = {"Connection": "Upgrade", "Upgrade": protocol, **headers}
         with contextlib.ExitStack() as stack:
             with self._translated():
-                exchange = self._exchange(method, _target(path, query), body, headers)
+                exchange = self._exchange("GET", _target(path, query), b"", headers)
                 connection, response = stack.enter_context(exchange)
                 if response.status != _SWITCHING:
                     raise UpgradeRefused(ClientResponse(response.status, response.read()))
                 received = _buffered(connection, response)
             connection.settimeout(None)
-            yield Upgraded(connection, received)
+            yield Upgraded({name.lower(): value for name, value in response.getheaders()}, connection, received)
 
     def _chunks(self, connection: socket.socket, response: HTTPResponse, end: float | None) -> Iterator[bytes]:
         with self._translated():
@@ -231,7 +236,7 @@ def _send(http: HTTPConnection, method: str, target: str, body: bytes, headers: 
         http.request(method, target, body or None, dict(headers))
 
 
-def _target(path: str, query: Mapping[str, str] | None) -> str:
+def _target(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] | None) -> str:
     if not query:
         return path
     from urllib.parse import urlencode

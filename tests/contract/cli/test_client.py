@@ -13,7 +13,6 @@ import pytest
 
 from plugbay.cli.kubectl.client import NodeClient, WatchEvent, pod_path, pods_path
 from plugbay.errors import NodeUnreachable, RequestRefused
-from plugbay.node.api.streams.frames import ExecChannel, Frame
 from plugbay.ops.http import serve_http
 from plugbay.ops.listening import UnixAddress
 from plugbay.ops.routing import HttpError, Request, Response, Router, StreamResponse, json_response
@@ -56,40 +55,9 @@ async def pieces(data: bytes, size: int) -> AsyncIterator[bytes]:
         yield data[start : start + size]
 
 
-def frame(channel: int, payload: bytes) -> bytes:
-    return bytes([channel]) + len(payload).to_bytes(4, "big") + payload
-
-
-def exec_in(client: NodeClient) -> list[Frame]:
-    with client.exec("/exec", {"container": "c"}, ["env"]) as frames:
-        return list(frames)
-
-
 def watch(client: NodeClient) -> Iterator[WatchEvent]:
     with client.watch("/pods") as events:
         yield from events
-
-
-@pytest.mark.parametrize("size", [1, 3, 1000])
-async def test_frames_may_be_cut_anywhere(server: Server, size: int) -> None:
-    sent = frame(1, b"out") + frame(2, b"") + frame(2, b"err\x00\xff") + frame(3, b'{"exitCode": 7}')
-    async with server.answering("POST", "/exec", StreamResponse(pieces(sent, size))) as client:
-        received = await in_thread(lambda: exec_in(client))
-    assert received == [
-        Frame(ExecChannel.STDOUT, b"out"),
-        Frame(ExecChannel.STDERR, b""),
-        Frame(ExecChannel.STDERR, b"err\x00\xff"),
-        Frame(ExecChannel.EXIT, b'{"exitCode": 7}'),
-    ]
-    (request,) = server.requests
-    assert request.json() == {"command": ["env"]}
-    assert request.query == {"container": "c"}
-
-
-async def test_half_a_frame_is_a_broken_connection(server: Server) -> None:
-    async with server.answering("POST", "/exec", StreamResponse(pieces(frame(1, b"output")[:-1], 100))) as client:
-        with pytest.raises(NodeUnreachable, match="broke off"):
-            await in_thread(lambda: exec_in(client))
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

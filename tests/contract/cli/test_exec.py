@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection
+from wsproto.utilities import generate_accept_token
 
 from plugbay.kernel.processes import read_stat, wait_end
-from plugbay.node.api.streams.frames import ExecChannel, Frame, FrameDecoder
+from plugbay.node.api.streams.exec_status import exit_status, failed_status
 
 if TYPE_CHECKING:
     from tests.contract.conftest import Plugbay
@@ -24,7 +27,12 @@ if TYPE_CHECKING:
 DEADLINE_S = 30
 POD = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c"}]}}
 EXEC = ("pod", "exec", "web", "-i", "--", "cat")
+OUTPUT = ("pod", "exec", "web", "--", "cat")
 EXEC_TTY = ("pod", "exec", "web", "-it", "--", "sh")
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+END_OF_INPUT = (CLOSE, bytes([STDIN]))
+Message = tuple[int, bytes]
+"""Its channel, and what it holds."""
 
 
 class Peer:
@@ -34,44 +42,65 @@ class Peer:
         self.head = head
         self._reader = reader
         self._writer = writer
-        self._decoder = FrameDecoder()
-        self._frames: list[Frame] = []
+        self._protocol = Connection(ConnectionType.SERVER)
+        self._messages: list[Message] = []
+        self._part = b""
 
-    async def next(self) -> Frame:
-        while not self._frames:
+    async def next(self) -> Message:
+        while not self._messages:
             chunk = await self._reader.read(65536)
             assert chunk, "the command ended the connection"
-            self._frames += self._decoder.feed(chunk)
-        return self._frames.pop(0)
+            self._protocol.receive_data(chunk)
+            for event in self._protocol.events():
+                assert isinstance(event, BytesMessage), event
+                self._part += event.data
+                if event.message_finished:
+                    self._messages.append((self._part[0], self._part[1:]))
+                    self._part = b""
+        return self._messages.pop(0)
 
-    async def send(self, channel: ExecChannel, payload: bytes) -> None:
-        self._writer.write(Frame(channel, payload).encode())
+    async def send(self, channel: int, payload: bytes) -> None:
+        await self.send_event(BytesMessage(bytes([channel]) + payload))
+
+    async def send_event(self, event: BytesMessage | CloseConnection) -> None:
+        self._writer.write(self._protocol.send(event))
         await self._writer.drain()
 
     async def exit(self, code: int) -> None:
-        await self.send(ExecChannel.EXIT, json.dumps({"exitCode": code}).encode())
+        await self.send(ERROR, json.dumps(exit_status(code)).encode())
+        await self.send_event(CloseConnection(1000))
 
     def abort(self) -> None:
         self._writer.transport.abort()
+
+
+SWITCH = (
+    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Protocol: v5.channel.k8s.io\r\nSec-WebSocket-Accept: %b\r\n\r\n"
+)
+
+
+def message(channel: int, payload: bytes) -> bytes:
+    """As a node sends it."""
+    return Connection(ConnectionType.SERVER).send(BytesMessage(bytes([channel]) + payload))
 
 
 Play = Callable[[Peer], Awaitable[None]]
 
 
 @asynccontextmanager
-async def node(plugbay: Plugbay, play: Play, *, greeting: bytes = b"") -> AsyncIterator[None]:
+async def node(plugbay: Plugbay, play: Play, *, greeting: bytes = b"", accepts: bool = True) -> AsyncIterator[None]:
     """Answers for the pod, and plays its part in ``exec``; ``greeting`` comes in one piece with the answer's head."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        if head.startswith("GET "):
+        if "/exec?" not in head:
             body = json.dumps(POD).encode()
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
         else:
-            size = int(head.lower().partition("content-length: ")[2].split()[0])
-            await reader.readexactly(size)
-            upgrade = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: plugbay-exec\r\n\r\n"
-            writer.write(upgrade + greeting)
+            key = head.partition("Sec-WebSocket-Key: ")[2].split("\r\n")[0].encode()
+            accept = generate_accept_token(key) if accepts else b"another"
+            writer.write(SWITCH % accept + greeting)
             await play(Peer(head, reader, writer))
         writer.close()
 
@@ -135,11 +164,11 @@ async def on_terminal(plugbay: Plugbay, tty: Terminal) -> AsyncIterator[asyncio.
 
 async def echo(peer: Peer) -> None:
     """Give back what is typed, as ``cat`` does."""
-    while frame := await peer.next():
-        if not frame.payload:
-            break
-        await peer.send(ExecChannel.STDOUT, frame.payload)
-    await peer.send(ExecChannel.STDERR, b"bye\n")
+    while (message := await peer.next()) != END_OF_INPUT:
+        channel, content = message
+        assert channel == STDIN
+        await peer.send(STDOUT, content)
+    await peer.send(STDERR, b"bye\n")
     await peer.exit(5)
 
 
@@ -153,7 +182,7 @@ async def test_input_and_output_go_both_ways_whole(plugbay: Plugbay) -> None:
 
 async def test_the_command_may_end_before_its_input(plugbay: Plugbay) -> None:
     async def stop_reading(peer: Peer) -> None:
-        await peer.send(ExecChannel.STDOUT, b"enough")
+        await peer.send(STDOUT, b"enough")
         await peer.exit(0)
 
     async with node(plugbay, stop_reading):
@@ -162,10 +191,10 @@ async def test_the_command_may_end_before_its_input(plugbay: Plugbay) -> None:
 
 async def test_what_comes_together_with_the_answer_is_not_lost(plugbay: Plugbay) -> None:
     async def quiet(peer: Peer) -> None:
-        assert "upgrade: plugbay-exec" in peer.head.lower()
-        assert "container=c&stdin=true HTTP" in peer.head
+        assert "upgrade: websocket" in peer.head.lower()
+        assert "/exec?command=cat&container=c&stdin=true&stdout=true&stderr=true HTTP" in peer.head
 
-    greeting = Frame(ExecChannel.STDOUT, b"hello\n").encode() + Frame(ExecChannel.EXIT, b'{"exitCode": 0}').encode()
+    greeting = message(STDOUT, b"hello\n") + message(ERROR, json.dumps(exit_status(0)).encode())
     async with node(plugbay, quiet, greeting=greeting):
         assert await plugbay(*EXEC) == (0, "hello\n", "")
 
@@ -190,28 +219,93 @@ async def test_a_connection_that_breaks_off_is_told(plugbay: Plugbay) -> None:
     assert done.err.startswith(f"plugbay: error: no plugbay node answers at {plugbay.root}/plugbay.sock (")
 
 
+async def test_all_output_is_read_before_the_end(plugbay: Plugbay) -> None:
+    async def end_early(peer: Peer) -> None:
+        await peer.send(ERROR, json.dumps(exit_status(7)).encode())
+        await peer.send(STDOUT, b"late\n")
+        await peer.send_event(CloseConnection(1000))
+
+    async with node(plugbay, end_early):
+        for command in (EXEC, OUTPUT):
+            assert await plugbay(*command) == (7, "late\n", "command terminated with exit code 7\n")
+
+
+async def test_what_cannot_be_run_is_told_like_in_a_shell(plugbay: Plugbay) -> None:
+    async def refuse(peer: Peer) -> None:
+        await peer.send(ERROR, json.dumps(failed_status("there is no cat")).encode())
+        await peer.send_event(CloseConnection(1000))
+
+    async with node(plugbay, refuse):
+        for command in (EXEC, OUTPUT):
+            told = "error: there is no cat\ncommand terminated with exit code 126\n"
+            assert await plugbay(*command) == (126, "", told)
+
+
+async def test_an_end_without_an_exit_code_is_an_error(plugbay: Plugbay) -> None:
+    async def leave(peer: Peer) -> None:
+        await peer.send(STDOUT, b"some")
+        await peer.send_event(CloseConnection(1002, "a client has no channel 2"))
+
+    async with node(plugbay, leave):
+        for command in (EXEC, OUTPUT):
+            done = await plugbay(*command)
+            assert (done.code, done.out) == (1, "some")
+            assert "it did not say how the command ended: a client has no channel 2)" in done.err
+
+
+async def test_another_answer_to_the_handshake_is_an_error(plugbay: Plugbay) -> None:
+    async def quiet(peer: Peer) -> None:
+        pass
+
+    async with node(plugbay, quiet, accepts=False):
+        done = await plugbay(*OUTPUT)
+    assert (done.code, done.out) == (1, "")
+    assert "it does not speak WebSocket as kubectl does" in done.err
+
+
+async def test_without_wsproto_it_is_said_what_to_install(
+    plugbay: Plugbay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wsproto.py").write_text("raise ModuleNotFoundError(\"No module named 'wsproto'\", name='wsproto')\n")
+
+    async def quiet(peer: Peer) -> None:
+        pytest.fail("the command was asked for")
+
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    async with node(plugbay, quiet):
+        done = await plugbay(*OUTPUT)
+    assert (done.code, done.out) == (2, "")
+    problem = "running commands in containers needs the package wsproto; install it with: pip install wsproto"
+    assert done.err == f"plugbay: error: {problem}\n"
+
+
+async def test_words_that_are_not_utf8_are_refused(plugbay: Plugbay) -> None:
+    done = await plugbay("pod", "exec", "web", "--", "echo", "\udcff")
+    assert (done.code, done.err) == (2, "plugbay: error: the words of the command must be UTF-8\n")
+
+
 async def test_keys_and_sizes_of_a_terminal_reach_the_command(plugbay: Plugbay) -> None:
-    seen: asyncio.Queue[Frame] = asyncio.Queue()
+    seen: asyncio.Queue[Message] = asyncio.Queue()
 
     async def record(peer: Peer) -> None:
         assert "stdin=true&tty=true" in peer.head
         while True:
-            frame = await peer.next()
-            seen.put_nowait(frame)
-            if frame.payload == b"q":
+            message = await peer.next()
+            seen.put_nowait(message)
+            if message == (STDIN, b"q"):
                 break
         await peer.exit(3)
 
     with terminal() as tty:
         before = tty.mode()
         async with node(plugbay, record), on_terminal(plugbay, tty) as process:
-            assert await seen.get() == Frame(ExecChannel.RESIZE, b'{"width": 80, "height": 24}')
+            assert await seen.get() == (RESIZE, b'{"Width": 80, "Height": 24}')
             assert tty.is_raw
             tty.type(b"\x03")  # Ctrl-C
-            assert await seen.get() == Frame(ExecChannel.STDIN, b"\x03")
+            assert await seen.get() == (STDIN, b"\x03")
             termios.tcsetwinsize(tty.master, (50, 132))
             process.send_signal(signal.SIGWINCH)
-            assert await seen.get() == Frame(ExecChannel.RESIZE, b'{"width": 132, "height": 50}')
+            assert await seen.get() == (RESIZE, b'{"Width": 132, "Height": 50}')
             tty.type(b"q")
             assert await process.wait() == 3
         assert tty.mode() == before

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from plugbay.cli.kubectl.exec_channels import CommandEnd
 from plugbay.errors import RequestRefused
 from plugbay.kubelet.podresources import PodResourcesClient
 from plugbay.model.devices import Device
 from plugbay.model.health import HEALTHY, unhealthy
 from plugbay.model.ids import DeviceId
-from plugbay.node.api.streams.frames import ExecChannel
 from plugbay.node.config import NodeConfig
 from tests.contract.rigs.node_run import (
     DEADLINE_S,
@@ -45,8 +45,7 @@ async def test_a_pod_gets_its_device_and_shows_it(root: Path) -> None:
         shown = await node.pod_in("gopher-pod", "Running")
         assert shown["spec"]["nodeName"] == "n1"
         assert shown["status"]["containerStatuses"][0]["containerID"].startswith("process://")
-        frames = await node.exec("gopher-pod", "sh", "-c", "echo $DEVICES; exit 3")
-        assert frames == [(ExecChannel.STDOUT, b"g1\n"), (ExecChannel.EXIT, b'{"exitCode": 3}')]
+        assert await node.exec("gopher-pod", "sh", "-c", "echo $DEVICES; exit 3") == (b"g1\n", b"", CommandEnd(3))
         devices = await node.get("/plugbay/v1/devices")
         assert devices["resources"][0]["devices"][0]["holder"] == {
             "namespace": "default",
@@ -98,10 +97,7 @@ async def test_a_restarted_node_adopts_its_pods(root: Path) -> None:
         assert (await node.get("/api/v1/nodes/n1"))["status"]["allocatable"][RESOURCE] == "0"
         holders = (await node.get("/plugbay/v1/devices"))["resources"][0]["devices"]
         assert [(device["id"], device["holder"]["pod"]) for device in holders] == [("g1", "stays")]
-        assert await node.exec("stays", "sh", "-c", "echo $DEVICES") == [
-            (ExecChannel.STDOUT, b"g1\n"),
-            (ExecChannel.EXIT, b'{"exitCode": 0}'),
-        ]
+        assert await node.exec("stays", "sh", "-c", "echo $DEVICES") == (b"g1\n", b"", CommandEnd(0))
         events = (await node.get("/api/v1/events", fieldSelector="involvedObject.name=stays"))["items"]
         events.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
         # Before them it may have waited for the plugin's first list.
@@ -206,10 +202,9 @@ async def test_a_command_that_cannot_be_run_says_so(root: Path) -> None:
     async with running_node(root) as node:
         await node.create(pod("p"))
         await node.pod_in("p", "Running")
-        (stderr, exit_frame) = await node.exec("p", "no-such-program")
-        assert stderr[0] is ExecChannel.STDERR
-        assert b"no-such-program" in stderr[1]
-        assert exit_frame == (ExecChannel.EXIT, b'{"exitCode": 126}')
+        out, err, ended = await node.exec("p", "no-such-program")
+        assert (out, err, ended.exit_code) == (b"", b"", 126)
+        assert "no-such-program" in ended.problem
         await node.gone("p", gracePeriodSeconds="0")
 
 

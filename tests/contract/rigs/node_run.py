@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from plugbay.cli.kubectl.client import NodeClient
+from plugbay.cli.kubectl.exec_channels import CommandEnd
 from plugbay.model.devices import Device
 from plugbay.model.ids import DeviceId
-from plugbay.node.api.streams.frames import ExecChannel
+from plugbay.node.api.streams.channels import StreamChannel
 from plugbay.node.config import NodeConfig
 from plugbay.node.run import run_node
 from plugbay.ops.changes import Changes
@@ -90,10 +91,16 @@ class Node:
         async with asyncio.timeout(DEADLINE_S):
             return await asyncio.to_thread(read)
 
-    async def exec(self, name: str, *argv: str) -> list[tuple[ExecChannel, bytes]]:
-        def run() -> list[tuple[ExecChannel, bytes]]:
-            with self.client.exec(f"{PODS}/{name}/exec", {}, list(argv)) as frames:
-                return [(frame.channel, frame.payload) for frame in frames]
+    async def exec(self, name: str, *argv: str) -> tuple[bytes, bytes, CommandEnd]:
+        """Standard output and standard error of a command, and its end."""
+
+        def run() -> tuple[bytes, bytes, CommandEnd]:
+            printed = {StreamChannel.STDOUT: b"", StreamChannel.STDERR: b""}
+            with self.client.exec(f"{PODS}/{name}/exec", {}, argv) as connection:
+                while connection.is_open:
+                    for channel, chunk in connection.receive():
+                        printed[channel] += chunk
+                return printed[StreamChannel.STDOUT], printed[StreamChannel.STDERR], connection.end()
 
         async with asyncio.timeout(DEADLINE_S):
             return await asyncio.to_thread(run)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from plugbay.cli.arguments.starting import SOCKET_NAME, wait_for_start
 from plugbay.cli.printing.progress import telling
 from plugbay.documents import Json
-from plugbay.errors import NodeUnreachable, RequestRefused
-from plugbay.node.api.streams.frames import Frame, FrameDecoder
-from plugbay.ops.http_client import ClientStream, UnixHttpClient, Upgraded, UpgradeRefused
+from plugbay.errors import NodeUnreachable, RequestRefused, UsageError
+from plugbay.ops.http_client import ClientStream, UnixHttpClient, UpgradeRefused
 from plugbay.printers import v1
+
+if TYPE_CHECKING:
+    from plugbay.cli.kubectl.exec_channels import CommandConnection
 
 NOT_FOUND: Final = "NotFound"
 """The reason of a refusal: the object does not exist."""
 
-EXEC_PROTOCOL: Final = "plugbay-exec"
 START_S: Final = 30.0
 """The longest wait for a node that starts. A start usually takes one or two seconds; a failed start ends the wait."""
 
@@ -106,27 +107,27 @@ class NodeClient:
             yield stream.chunks
 
     @contextmanager
-    def exec(self, path: str, query: Mapping[str, str], command: list[str]) -> Iterator[Iterator[Frame]]:
-        """The output of a command as it comes, and its exit code last."""
-        body = json.dumps({"command": command}).encode()
-        with self._http.stream("POST", path, query=query, body=body) as stream:
-            _refuse(stream)
-            yield self._frames(stream.chunks)
+    def exec(self, path: str, query: Mapping[str, str], command: Sequence[str]) -> Iterator[CommandConnection]:
+        """A command that runs; leaving the context kills it.
 
-    def _frames(self, chunks: Iterable[bytes]) -> Iterator[Frame]:
-        decoder = FrameDecoder()
-        for chunk in chunks:
-            yield from decoder.feed(chunk)
-        if decoder.is_broken_off:
-            raise NodeUnreachable(str(self.socket), "the connection broke off")
-
-    @contextmanager
-    def attach(self, path: str, query: Mapping[str, str], command: list[str]) -> Iterator[Upgraded]:
-        """A command that takes input: inside the context, frames go both ways."""
-        body = json.dumps({"command": command}).encode()
+        Raises:
+            UsageError: wsproto is not installed.
+        """
         try:
-            with self._http.upgrade("POST", path, query=query, body=body, protocol=EXEC_PROTOCOL) as upgraded:
-                yield upgraded
+            from plugbay.cli.kubectl.exec_channels import CommandConnection, WebSocketOffer
+        except ModuleNotFoundError as error:
+            if error.name != "wsproto":
+                raise
+            problem = "running commands in containers needs the package wsproto; install it with: pip install wsproto"
+            raise UsageError(problem) from error
+
+        offer = WebSocketOffer()
+        asked = [*(("command", word) for word in command), *query.items(), ("stdout", "true"), ("stderr", "true")]
+        try:
+            with self._http.upgrade(path, query=asked, protocol="websocket", headers=offer.headers) as upgraded:
+                if not offer.is_accepted(upgraded.headers):
+                    raise NodeUnreachable(str(self.socket), "it does not speak WebSocket as kubectl does")
+                yield CommandConnection(upgraded, str(self.socket))
         except UpgradeRefused as error:
             raise _refusal(error.response.status, error.response.body) from None
 

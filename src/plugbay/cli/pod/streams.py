@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from typing import Final
@@ -15,8 +14,7 @@ from plugbay.cli.arguments.roots import chosen_root
 from plugbay.cli.kubectl.client import NodeClient, pod_path
 from plugbay.cli.printing.output import show_note
 from plugbay.documents import Json
-from plugbay.errors import NodeUnreachable, UsageError
-from plugbay.node.api.streams.frames import ExecChannel
+from plugbay.errors import UsageError
 from plugbay.printers import v1
 
 _LONGEST_S: Final = 999_999_999
@@ -80,44 +78,28 @@ def exec_in_pod(args: argparse.Namespace) -> int:
         raise UsageError("say which command to run after --, such as: plugbay pod exec NAME -- env")
     if args.tty and not args.stdin:
         raise UsageError("-t gives the command a terminal only together with -i: say -it")
+    try:
+        "".join(args.command).encode()
+    except UnicodeEncodeError:
+        raise UsageError("the words of the command must be UTF-8") from None
     client = NodeClient(chosen_root(args))
     path = pod_path(args.namespace, args.name)
     query = {"container": _container(client.get(path), args.container)}
-    ended = (_attached if args.stdin else _watched)(client, args, f"{path}/exec", query)
-    if ended is None:
-        raise NodeUnreachable(str(client.socket), "it did not say how the command ended")
-    code = v1.number(json.loads(ended), "exitCode")
-    if code:
-        show_note(f"command terminated with exit code {code}")
-    return code
-
-
-def _watched(client: NodeClient, args: argparse.Namespace, path: str, query: dict[str, str]) -> bytes | None:
-    """Print the output of a command until its end."""
-    with client.exec(path, query, args.command) as frames:
-        for frame in frames:
-            if frame.channel is ExecChannel.EXIT:
-                return frame.payload
-            out = sys.stdout.buffer if frame.channel is ExecChannel.STDOUT else sys.stderr.buffer
-            out.write(frame.payload)
-            out.flush()
-    return None
-
-
-def _attached(client: NodeClient, args: argparse.Namespace, path: str, query: dict[str, str]) -> bytes | None:
-    """Run a command that gets our input, and our terminal if there is one."""
-    # Imported here: most commands take no input.
-    from plugbay.cli.kubectl.exec_session import run_session
-
     terminal = sys.stdin.fileno() if args.tty and sys.stdin.isatty() else None
     if args.tty and terminal is None:
         show_note("Unable to use a TTY - input is not a terminal or the right kind of file")
-    asked = {"stdin": "true"} | ({"tty": "true"} if terminal is not None else {})
-    with client.attach(path, query | asked, args.command) as upgraded:
-        try:
-            return run_session(upgraded, terminal=terminal)
-        except ConnectionError as error:
-            raise NodeUnreachable(str(client.socket), "the connection broke off") from error
+    query |= {"stdin": "true"} if args.stdin else {}
+    query |= {"tty": "true"} if terminal is not None else {}
+    with client.exec(f"{path}/exec", query, args.command) as connection:
+        # Imported here: its library is an extra.
+        from plugbay.cli.kubectl.exec_session import run_session
+
+        ended = run_session(connection, source=sys.stdin.fileno() if args.stdin else None, terminal=terminal)
+    if ended.problem:
+        show_note(f"error: {ended.problem}")
+    if ended.exit_code:
+        show_note(f"command terminated with exit code {ended.exit_code}")
+    return ended.exit_code
 
 
 def show_logs(args: argparse.Namespace) -> int:

@@ -1,1 +1,1 @@
-"""Bytes to and from containers: logs, commands and their frames."""
+"""Bytes to and from containers: logs, commands and forwarded ports."""

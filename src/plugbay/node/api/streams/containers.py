@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from functools import partial
 
 from plugbay.errors import AttachFailed, ExecFailed
 from plugbay.model.pods import Container
@@ -12,10 +11,9 @@ from plugbay.node.api.parameters import is_set
 from plugbay.node.api.pods import pod_of
 from plugbay.node.api.resources import PODS
 from plugbay.node.api.streams.choice import container_of
-from plugbay.node.api.streams.exec_frames import InputDecoder
-from plugbay.node.api.streams.exec_session import PROTOCOL, SessionOutput, output_frames, serve_session
+from plugbay.node.api.streams.exec_status import SessionOutput
 from plugbay.node.api.streams.spdy_upgrades import SPDY, asks_for, upgrade_required
-from plugbay.ops.routing import HttpError, Request, Response, StreamResponse, UpgradeResponse
+from plugbay.ops.routing import HttpError, Request, Response, UpgradeResponse
 from plugbay.pods.record import PodRecord, Running
 from plugbay.pods.store.table import PodTable
 from plugbay.runtimes.exec_input import Console, ExecInput
@@ -27,25 +25,17 @@ class ContainerRoutes:
         self._pods = pods
         self._runtime = runtime
 
-    async def exec(self, request: Request) -> StreamResponse | UpgradeResponse:
-        """Stream the output as it comes; with ``stdin=true``, take input too, on an upgraded connection."""
+    async def exec(self, request: Request) -> UpgradeResponse:
+        """Run a command: the client reads what it prints, and with ``stdin=true`` writes what it reads."""
         pod = pod_of(self._pods, request)
-        if (request.method == "GET" or request.values("command")) and "upgrade" not in request.headers:
+        if not _switches(request):
             raise upgrade_required()
         _, instance = _running(pod, request)
+        if not (argv := request.values("command")):
+            raise HttpError(400, "BadRequest", "you must specify at least 1 command for the container")
         given = ExecInput(Console.TERMINAL if is_set(request, "tty") else Console.PIPES)
-        takes_input = is_set(request, "stdin")
-        if _switches(request):
-            if not (argv := request.values("command")):
-                raise HttpError(400, "BadRequest", "you must specify at least 1 command for the container")
-            taken = given if takes_input or given.console is Console.TERMINAL else None
-            return _switched(request, self._runtime.exec(instance, argv, taken), given)
-        command = _command(request.json())
-        if not takes_input:
-            frames = output_frames(self._runtime.exec(instance, command, None))
-            return StreamResponse(frames, content_type="application/octet-stream")
-        frames = output_frames(self._runtime.exec(instance, command, given))
-        return UpgradeResponse(PROTOCOL, partial(serve_session, frames=frames, given=given, decoder=InputDecoder()))
+        taken = given if is_set(request, "stdin") or given.console is Console.TERMINAL else None
+        return _switched(request, self._runtime.exec(instance, argv, taken), given)
 
     async def attach(self, request: Request) -> UpgradeResponse:
         """Let the client read what the container prints from now on, and write what it reads.
@@ -109,10 +99,3 @@ async def _with_end(output: AsyncGenerator[ExecOutput, None]) -> SessionOutput:
     except ExecFailed as error:
         raise AttachFailed(error.container, error.problem) from error
     yield ExecExit(0)
-
-
-def _command(body: object) -> list[str]:
-    command = body.get("command") if isinstance(body, dict) else None
-    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
-        raise HttpError(400, "BadRequest", 'the body must be {"command": ["PROGRAM", "ARGUMENT"...]}')
-    return command

@@ -1,11 +1,18 @@
-"""The Status that ends a command in a container: pure.
+"""The output of a command in a container, and the Status that ends it: pure.
 
 Source: Kubernetes 1.36 ``kubelet/pkg/cri/streaming/remotecommand/exec.go``, ``httpstream.go`` (v4WriteStatusFunc).
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from typing import TypeAlias
+
 from plugbay.documents import Json
+from plugbay.runtimes.port import ExecExit, ExecOutput
+
+SessionOutput: TypeAlias = AsyncGenerator[ExecOutput | ExecExit, None]
+"""All that is printed, and the end."""
 
 
 def exit_status(code: int) -> Json:

@@ -16,8 +16,7 @@ from typing import Final
 from plugbay.documents import Json
 from plugbay.errors import ExecFailed, InstanceNotFound, InstanceUnreadable
 from plugbay.node.api.parameters import is_set
-from plugbay.node.api.streams.exec_session import SessionOutput
-from plugbay.node.api.streams.exec_status import exit_status, failed_status
+from plugbay.node.api.streams.exec_status import SessionOutput, exit_status, failed_status
 from plugbay.node.api.streams.spdy_upgrades import SPDY, negotiated
 from plugbay.node.api.streams.terminal_sizes import SizeReader
 from plugbay.ops.routing import HttpError, Request, UpgradedStream, UpgradeResponse
