@@ -22,7 +22,8 @@ from plugbay.cli.kubectl.client import NodeClient
 from plugbay.errors import RequestRefused, RpcCode, RpcFailed
 from plugbay.kernel.watch import watch_paths
 from plugbay.node.config import NodeConfig
-from plugbay.node.run import RunningNode, open_node
+from plugbay.node.control import RunningNode
+from plugbay.node.run import open_node
 from plugbay.topology.settings import TopologySettings
 from tests.replay.beds import PROCESSES, Bed, status_of
 from tests.replay.clock import FastClock

@@ -14,7 +14,7 @@ from plugbay.kubelet.checkpoint import parse
 from plugbay.kubelet.checkpoint_data import checksum
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.model.podresources import ContainerDevices, PodResources
-from plugbay.node.run import RunningNode
+from plugbay.node.control import RunningNode
 from plugbay.wire.convert import decode_edits
 from plugbay.wire.podresources import PodResourcesCalls
 from tests.replay.compare import comparable_checkpoint, is_like

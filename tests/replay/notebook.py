@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from plugbay.manager.manager import DeviceManager
 from plugbay.manager.metrics import manager_metrics
 from plugbay.node.api.objects import pod_object
-from plugbay.node.run import RunningNode
+from plugbay.node.control import RunningNode
 from plugbay.objects.watch import Change
 from plugbay.ops.changes import Changes
 from plugbay.ops.metrics import Histogram

@@ -9,7 +9,6 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Final
@@ -24,33 +23,16 @@ from plugbay.model.ids import ResourceName
 from plugbay.model.pods import pod_request
 from plugbay.node.access.account_access import AccountAccess
 from plugbay.node.access.account_tokens import AccountTokens
-from plugbay.node.access.clients import ClientUsers
-from plugbay.node.access.rights import ClientRights
-from plugbay.node.api.collections import Collections, first_version
-from plugbay.node.api.discovery.routes import DiscoveryRoutes
-from plugbay.node.api.node_proxy import NodeProxyRoutes
-from plugbay.node.api.nodes import NodePicture, NodeRoutes
+from plugbay.node.api.collections import first_version
 from plugbay.node.api.objects import NodeFacts
-from plugbay.node.api.pods import PodRoutes
-from plugbay.node.api.resources import PODS, ResourceTable
-from plugbay.node.api.routes import control_router
-from plugbay.node.api.stored.accounts.routes import AccountRoutes
-from plugbay.node.api.stored.custom.serving import DefinitionKeeper
+from plugbay.node.api.resources import ResourceTable
 from plugbay.node.api.stored.events import EventEnds
 from plugbay.node.api.stored.kinds import BUILT_IN
-from plugbay.node.api.stored.routes import ResourceRoutes
-from plugbay.node.api.stored.scale import ScaleRoutes
-from plugbay.node.api.stored.workloads.rows import DEPLOYMENTS, REPLICA_SETS
 from plugbay.node.api.stored.writing import ObjectWriter
-from plugbay.node.api.streams.containers import ContainerRoutes
-from plugbay.node.api.streams.logs import LogRoutes
-from plugbay.node.api.streams.ports import PortRoutes
-from plugbay.node.api.writing.access_reviews import AccessReviews
 from plugbay.node.config import NodeConfig
 from plugbay.node.configs import NodeConfigs
-from plugbay.node.controllers.namespaces import NamespaceKeeper
-from plugbay.node.controllers.placing import NodeLease, make_built_in_classes, namespace_labels, priority_classes
-from plugbay.node.controllers.running import run_controllers
+from plugbay.node.control import NodeObjects, RunningNode, follow_objects, keep_objects
+from plugbay.node.controllers.placing import namespace_labels, priority_classes
 from plugbay.node.pages import NodePages
 from plugbay.node.podresources import KnownPods
 from plugbay.node.resource_events import follow_resources
@@ -78,24 +60,11 @@ from plugbay.pods.static.source import ManifestSource, end_static_pods
 from plugbay.pods.store.database import open_pod_store
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
-from plugbay.runtimes.port import ContainerRuntime
 
 logger = logging.getLogger(__name__)
 
 PLUGINS_RETURN_S: Final = 1.0
 """A kubelet was seen to admit its pods 0.9 s after its socket was there; a plugin that watches it needs 30 ms."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunningNode:
-    """The inside of an open node, for programs that look at it."""
-
-    node: Node
-    pods: PodTable
-    events: EventLog
-    devices: DeviceManager
-    engine: PodEngine
-    runtime: ContainerRuntime
 
 
 async def run_node(
@@ -209,49 +178,20 @@ async def open_node(
         running = RunningNode(node, pods, events, manager, engine, chosen.runtime)
         about = ObjectRef("Node", "", name, facts.uid)
         await stack.enter_async_context(_node_events(running, about, chosen, clock))
-        resources = ResourceTable(BUILT_IN)
-        writer = ObjectWriter(objects, clock)
-        ends = EventEnds(events, objects, clock)
-        await stack.enter_async_context(background(ends.run(), name="old events"))
-        namespaces = NamespaceKeeper(
-            writer, objects, pods, engine=engine, resources=resources, events=ends, accounts=accounts, clock=clock
+        served = NodeObjects(
+            objects,
+            ResourceTable(BUILT_IN),
+            ObjectWriter(objects, clock),
+            tokens,
+            EventEnds(events, objects, clock),
+            accounts,
         )
-        await namespaces.prepare()
-        await make_built_in_classes(writer)
-        lease = NodeLease(facts, objects, writer, clock)
-        await stack.enter_async_context(background(lease.run(), name="lease"))
-        await stack.enter_async_context(background(namespaces.run(), name="namespaces"))
+        await stack.enter_async_context(keep_objects(running, served, facts, clock))
         await stack.enter_async_context(_static_pods(config, running, about, engine))
-        view = NodePicture(node, manager, facts)
-        collections = Collections(
-            pods,
-            events,
-            view.object,
-            resources=resources,
-            objects=objects,
-            runtime=chosen.runtime.name,
-            clock=clock,
-        )
-        definitions = DefinitionKeeper(objects, writer, collections, resources=resources, clock=clock)
-        await stack.enter_async_context(background(definitions.run(), name="definitions"))
-        looking = run_controllers(resources, objects, writer, pods, engine, events, node, clock=clock)
-        await stack.enter_async_context(looking)
-        following = collections.follow_node(aiter(node.changes))
-        await stack.enter_async_context(background(following, name="the node as an object"))
-        clients = ClientUsers(tokens)
-        rights, of_runtime = ClientRights(clients, objects), chosen.runtime.name
-        router = control_router(
-            PodRoutes(engine, pods, collections[PODS], writer, rights, node=name, runtime=of_runtime, clock=clock),
-            ContainerRoutes(pods, chosen.runtime),
-            LogRoutes(pods, chosen.runtime, clock),
-            PortRoutes(pods, chosen.ports),
-            NodeRoutes(engine, view, collections, pods, manager=manager, clock=clock),
-            NodeProxyRoutes(facts, pods, pages_router(pages.pages()), volumes=config.root, clock=clock),
-            ResourceRoutes(resources, collections, writer, rights, ends, clock),
-            AccountRoutes(tokens, clients, writer, objects, pods),
-            AccessReviews(clients, objects),
-            [ScaleRoutes(row, writer) for row in (DEPLOYMENTS, REPLICA_SETS)],
-            DiscoveryRoutes(resources, facts.version),
+        router = await stack.enter_async_context(
+            follow_objects(
+                running, served, facts, chosen.ports, pages_router(pages.pages()), volumes=config.root, clock=clock
+            )
         )
         control = serve_http(router, UnixAddress(config.control_socket), refusal=chosen.refusal)
         await stack.enter_async_context(control)

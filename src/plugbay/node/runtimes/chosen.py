@@ -12,8 +12,8 @@ from typing import Final
 from plugbay.errors import PathUnusable
 from plugbay.kernel.files import make_private
 from plugbay.model.resolution import DnsConfig
+from plugbay.node.access.peers import PeerCheck, containers_are_refused
 from plugbay.node.config import NodeConfig
-from plugbay.node.peers import PeerCheck, containers_are_refused
 from plugbay.pods.running.sub_paths import SubPathMeans
 from plugbay.runtimes.hosts import parse_resolv_conf
 from plugbay.runtimes.pod_ports import PodPorts

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.kubelet.paths import STOCK_ROOT, KubeletPaths
+from plugbay.node.access.peers import shares_mounts
 from plugbay.node.config import CriConfig, KubeletEngine, NodeConfig
-from plugbay.node.peers import shares_mounts
 from plugbay.node.root_lock import answers
 from plugbay.node.runtimes.chosen import (
     PROC,

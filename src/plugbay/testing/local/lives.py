@@ -21,7 +21,7 @@ from plugbay.testing.local.holding import Held, hold
 from plugbay.testing.local.switchboard import Switchboard
 
 if TYPE_CHECKING:
-    from plugbay.node.run import RunningNode
+    from plugbay.node.control import RunningNode
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from plugbay.manager.config import ManagerConfig
 from plugbay.manager.manager import DeviceManager
 from plugbay.model.pods import Pod
 from plugbay.node.config import NodeConfig
-from plugbay.node.run import RunningNode, open_node
+from plugbay.node.control import RunningNode
+from plugbay.node.run import open_node
 from plugbay.ops.clock import Clock
 from plugbay.ops.listening import TcpAddress
 from plugbay.pods.record import PodRecord, Terminated, Waiting

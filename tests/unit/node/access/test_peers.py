@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from plugbay.node.peers import containers_are_refused, shares_mounts
+from plugbay.node.access.peers import containers_are_refused, shares_mounts
 
 PROC = Path("/proc")
 PREFIX = "plugbay-01234567-"
@@ -38,7 +38,7 @@ def a_process(root: Path, cgroup: str) -> Path:
 
 
 def as_root(monkeypatch: pytest.MonkeyPatch, uid: int = 0) -> None:
-    monkeypatch.setattr("plugbay.node.peers.os.geteuid", lambda: uid)
+    monkeypatch.setattr("plugbay.node.access.peers.os.geteuid", lambda: uid)
 
 
 def test_process_of_the_host_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
