@@ -13,7 +13,6 @@ from plugbay.node.api.reading.collection import Collection
 from plugbay.node.api.reading.items import ApiItem
 from plugbay.node.api.resources import EVENTS, NEW_EVENTS, NODES, PODS, ApiResource, ResourceTable
 from plugbay.objects.event_views import core_event, new_event
-from plugbay.objects.metadata import with_version
 from plugbay.objects.table import ObjectKey, ObjectTable
 from plugbay.objects.watch import Change, Item, Key
 from plugbay.ops.clock import Clock
@@ -24,6 +23,8 @@ from plugbay.pods.store.table import PodTable
 from plugbay.printers import v1
 
 _MILLISECONDS: Final = 1000
+
+_EventView = Callable[[Json], Json]
 
 
 def first_version(clock: Clock) -> int:
@@ -56,10 +57,12 @@ class Collections:
         version = first_version(clock)
         self._pods = Collection(pods.version, [self._pod(record) for record in pods])
         stored_events = [each for group in ("", NEW_EVENTS.group) for each in objects.of(group, EVENTS.plural)]
-        values = [*(_logged(each) for each in events), *stored_events]
+        made = [
+            *(partial(_own_event, each) for each in events),
+            *(partial(_client_event, each) for each in stored_events),
+        ]
         self._events = {
-            view: Collection(objects.version, [ApiItem.of(view(each)) for each in values])
-            for view in (core_event, new_event)
+            view: Collection(objects.version, [make(view) for make in made]) for view in (core_event, new_event)
         }
         self._nodes = Collection(version, [self._node_now(version)])
         self._pod_listener = _Listener[PodUid, PodRecord](self._pod_changed)
@@ -93,7 +96,7 @@ class Collections:
     def put(self, change: Change, key: ObjectKey, value: Json) -> None:
         """Take in a change of a stored object; the table of objects tells of it."""
         if key.plural == EVENTS.plural and key.group in (EVENTS.group, NEW_EVENTS.group):
-            self._put_event(change, value)
+            self._put_event(change, partial(_client_event, value))
         for resource, collection in self._stored.items():
             if (resource.group, resource.plural) == (key.group, key.plural):
                 if change is Change.DELETED:
@@ -123,14 +126,14 @@ class Collections:
             self._pods.put(item)
 
     def _event_changed(self, change: Change, event: Event) -> None:
-        self._put_event(change, _logged(event))
+        self._put_event(change, partial(_own_event, event))
 
-    def _put_event(self, change: Change, value: Json) -> None:
+    def _put_event(self, change: Change, make: Callable[[_EventView], ApiItem]) -> None:
         for view, collection in self._events.items():
             if change is Change.DELETED:
-                collection.remove(ApiItem.of(view(value)))
+                collection.remove(make(view))
             else:
-                collection.put(ApiItem.of(view(value)))
+                collection.put(make(view))
 
     def _pod(self, record: PodRecord) -> ApiItem:
         make = partial(pod_object, record, runtime=self._runtime)
@@ -145,9 +148,15 @@ def _without_version(node: Json) -> Json:
     return node | {"metadata": v1.mapping(node, "metadata") | {"resourceVersion": ""}}
 
 
-def _logged(event: Event) -> Json:
+def _own_event(event: Event, view: _EventView) -> ApiItem:
     """An event of the node's own log."""
-    return with_version(event_object(event), event.serial)
+    return ApiItem(event.namespace, event.name, event.serial, lambda: view(event_object(event)))
+
+
+def _client_event(value: Json, view: _EventView) -> ApiItem:
+    """An event that a client has written."""
+    stored = ApiItem.of(value)
+    return ApiItem(stored.namespace, stored.name, stored.version, lambda: view(value))
 
 
 def _stored(resource: ApiResource, value: Json) -> ApiItem:
