@@ -19,6 +19,11 @@ class ObjectKey(NamedTuple):
     namespace: str
     name: str
 
+    @property
+    def qualified(self) -> str:
+        """Its kind with its group, as in messages: ``deployments.apps``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
 
 class StoredObject(NamedTuple):
     key: ObjectKey

@@ -286,6 +286,10 @@ class PodEngine:
         """
         await self.write_node(replace(self._node.settings, cordoned_since=None))
 
+    def try_waiting(self) -> None:
+        """Try the pods that wait again, as something changed by which they are placed."""
+        self._binder.try_all()
+
     async def write_node(self, settings: NodeInput) -> None:
         """Take what a client wrote to the node; pods that wait are tried again, and some may have to go.
 

@@ -105,6 +105,8 @@ async def test_a_deployment_is_rolled_out_back_and_scaled(root: Path) -> None:
         assert first["metadata"]["annotations"] == {"deployment.kubernetes.io/revision": "1"}
         assert first["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": "25%", "maxUnavailable": "25%"}
         [made] = (await ask("GET", SETS)).value["items"]
+        written = {(each["manager"], each.get("subresource")) for each in made["metadata"]["managedFields"]}
+        assert written >= {("kube-controller-manager", None), ("kube-controller-manager", "status")}
         pods = (await ask("GET", PODS, labelSelector="app=a")).value["items"]
         assert {each["metadata"]["ownerReferences"][0]["uid"] for each in pods} == {made["metadata"]["uid"]}
         change = {"spec": {"template": {"spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "1"}]}]}}}}

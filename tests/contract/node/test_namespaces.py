@@ -48,6 +48,17 @@ def names(items: list[Json]) -> list[str]:
     return [each["metadata"]["name"] for each in items]
 
 
+HELD = [
+    "Some resources are remaining: configmaps has 1 resource instances",
+    "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances",
+]
+
+
+def remaining(value: Json) -> list[str]:
+    """What a namespace that is being deleted waits for."""
+    return [each["message"] for each in value["status"].get("conditions", []) if each["status"] == "True"]
+
+
 def namespace(name: str, **metadata: Any) -> Json:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}}
 
@@ -105,8 +116,24 @@ async def test_a_namespace_ends_with_all_that_is_in_it(root: Path) -> None:
             f"{LAB}/configmaps",
             lambda items: [bool(each["metadata"].get("deletionTimestamp")) for each in items] == [True],
         )
+        await until(ask, NAMESPACES, lambda items: HELD in [remaining(each) for each in items])
+        seen = (await ask("GET", LAB)).value
+        assert (await ask("PUT", f"{LAB}/finalize", seen | {"spec": {"finalizers": ["kubernetes"]}})).status == 200
+        assert (await ask("POST", f"{LAB}/finalize", seen)).status == 405
+        assert (await ask("GET", LAB)).value["spec"] == {"finalizers": ["kubernetes"]}
         await ask("PATCH", f"{LAB}/configmaps/a", {"metadata": {"finalizers": None}}, kind=MERGE)
         await until(ask, NAMESPACES, lambda items: names(items) == ALWAYS)
+
+
+async def test_a_client_has_a_namespace_go_without_waiting(root: Path) -> None:
+    async with running_node(root) as node:
+        ask = ApiCaller(node.config.control_socket)
+        await ask("POST", NAMESPACES, namespace("lab"))
+        held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "finalizers": ["example.com/hold"]}}
+        await ask("POST", f"{LAB}/configmaps", held)
+        await ask("DELETE", LAB)
+        assert (await ask("PUT", f"{LAB}/finalize", namespace("lab"))).status == 200
+        assert (await ask("GET", LAB)).status == 404
 
 
 async def test_some_namespaces_cannot_be_deleted(root: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from plugbay.model.nodes import NodeInput
 from plugbay.model.taints import Effect, Taint
 from plugbay.node.api.writing.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from tests.contract.rigs.api_calls import ApiAnswer, ApiCaller
+from tests.contract.rigs.api_calls import MERGE, ApiAnswer, ApiCaller
 from tests.contract.rigs.node_run import PODS, RESOURCE, Json, LeapingClock, Node, gophers, name_of, running_node
 
 NODE: Final = "/api/v1/nodes/n1"
@@ -284,12 +284,14 @@ async def test_the_labels_of_namespaces_count_for_affinity(root: Path) -> None:
     web = sleeper("web")
     web["metadata"]["labels"] = {"app": "web"}
     async with running_node(root) as node:
-        lab = {"metadata": {"name": "lab", "labels": {"team": "a"}}}
+        lab: Json = {"metadata": {"name": "lab"}}
         assert (await caller(node)("POST", "/api/v1/namespaces", lab)).status == 201
+        assert (await caller(node)("POST", "/api/v1/namespaces/lab/pods", web)).status == 201
         await node.create(sleeper("near", affinity={"podAffinity": {required: [term]}}))
         event = await node.event("FailedScheduling", "near")
         assert "1 node(s) didn't match pod affinity rules." in event["message"]
-        assert (await caller(node)("POST", "/api/v1/namespaces/lab/pods", web)).status == 201
+        label = {"metadata": {"labels": {"team": "a"}}}
+        assert (await caller(node)("PATCH", "/api/v1/namespaces/lab", label, kind=MERGE)).status == 200
         await node.pod_in("near", "Running")
         await node.gone("near")
         assert (await caller(node)("DELETE", "/api/v1/namespaces/lab/pods/web", gracePeriodSeconds="0")).status == 200

@@ -14,6 +14,7 @@ from plugbay.documents import Json
 from plugbay.errors import PlugbayError
 from plugbay.model.ids import PodUid
 from plugbay.model.owners import controller_of
+from plugbay.node.api.applying.field_manager import tracked
 from plugbay.node.api.resources import ApiResource
 from plugbay.node.api.stored.workloads.rows import WORKLOADS
 from plugbay.node.api.stored.writing import ObjectWriter
@@ -35,7 +36,7 @@ from plugbay.node.controllers.daemon_sets import FailedPods, daemon_pod
 from plugbay.node.controllers.jobs.seen import TRACKING
 from plugbay.node.controllers.kinds import DEPLOYMENTS, JOBS, REPLICA_SETS, Controller, daemon_sets
 from plugbay.node.controllers.listening import TableListener
-from plugbay.node.controllers.pods import CONTROLLERS, ControlledPods
+from plugbay.node.controllers.pods import CONTROLLERS, STATUS, ControlledPods
 from plugbay.node.controllers.seen_pods import owner_references
 from plugbay.node.controllers.work import WorkQueue
 from plugbay.objects.metadata import succeeded
@@ -46,6 +47,7 @@ from plugbay.ops.clock import Clock
 from plugbay.ops.routing import HttpError
 from plugbay.pods.events import EventType, ObjectRef
 from plugbay.pods.record import PodRecord
+from plugbay.pods.status import timestamp
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
 from plugbay.printers import v1
@@ -190,7 +192,7 @@ class ControllerLoop:
         for each in outcome.events:
             self._tell(controller, value, each)
         if outcome.status != v1.mapping(value, "status"):
-            await self._objects.replace(key, {**value, "status": outcome.status})
+            await self._writer.keep_status(_ROWS[key.plural], value, outcome.status, STATUS)
         if problem:
             self._retry(key, problem)
         else:
@@ -260,7 +262,9 @@ class ControllerLoop:
         before = self._objects.get(key)
         if before is not None and _version(before) == _version(wanted):
             has_generation = row.stored is not None and row.stored.has_generation
-            await self._objects.replace(key, succeeded(before, wanted, has_generation=has_generation))
+            value = succeeded(before, wanted, has_generation=has_generation)
+            now = timestamp(self._clock.now())
+            await self._objects.replace(key, tracked(before, value, CONTROLLERS, row.applying, now=now))
 
     async def _delete(self, row: ApiResource, gone: Json, *, in_foreground: bool) -> None:
         key = ObjectKey(row.group, row.plural, v1.namespace(gone), v1.name(gone))

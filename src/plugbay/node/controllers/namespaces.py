@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -15,14 +16,14 @@ from plugbay.documents import Json
 from plugbay.errors import PlugbayError, PodNotFound
 from plugbay.model.ids import PodUid
 from plugbay.node.access.account_access import AccountAccess
-from plugbay.node.api.resources import ResourceTable
+from plugbay.node.api.resources import PODS, ResourceTable
 from plugbay.node.api.stored.accounts.identity import SERVICE_ACCOUNTS
 from plugbay.node.api.stored.configuration import CONFIG_MAPS
 from plugbay.node.api.stored.events import EventEnds
-from plugbay.node.api.stored.namespaces import ALWAYS, NAMESPACES
+from plugbay.node.api.stored.namespaces import ALWAYS, NAMESPACES, content_conditions
 from plugbay.node.api.stored.writing import ObjectWriter, key_of
 from plugbay.node.api.writing.delete_options import AT_ONCE
-from plugbay.node.controllers.pods import CONTROLLERS
+from plugbay.node.controllers.pods import CONTROLLERS, STATUS
 from plugbay.objects.metadata import is_deleting
 from plugbay.objects.table import ObjectKey, ObjectTable
 from plugbay.objects.watch import Change
@@ -32,6 +33,7 @@ from plugbay.ops.routing import HttpError
 from plugbay.pods.engine import PodEngine
 from plugbay.pods.record import PodRecord
 from plugbay.pods.running.projecting import ROOT_AUTHORITY
+from plugbay.pods.status import timestamp
 from plugbay.pods.store.table import PodTable
 from plugbay.printers import v1
 
@@ -102,6 +104,8 @@ class NamespaceKeeper:
     def put(self, change: Change, key: ObjectKey, value: Json) -> None:
         """Take in a change of an object; the table of objects tells of it."""
         is_followed = key.plural in (NAMESPACES.plural, SERVICE_ACCOUNTS.plural) or key.name == ROOT_AUTHORITY
+        if change is Change.MODIFIED and key.plural == NAMESPACES.plural:
+            self._engine.try_waiting()
         if change is Change.DELETED or is_followed:
             self._due.notify()
 
@@ -157,13 +161,31 @@ class NamespaceKeeper:
                     await self._engine.delete(name, record.pod.name)
         for key in [key for key in self._objects.keys() if key.namespace == name]:
             await self._end(key)
-        if not pods and not any(key.namespace == name for key in self._objects.keys()):
+        left = Counter(key.qualified for key in self._objects.keys() if key.namespace == name)
+        if present := sum(record.pod.namespace == name for record in self._pods):
+            left[PODS.plural] = present
+        if left:
+            await self._tell_what_is_left(name, left)
+        else:
             await self._events.leave(name)
             key = key_of(NAMESPACES, namespace)
             if (last := self._objects.get(key)) is not None:
                 last = await self._objects.replace(key, last | {"spec": {}})
                 if not v1.texts(last, "metadata", "finalizers"):
                     await self._objects.remove(key)
+
+    async def _tell_what_is_left(self, name: str, left: Mapping[str, int]) -> None:
+        if (namespace := self._objects.get(ObjectKey("", NAMESPACES.plural, "", name))) is not None:
+            status = v1.mapping(namespace, "status")
+            conditions = content_conditions(namespace, left, self._finalizers_in(name), timestamp(self._clock.now()))
+            await self._writer.keep_status(NAMESPACES, namespace, status | {"conditions": conditions}, STATUS)
+
+    def _finalizers_in(self, namespace: str) -> Counter[str]:
+        """The finalizers of what is in a namespace, with the number of objects that have them."""
+        values = (self._objects.get(key) for key in self._objects.keys() if key.namespace == namespace)
+        held = Counter(each for value in values for each in v1.texts(value, "metadata", "finalizers"))
+        pods = (record.pod for record in self._pods if record.pod.namespace == namespace)
+        return held + Counter(each for pod in pods for each in pod.finalizers)
 
     async def _end(self, key: ObjectKey) -> None:
         """Begin the deletion of an object that may have gone meanwhile."""

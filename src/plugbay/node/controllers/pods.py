@@ -25,7 +25,8 @@ from plugbay.pods.status import timestamp
 from plugbay.pods.store.table import PodTable
 
 CONTROLLERS: Final = FieldWriter("kube-controller-manager")
-"""The owner of what controllers write, by the name of the program that they are in elsewhere."""
+STATUS: Final = FieldWriter(CONTROLLERS.manager, "status")
+"""The owners of what controllers write, by the name of the program that they are in elsewhere."""
 
 
 class ControlledPods:

@@ -37,6 +37,7 @@ from plugbay.printers import v1
 _NAMED: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _ALL: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _IDENTITY: Final = ("name", "namespace", "resourceVersion", "uid")
+_FINALIZE: Final = "finalize"
 _STATUS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch"}
 
 
@@ -51,6 +52,7 @@ class ResourceRoutes:
         for base in ("/api/{version}", "/apis/{group}/{version}")
         for shape in (
             "/namespaces/{name}/status",
+            "/namespaces/{name}/finalize",
             "/{plural}",
             "/{plural}/{name}",
             "/namespaces/{namespace}/{plural}",
@@ -84,7 +86,8 @@ class ResourceRoutes:
             HttpError, PlugbayError: it cannot be done.
         """
         if "plural" not in request.params:
-            request = replace(request, params={**request.params, "plural": "namespaces", "subresource": "status"})
+            part = request.path.rpartition("/")[2]
+            request = replace(request, params={**request.params, "plural": "namespaces", "subresource": part})
         resource = self._resource(request)
         match self._verb(resource, request):
             case "get":
@@ -99,6 +102,9 @@ class ResourceRoutes:
             case "update":
                 check_parameters(request, parameters.STORED_WRITE)
                 return await self._update(resource, request)
+            case "finalize":
+                check_parameters(request, parameters.STORED_WRITE)
+                return await self._finalize(resource, request)
             case "patch":
                 check_parameters(request, parameters.STORED_PATCH)
                 return await self._patch(resource, request)
@@ -123,6 +129,8 @@ class ResourceRoutes:
             verbs = next((each.verbs for each in resource.subresources if each.name == subresource), None)
             if verbs is None:
                 raise no_such_resource()
+            if subresource == _FINALIZE and request.method == "PUT":
+                return _FINALIZE
             verb = _STATUS.get(request.method, "") if subresource == "status" else ""
         else:
             verbs = resource.verbs
@@ -156,6 +164,13 @@ class ResourceRoutes:
                 raise
             return await self._create(resource, request)
         changed = await self._write(resource, before, wanted.value, request)
+        return self._answer(resource, changed, wanted, request)
+
+    async def _finalize(self, resource: ApiResource, request: Request) -> Response:
+        """Change what a namespace waits for; without any, one that is being deleted goes."""
+        wanted = self._decoded(resource, body_of(request), request)
+        before = self._writer.get(resource, "", request.params["name"])
+        changed = await self._writer.finalize(resource, before, wanted.value, rehearsal=is_rehearsal(request))
         return self._answer(resource, changed, wanted, request)
 
     async def _patch(self, resource: ApiResource, request: Request) -> Response:

@@ -199,6 +199,26 @@ class ObjectWriter:
         check_problems(resource, v1.name(before), _rules(resource).check(value, before))
         return await self._put(resource, before, value, rehearsal=rehearsal)
 
+    async def finalize(self, resource: ApiResource, before: Json, wanted: Json, *, rehearsal: bool) -> Json:
+        """Change what a namespace waits for before it goes.
+
+        Raises:
+            HttpError: 400 or 409.
+            StoreUnusable: it is not on disk.
+        """
+        self._check_change(resource, before, wanted)
+        value = before | {"spec": {"finalizers": v1.texts(wanted, "spec", "finalizers")}}
+        return await self._put(resource, before, value, rehearsal=rehearsal)
+
+    async def keep_status(self, resource: ApiResource, before: Json, status: Json, writer: FieldWriter) -> Json:
+        """Keep a status that the node worked out; nothing of it is checked.
+
+        Raises:
+            StoreUnusable: it is not on disk.
+        """
+        value = self._tracked(resource, before, before | {"status": status}, before, writer)
+        return await self._put(resource, before, value, rehearsal=False)
+
     async def delete(self, resource: ApiResource, before: Json, options: DeleteOptions) -> DeletedObject:
         """Delete an object, or have it wait for its finalizers.
 

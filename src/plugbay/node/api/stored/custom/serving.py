@@ -10,11 +10,12 @@ from typing import Final
 
 from plugbay.documents import Json
 from plugbay.errors import PlugbayError
+from plugbay.node.api.applying.field_manager import FieldWriter
 from plugbay.node.api.collections import Collections
 from plugbay.node.api.resources import ApiResource, ResourceTable
 from plugbay.node.api.stored.custom.definitions import CLEAN_UP, DEFINITIONS, name_conflict, settled
 from plugbay.node.api.stored.custom.kinds import custom_kinds
-from plugbay.node.api.stored.writing import ObjectWriter, key_of
+from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.writing.delete_options import AT_ONCE
 from plugbay.objects.metadata import is_deleting
 from plugbay.objects.table import ObjectKey, ObjectTable
@@ -28,6 +29,7 @@ from plugbay.printers import v1
 logger = logging.getLogger(__name__)
 
 _RETRY_S: Final = 5.0
+_STATUS: Final = FieldWriter("kube-apiserver", "status")
 
 
 class DefinitionKeeper:
@@ -110,7 +112,7 @@ class DefinitionKeeper:
             self._serve(definition)  # the definition that had its names may be gone
         value = settled(definition, self._problem(definition), timestamp(self._clock.now()))
         if value != definition:
-            await self._objects.replace(key_of(DEFINITIONS, definition), value)
+            await self._writer.keep_status(DEFINITIONS, definition, v1.mapping(value, "status"), _STATUS)
 
     async def _end(self, definition: Json) -> None:
         """Have the objects of a definition deleted, and let it go when there are none left."""
