@@ -25,7 +25,7 @@ _PORT: Final = 9400
 _PYTHON: Final = ".py"
 _STEP_MIB: Final = 16
 _GAINS_ALL: Final = "SYS_ADMIN"
-"""With this capability, as with a privileged container, the escalation of privileges cannot be forbidden."""
+"""A container with this capability can escalate its privileges in any case, as a privileged one can."""
 _EXISTS_ALWAYS: Final = ("/dev", "/sys", KUBELET_ROOT)
 
 Fields = dict[str, object]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from plugbay.cli.main import run
+from plugbay.cli.main import make_parser, run
 
 IMAGE = ("--image", "registry.example.com/plugbay:1")
 CARDS = """
@@ -44,6 +44,7 @@ def manifest(capsys: pytest.CaptureFixture[str]) -> Manifest:
 def words(objects: list[Any]) -> list[str]:
     [container] = objects[-1]["spec"]["template"]["spec"]["containers"]
     command: list[str] = container["command"]
+    make_parser().parse_args(command[1:])  # which the pod's program does
     return command[2:-2]
 
 
