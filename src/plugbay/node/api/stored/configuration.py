@@ -37,6 +37,7 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The keys that a secret of a type must have."""
 _ACCOUNT: Final = "kubernetes.io/service-account.name"
+_TOKEN: Final = "kubernetes.io/service-account-token"
 
 
 def _config_map_problems(value: Json, before: Json | None) -> Iterator[FieldProblem]:
@@ -69,7 +70,7 @@ def _secret_problems(value: Json, before: Json | None) -> Iterator[FieldProblem]
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & held.keys():
         yield required("data[username]")
         yield required("data[password]")
-    if kind == "kubernetes.io/service-account-token" and not v1.text(value, "metadata", "annotations", _ACCOUNT):
+    if kind == _TOKEN and not v1.text(value, "metadata", "annotations", _ACCOUNT):
         yield required(f"metadata.annotations[{_ACCOUNT}]")
     if before is not None and v1.text(before, "type") != kind:
         yield invalid("type", kind, "field is immutable")
@@ -118,6 +119,12 @@ def _secret(wanted: Json, before: Json | None) -> Json:
     return _without_empty(secret, "data")
 
 
+def _secret_remarks(value: Json) -> tuple[str, ...]:
+    if v1.text(value, "type") != _TOKEN or "token" in v1.mapping(value, "data"):
+        return ()
+    return ("this node puts no token into a secret; a TokenRequest gives one (kubectl create token)",)
+
+
 def _plain(wanted: Json) -> Json:
     return v1.mapping(wanted, "stringData")
 
@@ -146,7 +153,7 @@ SECRETS: Final = row(
     "v1",
     "secrets",
     "Secret",
-    stored=StoredKind(prepare=_secret, check=_secret_problems),
+    stored=StoredKind(prepare=_secret, check=_secret_problems, remarks=_secret_remarks),
     columns=stored.SECRETS,
     fields=FIELDS | {"type"},
 )
