@@ -123,6 +123,10 @@ async def test_secrets_take_plain_texts_and_can_be_immutable(root: Path) -> None
             assert (await ask("PATCH", f"{SECRETS}/s", change, kind=MERGE))[0] == 422
         status, refused, _ = await ask("POST", SECRETS, secret("t", data={"k": "?"}))
         assert (status, "illegal base64 data" in refused["message"]) == (400, True)
+        account = {"name": "t", "annotations": {"kubernetes.io/service-account.name": "default"}}
+        of_token = secret("t", type="kubernetes.io/service-account-token", metadata=account)
+        status, _, [warning] = await ask("POST", SECRETS, of_token, dryRun="All")
+        assert (status, "puts no token into a secret" in warning) == (201, True)
         shown = (await ask("GET", SECRETS, accept=TABLE)).value
         assert [each["name"] for each in shown["columnDefinitions"]] == ["Name", "Type", "Data", "Age"]
         assert shown["rows"][0]["cells"][:3] == ["s", "Opaque", 1]
@@ -188,6 +192,8 @@ async def test_verbs_and_places_that_there_are_not(root: Path) -> None:
         elsewhere = config("a", metadata={"namespace": "other"})
         assert (await ask("POST", CONFIGS, elsewhere))[0] == 400
         assert (await ask("POST", CONFIGS, config("a")))[0] == 201
+        assert (await ask("POST", f"{CONFIGS}?dryRun=All&dryRun=", config("twice")))[0] == 400
+        assert (await ask("DELETE", f"{CONFIGS}?labelSelector=a&labelSelector="))[0] == 400
         deep = b'{"data":' + b'{"a":' * 900 + b"1" + b"}" * 901
         assert (await ask("PATCH", f"{CONFIGS}/a", deep, kind="application/strategic-merge-patch+json"))[0] == 400
         half = rb'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "\ud800"}}'

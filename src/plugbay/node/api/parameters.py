@@ -17,6 +17,8 @@ Rule: TypeAlias = Callable[[str], str]
 Parameters: TypeAlias = Mapping[str, Rule]
 
 _FALSE: Final = ("false", "False", "0")
+_LISTS: Final = frozenset({"command", "ports"})
+"""Parameters that may have several values."""
 _MAX_DIGITS: Final = 18
 
 
@@ -45,6 +47,10 @@ def check_parameters(request: Request, known: Parameters) -> None:
         if (rule := known.get(name)) is None:
             others = f"; supported are {', '.join(sorted(known))}" if known else ""
             raise HttpError(400, "BadRequest", f"the parameter {name!r} is not supported by this request{others}")
+        if name not in _LISTS and len(set(request.values(name))) > 1:
+            raise HttpError(
+                400, "BadRequest", f"the parameter {name!r} is given more than once, and not with one value"
+            )
         if problem := rule(value):
             raise HttpError(400, "BadRequest", f"{name}={value[:80]!r}: {problem}")
 
