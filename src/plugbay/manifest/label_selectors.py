@@ -59,6 +59,8 @@ def check_label_selector(v1: Mapping[str, object], path: FieldPath, report: Mani
         operator, values = each.get("operator"), each.get("values")
         if operator is None:
             report.problem((*here, "operator"), "Required value")
+        elif operator not in _OPERATORS:
+            report.problem((*here, "operator"), invalid(operator, "not a valid selector operator"))
         elif operator in _WITH_VALUES and not values:
             report.problem((*here, "values"), "Required value: must be specified when `operator` is 'In' or 'NotIn'")
         elif operator not in _WITH_VALUES and values:

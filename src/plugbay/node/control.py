@@ -20,6 +20,7 @@ from plugbay.node.api.objects import NodeFacts
 from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.resources import PODS, ResourceTable
 from plugbay.node.api.routes import control_router
+from plugbay.node.api.stored.accounts.access_reviews import AccessReviews
 from plugbay.node.api.stored.accounts.routes import AccountRoutes
 from plugbay.node.api.stored.custom.serving import DefinitionKeeper
 from plugbay.node.api.stored.events import EventEnds
@@ -30,7 +31,6 @@ from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.api.streams.logs import LogRoutes
 from plugbay.node.api.streams.ports import PortRoutes
-from plugbay.node.api.writing.access_reviews import AccessReviews
 from plugbay.node.controllers.namespaces import NamespaceKeeper
 from plugbay.node.controllers.placing import NodeLease, make_built_in_classes
 from plugbay.node.controllers.running import run_controllers

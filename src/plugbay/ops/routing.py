@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from plugbay.documents.sound_json import UnsoundJson, read_json
+
 JSON: Final = "application/json"
 
 TRUE_WORDS: Final = ("true", "True", "1", "")
 """The values of a flag in a query that is set."""
-_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-"""The escape of one half of a character, or of something that only looks like it."""
-
 _Headers = tuple[tuple[str, str], ...]
 
 
@@ -75,18 +73,12 @@ class Request:
         """The body as JSON.
 
         Raises:
-            HttpError: 400, when it is not.
+            HttpError: 400, when it is not, or not such that it can be kept.
         """
         try:
-            text = self.body.decode()
-            value = json.loads(text, parse_constant=_refuse_constant)
-            if _SURROGATE.search(text):
-                json.dumps(value, ensure_ascii=False).encode()  # half a character cannot be encoded
-            return value
-        except ValueError as error:
+            return read_json(self.body)
+        except UnsoundJson as error:
             raise HttpError(400, "BadRequest", f"the request body is not JSON in UTF-8: {error}") from None
-        except RecursionError:
-            raise HttpError(400, "BadRequest", "the request body is nested too deep") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +165,6 @@ def error_status(error: HttpError) -> dict[str, object]:
         **({} if error.details is None else {"details": error.details}),
         "code": error.status,
     }
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
 
 
 def parse_target(target: str) -> tuple[str, list[tuple[str, str]]]:

@@ -23,7 +23,7 @@ from plugbay.node.api.reading.selection import ItemSelection
 from plugbay.node.api.resources import PODS
 from plugbay.node.api.stored.invalid import check_problems
 from plugbay.node.api.stored.writing import ObjectWriter
-from plugbay.node.api.writing.bodies import body_of
+from plugbay.node.api.writing.bodies import body_of, repeated_in
 from plugbay.node.api.writing.delete_options import DeleteOptions, delete_options
 from plugbay.node.api.writing.patches import patched
 from plugbay.node.api.writing.pod_conditions import check_only_conditions, conditions_in, with_conditions_of_clients
@@ -62,7 +62,7 @@ class PodRoutes:
         self._clock = clock
 
     async def create(self, request: Request) -> Response:
-        writer, body = writer_of(request), body_of(request)
+        writer, body = writer_of(request), _pod_body(request)
         pod = _read_pod(body, request)
         entries = v1.at(body, "metadata", "managedFields")
         return await self._create(pod, pod_managers(None, pod, entries, writer, now=self._now()), request)
@@ -247,6 +247,18 @@ class PodRoutes:
 
     def _shown(self, record: PodRecord) -> Json:
         return pod_object(record, runtime=self._runtime)
+
+
+def _pod_body(request: Request) -> object:
+    """
+    Raises:
+        HttpError: 400 or 415, it cannot be read, or a field stands twice.
+    """
+    body = body_of(request)
+    if repeated := repeated_in(request):
+        fields = ", ".join(f'duplicate field "{name}"' for name in repeated)
+        raise HttpError(400, "BadRequest", f"strict decoding error: {fields}")
+    return body
 
 
 def _read_pod(value: object, request: Request) -> Pod:

@@ -9,13 +9,13 @@ Source: Kubernetes 1.36 ``apimachinery/pkg/runtime/serializer/protobuf/protobuf.
 from __future__ import annotations
 
 import base64
-import json
 import struct
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from plugbay.documents import Json
+from plugbay.documents.sound_json import read_json
 from plugbay.objects.messages.fields import INLINED, MessageField, has_message, message_fields, message_of
 
 _MAGIC: Final = b"k8s\x00"
@@ -51,7 +51,7 @@ def _enveloped(envelope: bytes) -> Json:
     api_version, kind = identity.get(1, b"").decode(), identity.get(2, b"").decode()
     raw = parts.get(2, b"")
     if parts.get(4, b"") == b"application/json":
-        value = json.loads(raw)
+        value = read_json(raw)
         if not isinstance(value, dict):
             raise UnreadableMessage("the body is not an object")
         return value
@@ -111,7 +111,7 @@ def _value(code: str, part: bytes | int, depth: int) -> Any:
             return _moment(_bytes(part), micros=code == "M")
         case "J":
             inner = dict(_parts(_bytes(part)))
-            return json.loads(_bytes(inner.get(1, b"null")))
+            return read_json(_bytes(inner.get(1, b"null")))
         case _ if code.startswith("["):  # a message that is nothing but a list
             return [_value(code[1:-1], each, depth) for number, each in _parts(_bytes(part)) if number == 1]
         case _:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from plugbay.documents import Json
+from plugbay.documents.sound_json import UnsoundJson, check_json
 from plugbay.documents.texts import RepeatedKeys, read_documents
 from plugbay.errors import InvalidDocument
 from plugbay.node.api.applying.elements import path_text
@@ -28,6 +29,10 @@ def configuration_of(request: Request, kind: str, api_version: str) -> Json:
         HttpError: 400, it is none.
     """
     config = _read(request)
+    try:
+        check_json(config)
+    except UnsoundJson as error:
+        raise HttpError(400, "BadRequest", f"error decoding patch: {error}") from None
     if not isinstance(config, dict):
         raise HttpError(400, "BadRequest", "error decoding patch: the body must be one object")
     if (config.get("apiVersion"), config.get("kind")) != (api_version, kind):

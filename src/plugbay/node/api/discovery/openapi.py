@@ -24,21 +24,31 @@ from plugbay.manifest.shapes import (
     Whole,
     WholeOrText,
 )
+from plugbay.node.api import parameters
+from plugbay.node.api.parameters import Parameters
 from plugbay.node.api.resources import ApiResource, ResourceTable
 from plugbay.node.api.writing.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from plugbay.objects.strategic_merge import REPLACED, MergeRule
 
 _ANY: Final[Json] = {"x-kubernetes-preserve-unknown-fields": True}
 _GVK: Final = "x-kubernetes-group-version-kind"
-_METHODS: Final = {"get": "get", "list": "get", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
-_WRITES: Final = ("dryRun", "fieldManager", "fieldValidation")
-_QUERY: Final = {
-    "list": ("allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "watch"),
-    "create": _WRITES,
-    "update": _WRITES,
-    "patch": (*_WRITES, "force"),
-    "delete": ("dryRun", "gracePeriodSeconds", "propagationPolicy"),
+_STATUS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.Status"
+_METHODS: Final = {
+    "get": "get",
+    "list": "get",
+    "create": "post",
+    "update": "put",
+    "patch": "patch",
+    "delete": "delete",
+    "deletecollection": "delete",
 }
+_SUCCESSES: Final = {"create": (200, 201, 202), "update": (200, 201), "patch": (200, 201), "delete": (200, 202)}
+"""The codes of answers to what is done; 200 for other verbs."""
+_TYPES: Final = {
+    **dict.fromkeys(("allowWatchBookmarks", "force", "orphanDependents", "sendInitialEvents", "watch"), "boolean"),
+    **dict.fromkeys(("gracePeriodSeconds", "limit", "timeoutSeconds"), "integer"),
+}
+"""The types of parameters that are not strings."""
 
 
 def openapi_index(resources: ResourceTable) -> Json:
@@ -54,7 +64,7 @@ def openapi_document(resources: ResourceTable, base: str) -> Json:
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.36.0"},
         "paths": {path: item for each in members for path, item in _paths(each)},
-        "components": {"schemas": {_name(each): _schema(each) for each in members}},
+        "components": {"schemas": {_name(each): _schema(each) for each in members} | {_STATUS: _status_schema()}},
     }
 
 
@@ -114,29 +124,49 @@ def _merging(rule: MergeRule) -> Json:
     return {"x-kubernetes-patch-strategy": "merge"} if rule.is_set else {}
 
 
+def _status_schema() -> Json:
+    texts = ("kind", "apiVersion", "status", "message", "reason")
+    properties: Json = {name: {"type": "string"} for name in texts}
+    properties |= {"metadata": {"type": "object"}, "details": {"type": "object", **_ANY}, "code": {"type": "integer"}}
+    group = {"group": "", "version": "v1", "kind": "Status"}
+    return {"type": "object", "required": ["kind", "apiVersion", "status"], "properties": properties, _GVK: [group]}
+
+
 def _paths(resource: ApiResource) -> Iterator[tuple[str, Json]]:
     all_of_them = f"{resource.base}/{resource.plural}"
     named = all_of_them
     if resource.is_namespaced:
-        yield all_of_them, _operations(resource, ("list",))
+        yield all_of_them, _item(resource, all_of_them, ("list",))
         named = f"{resource.base}/namespaces/{{namespace}}/{resource.plural}"
-    yield named, _operations(resource, ("list", "create"))
-    yield f"{named}/{{name}}", _operations(resource, ("get", "update", "patch", "delete"))
+    yield named, _item(resource, named, ("list", "create", "deletecollection"))
+    yield f"{named}/{{name}}", _item(resource, f"{named}/{{name}}", ("get", "update", "patch", "delete"))
 
 
-def _operations(resource: ApiResource, verbs: Iterable[str]) -> Json:
-    return {_METHODS[verb]: _operation(resource, verb) for verb in verbs if verb in resource.verbs}
+def _item(resource: ApiResource, path: str, verbs: Iterable[str]) -> Json:
+    """The operations at a path, and the parameters of the path itself."""
+    names = [part.strip("{}") for part in path.split("/") if part.startswith("{")]
+    places = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    operations = {_METHODS[verb]: _operation(resource, verb) for verb in verbs if verb in resource.verbs}
+    return operations | ({"parameters": places} if places else {})
 
 
 def _operation(resource: ApiResource, verb: str) -> Json:
     reference = {"schema": {"$ref": f"#/components/schemas/{_name(resource)}"}}
-    answer: Json = {"description": "OK", "content": {"application/json": {} if verb == "list" else reference}}
+    failure = {"schema": {"$ref": f"#/components/schemas/{_STATUS}"}}
+    content = {"application/json": reference if verb in ("get", "create", "update", "patch") else {}}
+    success: Json = {"description": "It is done, and this is the answer.", "content": content}
     operation: Json = {
         "operationId": f"{verb}{resource.kind}",
         "x-kubernetes-action": verb,
         _GVK: _gvk(resource),
-        "parameters": [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _QUERY.get(verb, ())],
-        "responses": {"200": answer},
+        "parameters": [_parameter(name) for name in _known(verb)],
+        "responses": {
+            **{str(code): success for code in _SUCCESSES.get(verb, (200,))},
+            "default": {
+                "description": "It is not done, and the status says why.",
+                "content": {"application/json": failure},
+            },
+        },
     }
     patches = (JSON_PATCH, MERGE_PATCH) + (() if resource.merging is None else (STRATEGIC_MERGE_PATCH,))
     bodies: dict[str, Any] = {
@@ -145,5 +175,23 @@ def _operation(resource: ApiResource, verb: str) -> Json:
         "patch": {kind: {} for kind in patches},
     }
     if verb in bodies:
-        operation["requestBody"] = {"content": bodies[verb]}
+        operation["requestBody"] = {"required": True, "content": bodies[verb]}
     return operation
+
+
+def _known(verb: str) -> Iterable[str]:
+    """The parameters that a request may have."""
+    of_verb: dict[str, Parameters] = {
+        "get": parameters.GET,
+        "list": parameters.LIST,
+        "create": parameters.WRITE,
+        "update": parameters.WRITE,
+        "patch": parameters.PATCH,
+        "delete": parameters.DELETE,
+        "deletecollection": parameters.DELETE_COLLECTION,
+    }
+    return sorted(of_verb[verb])
+
+
+def _parameter(name: str) -> Json:
+    return {"name": name, "in": "query", "schema": {"type": _TYPES.get(name, "string")}}

@@ -56,10 +56,12 @@ class Decoded(NamedTuple):
 
     Attributes:
         unknown: the fields that were left out.
+        repeated: the fields that stand twice in one object; the last one counts.
     """
 
     value: Json
     unknown: tuple[str, ...]
+    repeated: tuple[str, ...] = ()
 
 
 def decoded(body: object, resource: ApiResource) -> Decoded:
@@ -123,10 +125,10 @@ class _Walk:
                 if isinstance(value, bool):
                     return value
             case Whole():
-                if isinstance(value, int) and not isinstance(value, bool):
+                if _is_whole(value):
                     return value
             case WholeOrText():
-                if isinstance(value, str | int) and not isinstance(value, bool):
+                if isinstance(value, str) or _is_whole(value):
                     return value
             case Amount():
                 if isinstance(value, str | int | float) and not isinstance(value, bool):
@@ -140,9 +142,30 @@ class _Walk:
         raise unreadable(self._resource, f"{why} {_wanted(shape)}")
 
     def _item(self, value: Any, shape: Shape, path: str) -> Any:
-        if value is None and isinstance(shape, Text):
+        return _zero(shape) if value is None else self._value(value, shape, path)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def _zero(shape: Shape) -> Any:
+    """The value that Go makes of a null in a list or a map."""
+    match shape:
+        case Text():
             return ""
-        return value if value is None else self._value(value, shape, path)
+        case Flag():
+            return False
+        case Whole() | WholeOrText() | Amount():
+            return 0
+        case ListOf():
+            return []
+        case Table() | MapOf():
+            return {}
+        case Anything():
+            return None
+        case _:
+            assert_never(shape)
 
 
 def _found(value: object) -> str:

@@ -24,7 +24,7 @@ from plugbay.node.api.stored.decoding import Decoded, FieldValidation, decoded, 
 from plugbay.node.api.stored.events import EventEnds
 from plugbay.node.api.stored.invalid import check_problems, no_such_resource, not_allowed, unreadable
 from plugbay.node.api.stored.writing import DeletedObject, ObjectWriter
-from plugbay.node.api.writing.bodies import body_of
+from plugbay.node.api.writing.bodies import body_of, repeated_in
 from plugbay.node.api.writing.delete_options import DeleteOptions, delete_options
 from plugbay.node.api.writing.patches import patched
 from plugbay.node.api.writing.preconditions import check_same
@@ -38,6 +38,11 @@ _NAMED: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "del
 _ALL: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _IDENTITY: Final = ("name", "namespace", "resourceVersion", "uid")
 _FINALIZE: Final = "finalize"
+_WARNING: Final = 256
+_WARNING_CHARACTERS: Final = 4096
+"""The most characters of one warning, and of all warnings of an answer."""
+_WARNINGS: Final = 50
+"""Some clients read no more than 100 headers."""
 _STATUS: Final = {"GET": "get", "PUT": "update", "PATCH": "patch"}
 
 
@@ -183,7 +188,9 @@ class ResourceRoutes:
         wanted = decoded(value, resource)
         if wanted.unknown and field_validation(request) is FieldValidation.STRICT:
             problem = FieldProblem(
-                "FieldValueInvalid", "patch", f"Invalid value: {request.body.decode()}: {_strictly(wanted.unknown)}"
+                "FieldValueInvalid",
+                "patch",
+                f"Invalid value: {request.body.decode()}: strict decoding error: {', '.join(_remarks(wanted))}",
             )
             check_problems(resource, v1.name(before), [problem])
         changed = await self._write(resource, before, wanted.value, request)
@@ -259,16 +266,18 @@ class ResourceRoutes:
 
     def _decoded(self, resource: ApiResource, body: object, request: Request) -> Decoded:
         found = decoded(body, resource)
-        if found.unknown and field_validation(request) is FieldValidation.STRICT:
-            raise unreadable(resource, _strictly(found.unknown))
+        if field_validation(request) is not FieldValidation.IGNORE:
+            found = found._replace(repeated=repeated_in(request))
+        if (remarks := _remarks(found)) and field_validation(request) is FieldValidation.STRICT:
+            raise unreadable(resource, f"strict decoding error: {', '.join(remarks)}")
         return found
 
     def _answer(
         self, resource: ApiResource, value: Json, wanted: Decoded, request: Request, *, status: int = 200
     ) -> Response:
         warnings: list[str] = []
-        if wanted.unknown and field_validation(request) is FieldValidation.WARN:
-            warnings += (f'unknown field "{name}"' for name in wanted.unknown)
+        if field_validation(request) is FieldValidation.WARN:
+            warnings += _remarks(wanted)
         if resource.stored is not None and resource.stored.warning:
             warnings.append(resource.stored.warning)
         if resource.stored is not None:
@@ -277,8 +286,10 @@ class ResourceRoutes:
         return Response(status, json.dumps(shown).encode() + b"\n", JSON, _warning_headers(warnings))
 
 
-def _strictly(unknown: Iterable[str]) -> str:
-    return "strict decoding error: " + ", ".join(f'unknown field "{name}"' for name in unknown)
+def _remarks(read: Decoded) -> list[str]:
+    """The problems that strict validation refuses."""
+    unknown = [f'unknown field "{name}"' for name in read.unknown]
+    return unknown + [f'duplicate field "{name}"' for name in read.repeated]
 
 
 def _part(config: Json, of_status: bool) -> Json:
@@ -301,5 +312,14 @@ def _told(resource: ApiResource, deleted: DeletedObject) -> Json:
 
 
 def _warning_headers(warnings: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Source: RFC 7234, 5.5; kubectl shows each."""
-    return tuple(("Warning", f"299 - {json.dumps(text)}") for text in warnings)
+    """As an API server does, tell no more than clients read of headers.
+
+    Source: RFC 7234, 5.5; apiserver 1.36 ``pkg/endpoints/filters/warning.go``. kubectl shows each.
+    """
+    told: list[str] = []
+    for text in dict.fromkeys(warnings):
+        told.append(text if len(text) <= _WARNING else f"{text[: _WARNING - 3]}...")
+        if len(told) > _WARNINGS or sum(map(len, told)) > _WARNING_CHARACTERS:
+            del told[-1]
+            break
+    return tuple(("Warning", f"299 - {json.dumps(text)}") for text in told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from plugbay.documents.sound_json import UnsoundJson, check_json, repeated_fields
 from plugbay.documents.texts import read_documents
 from plugbay.errors import InvalidDocument
 from plugbay.ops.routing import HttpError, Request
@@ -17,6 +18,21 @@ def body_of(request: Request) -> object:
     Raises:
         HttpError: 415, it is in a form that is not taken; 400, it is not what it says to be.
     """
+    value = _read(request)
+    try:
+        check_json(value)
+    except UnsoundJson as error:
+        raise HttpError(400, "BadRequest", f"the request body cannot be kept: {error}") from None
+    return value
+
+
+def repeated_in(request: Request) -> tuple[str, ...]:
+    """The fields that stand twice in one object of a JSON body, which has been read."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip()
+    return () if media in _ACCEPTED[1:] else repeated_fields(request.body)
+
+
+def _read(request: Request) -> object:
     match media := request.headers.get("content-type", "").partition(";")[0].strip():
         case "application/vnd.kubernetes.protobuf":
             return _of_protobuf(request.body)

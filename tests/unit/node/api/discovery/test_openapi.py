@@ -43,3 +43,15 @@ def test_every_reference_leads_somewhere() -> None:
     references = re.findall(r"'#/components/schemas/([^']+)'", str(document))
     assert references
     assert set(references) <= set(document["components"]["schemas"])
+
+
+def test_every_operation_names_its_parameters_and_answers() -> None:
+    for base in {each.base for each in RESOURCES}:
+        paths: Any = openapi_document(RESOURCES, base)["paths"]
+        for path, item in paths.items():
+            places = {each["name"] for each in item.get("parameters", ())}
+            assert places == set(re.findall(r"{(.*?)}", path))
+            for operation in (value for name, value in item.items() if name != "parameters"):
+                assert {"200", "default"} <= operation["responses"].keys()
+    names = {each["name"] for each in paths[path]["get"]["parameters"]}
+    assert "resourceVersion" in names

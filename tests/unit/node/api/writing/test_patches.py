@@ -113,3 +113,11 @@ def test_a_change_that_names_no_state_or_the_present_one_passes() -> None:
     check_same(PODS, POD_NOW, POD_NOW)
     check_version(PODS, POD_NOW, {"metadata": {"name": "p"}})
     check_version(PODS, POD_NOW, "nonsense")
+
+
+def test_copies_cannot_grow_without_end() -> None:
+    doubling = [{"op": "copy", "from": "/a", "path": f"/a/{number}"} for number in range(60)]
+    with pytest.raises(HttpError, match="copies") as caught:
+        patched(VALUE, patch(doubling, JSON_PATCH), POD)
+    assert caught.value.status == 413
+    assert VALUE == {"a": {"b": 1}, "l": [1, 2]}

@@ -11,11 +11,12 @@ from plugbay.documents import Json
 from plugbay.node.access.account_tokens import AccountUser
 from plugbay.node.access.authorization import RequestedAction, StoredObjects, is_allowed, rules_of
 from plugbay.node.access.clients import ClientUsers, named_user
+from plugbay.node.api.stored.accounts.reviews import REVIEWS
+from plugbay.node.api.stored.decoding import decoded
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.ops.routing import HttpError, Request, Response, json_response
 from plugbay.printers import v1
 
-_VERSION: Final = "authorization.k8s.io/v1"
 _OWNER_MAY: Final[Json] = {"allowed": True, "reason": "the owner of the node may do everything"}
 _EVERYTHING: Final[Json] = {
     "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
@@ -33,27 +34,28 @@ class AccessReviews:
 
     async def review_self(self, request: Request) -> Response:
         """Tell whether the client may do something."""
-        spec = _spec_of(request)
-        return _answer(request, self._verdict(self._clients.of(request.headers), spec))
+        review = _review_in(request)
+        return _answer(review, self._verdict(self._clients.of(request.headers), v1.mapping(review, "spec")))
 
     async def review_other(self, request: Request) -> Response:
         """Tell whether the user in the question may do something."""
-        spec = _spec_of(request)
+        review = _review_in(request)
+        spec = v1.mapping(review, "spec")
         user = named_user(v1.text(spec, "user"), v1.texts(spec, "groups"), uid=v1.text(spec, "uid"))
-        return _answer(request, self._verdict(user, spec))
+        return _answer(review, self._verdict(user, spec))
 
     async def review_rules(self, request: Request) -> Response:
         """Tell all that the client may do in a namespace."""
-        spec, user = _spec_of(request), self._clients.of(request.headers)
+        review, user = _review_in(request), self._clients.of(request.headers)
         if user is None:
-            return _answer(request, _EVERYTHING)
-        rules = list(rules_of(user, v1.text(spec, "namespace"), self._objects))
+            return _answer(review, _EVERYTHING)
+        rules = list(rules_of(user, v1.text(review, "spec", "namespace"), self._objects))
         status: Json = {
             "resourceRules": [rule for rule in rules if "nonResourceURLs" not in rule],
             "nonResourceRules": [rule for rule in rules if "nonResourceURLs" in rule],
             "incomplete": False,
         }
-        return _answer(request, status)
+        return _answer(review, status)
 
     def _verdict(self, user: AccountUser | None, spec: Json) -> Json:
         if user is None:
@@ -76,21 +78,19 @@ def _action(spec: Json) -> RequestedAction:
     )
 
 
-def _spec_of(request: Request) -> Json:
-    review = body_of(request)
-    if not isinstance(review, dict) or not isinstance(review.get("spec"), dict):
+def _review_in(request: Request) -> Json:
+    """The question, of the kind that is asked for at its place.
+
+    Raises:
+        HttpError: 400, it is none.
+    """
+    plural = request.path.rpartition("/")[2]
+    [resource] = (each for each in REVIEWS if each.plural == plural)
+    review = decoded(body_of(request), resource).value
+    if "spec" not in review:
         raise HttpError(400, "BadRequest", "the body must be a review with a spec")
-    return v1.mapping(review, "spec")
+    return review
 
 
-def _answer(request: Request, status: Json) -> Response:
-    review = body_of(request)
-    kind = v1.text(review, "kind") or "SelfSubjectAccessReview"
-    answer = {
-        "kind": kind,
-        "apiVersion": _VERSION,
-        "metadata": {},
-        "spec": v1.mapping(review, "spec"),
-        "status": status,
-    }
-    return json_response(answer, status=201)
+def _answer(review: Json, status: Json) -> Response:
+    return json_response(review | {"metadata": {}, "status": status}, status=201)
