@@ -20,8 +20,6 @@ _FALSE: Final = ("false", "False", "0")
 _LISTS: Final = frozenset({"command", "ports"})
 """Parameters that may have several values."""
 _MAX_DIGITS: Final = 18
-_LISTS: Final = ("command", "ports")
-"""The parameters that may be given several times."""
 
 
 def is_set(request: Request, name: str) -> bool:
@@ -43,9 +41,9 @@ def is_rehearsal(request: Request) -> bool:
 def check_parameters(request: Request, known: Parameters) -> None:
     """
     Raises:
-        HttpError: 400, a parameter is unknown, or its value is one that we do not honour, or it has two.
+        HttpError: 400, a parameter is unknown, or its value is one that we do not honour.
     """
-    for name, value in request.pairs or request.query.items():
+    for name, value in request.query.items():
         if (rule := known.get(name)) is None:
             others = f"; supported are {', '.join(sorted(known))}" if known else ""
             raise HttpError(400, "BadRequest", f"the parameter {name!r} is not supported by this request{others}")
@@ -55,8 +53,6 @@ def check_parameters(request: Request, known: Parameters) -> None:
             )
         if problem := rule(value):
             raise HttpError(400, "BadRequest", f"{name}={value[:80]!r}: {problem}")
-        if name not in _LISTS and request.query[name] != value:
-            raise HttpError(400, "BadRequest", f"the parameter {name!r} is given twice, with different values")
 
 
 def _any(value: str) -> str:
