@@ -285,7 +285,7 @@ async def test_refusal_of_a_plugin_is_the_pods() -> None:
 
 
 async def test_options_are_checked() -> None:
-    with pytest.raises(UsageError, match="has no option 'numa_node'; its options are as_kubelet, node, numa_nodes, "):
+    with pytest.raises(UsageError, match="has no option 'numa_node'; its options are as_kubelet, node, api, numa"):
         async with local_kubelet(numa_node=2):  # type: ignore[call-arg]  # that is the point
             pass
     with pytest.raises(UsageError, match="unrecognized feature gate: Nonsense"):
