@@ -204,6 +204,17 @@ async def test_a_port_at_which_nothing_listens_fails(free_port: int) -> None:
     assert await probed(TcpSocketAction(free_port)) == ProbeResult(ProbeOutcome.FAILURE, why)
 
 
+@pytest.mark.parametrize("host", ["foo..bar", "a" * 64], ids=["empty label", "long label"])
+@pytest.mark.parametrize("scheme", HttpScheme)
+async def test_a_host_that_no_machine_can_have_fails(host: str, scheme: HttpScheme) -> None:
+    text = f"dial tcp: lookup {host}: no such host"
+    assert await probed(TcpSocketAction(80, host=host)) == ProbeResult(ProbeOutcome.FAILURE, text)
+    url = f"{scheme.value.lower()}://{host}:80/"
+    assert await probed(HttpGetAction(80, host=host, scheme=scheme)) == ProbeResult(
+        ProbeOutcome.FAILURE, f'Get "{url}": {text}'
+    )
+
+
 async def test_no_certificate_is_looked_at(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "plugbay.node.access.certificate", "elsewhere", stdout=asyncio.subprocess.PIPE

@@ -22,9 +22,12 @@ async def dial(host: str, port: int, *, tls: bool = False) -> _Streams:
     Raises:
         OSError: no connection; see `dial_problem`.
     """
-    if not tls:
-        return await asyncio.open_connection(host, port)
-    return await asyncio.open_connection(host, port, ssl=_unverified(), server_hostname=host)
+    try:
+        if not tls:
+            return await asyncio.open_connection(host, port)
+        return await asyncio.open_connection(host, port, ssl=_unverified(), server_hostname=host)
+    except ValueError as error:
+        raise socket.gaierror(socket.EAI_NONAME, f"{host!r} cannot be the name of a host") from error
 
 
 def dial_problem(host: str, port: int, error: OSError) -> str:
