@@ -52,7 +52,7 @@ async def test_parameters_are_honoured_or_refused(root: Path) -> None:
     async with running_node(root) as node:
         for method, path, query in (
             ("POST", PODS, {"dryRun": "Some"}),
-            ("POST", PODS, {"fieldValidation": "Ignore"}),
+            ("POST", PODS, {"fieldValidation": "Lax"}),
             ("PUT", f"{PODS}/p", {"dryRun": "true"}),
             ("PUT", f"{PODS}/p", {"force": "true"}),
         ):

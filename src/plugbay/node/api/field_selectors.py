@@ -28,10 +28,12 @@ NODE_FIELDS: Final = frozenset({"metadata.name", "spec.unschedulable"})
 NAMESPACE_FIELDS: Final = frozenset({"metadata.name", "status.phase"})
 EVENT_FIELDS: Final = frozenset(
     {
+        "involvedObject.apiVersion",
         "involvedObject.fieldPath",
         "involvedObject.kind",
         "involvedObject.name",
         "involvedObject.namespace",
+        "involvedObject.resourceVersion",
         "involvedObject.uid",
         "metadata.name",
         "metadata.namespace",

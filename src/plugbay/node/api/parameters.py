@@ -93,6 +93,7 @@ _FORM: Final[Parameters] = {
 }
 
 NONE: Final[Parameters] = {}
+HEALTH: Final[Parameters] = {"verbose": _any}
 DISCOVERY: Final[Parameters] = {**_READ, "hash": _any}
 GET: Final[Parameters] = {**_FORM, "resourceVersion": _number}
 _REHEARSAL: Final = _only("All", "", why="it must be All")
@@ -100,13 +101,9 @@ WRITE: Final[Parameters] = {
     **_READ,
     "dryRun": _REHEARSAL,
     "fieldManager": _any,
-    "fieldValidation": _only("Strict", "", why="unknown fields are always refused"),
-}
-STORED_WRITE: Final[Parameters] = {
-    **WRITE,
     "fieldValidation": _only("Strict", "Warn", "Ignore", "", why="it must be Strict, Warn or Ignore"),
 }
-"""For kinds that are stored as they are: unknown fields may be left out, as an API server does it."""
+"""Unknown fields of pods are refused by name, whatever ``fieldValidation`` is; stored kinds may leave them out."""
 DELETE: Final[Parameters] = {
     **_READ,
     "dryRun": _REHEARSAL,
@@ -117,7 +114,7 @@ DELETE: Final[Parameters] = {
     ),
 }
 PATCH: Final[Parameters] = {**WRITE, "force": _flag}
-STORED_PATCH: Final[Parameters] = {**STORED_WRITE, "force": _flag}
+STORED_PATCH: Final[Parameters] = {**WRITE, "force": _flag}
 LIST: Final[Parameters] = {
     **_FORM,
     "allowWatchBookmarks": _flag,

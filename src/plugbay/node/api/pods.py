@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from plugbay.documents import Json
-from plugbay.errors import PodNotFound
+from plugbay.errors import InvalidManifest, PodNotFound
 from plugbay.manifest import pod_from_v1
 from plugbay.model.pods import Pod
 from plugbay.node.access.rights import ClientRights
@@ -25,6 +25,7 @@ from plugbay.node.api.stored.invalid import check_problems
 from plugbay.node.api.stored.writing import ObjectWriter
 from plugbay.node.api.writing.bodies import body_of, repeated_in
 from plugbay.node.api.writing.delete_options import DeleteOptions, delete_options
+from plugbay.node.api.writing.invalid_pods import invalid_pod
 from plugbay.node.api.writing.patches import patched
 from plugbay.node.api.writing.pod_conditions import check_only_conditions, conditions_in, with_conditions_of_clients
 from plugbay.node.api.writing.preconditions import check_same, check_version
@@ -265,10 +266,13 @@ def _read_pod(value: object, request: Request) -> Pod:
     """The pod that ``value`` describes.
 
     Raises:
-        HttpError, InvalidManifest: it is none, or of another namespace than the request's.
+        HttpError: it is none, or of another namespace than the request's.
     """
     namespace = request.params["namespace"]
-    pod = pod_from_v1(_in_namespace(value, namespace))
+    try:
+        pod = pod_from_v1(_in_namespace(value, namespace))
+    except InvalidManifest as error:
+        raise invalid_pod(value, error) from error
     if pod.namespace != namespace:
         problem = "the namespace of the provided object does not match the namespace sent on the request"
         raise HttpError(400, "BadRequest", problem)

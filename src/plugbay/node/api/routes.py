@@ -25,7 +25,6 @@ from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.reading.compression import compressed
 from plugbay.node.api.reading.routes import not_found
 from plugbay.node.api.resources import PODS
-from plugbay.node.api.stored.accounts.access_reviews import AccessReviews
 from plugbay.node.api.stored.accounts.routes import AccountRoutes
 from plugbay.node.api.stored.invalid import not_allowed
 from plugbay.node.api.stored.routes import ResourceRoutes
@@ -33,6 +32,7 @@ from plugbay.node.api.stored.scale import ScaleRoutes
 from plugbay.node.api.streams.containers import ContainerRoutes
 from plugbay.node.api.streams.logs import LogRoutes
 from plugbay.node.api.streams.ports import PortRoutes
+from plugbay.node.api.writing.invalid_pods import immutable_pod
 from plugbay.ops.routing import (
     Answer,
     Handler,
@@ -104,9 +104,9 @@ def control_router(
         ("POST", "/plugbay/v1/cordon", node.cordon, parameters.NONE),
         ("POST", "/plugbay/v1/drain", node.drain, parameters.NONE),
         ("POST", "/plugbay/v1/uncordon", node.uncordon, parameters.NONE),
-        ("GET", "/healthz", _healthz, parameters.NONE),
-        ("GET", "/livez", _healthz, parameters.NONE),
-        ("GET", "/readyz", _healthz, parameters.NONE),
+        ("GET", "/healthz", _healthz, parameters.HEALTH),
+        ("GET", "/livez", _healthz, parameters.HEALTH),
+        ("GET", "/readyz", _healthz, parameters.HEALTH),
     ):
         router.add(method, template, _checked(handler, known))
     for depth in range(DEEPEST + 1):
@@ -122,6 +122,8 @@ def control_router(
 
 
 async def _healthz(request: Request) -> Response:
+    if "verbose" in request.query:
+        return Response(body=f"[+]ping ok\n{request.path[1:]} check passed\n".encode())
     return Response(body=b"ok")
 
 
@@ -164,8 +166,10 @@ def _http_error(error: PlugbayError) -> HttpError:
             return HttpError(403, "Forbidden", str(error), details={"name": error.name, "kind": PODS.plural})
         case PodNotBindable():
             return HttpError(409, "Conflict", str(error), details={"name": error.name, "kind": "pods/binding"})
-        case InvalidManifest() | ImmutablePod():
+        case InvalidManifest():
             return HttpError(422, "Invalid", str(error))
+        case ImmutablePod():
+            return immutable_pod(error)
         case ContainerNotFound() | UsageError():
             return HttpError(400, "BadRequest", str(error))
         case StoreUnusable():

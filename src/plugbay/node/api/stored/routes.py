@@ -102,10 +102,10 @@ class ResourceRoutes:
                 check_parameters(request, parameters.LIST)
                 return await self._reading(resource).list(request)
             case "create":
-                check_parameters(request, parameters.STORED_WRITE)
+                check_parameters(request, parameters.WRITE)
                 return await self._create(resource, request)
             case "update":
-                check_parameters(request, parameters.STORED_WRITE)
+                check_parameters(request, parameters.WRITE)
                 return await self._update(resource, request)
             case "finalize":
                 check_parameters(request, parameters.STORED_WRITE)

@@ -44,7 +44,7 @@ class ScaleRoutes:
         return json_response(scale_object(self._value(request)))
 
     async def put(self, request: Request) -> Response:
-        check_parameters(request, parameters.STORED_WRITE)
+        check_parameters(request, parameters.WRITE)
         return await self._write(request, decoded(body_of(request), _SCALE).value)
 
     async def patch(self, request: Request) -> Response:

@@ -20,6 +20,7 @@ _KNOWN: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
 _MAX_OPERATIONS: Final = 10_000
 _MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
 """An API server's limits. Without the second, copies of what was copied before would fill the memory."""
+_REJECTED: Final = "the server rejected our request due to an error in our request"
 
 
 def patched(value: Json, request: Request, rule: MergeRule | None) -> Json:
@@ -75,9 +76,10 @@ def _json_patched(value: Json, patch: object) -> Json:
                 problem = f"the copies of a JSON patch may have {_MAX_COPIED_BYTES} bytes together"
                 raise HttpError(413, "RequestEntityTooLarge", problem)
             result = jsonpatch.apply_patch(result, [operation], in_place=True)
+    except jsonpatch.JsonPatchTestFailed:
+        raise HttpError(422, "Invalid", f"{_REJECTED}: a test operation failed") from None
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError) as error:
-        problem = f"the server rejected our request due to an error in our request: {error}"
-        raise HttpError(422, "Invalid", problem) from None
+        raise HttpError(422, "Invalid", f"{_REJECTED}: {error}") from None
     if not isinstance(result, dict):
         raise HttpError(422, "Invalid", "the JSON patch leaves something that is not an object")
     return result
