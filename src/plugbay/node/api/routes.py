@@ -25,6 +25,7 @@ from plugbay.node.api.pods import PodRoutes
 from plugbay.node.api.reading.compression import compressed
 from plugbay.node.api.reading.routes import not_found
 from plugbay.node.api.resources import PODS
+from plugbay.node.api.stored.accounts.access_reviews import AccessReviews
 from plugbay.node.api.stored.accounts.routes import AccountRoutes
 from plugbay.node.api.stored.invalid import not_allowed
 from plugbay.node.api.stored.routes import ResourceRoutes
