@@ -108,7 +108,7 @@ class ResourceRoutes:
                 check_parameters(request, parameters.WRITE)
                 return await self._update(resource, request)
             case "finalize":
-                check_parameters(request, parameters.STORED_WRITE)
+                check_parameters(request, parameters.WRITE)
                 return await self._finalize(resource, request)
             case "patch":
                 check_parameters(request, parameters.STORED_PATCH)
