@@ -74,10 +74,11 @@ e2e: $(VENV)/.develops
 	@tools/e2e_packages.sh
 	@$(BIN)/pytest -q -m "e2e and not soak" --hypothesis-profile=$(PROFILE) tests/e2e
 
-# Without what judges and shakes other programs, which takes long and uses no dependency that the rest does not.
+# What is nearest to each dependency: protobuf and hpack on the wire, h11, wsproto, cryptography and jsonpatch in the node's API,
+# msgspec and PyYAML in the unit tests, shtab in completion, pynvml in the NVIDIA plugin.
 test-lowest: $(LOWEST)/.tests
-	@$(LOWEST)/bin/pytest -q -n $(JOBS) --dist worksteal -p no:cacheprovider --hypothesis-profile=quick tests/unit tests/contract \
-	    --ignore=tests/contract/testing
+	@$(LOWEST)/bin/pytest -q -n $(JOBS) --dist worksteal -p no:cacheprovider --hypothesis-profile=quick tests/unit \
+	    $(addprefix tests/contract/,wire http node sdk cli/test_completion.py plugins/nvidia/test_serving.py)
 
 clean:
 	rm -rf $(VENV) $(LOWEST) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
