@@ -128,6 +128,7 @@ class ObjectWriter:
         value = self._born(resource, wanted, namespace)
         if resource.has_status:
             value.pop("status", None)
+            value |= {} if resource.custom else {"status": {}}  # built-in kinds always show one
         value = self._tracked(resource, None, kind.prepare(value, None), wanted, writer)
         problems = chain(metadata_problems(value, kind.name_rule), kind.check(value, None))
         check_problems(resource, v1.name(value), problems)
