@@ -27,7 +27,7 @@ help:
 	@echo "make demo          watch a device travel from a directory entry to a running pod"
 	@echo "make demo-gpu      eight fake A100s: pods on linked GPUs, an XID, and the way back; needs a C compiler"
 	@echo "make smoke         run the tests that show in under a minute whether the main things work"
-	@echo "make test          run the tests; some 5 minutes on two cores, and longer on busy ones"
+	@echo "make test          run the tests; some 10 minutes on two cores, and longer on busy ones"
 	@echo "make e2e           pods on a real container engine, as root; installs Debian's packages if they are absent"
 	@echo "make check         lint, types, import contracts, generated code"
 	@echo "make bench         print every figure; NAME=plugin for one bench"
