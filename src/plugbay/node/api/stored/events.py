@@ -27,7 +27,8 @@ from plugbay.printers import v1
 logger = logging.getLogger(__name__)
 
 LIFETIME_S: Final = 3600
-_SWEEP_S: Final = 60.0
+_LEAST_PAUSE_S: Final = 60.0
+"""An event may stay so much longer, so that many that end one after the other are let go together."""
 
 
 class EventEnds:
@@ -41,11 +42,12 @@ class EventEnds:
     async def run(self) -> None:
         """Let events go when they are old enough, until cancelled."""
         while True:
+            pause_s = _LEAST_PAUSE_S
             try:
-                await self._sweep()
+                pause_s = max(await self._sweep(), _LEAST_PAUSE_S)
             except StoreUnusable as error:
                 logger.warning("old events cannot be forgotten: %s", error)
-            await self._clock.sleep(_SWEEP_S)
+            await self._clock.sleep(pause_s)
 
     async def delete(self, resource: ApiResource, namespace: str, name: str, options: DeleteOptions) -> DeletedObject:
         """Delete an event, in whichever group it was recorded; what is returned is of the kind ``resource``.
@@ -79,15 +81,24 @@ class EventEnds:
         for event in [each for each in self._log if each.namespace == namespace]:
             await self._log.remove(event)
 
-    async def _sweep(self) -> None:
-        end = self._clock.now() - timedelta(seconds=LIFETIME_S)
-        for event in [each for each in self._log if each.last_at < end]:
-            await self._log.remove(event)
+    async def _sweep(self) -> float:
+        """Let events go that are old enough; returns the seconds until the next one is. Later events end later."""
+        oldest = self._clock.now()
+        end = oldest - timedelta(seconds=LIFETIME_S)
+        for event in tuple(self._log):
+            if event.last_at < end:
+                await self._log.remove(event)
+            else:
+                oldest = min(oldest, event.last_at)
         for group in (EVENTS.group, NEW_EVENTS.group):
             for value in self._objects.of(group, EVENTS.plural):
-                if (changed := _last_moment(value)) is not None and changed < end:
+                changed = _last_moment(value)
+                if changed is not None and changed < end:
                     with suppress(KeyError):  # it has gone meanwhile
                         await self._objects.remove(ObjectKey(group, EVENTS.plural, v1.namespace(value), v1.name(value)))
+                elif changed is not None:
+                    oldest = min(oldest, changed)
+        return (oldest - end).total_seconds()
 
 
 def _last_moment(value: Json) -> datetime | None:
