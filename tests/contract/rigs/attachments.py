@@ -84,6 +84,7 @@ async def every_client_sees_what_the_container_prints(open_runtime: Opener, spec
         async with attached(runtime, state.id) as later:
             await later.given.send(b"3\n")
             await later.until(b"got 3\n")
+            await later.until(b"err 3\n", ExecStream.STDERR)
             assert later.texts[ExecStream.STDOUT] == b"got 3\n", "what was printed before is in the log only"
         lines = LogLines(stream=ExecStream.STDERR)
         assert b"".join([each async for each in runtime.log(state.id, lines=lines)]) == b"err 1\nerr 2\nerr 3\n"
