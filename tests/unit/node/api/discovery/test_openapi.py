@@ -53,5 +53,9 @@ def test_every_operation_names_its_parameters_and_answers() -> None:
             assert places == set(re.findall(r"{(.*?)}", path))
             for operation in (value for name, value in item.items() if name != "parameters"):
                 assert {"200", "default"} <= operation["responses"].keys()
-    names = {each["name"] for each in paths[path]["get"]["parameters"]}
-    assert "resourceVersion" in names
+
+
+def test_a_list_of_pods_may_start_at_a_version() -> None:
+    document: Any = openapi_document(RESOURCES, "/api/v1")
+    operation = document["paths"]["/api/v1/namespaces/{namespace}/pods"]["get"]
+    assert "resourceVersion" in {each["name"] for each in operation["parameters"]}
