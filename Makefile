@@ -21,7 +21,7 @@ SMOKE := tests/test_commands.py $(addprefix tests/unit/,model topology allocatio
         test_devices_are_shown_with_their_holder test_a_stopped_node_leaves_its_pods_running) \
     tests/contract/cli/test_pods.py::test_pods_are_waited_for_by_condition_value_and_end
 
-.PHONY: help demo demo-gpu smoke test test-lowest e2e check format bench proto soak clean
+.PHONY: help demo demo-gpu smoke test test-lowest e2e check format bench proto soak package clean
 
 help:
 	@echo "make demo          watch a device travel from a directory entry to a running pod"
@@ -35,6 +35,7 @@ help:
 	@echo "make proto         generate the wire code from the .proto files"
 	@echo "make soak          the tests again, long and with random examples"
 	@echo "make test-lowest   run the tests with the oldest dependencies we declare"
+	@echo "make package       build a wheel and an sdist in dist/"
 	@echo "make clean         remove what the other targets made"
 
 demo: $(VENV)/.runs
@@ -65,6 +66,9 @@ bench: $(VENV)/.runs
 
 proto: $(VENV)/.develops
 	$(BIN)/python tools/proto.py
+
+package: $(VENV)/.develops
+	$(BIN)/python -m build --no-isolation --outdir dist .
 
 soak: $(VENV)/.develops
 	$(BIN)/pytest -q -n $(JOBS) --dist worksteal -m "" --timeout=3600 --hypothesis-profile=soak
