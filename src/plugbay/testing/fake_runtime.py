@@ -40,6 +40,7 @@ class FakeRuntime:
         unreadable: the names of containers whose state cannot be read.
         exec_codes: exit codes of commands by their first word; a word that is missing ends with 0, and one whose code
             is None does not end before its container.
+        exec_faults: what commands raise instead of running, by their first word.
     """
 
     name = "fake"
@@ -55,6 +56,7 @@ class FakeRuntime:
         self.unreadable: set[str] = set()
         self.commands: list[str] = []
         self.exec_codes: dict[str, int | None] = {}
+        self.exec_faults: dict[str, Exception] = {}
         self.specs: dict[ContainerId, ContainerSpec] = {}
 
     async def prepare(self, spec: ContainerSpec, tell: Callable[[Notice], None]) -> None:
@@ -134,6 +136,8 @@ class FakeRuntime:
             raise ExecFailed(container, "it is not running")
         self.commands.append(f"{self.instances[container].name}: {' '.join(argv)}")
         self._moved.notify()
+        if (fault := self.exec_faults.get(argv[0])) is not None:
+            raise fault
         code = self.exec_codes.get(argv[0], 0)
         if code is None:
             await self.wait(container)

@@ -303,3 +303,21 @@ async def test_a_pod_with_readiness_gates_waits_for_its_clients(node: FakeNode) 
             "lastTransitionTime": "2026-01-01T00:00:09Z",
         }
         assert condition(record, "example.com/fed")["lastTransitionTime"] is None
+
+
+async def test_a_fault_of_the_node_in_a_probe_ends_neither_the_pod_nor_its_probes(
+    node: FakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.runtime.exec_faults["ask"] = RuntimeError("boom")
+    async with node.engine() as engine:
+        await engine.create(pod(probed("a", readiness=asks("ask", period_s=5)), container("b")))
+        await node.when(lambda: "counts neither way" in caplog.text)
+        assert "boom" in caplog.text
+        record = await node.until(runs(0, "b"))
+        assert not status_of(record, "a")["ready"]
+        del node.runtime.exec_faults["ask"]
+        await probe(node, 5)
+        await node.until(is_ready("a"))
+        node.runtime.exec_faults["ask"] = RuntimeError("boom")
+        await engine.delete("default", "p")
+        await node.when(lambda: not list(node.pods))

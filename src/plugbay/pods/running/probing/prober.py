@@ -6,6 +6,7 @@ Source: kubelet 1.36 ``pkg/kubelet/prober/worker.go``, ``prober_manager.go``.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -19,10 +20,12 @@ from plugbay.ops.tasks import background, first
 from plugbay.pods.record import Running, Startup
 from plugbay.pods.running.account import PodAccount
 from plugbay.pods.running.probing.actions import ActionTarget, probe_once
-from plugbay.pods.running.probing.results import ProbeResult, Streak, event_of
+from plugbay.pods.running.probing.results import ProbeOutcome, ProbeResult, Streak, event_of
 from plugbay.pods.running.probing.ticks import Ticker
 from plugbay.pods.status import address
 from plugbay.runtimes.port import ContainerId, ContainerRuntime
+
+_log = logging.getLogger(__name__)
 
 _TRIES: Final = 3
 """So often a probe is made that cannot be made."""
@@ -146,7 +149,13 @@ class ProbeRound:
         host = address(self._pod.record)
         target = ActionTarget(self._container, self._running.id, host, self._runtime)
         for _ in range(_TRIES):
-            result = await probe_once(self.probe.action, target, timeout_s=self.probe.timeout_s)
+            try:
+                result = await probe_once(self.probe.action, target, timeout_s=self.probe.timeout_s)
+            except Exception:  # as in a kubelet, whose worker survives the panic of a probe: the pod goes on
+                told = "pod %s/%s: the %s probe of container %s met a fault of ours and counts neither way; report it"
+                pod = self._pod.record.pod
+                _log.exception(told, pod.namespace, pod.name, self._kind.value.lower(), self._container.name)
+                result = ProbeResult(ProbeOutcome.UNKNOWN, "a fault of the node, which its log shows")
             if result.counts:
                 break
         return result
