@@ -1,0 +1,71 @@
+"""The places on a node at which an onlooker finds what there is to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from plugbay.cdi.directories import default_directories
+from plugbay.kubelet.paths import KubeletPaths
+from plugbay.ops.listening import Address
+
+HOST: Final = Path("/")
+_OWN_SOCKET: Final = "plugbay.sock"
+_OWN_LOGS: Final = Path("logs", "pods")
+_STOCK_LOGS: Final = Path("var", "log", "pods")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where a kubelet, its plugins and its container engine keep things. Nothing of it need exist.
+
+    Attributes:
+        kubelet: what lies below the kubelet's root: checkpoint, sockets.
+        pods: the kubelet's directories of pods, named by UID.
+        pod_logs: directories ``NAMESPACE_NAME_UID``, one for each pod with logs.
+        cpu_state: the CPU manager's file.
+        control_socket: the socket of `plugbay node up`, if the kubelet is that one.
+        cdi: directories of CDI specs, weakest first.
+        cni_configurations, cni_plugins: directories of network configurations and plugins.
+        proc: the proc file system.
+        status_pages: where our plugins answer ``/status`` (``plugbay serve --metrics``).
+    """
+
+    kubelet: KubeletPaths
+    pods: Path
+    pod_logs: Path
+    cpu_state: Path
+    control_socket: Path
+    cdi: tuple[Path, ...]
+    cni_configurations: Path
+    cni_plugins: tuple[Path, ...]
+    proc: Path
+    status_pages: tuple[Address, ...] = ()
+
+
+def places_of(root: Path, *, host: Path = HOST, is_own: bool, status_pages: tuple[Address, ...] = ()) -> Places:
+    """The usual places.
+
+    Args:
+        root: the kubelet's root, as it is seen here.
+        host: the node's ``/``, as it is seen here.
+        is_own: whether the kubelet is `plugbay node up`, whose logs lie below its root.
+    """
+    return Places(
+        kubelet=KubeletPaths(root),
+        pods=root / "pods",
+        pod_logs=root / _OWN_LOGS if is_own else host / _STOCK_LOGS,
+        cpu_state=root / "cpu_manager_state",
+        control_socket=root / _OWN_SOCKET,
+        cdi=default_directories(host),
+        cni_configurations=host / "etc/cni/net.d",
+        cni_plugins=(host / "opt/cni/bin",),
+        proc=host / "proc",
+        status_pages=status_pages,
+    )
+
+
+def is_own_root(root: Path) -> bool:
+    """Whether `plugbay node up` lives, or has lived, at ``root``. Looks at the disk."""
+    return (root / _OWN_SOCKET).exists() or (root / "plugbay.lock").exists()
