@@ -17,7 +17,7 @@ _STOCK_LOGS: Final = Path("var", "log", "pods")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class NodePlaces:
     """Where a kubelet, its plugins and its container engine keep things. Nothing of it need exist.
 
     Attributes:
@@ -44,7 +44,7 @@ class Places:
     status_pages: tuple[Address, ...] = ()
 
 
-def places_of(root: Path, *, host: Path = HOST, is_own: bool, status_pages: tuple[Address, ...] = ()) -> Places:
+def places_of(root: Path, *, host: Path = HOST, is_own: bool, status_pages: tuple[Address, ...] = ()) -> NodePlaces:
     """The usual places.
 
     Args:
@@ -52,7 +52,7 @@ def places_of(root: Path, *, host: Path = HOST, is_own: bool, status_pages: tupl
         host: the node's ``/``, as it is seen here.
         is_own: whether the kubelet is `plugbay node up`, whose logs lie below its root.
     """
-    return Places(
+    return NodePlaces(
         kubelet=KubeletPaths(root),
         pods=root / "pods",
         pod_logs=root / _OWN_LOGS if is_own else host / _STOCK_LOGS,

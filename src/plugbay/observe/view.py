@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Final
 
 
-class Source(Enum):
-    """The places that knowledge comes from; the value is the word for users."""
+class Witness(Enum):
+    """A source of knowledge about a node; the value is the word for users."""
 
     CHECKPOINT = "checkpoint"
     POD_RESOURCES = "podresources"
@@ -24,7 +24,7 @@ class Source(Enum):
     CPUS = "cpus"
 
 
-NEEDED: Final = frozenset({Source.CHECKPOINT, Source.POD_RESOURCES})
+NEEDED: Final = frozenset({Witness.CHECKPOINT, Witness.POD_RESOURCES})
 """A view without one of these is partial; the others only add to it."""
 
 
@@ -32,18 +32,18 @@ NEEDED: Final = frozenset({Source.CHECKPOINT, Source.POD_RESOURCES})
 class Problem:
     """A source that could not be read, in one sentence."""
 
-    source: Source
+    witness: Witness
     sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class DeviceHolder:
     """A container that holds a device; what is not known is empty.
 
     Attributes:
         since: when the kubelet set the pod up, at the latest.
         requested_by: what made the pod, such as ``ReplicaSet/web`` or ``a static manifest``.
-        sources: those that say that it holds the device.
+        witnesses: those that say that it holds the device.
     """
 
     container: str
@@ -52,7 +52,7 @@ class Holder:
     uid: str = ""
     since: datetime | None = None
     requested_by: str = ""
-    sources: frozenset[Source] = frozenset()
+    witnesses: frozenset[Witness] = frozenset()
 
     def __str__(self) -> str:
         keys = (self.namespace, self.pod, self.container) if self.pod else (self.uid, self.container)
@@ -73,14 +73,14 @@ class DeviceHealth:
 
     Attributes:
         since: when it came to this health.
-        source: what says so; None while nothing does.
+        witness: what says so; None while nothing does.
     """
 
     word: HealthWord = HealthWord.UNKNOWN
     reason: str = ""
     message: str = ""
     since: datetime | None = None
-    source: Source | None = None
+    witness: Witness | None = None
 
     def __str__(self) -> str:
         return f"{self.word.value}: {self.reason}" if self.reason else self.word.value
@@ -102,7 +102,7 @@ class DeviceView:
     health: DeviceHealth = DeviceHealth()
     numa_nodes: tuple[int, ...] | None = None
     host_paths: tuple[str, ...] = ()
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[DeviceHolder, ...] = ()
     is_releasing: bool = False
     disagreements: tuple[str, ...] = ()
 
@@ -116,7 +116,7 @@ class PluginView:
     """The plugin of a resource, as our node or the plugin itself tells.
 
     Attributes:
-        state: in the words of the source, such as ``Live`` or ``streaming``.
+        state: in the words of its witness, such as ``Live`` or ``streaming``.
         since: when it registered, or came to its state.
     """
 
@@ -183,7 +183,7 @@ class SocketView:
 class ExclusiveUse:
     """CPUs and memory that one container has to itself; memory in bytes by type."""
 
-    holder: Holder
+    holder: DeviceHolder
     cpus: tuple[int, ...] = ()
     memory: Mapping[str, int] = field(default_factory=dict)
 
@@ -212,7 +212,7 @@ class ExclusiveView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointView:
+class CheckpointFile:
     """The checkpoint file.
 
     Attributes:
@@ -230,7 +230,7 @@ class CheckpointView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeView:
+class ObservedNode:
     """All that could be read of a node.
 
     Attributes:
@@ -245,11 +245,11 @@ class NodeView:
     resources: tuple[ResourceView, ...] = ()
     sockets: tuple[SocketView, ...] = ()
     exclusive: ExclusiveView = ExclusiveView()
-    checkpoint: CheckpointView | None = None
+    checkpoint: CheckpointFile | None = None
     rejections: Mapping[str, int] | None = None
     problems: tuple[Problem, ...] = ()
 
     @property
     def is_partial(self) -> bool:
         """Whether a source is missing that knows of holders."""
-        return any(problem.source in NEEDED for problem in self.problems)
+        return any(problem.witness in NEEDED for problem in self.problems)

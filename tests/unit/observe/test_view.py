@@ -4,19 +4,19 @@ from datetime import UTC, datetime
 
 from plugbay.observe.view import (
     DeviceHealth,
+    DeviceHolder,
     DeviceView,
     ExclusiveUse,
     ExclusiveView,
     HealthWord,
-    Holder,
-    NodeView,
+    ObservedNode,
     Problem,
     ResourceView,
-    Source,
+    Witness,
 )
 
 HEALTHY = DeviceHealth(word=HealthWord.HEALTHY)
-HOLDER = Holder(container="main", pod="web", namespace="default", uid="u1")
+HOLDER = DeviceHolder(container="main", pod="web", namespace="default", uid="u1")
 
 
 def test_held_and_releasing_devices_are_not_free() -> None:
@@ -38,12 +38,12 @@ def test_shared_pool_is_what_no_container_has_to_itself() -> None:
 
 
 def test_a_view_is_partial_without_a_source_of_holders_only() -> None:
-    view = NodeView(taken=datetime(2026, 1, 1, tzinfo=UTC), root="/k", problems=(Problem(Source.PODS, "no pods"),))
+    view = ObservedNode(taken=datetime(2026, 1, 1, tzinfo=UTC), root="/k", problems=(Problem(Witness.PODS, "no pods"),))
     assert not view.is_partial
-    late = Problem(Source.POD_RESOURCES, "no answer")
-    assert NodeView(taken=view.taken, root="/k", problems=(late,)).is_partial
+    late = Problem(Witness.POD_RESOURCES, "no answer")
+    assert ObservedNode(taken=view.taken, root="/k", problems=(late,)).is_partial
 
 
 def test_a_pod_without_name_is_shown_by_its_uid() -> None:
     assert str(HOLDER) == "default/web/main"
-    assert str(Holder(container="main", uid="u1")) == "u1/main"
+    assert str(DeviceHolder(container="main", uid="u1")) == "u1/main"
