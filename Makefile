@@ -4,6 +4,8 @@ PYTHON ?= python3
 # Half of a test's time is waiting for processes that it started.
 JOBS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 NAME ?=
+VARIANT ?= plugins
+ARCH ?=
 
 VENV := .venv
 LOWEST := .venv-lowest
@@ -21,7 +23,7 @@ SMOKE := tests/test_commands.py $(addprefix tests/unit/,model topology allocatio
         test_devices_are_shown_with_their_holder test_a_stopped_node_leaves_its_pods_running) \
     tests/contract/cli/test_pods.py::test_pods_are_waited_for_by_condition_value_and_end
 
-.PHONY: help demo demo-gpu smoke test test-lowest e2e check format bench proto soak package clean
+.PHONY: help demo demo-gpu smoke test test-lowest e2e check format bench image proto soak package clean
 
 help:
 	@echo "make demo          watch a device travel from a directory entry to a running pod"
@@ -31,6 +33,7 @@ help:
 	@echo "make e2e           pods on a real container engine, as root; installs Debian's packages if they are absent"
 	@echo "make check         lint, types, import contracts, generated code"
 	@echo "make bench         print every figure; NAME=plugin for one bench"
+	@echo "make image         an OCI image of Debian packages and wheels in dist/image; VARIANT=nvidia, ARCH=amd64 for one processor"
 	@echo "make format        let ruff put the code in shape"
 	@echo "make proto         generate the wire code from the .proto files"
 	@echo "make soak          the tests again, long and with random examples"
@@ -63,6 +66,9 @@ format: $(VENV)/.develops
 
 bench: $(VENV)/.runs
 	@$(BIN)/python -m bench $(NAME)
+
+image: $(VENV)/.develops
+	@$(BIN)/python -m tools.image --variant $(VARIANT) $(addprefix --arch ,$(ARCH)) --out dist/image
 
 proto: $(VENV)/.develops
 	$(BIN)/python tools/proto.py
