@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from plugbay.cli.main import run
 from tests.contract.rigs.api_calls import ApiCaller
 from tests.contract.rigs.node_run import running_node
 
@@ -41,6 +42,7 @@ class Cards(DevicePlugin):
     def release(self, assignment):
         pass
 """
+DIRECTORY = ("directory", "--resource=example.com/card", "--path=/etc/cards", "--env=CARD")
 SCRATCH = ("scratch", "--resource=example.com/scratch", "--directory=/srv/scratch", "--size=1Gi", "--count=2")
 
 
@@ -49,14 +51,19 @@ def root(sockets: Path) -> Path:
     return sockets
 
 
-async def printed(directory: Path, *argv: str) -> tuple[str, str]:
+async def ended(directory: Path, *argv: str) -> tuple[int | None, str, str]:
     pipe = asyncio.subprocess.PIPE
-    words = (sys.executable, "-m", "plugbay", "manifest", *argv, *IMAGE)
+    words = (sys.executable, "-m", "plugbay", "manifest", *argv)
     process = await asyncio.create_subprocess_exec(*words, cwd=directory, stdout=pipe, stderr=pipe)
     async with asyncio.timeout(DEADLINE_S):
         out, err = await process.communicate()
-    assert process.returncode == 0, err.decode()
-    return out.decode(), err.decode()
+    return process.returncode, out.decode(), err.decode()
+
+
+async def printed(directory: Path, *argv: str) -> tuple[str, str]:
+    code, out, err = await ended(directory, *argv, *IMAGE)
+    assert code == 0, err
+    return out, err
 
 
 async def test_an_api_server_takes_what_is_printed(root: Path, tmp_path: Path) -> None:
@@ -83,3 +90,50 @@ async def test_an_api_server_takes_what_is_printed(root: Path, tmp_path: Path) -
         objects[-1]["spec"]["template"]["spec"]["containers"][0]["readinessProb"] = {}
         status, answer, _ = await ask("POST", PATHS["DaemonSet"], objects[-1], **strict)
         assert status in (400, 422), "the node knows which fields there are"
+
+
+async def test_a_directory_is_written_once_and_what_differs_in_it_is_kept(tmp_path: Path) -> None:
+    argv = (*DIRECTORY, *IMAGE, "-o=kustomize", "--to=base", "--with=network-policy")
+    assert (await ended(tmp_path, *argv))[:2] == (
+        0,
+        "base/kustomization.yaml created\nbase/daemonset.yaml created\nbase/networkpolicy.yaml created\n",
+    )
+    (tmp_path / "base/networkpolicy.yaml").write_text("mine")
+    (tmp_path / "base/daemonset.yaml").unlink()
+    problem = "base/networkpolicy.yaml: is there with other content; nothing was written (--overwrite replaces it)"
+    assert await ended(tmp_path, *argv) == (1, "", f"plugbay: error: {problem}\n")
+    assert sorted(path.name for path in (tmp_path / "base").iterdir()) == ["kustomization.yaml", "networkpolicy.yaml"]
+    assert (await ended(tmp_path, *argv, "--overwrite"))[:2] == (
+        0,
+        "base/kustomization.yaml unchanged\nbase/daemonset.yaml created\nbase/networkpolicy.yaml replaced\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "problem"),
+    [
+        (("gone.py",), 1, "gone.py: "),
+        (("gone:Cards",), 1, "gone"),
+        ((*DIRECTORY, f"--name={'c' * 64}"), 2, "and not 64"),
+        ((*DIRECTORY, "--namespace=Kube"), 2, "--namespace Kube: a namespace has 1 to 63 lower-case letters"),
+        ((*DIRECTORY, "--with=grafana"), 2, "--with grafana: there is namespace, pod-monitor, dashboard"),
+        ((*DIRECTORY, "--node-affinity=a in b"), 2, "'a in b' is not a label selector"),
+        ((*DIRECTORY, "-o=helm"), 2, "-o helm wants --to DIR"),
+        ((*DIRECTORY, "--to=x"), 2, "--to is for -o kustomize and -o helm"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_to_apply(
+    argv: tuple[str, ...],
+    code: int,
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["manifest", *argv, *IMAGE]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("plugbay: error: ")
+    assert problem in err
+    assert err.count("\n") == 1

@@ -10,19 +10,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from plugbay.cli.arguments.options import path_of
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.arguments.targets.loading import DESCRIPTION, add_targets, load_targets
 from plugbay.cli.arguments.targets.ready_made import READY_MADE, ready_made
 from plugbay.cli.plugins.manifest_files import CONFIG_NAME, FilesOfPod
+from plugbay.cli.plugins.writing import Existing, written
 from plugbay.cli.printing.logs import configure_logs
 from plugbay.cli.printing.output import show
 from plugbay.errors import UsageError
 from plugbay.model.dns import is_name, is_subdomain
-from plugbay.sdk.deploying.daemonset import FILES, Deployment, default_name, manifest
+from plugbay.model.selectors import Selector, parse_selector
+from plugbay.sdk.deploying.deployment import FILES, Deployment, Extra, default_name
 from plugbay.sdk.deploying.needs import needs_now
 from plugbay.sdk.deploying.noted_yaml import noted_yaml
+from plugbay.sdk.deploying.objects import manifest
 from plugbay.sdk.process.sources import Member
 
+_PRINTED: Final = "yaml"
 _IMAGE: Final = "--image registry.example.com/plugbay:1"
 
 
@@ -68,23 +73,76 @@ def _add_options(parser: argparse._ActionsContainer) -> None:
         help="labels of the nodes that get the plugins (default: all nodes)",
     )
     parser.add_argument(
-        "-o", "--output", choices=("yaml",), default="yaml", help="form of output (default: %(default)s)"
+        "--node-affinity",
+        metavar="SELECTOR",
+        action="append",
+        default=[],
+        help="conditions on labels, such as 'pool in (a,b),!old'; of several such options one has to hold",
     )
+    parser.add_argument("--runtime-class", metavar="CLASS", default="", help="of the pods (default: the cluster's)")
+    parser.add_argument(
+        "--with",
+        dest="extras",
+        metavar="WHAT,...",
+        action="append",
+        default=[],
+        help=f"further objects: {', '.join(each.value for each in Extra)}",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=(_PRINTED, "kustomize", "helm"),
+        default=_PRINTED,
+        help="a text, a directory for kustomize, or a chart (default: %(default)s)",
+    )
+    parser.add_argument("--to", metavar="DIR", type=path_of, help="where files go, with -o kustomize or helm")
+    parser.add_argument("--overwrite", action="store_true", help="replace files there that differ")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the manifest, or nothing if any of it is wrong; returns 0."""
+    _check_output(args)
     configure_logs("error", sys.stderr)
     with contextlib.redirect_stdout(sys.stderr):  # an author's code may print
         deployment = _deployment(args)
-    show(noted_yaml(manifest(deployment)))
+    files = _files(args.output, deployment)
+    if files is None:
+        show(noted_yaml(manifest(deployment)))
+    else:
+        kept = Existing.REPLACED if args.overwrite else Existing.KEPT_IF_SAME
+        show(written({args.to / name: text for name, text in files.items()}, existing=kept))
     return 0
+
+
+def _files(form: str, deployment: Deployment) -> Mapping[str, str] | None:
+    """The files of a directory; None for a form that is printed."""
+    match form:
+        case "kustomize":
+            from plugbay.sdk.deploying.kustomize import kustomize_directory
+
+            return kustomize_directory(deployment)
+        case "helm":
+            from importlib.metadata import version
+
+            from plugbay.sdk.deploying.chart import chart
+            from plugbay.sdk.deploying.chart_values import values_of
+
+            return chart(values_of(deployment), version=version("plugbay"))
+        case _:
+            return None
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    if args.output == _PRINTED and (args.to is not None or args.overwrite):
+        raise UsageError(f"--{'to' if args.to else 'overwrite'} is for -o kustomize and -o helm; yaml is printed")
+    if args.output != _PRINTED and args.to is None:
+        raise UsageError(f"-o {args.output} wants --to DIR, the directory where the files go")
 
 
 def _deployment(args: argparse.Namespace) -> Deployment:
     if args.root is not None:
         raise UsageError("--root: the manifest is for the kubelet at /var/lib/kubelet")
-    selector = _labels(args.node_selector)
+    selector, extras = _labels(args.node_selector), frozenset(_extras(args.extras))
     args.elsewhere = True
     loaded = load_targets(args, settings_beside=Path(FILES))
     members: list[Member] = [member for _, those in loaded for member in those]
@@ -104,6 +162,9 @@ def _deployment(args: argparse.Namespace) -> Deployment:
         targets=tuple(words),
         files=files.texts(),
         node_selector=selector,
+        affinity=tuple(_affinity(each) for each in args.node_affinity),
+        runtime_class=args.runtime_class,
+        extras=extras,
     )
 
 
@@ -125,6 +186,20 @@ def _options(target: str, args: argparse.Namespace) -> Iterator[str]:
             continue
         for each in value if isinstance(value, list) else [value]:
             yield f"{action.option_strings[0]}={each.absolute() if isinstance(each, Path) else each}"
+
+
+def _extras(texts: Sequence[str]) -> Iterator[Extra]:
+    known = {each.value: each for each in Extra}
+    for each in ",".join(texts).split(",") if texts else ():
+        if each not in known:
+            raise UsageError(f"--with {each}: there is {', '.join(known)}")
+        yield known[each]
+
+
+def _affinity(text: str) -> Selector:
+    if not (selector := parse_selector(text)):
+        raise UsageError("--node-affinity: an empty selector says nothing of a node")
+    return selector
 
 
 def _labels(texts: Sequence[str]) -> Mapping[str, str]:

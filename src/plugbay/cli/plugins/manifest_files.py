@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import UsageError
-from plugbay.sdk.deploying.daemonset import FILES
+from plugbay.sdk.deploying.deployment import FILES
 from plugbay.sdk.process.config import parse_config
 from plugbay.sdk.process.config_file import read_text
 

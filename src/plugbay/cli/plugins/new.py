@@ -13,8 +13,9 @@ from typing import Final
 from plugbay.cdi.names import parse_kind
 from plugbay.cli.arguments.options import path_of
 from plugbay.cli.arguments.parser import CommandParser
+from plugbay.cli.plugins.writing import Existing, written
 from plugbay.cli.printing.output import show
-from plugbay.errors import InvalidCdiName, InvalidResourceName, PathUnusable, UsageError
+from plugbay.errors import InvalidCdiName, InvalidResourceName, UsageError
 from plugbay.model.ids import parse_resource_name
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -67,8 +68,7 @@ def run(args: argparse.Namespace) -> int:
     directory = args.directory or Path(args.name)
     parts = {part for part in _PARTS if getattr(args, part)}
     files = _files(args.name, resource, parts)
-    _write({directory / name: text for name, text in files.items()})
-    show("".join(f"{directory / name} created\n" for name in files))
+    show(written({directory / name: text for name, text in files.items()}, existing=Existing.REFUSED))
     return 0
 
 
@@ -117,22 +117,3 @@ def _with_parts(text: str, parts: Collection[str]) -> str:
             case part:
                 is_wanted = part in parts
     return "".join(lines)
-
-
-def _write(files: dict[Path, str]) -> None:
-    """Write new files; if one cannot be written, none is left."""
-    for directory in {path.parent for path in files}:
-        if directory.exists() and not directory.is_dir():
-            raise PathUnusable(str(directory), "is not a directory; nothing was written")
-    written: list[Path] = []
-    try:
-        for path, text in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "x", encoding="utf-8") as file:
-                written.append(path)
-                file.write(text)
-    except OSError as error:
-        for each in written:
-            each.unlink(missing_ok=True)
-        problem = "exists already" if isinstance(error, FileExistsError) else f"cannot be written: {error.strerror}"
-        raise PathUnusable(str(path), f"{problem}; nothing was written") from error

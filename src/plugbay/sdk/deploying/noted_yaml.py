@@ -1,4 +1,4 @@
-"""YAML with comments, for manifests that people read before they apply them. Pure."""
+"""YAML with comments, for manifests that people read before they apply them, and for templates of a chart. Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Final
 from plugbay.documents.texts import to_yaml
 
 _WIDTH: Final = 110
+_HERE: Final = "\0"
+_PASTING: Final = f"| nindent {_HERE} }}}}"
 _BLOCK: Final = re.compile(r"[^\n](?:[^\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff])*\n")
 """Texts that a literal block holds as they are: they end with one line end, and begin with no blank line."""
 
@@ -24,13 +26,48 @@ class Noted:
     note: str
 
 
+@dataclass(frozen=True, slots=True)
+class ChartExpression:
+    """An expression of Helm's templates, which gives a scalar."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pasted:
+    """An expression that gives a mapping or a list; as an item of a list it gives further items."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """A value that is there, with its key if it has one, where an action such as ``if`` or ``with`` says so."""
+
+    opening: str
+    value: object
+
+
 def noted_yaml(documents: Sequence[Mapping[str, object]]) -> str:
-    """The documents as one text. Values are mappings, lists, texts, integers and booleans, any of them `Noted`."""
-    return "---\n".join("".join(f"{line}\n" for line in _mapping(each)) for each in documents)
+    """The documents as one text.
+
+    Values are mappings, lists, texts, integers and booleans, any of them `Noted`. Templates have what is above, too.
+    """
+    return "---\n".join("".join(f"{_placed(line)}\n" for line in _mapping(each)) for each in documents)
+
+
+def _placed(line: str) -> str:
+    """A line that pastes knows by how much, which is where it stands itself."""
+    return line.replace(_HERE, str(len(line) - len(line.lstrip(" ")))) if line.endswith(_PASTING) else line
 
 
 def _mapping(value: Mapping[str, object]) -> Iterator[str]:
     for key, below in value.items():
+        if isinstance(below, Wrapped):
+            yield f"{{{{- {below.opening} }}}}"
+            yield from _mapping({key: below.value})
+            yield "{{- end }}"
+            continue
         if isinstance(below, Noted):
             yield from _comment(below.note)
             below = below.value
@@ -42,6 +79,9 @@ def _mapping(value: Mapping[str, object]) -> Iterator[str]:
             case list() if below:
                 yield f"{name}:"
                 yield from _items(below)
+            case Pasted():
+                yield f"{name}:"
+                yield f"  {_pasted(below)}"
             case str() if "\n" in below and _is_block(below):
                 yield f"{name}: |"
                 yield from (f"  {line}" if line else "" for line in below[:-1].split("\n"))
@@ -51,6 +91,14 @@ def _mapping(value: Mapping[str, object]) -> Iterator[str]:
 
 def _items(values: Sequence[object]) -> Iterator[str]:
     for each in values:
+        if isinstance(each, Wrapped):
+            yield f"{{{{- {each.opening} }}}}"
+            yield from _items([each.value])
+            yield "{{- end }}"
+            continue
+        if isinstance(each, Pasted):
+            yield _pasted(each)
+            continue
         if isinstance(each, Noted):
             yield from _comment(each.note)
             each = each.value
@@ -59,6 +107,10 @@ def _items(values: Sequence[object]) -> Iterator[str]:
         yield from lines[:at]
         yield f"- {lines[at]}"
         yield from _indented(iter(lines[at + 1 :]), "  ")
+
+
+def _pasted(value: Pasted) -> str:
+    return f"{{{{- toYaml {value.text} {_PASTING}"
 
 
 def _is_block(text: str) -> bool:
@@ -74,6 +126,8 @@ def _comment(note: str) -> Iterator[str]:
 
 
 def _scalar(value: object) -> str:
+    if isinstance(value, ChartExpression):
+        return f"{{{{ {value.text} }}}}"
     if isinstance(value, str) and not value.isprintable():
         return f'"{"".join(map(_escaped, value))}"'
     if value in ({}, []) or isinstance(value, bool | int):

@@ -10,8 +10,9 @@ import yaml
 from plugbay import Capability, HostDirectory, Memory, Privileged, Variable
 from plugbay.errors import UsageError
 from plugbay.sdk.author.needs import Need
-from plugbay.sdk.deploying.daemonset import Deployment, default_name, manifest
+from plugbay.sdk.deploying.deployment import Deployment, default_name
 from plugbay.sdk.deploying.noted_yaml import noted_yaml
+from plugbay.sdk.deploying.objects import manifest
 from plugbay.sdk.deploying.plugin_needs import combined
 
 WHY = "a reason"
@@ -47,7 +48,8 @@ def test_least_rights() -> None:
         "capabilities": {"drop": ["ALL"]},
     }
     assert pod["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
-    assert (pod["automountServiceAccountToken"], pod["volumes"]) == (False, [])
+    assert pod["automountServiceAccountToken"] is False
+    assert [each["name"] for each in pod["volumes"]] == ["device-plugins"], "the kubelet's sockets"
     assert not {"hostNetwork", "hostPID", "hostIPC", "serviceAccountName"} & pod.keys()
 
 
@@ -96,22 +98,20 @@ def test_exactly_the_needed_directories() -> None:
     pod = pod_of(made)
     [container] = pod["containers"]
     assert container["volumeMounts"] == [
+        {"name": "device-plugins", "mountPath": "/var/lib/kubelet/device-plugins"},
         {"name": "dev", "mountPath": "/dev", "readOnly": True},
         {"name": "root", "mountPath": "/driver-root", "readOnly": True},
         {"name": "opt-card", "mountPath": "/opt/card", "readOnly": True},
         {"name": "opt-card-2", "mountPath": "/state"},
-        {"name": "device-plugins", "mountPath": "/var/lib/kubelet/device-plugins"},
     ]
     assert [each["hostPath"] for each in pod["volumes"]] == [
+        {"path": "/var/lib/kubelet/device-plugins", "type": "Directory"},
         {"path": "/dev", "type": "Directory"},
         {"path": "/", "type": "Directory"},
         {"path": "/opt/card", "type": "DirectoryOrCreate"},
         {"path": "/opt-card", "type": "DirectoryOrCreate"},
-        {"path": "/var/lib/kubelet/device-plugins", "type": "Directory"},
     ]
-    assert container["terminationMessagePath"] == "/tmp/termination-log"
     assert "# x.example/card watches /dev/cards.\n" in noted_yaml(manifest(made))
-    assert "terminationMessagePath" not in container_of(deployment())
 
 
 def test_memory_is_what_was_measured_with_room() -> None:
@@ -132,9 +132,8 @@ def test_files_are_mounted_and_new_code_replaces_the_pods() -> None:
     config, daemon_set = objects(deployment(files={"plugins.yaml": "plugins: []\n"}))
     assert (config["kind"], config["data"]) == ("ConfigMap", {"plugins.yaml": "plugins: []\n"})
     assert config["metadata"] == daemon_set["metadata"]
-    assert daemon_set["spec"]["template"]["spec"]["volumes"] == [
-        {"name": "files", "configMap": {"name": "card-plugin"}}
-    ]
+    files = {"name": "files", "configMap": {"name": "card-plugin"}}
+    assert daemon_set["spec"]["template"]["spec"]["volumes"][-1] == files
     assert annotations(plugins_yaml="a") is None, "a config file is read again by itself"
     assert annotations(a_py="1", plugins_yaml="a") == annotations(a_py="1", plugins_yaml="b")
     assert annotations(a_py="1") != annotations(a_py="2")
@@ -149,6 +148,8 @@ def test_files_are_mounted_and_new_code_replaces_the_pods() -> None:
         ({"namespace": "kube.system"}, "--namespace kube.system: a namespace has"),
         ({"image": "a b"}, "--image 'a b' is not the name of an image"),
         ({"image": ""}, "--image '' is not"),
+        ({"image": "registry.example.com/Plug:1"}, "is not the name of an image, such as"),
+        ({"runtime_class": "a_b"}, "--runtime-class a_b: a name has"),
         ({"files": {"a.py": "x" * 1024 * 1024 + "y"}}, "the files have 1048577 bytes"),
     ],
 )

@@ -1,0 +1,170 @@
+"""The values of the chart: their defaults, their schema, and those of a deployment. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from plugbay.model.images import with_default_tag
+from plugbay.sdk.deploying import rights
+from plugbay.sdk.deploying.daemonset import UPDATE, Fields
+from plugbay.sdk.deploying.deployment import CRITICAL, EVERYWHERE, Deployment, Extra, image_name
+from plugbay.sdk.deploying.noted_yaml import Noted, noted_yaml
+from plugbay.sdk.deploying.objects import node_affinity
+from plugbay.sdk.deploying.plugin_needs import PluginNeeds
+
+_NEEDS_NOTHING: Final = PluginNeeds(served=())
+DEFAULTS: Final[Mapping[str, object]] = {
+    "priorityClassName": CRITICAL,
+    "tolerations": [dict(each) for each in EVERYWHERE],
+    "updateStrategy": UPDATE,
+    "resources": Noted(rights.resources(_NEEDS_NOTHING), f"It has {_NEEDS_NOTHING.memory_mib} MiB in use."),
+    "securityContext": rights.security(_NEEDS_NOTHING),
+}
+"""Fields of a plugin that says nothing of them."""
+_TOGGLES: Final = {
+    "podMonitor": (Extra.POD_MONITOR, "Has Prometheus read the metrics, where its operator runs."),
+    "dashboard": (Extra.DASHBOARD, "A ConfigMap with a Grafana dashboard, labelled for Grafana's sidecar."),
+    "networkPolicy": (Extra.NETWORK_POLICY, "Lets nothing in but readers of the metrics, and nothing out."),
+}
+_EXAMPLE: Final = """\
+# The plugins: a DaemonSet for each, with its name. `plugbay manifest -o helm` writes the values of a plugin.
+#   targets          what `plugbay serve` serves, with its options
+#   files            texts by their names in /plugin: a config file, code of plugins
+#   env, resources, securityContext, volumes, volumeMounts, nodeSelector, affinity, tolerations, runtimeClassName,
+#   priorityClassName, updateStrategy
+#                    as v1 has them; the volume of the kubelet's sockets is there anyway
+#   image            in place of the image above
+#   readsNodes       whether it may read nodes, for settings by their labels
+#
+# plugins:
+#   gopher-plugin:
+#     targets: [directory, --resource=example.com/gopher, --path=/etc/gophers, --env=GOPHER]
+#     volumes:
+#     - name: gophers
+#       hostPath: {path: /etc/gophers, type: DirectoryOrCreate}
+#     volumeMounts:
+#     - {name: gophers, mountPath: /etc/gophers, readOnly: true}
+"""
+_MARK: Final = "plugins: {}\n"
+
+
+def default_values() -> str:
+    """The text of ``values.yaml`` of a chart without plugins."""
+    image = {"repository": "", "tag": "", "digest": "", "pullPolicy": "IfNotPresent"}
+    return noted_yaml([_values(image, {}, frozenset())]).replace(_MARK, f"{_EXAMPLE}{_MARK}")
+
+
+def values_of(deployment: Deployment) -> str:
+    """The text of ``values.yaml`` of a chart for one deployment."""
+    return noted_yaml([_values(_image(deployment.image), _plugins(deployment), deployment.extras)])
+
+
+def own_values(deployment: Deployment) -> str:
+    """The values that differ from the chart's own."""
+    return noted_yaml([{"image": _image(deployment.image), "plugins": _plugins(deployment)}])
+
+
+def _values(image: object, plugins: object, extras: Iterable[Extra]) -> Fields:
+    why = "The image of all plugins: there is no public one, so say where yours is."
+    toggles = {name: Noted({"enabled": extra in extras}, about) for name, (extra, about) in _TOGGLES.items()}
+    return {
+        "image": Noted(image, why),
+        "imagePullSecrets": [],
+        "plugins": plugins,
+        "defaults": Noted(dict(DEFAULTS), "Each plugin has these that says nothing of them."),
+        **toggles,
+    }
+
+
+def _image(text: str) -> Fields:
+    name = image_name(with_default_tag(text))
+    return {key: part for key in ("repository", "tag", "digest") if (part := getattr(name, key))}
+
+
+def _plugins(deployment: Deployment) -> Fields:
+    about = f"Serves {', '.join(deployment.needs.served)}."
+    return {deployment.name: Noted(dict(_plugin(deployment)), about)}
+
+
+def _plugin(deployment: Deployment) -> Iterable[tuple[str, object]]:
+    needs = deployment.needs
+    yield "targets", list(deployment.targets)
+    own = {
+        "priorityClassName": deployment.priority_class,
+        "tolerations": [dict(each) for each in deployment.tolerations],
+        "resources": Noted(
+            rights.resources(needs), f"It has {needs.memory_mib} MiB in use while it serves a few devices."
+        ),
+        "securityContext": rights.security(needs),
+    }
+    yield from ((key, value) for key, value in own.items() if plain(value) != plain(DEFAULTS[key]))
+    optional = {
+        "nodeSelector": dict(sorted(deployment.node_selector.items())),
+        "affinity": node_affinity(deployment.affinity) if deployment.affinity else {},
+        "runtimeClassName": deployment.runtime_class,
+        "env": rights.env(needs),
+        "volumes": rights.volumes(needs)[1:],
+        "volumeMounts": rights.mounts(needs)[1:],
+        "files": dict(sorted(deployment.files.items())),
+    }
+    yield from ((key, value) for key, value in optional.items() if value)
+
+
+def plain(value: object) -> object:
+    """``value`` without its notes."""
+    match value:
+        case Noted():
+            return plain(value.value)
+        case Mapping():
+            return {key: plain(each) for key, each in value.items()}
+        case list():
+            return [plain(each) for each in value]
+        case _:
+            return value
+
+
+def schema() -> str:
+    """The text of ``values.schema.json``. Fields of v1 are the API server's to check."""
+    text, flag = {"type": "string"}, {"type": "boolean"}
+    mapping, objects = {"type": "object"}, {"type": "array", "items": {"type": "object"}}
+    image = _closed(
+        repository=text, tag=text, digest=text, pullPolicy={"enum": ["", "Always", "IfNotPresent", "Never"]}
+    )
+    defaults: dict[str, object] = {
+        "priorityClassName": text,
+        "tolerations": objects,
+        "updateStrategy": mapping,
+        "resources": mapping,
+        "securityContext": mapping,
+    }
+    texts = {"type": "object", "additionalProperties": text}
+    plugin = _closed(
+        targets={"type": "array", "items": {"type": "string", "minLength": 1}},
+        files=texts | {"propertyNames": {"pattern": "^[-._a-zA-Z0-9]{1,253}$"}},
+        image=image,
+        env=objects,
+        volumes=objects,
+        volumeMounts=objects,
+        nodeSelector=texts,
+        affinity=mapping,
+        runtimeClassName=text,
+        readsNodes=flag,
+        **defaults,
+    ) | {"required": ["targets"]}
+    toggle = _closed(enabled=flag)
+    name = {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
+    whole = _closed(
+        image=image,
+        imagePullSecrets=objects,
+        plugins={"type": "object", "propertyNames": name, "additionalProperties": plugin},
+        defaults=_closed(**defaults),
+        **{"global": mapping},
+        **dict.fromkeys(_TOGGLES, toggle),
+    )
+    return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **whole}, indent=2) + "\n"
+
+
+def _closed(**properties: object) -> dict[str, object]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}

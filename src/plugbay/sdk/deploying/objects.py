@@ -1,0 +1,100 @@
+"""All objects of a deployment: the one source of manifests, of a kustomize directory and of a chart's values. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+from plugbay.model.selectors import Operator, Requirement, Selector
+from plugbay.sdk.deploying import companions, rights
+from plugbay.sdk.deploying.daemonset import Fields, Parts, daemon_set, files_volume
+from plugbay.sdk.deploying.dashboard import FILE, LABEL, dashboard
+from plugbay.sdk.deploying.deployment import Deployment, Extra
+from plugbay.sdk.deploying.noted_yaml import Noted
+
+PYTHON: Final = ".py"
+CODE: Final = "checksum/code"
+CODE_NOTE: Final = "New code replaces the pods, which run the old one."
+NO_TOKEN: Final = "It asks the API server for nothing."
+_OPERATORS: Final = {
+    Operator.IN: "In",
+    Operator.NOT_IN: "NotIn",
+    Operator.EXISTS: "Exists",
+    Operator.DOES_NOT_EXIST: "DoesNotExist",
+    Operator.GREATER: "Gt",
+    Operator.LESS: "Lt",
+}
+
+
+def manifest(deployment: Deployment) -> list[Fields]:
+    """The objects to apply, in this order; the same for the same deployment."""
+    name, namespace, extras = deployment.name, deployment.namespace, deployment.extras
+    objects: list[Fields] = []
+    if Extra.NAMESPACE in extras:
+        objects.append(companions.namespace(namespace, "privileged"))
+    if deployment.files:
+        objects.append(companions.config_map(name, namespace, dict(sorted(deployment.files.items()))))
+    objects.append(daemon_set(_parts(deployment)))
+    if Extra.NETWORK_POLICY in extras:
+        objects.append(companions.network_policy(name, namespace, companions.egress(reads_nodes=False)))
+    if Extra.POD_MONITOR in extras:
+        objects.append(companions.pod_monitor(name, namespace))
+    if Extra.DASHBOARD in extras:
+        objects.append(companions.config_map(f"{name}-dashboard", namespace, {FILE: dashboard()}, {LABEL: "1"}))
+    return objects
+
+
+def _parts(deployment: Deployment) -> Parts:
+    needs = deployment.needs
+    annotations = {CODE: Noted(digest, CODE_NOTE)} if (digest := code_digest(deployment.files)) else None
+    return Parts(
+        name=deployment.name,
+        namespace=deployment.namespace,
+        about=f"Serves {', '.join(needs.served)}.",
+        image=deployment.image,
+        targets=deployment.targets,
+        annotations=annotations,
+        env=rights.env(needs) or None,
+        resources=Noted(
+            rights.resources(needs), f"It has {needs.memory_mib} MiB in use while it serves a few devices."
+        ),
+        security=rights.security(needs),
+        mounts=rights.mounts(needs),
+        volumes=rights.volumes(needs),
+        files=files_volume(deployment.name) if deployment.files else None,
+        automount=Noted(False, NO_TOKEN),
+        priority_class=deployment.priority_class or None,
+        tolerations=[dict(each) for each in deployment.tolerations] or None,
+        node_selector=dict(sorted(deployment.node_selector.items())) or None,
+        affinity=node_affinity(deployment.affinity) if deployment.affinity else None,
+        runtime_class=deployment.runtime_class or None,
+    )
+
+
+def code_digest(files: Mapping[str, str]) -> str:
+    """A digest of the Python files among ``files``; empty if there are none.
+
+    Code that changes replaces the pods; a config file that changes does not, as it is read again. A chart's templates
+    compute the same.
+    """
+    code = "".join(f"{name}\n{text}" for name, text in sorted(files.items()) if name.endswith(PYTHON))
+    return hashlib.sha256(code.encode()).hexdigest() if code else ""
+
+
+def node_affinity(terms: tuple[Selector, ...]) -> Fields:
+    """An affinity to nodes for which all conditions of one term hold."""
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [_expression(each) for each in term]} for term in terms]
+            }
+        }
+    }
+
+
+def _expression(requirement: Requirement) -> Fields:
+    expression: Fields = {"key": requirement.key, "operator": _OPERATORS[requirement.operator]}
+    if requirement.values:
+        expression["values"] = sorted(requirement.values)
+    return expression

@@ -1,0 +1,154 @@
+"""What goes with a DaemonSet, and the forms in which all of it is written: the same objects in each."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from plugbay.errors import UsageError
+from plugbay.model.selectors import parse_selector
+from plugbay.sdk.deploying.chart import chart
+from plugbay.sdk.deploying.chart_values import default_values, plain, values_of
+from plugbay.sdk.deploying.dashboard import PANELS, dashboard
+from plugbay.sdk.deploying.deployment import Deployment, Extra, image_name
+from plugbay.sdk.deploying.kustomize import kustomize_directory
+from plugbay.sdk.deploying.objects import manifest
+from plugbay.sdk.process.metrics import plugin_metrics
+from tests.unit.sdk.deploying.test_daemonset import deployment, objects
+
+SHA: str = f"sha256:{'0' * 64}"
+
+
+def everything(**fields: Any) -> Deployment:
+    return deployment(extras=frozenset(Extra), files={"plugins.yaml": "plugins: []\n", "a.py": "x"}, **fields)
+
+
+def test_extras_are_there_when_asked_for() -> None:
+    assert [each["kind"] for each in objects(deployment())] == ["DaemonSet"]
+    found = {each["kind"]: each for each in objects(everything()) if each["kind"] != "ConfigMap"}
+    assert list(found) == ["Namespace", "DaemonSet", "NetworkPolicy", "PodMonitor"]
+    assert found["Namespace"]["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "privileged"}
+    labels = found["DaemonSet"]["spec"]["template"]["metadata"]["labels"]
+    [container] = found["DaemonSet"]["spec"]["template"]["spec"]["containers"]
+    policy, monitor = found["NetworkPolicy"]["spec"], found["PodMonitor"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == monitor["selector"]["matchLabels"] == labels
+    assert (policy["egress"], policy["policyTypes"]) == ([], ["Ingress", "Egress"])
+    [port] = container["ports"]
+    assert policy["ingress"] == [{"ports": [{"protocol": "TCP", "port": port["containerPort"]}]}]
+    assert [each["port"] for each in monitor["podMetricsEndpoints"]] == [port["name"]]
+
+
+def test_affinity_to_nodes_with_one_of_some_labels() -> None:
+    terms = (parse_selector("pool in (b,a),!old"), parse_selector("gpus>3"))
+    pod = objects(deployment(affinity=terms))[0]["spec"]["template"]["spec"]
+    [(kind, wanted)] = pod["affinity"]["nodeAffinity"].items()
+    assert kind == "requiredDuringSchedulingIgnoredDuringExecution"
+    assert [each["matchExpressions"] for each in wanted["nodeSelectorTerms"]] == [
+        [{"key": "pool", "operator": "In", "values": ["a", "b"]}, {"key": "old", "operator": "DoesNotExist"}],
+        [{"key": "gpus", "operator": "Gt", "values": ["3"]}],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("plugbay", ("plugbay", "", "")),
+        ("r.example:5000/a/b:1.0", ("r.example:5000/a/b", "1.0", "")),
+        (f"r.example/a@{SHA}", ("r.example/a", "", SHA)),
+        (f"r.example/a:1@{SHA}", ("r.example/a", "1", SHA)),
+    ],
+)
+def test_name_of_an_image(text: str, parts: tuple[str, str, str]) -> None:
+    name = image_name(text)
+    assert (name.repository, name.tag, name.digest) == parts
+
+
+@pytest.mark.parametrize("text", ["", ":1", "a b", "a/B", "a@sha256:1", "a:", "/a", "-a"])
+def test_no_name_of_an_image(text: str) -> None:
+    with pytest.raises(UsageError, match="is not the name of an image"):
+        image_name(text)
+
+
+# --- metrics of the dashboard ----------------------------------------------------------------------------------------
+
+METRIC = re.compile(r"\b(?:plugbay|process)_\w+")
+LABELS = re.compile(r"\b(\w+)=~")
+SUFFIXES = ("_bucket", "_count", "_sum")
+
+
+def test_metrics_of_the_dashboard_are_exported() -> None:
+    exported = {each.name for each in plugin_metrics([])}
+    text = json.dumps(json.loads(dashboard()))
+    named = {re.sub(f"({'|'.join(SUFFIXES)})$", "", name) for name in METRIC.findall(text)}
+    assert named - exported == {"process_resident_memory_bytes"}, "every process exports that"
+    assert len(named) >= 8
+    shown = json.loads(dashboard())["panels"]
+    assert [each["title"] for each in shown] == [each.title for each in PANELS]
+    assert set(LABELS.findall(text)) <= {"resource_name", "state", "outcome"}
+
+
+# --- kustomize -------------------------------------------------------------------------------------------------------
+
+
+def test_kustomize_directory_has_the_same_objects() -> None:
+    made = everything(image=f"r.example/a@{SHA}")
+    files = dict(kustomize_directory(made))
+    kustomization = yaml.safe_load(files.pop("kustomization.yaml"))
+    assert kustomization["images"] == [{"name": "r.example/a", "newName": "r.example/a", "digest": SHA}]
+    resources = [yaml.safe_load(files.pop(name)) for name in kustomization["resources"]]
+    [generated] = kustomization["configMapGenerator"]
+    assert kustomization["generatorOptions"]["disableNameSuffixHash"] is True
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": generated["name"],
+            "namespace": kustomization["namespace"],
+            "labels": kustomization["generatorOptions"]["labels"],
+        },
+        "data": {path.partition("/")[2]: files.pop(path) for path in generated["files"]},
+    }
+    assert files == {}
+    assert by_name([config, *resources]) == by_name(objects(made))
+
+
+def by_name(those: list[Any]) -> dict[tuple[str, str], Any]:
+    return {(each["kind"], each["metadata"]["name"]): each for each in those}
+
+
+# --- chart -----------------------------------------------------------------------------------------------------------
+
+
+def test_values_of_a_chart_hold_what_differs() -> None:
+    values = yaml.safe_load(values_of(everything(runtime_class="nvidia", image=f"r.example/a:1@{SHA}")))
+    assert values["image"] == {"repository": "r.example/a", "tag": "1", "digest": SHA}
+    assert values["plugins"] == {
+        "card-plugin": {
+            "targets": ["cards:Cards"],
+            "runtimeClassName": "nvidia",
+            "files": {"a.py": "x", "plugins.yaml": "plugins: []\n"},
+        }
+    }
+    assert [name for name, value in values.items() if isinstance(value, dict) and value.get("enabled")] == [
+        "podMonitor",
+        "dashboard",
+        "networkPolicy",
+    ]
+    of_manifest: Any = plain(manifest(deployment())[0])
+    pod = of_manifest["spec"]["template"]["spec"]
+    for field in ("priorityClassName", "tolerations"):
+        assert values["defaults"][field] == pod[field]
+    for field in ("resources", "securityContext"):
+        assert values["defaults"][field] == pod["containers"][0][field]
+
+
+def test_templates_of_a_chart_know_no_plugin() -> None:
+    files = chart(default_values(), version="1.2.3")
+    assert yaml.safe_load(files["Chart.yaml"])["appVersion"] == "1.2.3"
+    assert yaml.safe_load(files["values.yaml"])["plugins"] == {}
+    of_plugin = chart(values_of(everything()), version="1.2.3")
+    assert {name for name in files if files[name] != of_plugin[name]} == {"values.yaml"}
