@@ -10,13 +10,13 @@ picks at random we take the lowest rank.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.allocation import bitsets
 from plugbay.allocation.table import DeviceTable
 from plugbay.errors import InsufficientDevices
 from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.values import dataclass
 
 NO_NODE: Final = -1
 """A kubelet files devices without NUMA node under this number, together with devices that a plugin places there."""

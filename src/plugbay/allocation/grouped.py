@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from itertools import accumulate
 
 from plugbay.allocation.preference import Key, Question, physical_device
 from plugbay.model.devices import Device
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from typing import Final
 
 from plugbay.allocation.preference import Question
 from plugbay.model.devices import Device
+from plugbay.values import dataclass
 
 MOST_COMBINATIONS: Final = 20_000
 """There are 12,870 ways to take 8 of 16 devices. With more choices than this, devices are taken one by one."""

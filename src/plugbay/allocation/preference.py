@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 
 from plugbay.model.devices import Device
 from plugbay.model.ids import DeviceId
 from plugbay.model.sharing import physical_id
+from plugbay.values import dataclass
 
 Key = Callable[[Device], Hashable]
 """Gives the group of a device; equal keys are one group."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from plugbay.allocation import bitsets
 from plugbay.model.devices import ListedDevice
 from plugbay.model.ids import DeviceId
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from plugbay.cdi.nodes import FoundNode
 from plugbay.cdi.spec import Edits, SpecDeviceNode, SpecMount
 from plugbay.errors import CdiInjectionFailed, NotInCdi
 from plugbay.model import edits as model
+from plugbay.values import dataclass
 
 Find: TypeAlias = Callable[[str], FoundNode | None]
 """The device node that a path of the host leads to, if it leads to one."""

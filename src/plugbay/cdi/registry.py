@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from plugbay.cdi.names import QualifiedName, parse_kind
 from plugbay.cdi.spec import NO_EDITS, Edits, Spec, SpecDevice
 from plugbay.errors import InvalidCdiSpec, UnresolvableCdiDevices
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Final
+
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

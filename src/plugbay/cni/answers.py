@@ -6,7 +6,6 @@ Source: libcni 1.3 ``pkg/invoke/exec.go``, ``pkg/version/plugin.go``.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.cni import result
@@ -14,6 +13,7 @@ from plugbay.cni.result import Result
 from plugbay.documents import JsonObject, JsonValue, go_json
 from plugbay.documents.go_json import kind, member
 from plugbay.errors import InvalidNetworkResult, quote
+from plugbay.values import dataclass
 
 _SHOWN: Final = 1000
 """The most characters of an unusable answer that an error repeats."""

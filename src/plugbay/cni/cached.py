@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from plugbay.cni import result
@@ -19,6 +19,7 @@ from plugbay.cni.result_encoding import encode as encode_result
 from plugbay.documents import JsonObject, JsonValue, go_json
 from plugbay.documents.go_json import member
 from plugbay.errors import InvalidAttachment, InvalidNetworkResult
+from plugbay.values import dataclass
 
 _KIND: Final = "cniCacheV1"
 

@@ -6,7 +6,7 @@ Source: CNI specification 1.1.0 sections 2 and 3; libcni 1.3 ``api.go``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final
 
@@ -16,6 +16,7 @@ from plugbay.cni.result_encoding import convert, encode
 from plugbay.cni.versions import is_at_least
 from plugbay.documents import JsonObject, JsonValue, go_json
 from plugbay.errors import InvalidAttachment
+from plugbay.values import dataclass
 
 HAS_CHECK: Final = "0.4.0"
 """Since this version there is CHECK, and DEL gets the result of ADD."""

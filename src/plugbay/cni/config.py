@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, NoReturn
 
 from plugbay.cni import places, shared_members, versions
 from plugbay.documents import JsonObject, JsonValue, go_json
 from plugbay.documents.go_json import kind, member
 from plugbay.errors import InvalidNetworkConfig
+from plugbay.values import dataclass
 
 LIST_EXTENSION: Final = ".conflist"
 SINGLE_EXTENSIONS: Final = (".conf", ".json")

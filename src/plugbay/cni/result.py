@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from plugbay.cni.addresses import Address, Interface4Or6, cidr, plain_address
@@ -11,6 +10,7 @@ from plugbay.cni.versions import IMPLIED, SUPPORTED, is_at_least
 from plugbay.documents import JsonObject, JsonValue
 from plugbay.documents.go_json import kind, member
 from plugbay.errors import InvalidNetworkResult
+from plugbay.values import dataclass
 
 _T = TypeVar("_T")
 

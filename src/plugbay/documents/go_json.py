@@ -9,10 +9,10 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NoReturn, TypeAlias
 
 from plugbay.documents import JsonObject, JsonValue
+from plugbay.values import dataclass
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _HTML: Final = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from typing import Final
 
@@ -17,6 +17,7 @@ import yaml
 
 from plugbay.errors import InvalidDocument
 from plugbay.model.field_path import FieldPath, field_text
+from plugbay.values import dataclass
 
 MAX_VALUES: Final = 100_000
 """The most values in one text, and in one document with its aliases written out.

@@ -11,8 +11,9 @@ import errno
 import os
 import struct
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
+
+from plugbay.values import dataclass
 
 if TYPE_CHECKING:
     import ctypes

@@ -15,9 +15,10 @@ import os
 import struct
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from plugbay.values import dataclass
 
 LOOP_CLR_FD: Final = 0x4C01
 LOOP_GET_STATUS64: Final = 0x4C05

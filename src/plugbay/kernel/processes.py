@@ -11,9 +11,10 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from plugbay.values import dataclass
 
 _ENDED: Final = frozenset("ZXx")
 """States of a process that has ended: not yet reaped, or being removed."""

@@ -6,10 +6,11 @@ Source: Linux ``/proc/net/route``, ``/proc/net/ipv6_route``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 from typing import Final
+
+from plugbay.values import dataclass
 
 _LOOPBACK: Final = "lo"
 _REJECTED: Final = 0x0200

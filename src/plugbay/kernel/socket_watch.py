@@ -10,12 +10,12 @@ import os
 import stat
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from plugbay.kernel.inotify import Inotify, InotifyEvent, Mask, close_later
+from plugbay.values import dataclass
 
 POLL_INTERVAL_S: Final = 1.0
 

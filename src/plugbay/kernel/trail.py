@@ -6,10 +6,10 @@ import enum
 import os
 import stat
 from collections import deque
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.kernel.inotify import Mask
+from plugbay.values import dataclass
 
 _MAX_LINKS: Final = 40
 """The kernel's own limit before ELOOP."""

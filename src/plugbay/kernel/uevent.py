@@ -14,8 +14,9 @@ import socket
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final, Self
+
+from plugbay.values import dataclass
 
 _NETLINK_KOBJECT_UEVENT: Final = 15  # the module socket has no name for it
 _KERNEL_GROUP: Final = 1

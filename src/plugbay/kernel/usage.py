@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from plugbay.values import dataclass
 
 _IDLE: Final = (3, 4)
 """The places of idle and iowait in the line of all processors."""

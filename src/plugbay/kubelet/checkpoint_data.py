@@ -12,10 +12,11 @@ Source: kubelet 1.36 ``cm/devicemanager/checkpoint/checkpoint.go``, ``pkg/util/h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from plugbay.kubelet.fnv import fnv1a
+from plugbay.values import dataclass
 
 DUMP_START: Final = b"(checkpoint.checkpointData){PodDeviceEntries:([]checkpoint.PodDevicesEntry)"
 DUMP_MIDDLE: Final = b" RegisteredDevices:(map[string][]string)"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from plugbay.values import dataclass
 
 STOCK_ROOT: Final = Path("/var/lib/kubelet")
 """The root of a kubelet without ``--root-dir``."""

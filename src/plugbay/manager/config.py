@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -11,6 +10,7 @@ from plugbay.kubelet.paths import KubeletPaths
 from plugbay.manager.gates import DEFAULT_GATES, FeatureGates
 from plugbay.model.topology import ONE_NODE, NumaTopology
 from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
+from plugbay.values import dataclass
 
 
 class Exhaustion(Enum):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from plugbay.errors import UsageError, quote
+from plugbay.values import dataclass
 
 
 class Gate(Enum):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from plugbay.allocation.table import NO_DEVICES, DeviceTable
 from plugbay.model.devices import PluginOptions
 from plugbay.model.health import HealthState
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.values import dataclass
 
 NO_NUMA_NODE = -1
 """The node under which a device without NUMA information is recorded, in checkpoints too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, cast
 
 from plugbay.documents.texts import Document, read_documents
@@ -22,6 +22,7 @@ from plugbay.manifest.v1_types import V1Pod
 from plugbay.model.field_path import FieldPath
 from plugbay.model.pods import Pod
 from plugbay.model.projections import ProjectionKind
+from plugbay.values import dataclass
 
 API_VERSION: Final = "v1"
 KIND: Final = "Pod"

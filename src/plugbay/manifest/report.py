@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
 from plugbay.errors import InvalidManifest
 from plugbay.model.field_path import FieldPath, field_text
+from plugbay.values import dataclass
 
 NO_LINES: Final[Mapping[FieldPath, int]] = MappingProxyType({})
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final, assert_never
 
@@ -15,6 +15,7 @@ from plugbay.errors import InvalidQuantity
 from plugbay.manifest.report import ManifestReport
 from plugbay.model.field_path import FieldPath
 from plugbay.model.quantity import Quantity
+from plugbay.values import dataclass
 
 
 class Support(Enum):

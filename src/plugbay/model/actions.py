@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
 from plugbay.model.ports import MAX_PORT, ContainerPort
+from plugbay.values import dataclass
 
 PortRef = int | str
 """The number of a port, or the name that a container gives it."""

@@ -8,11 +8,11 @@ Source: the device plugins' share of the model that Dynamic Resource Allocation 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NewType
 
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.values import dataclass
 
 AssignmentKey = NewType("AssignmentKey", str)
 """Names one assignment: the same in every repeat and after every restart, and never used for another one."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.errors import InvalidBandwidth, InvalidQuantity
 from plugbay.model.quantity import Quantity
+from plugbay.values import dataclass
 
 INGRESS: Final = "kubernetes.io/ingress-bandwidth"
 """Annotation for traffic into the pod."""

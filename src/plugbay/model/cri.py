@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import Enum
 
@@ -11,6 +11,7 @@ from plugbay.model.edits import DeviceNode, Mount
 from plugbay.model.ports import ContainerPort
 from plugbay.model.resolution import DnsConfig
 from plugbay.model.security import Seccomp
+from plugbay.values import dataclass
 
 
 class NamespaceMode(Enum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from plugbay.errors import DuplicateDevice, DuplicateDeviceName, InvalidDevice
@@ -14,6 +13,7 @@ from plugbay.model.health import HEALTHY, Health
 from plugbay.model.ids import DeviceId, parse_device_id
 from plugbay.model.names import DeviceName, derive_name, parse_device_name
 from plugbay.model.sharing import EXCLUSIVE, MAX_REPLICAS, Exclusive, Replicas, Sharing, replica_id
+from plugbay.values import dataclass
 
 if TYPE_CHECKING:
     from plugbay.model.quantity import Quantity

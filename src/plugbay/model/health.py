@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from plugbay.errors import InvalidHealth
 from plugbay.model.dns import is_name
+from plugbay.values import dataclass
 
 MAX_MESSAGE_BYTES: Final = 1024
 

@@ -6,13 +6,14 @@ Source: kubelet 1.36 ``cm/helpers_linux.go``, ``kuberuntime_container_linux.go``
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
 from plugbay.model.pods import Container
 from plugbay.model.quantity import Quantity
 from plugbay.model.requests import ContainerKind, most_at_once
+from plugbay.values import dataclass
 
 MIN_SHARES: Final = 2
 MAX_SHARES: Final = 262144

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
 from plugbay.model.taints import Taint
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

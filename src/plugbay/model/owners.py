@@ -6,7 +6,8 @@ Source: Kubernetes 1.36 ``apimachinery/pkg/apis/meta/v1/types.go``, ``controller
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ Source: Kubernetes 1.36 ``api/core/v1/types.go``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final
 
 from plugbay.model.selectors import Operator, Requirement
 from plugbay.model.taints import DEFAULT_TOLERATIONS, Toleration
+from plugbay.values import dataclass
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 

@@ -6,9 +6,9 @@ The names are those of the API's messages. Source: kubelet 1.36 ``pkg/kubelet/ap
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from plugbay.model.ids import ContainerName, DeviceId, ResourceName
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Final
 
@@ -21,6 +21,7 @@ from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
 from plugbay.model.resolution import NO_DNS, DnsConfig, DnsPolicy, HostAlias
 from plugbay.model.security import DEFAULT_SECURITY, Security
 from plugbay.model.termination import MessagePolicy
+from plugbay.values import dataclass
 
 DEFAULT_NAMESPACE: Final = "default"
 DEFAULT_GRACE_PERIOD_S: Final = 30

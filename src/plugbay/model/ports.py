@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
+
+from plugbay.values import dataclass
 
 MAX_PORT: Final = 65535
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from plugbay.model.actions import ProbeAction
+from plugbay.values import dataclass
 
 
 class ProbeKind(Enum):

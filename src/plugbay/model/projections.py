@@ -5,12 +5,12 @@ Source: Kubernetes 1.36 ``core/v1/types.go``, ``pkg/api/v1/resource/helpers.go``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from typing import Final
 
 from plugbay.model.quantity import Quantity
+from plugbay.values import dataclass
 
 DEFAULT_FILE_MODE: Final = 0o644
 DEFAULT_TOKEN_S: Final = 3600

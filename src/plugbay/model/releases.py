@@ -5,13 +5,14 @@ Source: spec 12.4, 12.5, 12.6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 from typing import Final, NewType
 
 from plugbay.model.devices import PluginOptions
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.values import dataclass
 
 OperationId = NewType("OperationId", str)
 """Names one PostStopContainer or Deallocate: the same in every repeat, never used again for another call. It is

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
+from plugbay.values import dataclass
 
 
 class ContainerKind(Enum):

@@ -6,9 +6,10 @@ Source: kubelet 1.36 ``network/dns/dns.go``, ``kubelet_pods.go`` (``hostsEntries
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from plugbay.values import dataclass
 
 MAX_SERVERS: Final = 3
 MAX_SEARCHES: Final = 32

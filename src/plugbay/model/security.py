@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from plugbay.values import dataclass
 
 MASKED_PATHS: Final = (
     "/proc/asound",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.errors import InvalidVersion
+from plugbay.values import dataclass
 
 MAX_VERSION_BYTES: Final = 64
 _NUMBER: Final = r"(0|[1-9][0-9]*)"

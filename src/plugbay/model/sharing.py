@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.model.ids import DeviceId
+from plugbay.values import dataclass
 
 SEPARATOR: Final = "::"
 """NVIDIA's device plugin uses the same separator, so monitors that know its IDs know ours."""

@@ -7,9 +7,10 @@ Source: Kubernetes 1.36 ``component-helpers/scheduling/corev1/helpers.go``, ``ap
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from plugbay.values import dataclass
 
 UNSCHEDULABLE_KEY: Final = "node.kubernetes.io/unschedulable"
 """The key of the taint that a cordoned node has."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from plugbay.pods.node import MAX_PODS
 from plugbay.runtimes.logs.files import DEFAULT_LOGS, LogLimits
 from plugbay.runtimes.mounts import MissingMount
 from plugbay.topology.settings import DEFAULT_SETTINGS, TopologySettings
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

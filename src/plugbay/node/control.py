@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from plugbay.manager.manager import DeviceManager
@@ -44,6 +43,7 @@ from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
 from plugbay.runtimes.pod_ports import PodPorts
 from plugbay.runtimes.port import ContainerRuntime
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.manager.endpoints.notices import PluginChange, ResourceNews
@@ -14,6 +13,7 @@ from plugbay.ops.clock import Clock
 from plugbay.ops.rate_limit import TokenBucket
 from plugbay.pods.events import EventType, ObjectRef
 from plugbay.pods.store.event_log import EventLog
+from plugbay.values import dataclass
 
 REST_S: Final = 5.0
 """The pause after events were recorded; changes meanwhile are told together."""

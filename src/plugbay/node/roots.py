@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import UsageError
 from plugbay.kubelet.paths import STOCK_ROOT
+from plugbay.values import dataclass
 
 ROOT_VARIABLE: Final = "PLUGBAY_ROOT"
 _SYSTEM_ROOT: Final = Path("/var/lib/plugbay")

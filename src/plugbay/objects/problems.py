@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from plugbay.manifest.resource_checks import invalid as invalid_text
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ Source: Kubernetes 1.36 ``apimachinery/pkg/util/strategicpatch``; design documen
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from plugbay.documents import Json
+from plugbay.values import dataclass
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"

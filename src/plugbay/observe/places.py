@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.cdi.directories import default_directories
 from plugbay.kubelet.paths import KubeletPaths
 from plugbay.ops.listening import Address
+from plugbay.values import dataclass
 
 HOST: Final = Path("/")
 _OWN_SOCKET: Final = "plugbay.sock"

@@ -6,10 +6,12 @@ Texts are as their sources have them, hostile ones included: whatever prints the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import Enum
 from typing import Final
+
+from plugbay.values import dataclass
 
 
 class Witness(Enum):

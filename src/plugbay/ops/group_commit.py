@@ -8,7 +8,6 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -16,6 +15,7 @@ from plugbay.errors import StoreUnusable
 from plugbay.ops.databases import open_database
 from plugbay.ops.log_room import LogRoom
 from plugbay.ops.tasks import to_the_end
+from plugbay.values import dataclass
 
 Change = TypeVar("Change")
 Contents = TypeVar("Contents")

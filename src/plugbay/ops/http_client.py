@@ -7,10 +7,10 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import NodeUnreachable, PathUnusable
+from plugbay.values import dataclass
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse

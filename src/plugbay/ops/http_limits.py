@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final
+
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ import re
 import socket
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from plugbay.errors import PathTooLong, PathUnusable, SocketInUse, UsageError
+from plugbay.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
@@ -21,6 +20,7 @@ from plugbay.ops.listening import Address
 from plugbay.ops.metrics import CONTENT_TYPE, Metric, exposition
 from plugbay.ops.routing import JSON, HttpError, Request, Response, Router
 from plugbay.ops.slices import joined, json_pieces
+from plugbay.values import dataclass
 
 MAX_AGE_S: Final = 1.0
 _NO_STORE: Final = (("Cache-Control", "no-cache, no-store, must-revalidate"),)

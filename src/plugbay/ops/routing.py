@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from plugbay.documents.sound_json import UnsoundJson, read_json
+from plugbay.values import dataclass
 
 JSON: Final = "application/json"
 

@@ -9,13 +9,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from plugbay.errors import CannotIsolate
 from plugbay.ops.worker_process import WorkerProcess
+from plugbay.values import dataclass
 
 _PROGRAM: Final = Path(__file__).with_name("worker_main.py")
 _LENGTH_BYTES: Final = 4

@@ -6,7 +6,6 @@ Source: kubelet 1.36 ``lifecycle/handlers.go``, ``cm/admission/errors.go``; spec
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from plugbay.errors import AdmissionError, ExpiredResource, TopologyMisaligned
@@ -16,6 +15,7 @@ from plugbay.ops.metrics import LabelCounter
 from plugbay.pods.devices import DeviceSource
 from plugbay.pods.lifecycle import PodStage
 from plugbay.pods.record import PodRecord, Rejection
+from plugbay.values import dataclass
 
 
 class AdmissionHandler(Protocol):

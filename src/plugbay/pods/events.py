@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Final
@@ -11,6 +10,7 @@ from plugbay.documents import Json
 from plugbay.model.ids import ContainerName
 from plugbay.model.pods import DEFAULT_NAMESPACE, Pod
 from plugbay.pods.status import timestamp
+from plugbay.values import dataclass
 
 KUBELET: Final = "kubelet"
 SCHEDULER: Final = "default-scheduler"

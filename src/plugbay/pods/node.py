@@ -8,7 +8,7 @@ import platform
 import shutil
 import socket
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -23,6 +23,7 @@ from plugbay.pods.lifecycle import PodStage
 from plugbay.pods.store.database import PodStore
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
@@ -15,6 +15,7 @@ from plugbay.model.pods import Container, Pod, RestartPolicy
 from plugbay.model.requests import ContainerKind
 from plugbay.pods.lifecycle import PodStage, PodStep, advance
 from plugbay.runtimes.port import ContainerId, ContainerState, RunState
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ Source: Kubernetes 1.36 ``pkg/printers/internalversion/printers.go``, ``printPod
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 from plugbay.documents import Json
 from plugbay.printers import v1
 from plugbay.printers.ages import duration
+from plugbay.values import dataclass
 
 _FINAL_PHASES = ("Succeeded", "Failed")
 

@@ -6,7 +6,6 @@ Source: Kubernetes 1.36 ``pkg/printers/internalversion/printers.go``; ``apimachi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -14,6 +13,7 @@ from plugbay.documents import Json
 from plugbay.printers import v1
 from plugbay.printers.ages import age
 from plugbay.printers.pod_status import summarize
+from plugbay.values import dataclass
 
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.cdi.host import node_type
 from plugbay.errors import ContainerStartError
 from plugbay.model.edits import DeviceNode
+from plugbay.values import dataclass
 
 _NOT_LOOKED_INTO: Final = frozenset({"pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev"})
 _NOT_TAKEN: Final = "console"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from plugbay.values import dataclass
 
 
 class Console(Enum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Final, NewType, Protocol
@@ -17,6 +16,7 @@ from plugbay.model.pods import Container, EmptyDir, Pod
 from plugbay.model.registry_logins import NO_PULL_ACCESS, PullAccess
 from plugbay.model.termination import TerminationMessage
 from plugbay.runtimes.exec_input import ExecInput
+from plugbay.values import dataclass
 
 ContainerId = NewType("ContainerId", str)
 

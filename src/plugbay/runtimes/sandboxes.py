@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
@@ -14,6 +13,7 @@ from plugbay.model.pods import Pod, PodSpec
 from plugbay.model.ports import ContainerPort
 from plugbay.model.resolution import NO_DNS
 from plugbay.model.security import Seccomp
+from plugbay.values import dataclass
 
 
 class Network(Enum):

@@ -6,12 +6,12 @@ Source: kubelet 1.36 ``cm/devicemanager/topology_hints.go``, ``generateDeviceTop
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from typing import Final
 
 from plugbay.topology.masks import Mask, mask_of
+from plugbay.values import dataclass
 
 MOST_SETS: Final = 2**12
 """The most sets of NUMA nodes that are all looked at: those of 12 nodes, since every node doubles their number. A

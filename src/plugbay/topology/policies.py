@@ -6,13 +6,13 @@ Source: kubelet 1.36 ``cm/topologymanager/policy_*.go``; spec 5.8.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
 from plugbay.topology.hints import Hint, Hints
 from plugbay.topology.masks import Fitness, Mask, narrowness
 from plugbay.topology.merge import hint_lists, merge
+from plugbay.values import dataclass
 
 
 class PolicyKind(Enum):

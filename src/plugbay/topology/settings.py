@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from plugbay.errors import UnusableTopology, UsageError, quote
 from plugbay.model.topology import NumaTopology
 from plugbay.topology.masks import closeness, mask_of, narrowness
 from plugbay.topology.policies import PolicyKind, TopologyPolicy, TopologyScope
+from plugbay.values import dataclass
 
 PREFER_CLOSEST: Final = "prefer-closest-numa-nodes"
 MAX_ALLOWABLE: Final = "max-allowable-numa-nodes"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from plugbay.errors import RpcCode, RpcFailed
 from plugbay.model.devices import Device, ListedDevice
+from plugbay.values import dataclass
 from plugbay.wire.common_ends import common_prefix, common_suffix
 from plugbay.wire.convert import device_from_pb, device_to_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -18,6 +17,7 @@ from plugbay.model.devices import ListedDevice, PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
+from plugbay.values import dataclass
 from plugbay.wire.calls import CallChannel, call
 from plugbay.wire.convert import decode_edits, device_from_pb, options_from_pb, reason_to_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb

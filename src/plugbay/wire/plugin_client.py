@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +13,7 @@ from plugbay.model.devices import PluginOptions
 from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import DeviceId
 from plugbay.model.releases import OperationId, ReleaseReason
+from plugbay.values import dataclass
 from plugbay.wire.calls import call
 from plugbay.wire.convert import decode_edits, options_from_pb, reason_to_pb
 from plugbay.wire.device_list import ChangedDevices, DeviceListReader, NewList

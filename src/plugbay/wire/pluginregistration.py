@@ -5,12 +5,12 @@ The plugin serves ``pluginregistration.Registration`` on a socket below the kube
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError
 
+from plugbay.values import dataclass
 from plugbay.wire.calls import call
 from plugbay.wire.generated import pluginregistration_v1_pb2 as pb
 from plugbay.wire.grpc.services import Service

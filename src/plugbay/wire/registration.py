@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
 from plugbay.model.devices import PluginOptions
+from plugbay.values import dataclass
 from plugbay.wire.calls import call
 from plugbay.wire.convert import options_from_pb, options_to_pb
 from plugbay.wire.generated import deviceplugin_v1beta1_pb2 as pb

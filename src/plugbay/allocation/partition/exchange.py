@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from plugbay.allocation.partition.sums import Scores
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

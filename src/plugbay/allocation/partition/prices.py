@@ -10,11 +10,11 @@ dearer, those in none become cheaper (Lagrangian relaxation with Polyak's step l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.allocation.partition.exchange import Partition
 from plugbay.allocation.partition.sums import Groups
+from plugbay.values import dataclass
 
 _FEW: Final = 40
 """With so few groups the search is faster than another step."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, compress
 from operator import add
+
+from plugbay.values import dataclass
 
 Scores = Sequence[Sequence[int]]
 """The score of each pair of devices, by place: symmetric, with zeros on the diagonal."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 
 from plugbay.cli.arguments.parser import CommandParser
 from plugbay.cli.cni import values as arguments
@@ -17,6 +16,7 @@ from plugbay.cni.directory import config_files, load_file
 from plugbay.cni.runtime import CniRuntime
 from plugbay.cni.versions import SUPPORTED
 from plugbay.errors import PlugbayError
+from plugbay.values import dataclass
 
 
 def declare_status(parser: CommandParser) -> None:

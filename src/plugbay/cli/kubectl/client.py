@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -16,6 +15,7 @@ from plugbay.documents import Json
 from plugbay.errors import NodeUnreachable, RequestRefused, UsageError
 from plugbay.ops.http_client import ClientStream, UnixHttpClient, UpgradeRefused
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 if TYPE_CHECKING:
     from plugbay.cli.kubectl.exec_channels import CommandConnection

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from plugbay.errors import UsageError
 from plugbay.printers.jsonpath import JsonPath, find_all, parse_path
+from plugbay.values import dataclass
 
 _QUOTED: Final = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
 _PIECE: Final = re.compile(rf"""(?P<text>[^{{]+)|\{{(?P<inside>(?:{_QUOTED}|[^{{}}"'])*)\}}""")

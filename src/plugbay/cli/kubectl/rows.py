@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -15,6 +14,7 @@ from plugbay.printers import v1
 from plugbay.printers.ages import age
 from plugbay.printers.pod_status import summarize
 from plugbay.printers.tables import node_status
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ Source: kubectl 1.36 ``pkg/cmd/wait``, ``condition.go`` and ``json.go``; resourc
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from plugbay.documents import Json
@@ -14,6 +13,7 @@ from plugbay.errors import UsageError
 from plugbay.model.ids import is_extended_resource
 from plugbay.printers import v1
 from plugbay.printers.jsonpath import JsonPath, find, parse_jsonpath
+from plugbay.values import dataclass
 
 _RESOURCE: Final = re.compile(r"(?P<name>[^=<>]+)(?:(?P<sign>>?=)(?P<amount>[0-9]{1,9}))?")
 _AMOUNTS: Final = {"resource": "allocatable", "capacity": "capacity"}

@@ -20,6 +20,7 @@ from plugbay.cli.node.release_options import add_release_options
 from plugbay.cli.node.runtime_options import add_container_log_options, add_runtime_options
 from plugbay.cli.node.topology_options import add_topology_options
 from plugbay.cli.printing.outcome import end_early_on_sigterm
+from plugbay.ops.garbage import nothing_to_collect
 
 
 def declare(parser: CommandParser) -> None:
@@ -118,7 +119,8 @@ def _up_here(args: argparse.Namespace, root: Path, answers: Callable[[], None]) 
 
     # The announcement covers the import too, which takes the most time of all.
     with announced_start(root) as started:
-        from plugbay.cli.node.foreground import run_node_up
+        with nothing_to_collect():
+            from plugbay.cli.node.foreground import run_node_up
 
         def ready() -> None:
             started()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 from plugbay.cli.arguments.names import pod_name
 from plugbay.cli.arguments.options import add_root, add_selector
@@ -19,6 +18,7 @@ from plugbay.cli.printing.progress import few, telling
 from plugbay.documents import Json
 from plugbay.errors import RequestRefused, UsageError, quote
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 
 def declare(parser: CommandParser) -> None:

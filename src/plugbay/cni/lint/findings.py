@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from plugbay.cni.places import Path, Place, Places, path_text
+from plugbay.values import dataclass
 
 
 class Severity(Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final
@@ -21,6 +21,7 @@ from plugbay.cni.places import Path
 from plugbay.cni.versions import negotiate
 from plugbay.documents import JsonValue
 from plugbay.documents.go_json import member
+from plugbay.values import dataclass
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 _CONTAINER_LINKS: Final = ("veth", "cali", "lxc")

@@ -6,7 +6,6 @@ Source: kubelet 1.36 ``cm/devicemanager/manager.go``, ``devicesToAllocate``; spe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from plugbay.errors import (
@@ -19,6 +18,7 @@ from plugbay.errors import (
 from plugbay.manager.state import Expired, HeldDevices, Resource
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.model.requests import ContainerKind, ContainerRequest
+from plugbay.values import dataclass
 
 
 class Survival(Enum):

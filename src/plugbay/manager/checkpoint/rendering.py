@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
@@ -26,6 +25,7 @@ from plugbay.kubelet.checkpoint_data import (
 from plugbay.kubelet.fnv import Chunk, before, fnv1a, fnv1a_chunks
 from plugbay.manager.state import HeldDevices
 from plugbay.model.ids import DeviceId, ResourceName
+from plugbay.values import dataclass
 
 _BLOCK: Final = 64
 """The number of devices that are encoded and hashed together: a change of health encodes that many again."""

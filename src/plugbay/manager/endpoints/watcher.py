@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ from plugbay.model.ids import ResourceName
 from plugbay.ops.backoff import OPERATIONS, Backoff
 from plugbay.ops.clock import Clock
 from plugbay.ops.tasks import background, first
+from plugbay.values import dataclass
 from plugbay.wire.plugin_transport import PluginTransport
 from plugbay.wire.pluginregistration import DEVICE_PLUGIN, PluginRegistrationClient, RegistrationStatus
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.model.ids import ContainerName, PodUid
 from plugbay.model.releases import Operation, OperationKind
 from plugbay.ops.changes import Inbox
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

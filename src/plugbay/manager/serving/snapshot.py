@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.manager.state import EndpointState, Live, ManagerState, Resource
 from plugbay.model.health import HealthState
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.values import dataclass
 
 UNKNOWN: Final = HealthState.UNKNOWN.value
 DevicesHealth = Mapping[ContainerName, Mapping[ResourceName, Mapping[DeviceId, HealthState]]]

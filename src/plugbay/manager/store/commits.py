@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from plugbay.manager.state import HeldDevices
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.releases import Operation, OperationId
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from plugbay.documents import Json
 from plugbay.model.pods import Pod
@@ -16,6 +15,7 @@ from plugbay.ops.http_access import RequestHead
 from plugbay.ops.listening import TcpAddress
 from plugbay.ops.routing import HttpError
 from plugbay.pods.running.configs import AccountToken
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

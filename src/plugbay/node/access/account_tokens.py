@@ -17,7 +17,6 @@ import json
 import secrets
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from plugbay.documents import Json
 from plugbay.objects.table import ObjectKey, ObjectTable
 from plugbay.ops.clock import Clock
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 AUDIENCES: Final = (ISSUER,)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import unquote
 
@@ -18,6 +17,7 @@ from plugbay.node.access.account_tokens import AccountUser
 from plugbay.objects.table import ObjectKey
 from plugbay.ops.routing import TRUE_WORDS, parse_target, segments_of
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 RBAC: Final = "rbac.authorization.k8s.io"
 _ALL: Final = "*"

@@ -7,7 +7,6 @@ import secrets
 import ssl
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from plugbay.errors import PathUnusable, UsageError
 from plugbay.kernel.files import make_private, read_bytes, write_durably
 from plugbay.ops.clock import Clock
+from plugbay.values import dataclass
 
 _TOKEN_BYTES: Final = 32
 _RENEWED: Final = timedelta(days=365)

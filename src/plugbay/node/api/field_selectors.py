@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.errors import UsageError
+from plugbay.values import dataclass
 
 POD_FIELDS: Final = frozenset(
     {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from plugbay.documents import Json
@@ -14,6 +13,7 @@ from plugbay.model.taints import UNSCHEDULABLE_KEY, Taint
 from plugbay.pods.node import Machine, RuntimeHealth
 from plugbay.pods.record import PodRecord
 from plugbay.pods.status import HOST_IP, pod_status, timestamp
+from plugbay.values import dataclass
 
 
 def pod_object(record: PodRecord, *, runtime: str) -> Json:

@@ -6,7 +6,7 @@ Discovery, routes, tables and selectors are made from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from plugbay.documents import Json
@@ -23,6 +23,7 @@ from plugbay.objects.problems import FieldProblem
 from plugbay.objects.strategic_merge import MergeRule
 from plugbay.printers import tables
 from plugbay.printers.tables import TableColumns
+from plugbay.values import dataclass
 
 _READ: Final = ("get", "list", "watch")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from plugbay.documents import Json
 from plugbay.model.owners import OwnerReference
 from plugbay.node.controllers.seen_pods import Claim, SeenPod
+from plugbay.values import dataclass
 
 APPS: Final = "apps/v1"
 BATCH: Final = "batch/v1"

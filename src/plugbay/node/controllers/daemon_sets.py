@@ -6,7 +6,6 @@ Source: Kubernetes 1.36 ``pkg/controller/daemon/daemon_controller.go``, ``update
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -31,6 +30,7 @@ from plugbay.node.controllers.templates import controller_reference, pod_of_temp
 from plugbay.ops.backoff import Delays
 from plugbay.pods.status import PodPhase
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 KIND: Final = "DaemonSet"
 REVISION_LABEL: Final = "controller-revision-hash"
@@ -68,6 +68,9 @@ class FailedPods:
         return FailedPods(1 if is_old else self.count + 1, now)
 
 
+_NONE_FAILED: Final = FailedPods()
+
+
 @dataclass(frozen=True, slots=True)
 class _Update:
     """The way to a new template: how many pods may be there twice, and whether the one pod may be missing."""
@@ -79,7 +82,7 @@ class _Update:
 
 
 def daemon_set_plan(
-    value: Json, children: Children, now: datetime, *, node: str, failed: FailedPods = FailedPods()
+    value: Json, children: Children, now: datetime, *, node: str, failed: FailedPods = _NONE_FAILED
 ) -> ControlPlan:
     """Keep the history of templates, adopt and release pods, then have the right pod on the node.
 

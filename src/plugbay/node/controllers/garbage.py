@@ -7,12 +7,12 @@ Source: Kubernetes 1.36 ``pkg/controller/garbagecollector/garbagecollector.go`` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
 from plugbay.model.owners import OwnerReference
 from plugbay.objects.table import ObjectKey
+from plugbay.values import dataclass
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -16,6 +15,7 @@ from plugbay.node.controllers.jobs.plan import job_plan
 from plugbay.node.controllers.jobs.status import job_status
 from plugbay.node.controllers.replica_sets import replica_set_plan, replica_set_status
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 
 class StatusOf(Protocol):

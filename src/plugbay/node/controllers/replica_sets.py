@@ -6,7 +6,6 @@ Source: Kubernetes 1.36 ``pkg/controller/replicaset/replica_set.go``, ``replica_
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -28,6 +27,7 @@ from plugbay.node.controllers.templates import controller_reference, pod_of_temp
 from plugbay.ops.backoff import Delays
 from plugbay.pods.status import PodPhase
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 KIND: Final = "ReplicaSet"
 FAILED_PODS: Final = Delays(1.0, 900.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final, Protocol, TypeVar, cast
 
@@ -13,6 +13,7 @@ from plugbay.model.owners import OwnerReference, controller_of
 from plugbay.model.selectors import Selector, selects
 from plugbay.pods.status import PodPhase
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 _OVER: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +18,7 @@ from plugbay.runtimes.hosts import parse_resolv_conf
 from plugbay.runtimes.pod_ports import PodPorts
 from plugbay.runtimes.port import ContainerRuntime
 from plugbay.runtimes.sandboxes import Sandboxes
+from plugbay.values import dataclass
 
 PROC: Final = Path("/proc")
 _HOSTS: Final = Path("/etc/hosts")

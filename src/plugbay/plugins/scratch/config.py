@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from plugbay.errors import InvalidQuantity, UsageError
 from plugbay.model.ids import ResourceName, parse_resource_name
 from plugbay.model.quantity import Quantity
+from plugbay.values import dataclass
 
 BLOCK_BYTES: Final = 4096
 """Disks and partitions begin and end at multiples of it, as holes in a file can."""

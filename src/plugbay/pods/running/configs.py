@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Protocol
 
 from plugbay.model.pods import Pod
 from plugbay.model.projections import ConfigKind, TokenFile
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from plugbay.ops.tasks import uninterrupted
@@ -13,6 +13,7 @@ from plugbay.pods.running.volumes import Volumes
 from plugbay.runtimes.mounts import MissingMount
 from plugbay.runtimes.port import ContainerRuntime
 from plugbay.runtimes.sandboxes import HostSandboxes, Sandboxes
+from plugbay.values import dataclass
 
 _Result = TypeVar("_Result")
 

@@ -7,7 +7,7 @@ Source: kubelet 1.36 ``kubelet_pods.go`` (``makeEnvironmentVariables``), ``pkg/v
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -32,6 +32,7 @@ from plugbay.model.registry_logins import PullAccess, RegistryLogin, logins_of
 from plugbay.model.resource_fields import resource_text
 from plugbay.model.security import effective_security
 from plugbay.pods.running.configs import ConfigData, ConfigKey
+from plugbay.values import dataclass
 
 Lookup = Callable[[ConfigKey], ConfigData | None]
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from typing import Final
 
@@ -28,6 +28,7 @@ from plugbay.pods.scheduling.predicates import node_fits, raised, resources_fit
 from plugbay.pods.scheduling.victims import NOT_ELIGIBLE, priority, victims
 from plugbay.pods.store.event_log import EventLog
 from plugbay.pods.store.table import PodTable
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -7,11 +7,12 @@ Source: Kubernetes 1.36 ``scheduler/framework/plugins/{nodeaffinity,podtopologys
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from plugbay.model.placement import InclusionPolicy, Placement, PodTerm, SpreadConstraint
 from plugbay.model.pods import Pod
 from plugbay.model.taints import KEEPS_AWAY, Taint, untolerated
+from plugbay.values import dataclass
 
 NamespaceLabels = Callable[[str], Mapping[str, str]]
 

@@ -7,13 +7,14 @@ Source: Kubernetes 1.36 ``plugin/pkg/admission/priority/admission.go``, ``defaul
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from plugbay.errors import PodForbidden
 from plugbay.model.placement import ANYWHERE, DEFAULT_SCHEDULER, ORDINARY, PreemptionPolicy
 from plugbay.model.pods import Pod
 from plugbay.model.taints import with_default_tolerations
+from plugbay.values import dataclass
 
 SYSTEM_CRITICAL: Final = 2_000_000_000
 """Pods of this priority and above are critical to a kubelet."""

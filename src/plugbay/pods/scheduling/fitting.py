@@ -7,7 +7,6 @@ Source: Kubernetes 1.36 ``scheduler/framework/types.go`` (FitError), ``scheduler
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.model.ids import PodUid
@@ -18,6 +17,7 @@ from plugbay.pods.scheduling.constraints import Site
 from plugbay.pods.scheduling.ledger import PODS, Amounts, demand
 from plugbay.pods.scheduling.occupancy import NOBODY_LEFT_OUT, Occupancy
 from plugbay.pods.scheduling.predicates import NO_FREE_PORTS
+from plugbay.values import dataclass
 
 UNSCHEDULABLE: Final = "node(s) were unschedulable"
 UNTOLERATED: Final = "node(s) had untolerated taint(s)"

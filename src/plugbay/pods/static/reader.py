@@ -9,7 +9,6 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -17,6 +16,7 @@ from plugbay.errors import InvalidManifest
 from plugbay.manifest import Strictness, load_pods
 from plugbay.model.pods import Pod
 from plugbay.pods.static.files import identified, static_pod
+from plugbay.values import dataclass
 
 MAX_BYTES: Final = 10 * 1024 * 1024
 """A kubelet reads as much of a manifest. ``-f`` has the same limit."""

@@ -13,7 +13,7 @@ import logging
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ from plugbay.ops.group_commit import Database, run_database
 from plugbay.pods.events import Event
 from plugbay.pods.record import PodRecord
 from plugbay.pods.store.format import decode_event, decode_node, decode_pod, encode_event, encode_node, encode_pod
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

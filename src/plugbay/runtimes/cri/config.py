@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from plugbay.cdi.convert import NOTHING, Spelled
@@ -34,6 +34,7 @@ from plugbay.model.security import MASKED_PATHS, READ_ONLY_PATHS, Seccomp, all_g
 from plugbay.runtimes.hosts import hostname
 from plugbay.runtimes.port import ContainerSpec
 from plugbay.runtimes.sandboxes import HostNamespace, Network, SandboxSpec
+from plugbay.values import dataclass
 
 POD_NAME: Final = "io.kubernetes.pod.name"
 POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"

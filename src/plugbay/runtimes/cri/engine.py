@@ -7,7 +7,6 @@ import contextlib
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -28,6 +27,7 @@ from plugbay.errors import (
 from plugbay.model.cri import CgroupDriver, EngineStatus, EngineVersion
 from plugbay.model.edits import ContainerEdits
 from plugbay.ops.clock import Clock
+from plugbay.values import dataclass
 from plugbay.wire.cri import CriClient, is_away
 
 ANSWER_S: Final = 10.0

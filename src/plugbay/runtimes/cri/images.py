@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.errors import ContainerStartError, RpcFailed
@@ -19,6 +18,7 @@ from plugbay.model.security import non_root_violation
 from plugbay.ops.backoff import Delays
 from plugbay.ops.clock import Clock
 from plugbay.runtimes.port import ContainerSpec, Notice, NoticeKind
+from plugbay.values import dataclass
 from plugbay.wire.cri import CriClient
 
 _REFERENCE: Final = re.compile(

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -40,6 +40,7 @@ from plugbay.runtimes.port import (
     Notice,
     RunState,
 )
+from plugbay.values import dataclass
 from plugbay.wire.cri import CriClient, is_away
 
 logger = logging.getLogger(__name__)

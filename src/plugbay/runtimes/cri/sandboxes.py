@@ -7,7 +7,7 @@ import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from plugbay.model.cri import CgroupDriver, NamespaceMode, Sandbox, SandboxConfi
 from plugbay.model.ids import PodUid
 from plugbay.runtimes.cri.config import NODE, POD_UID, Conventions, cgroup_name, sandbox_config
 from plugbay.runtimes.sandboxes import Network, SandboxSpec
+from plugbay.values import dataclass
 from plugbay.wire.cri import CriClient
 
 logger = logging.getLogger(__name__)

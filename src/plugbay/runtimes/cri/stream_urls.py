@@ -6,11 +6,11 @@ Source: Kubernetes 1.36 ``kubelet/pkg/cri/streaming/server.go``.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from plugbay.errors import quote
+from plugbay.values import dataclass
 
 CONNECT_S: Final = 10.0
 ANSWER_S: Final = 30.0

@@ -7,13 +7,13 @@ import os
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from plugbay.kernel.inotify import Inotify, Mask
+from plugbay.values import dataclass
 
 _CHUNK_BYTES: Final = 64 * 1024
 _ROTATED: Final = re.compile(r"\d+(?:-\d+)?", re.ASCII)

@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +44,7 @@ from plugbay.runtimes.supervised.imageless import unused_image
 from plugbay.runtimes.supervised.instance import Instance, start_failure
 from plugbay.runtimes.supervised.launch import DEFAULT_PATH, DEFAULT_TERM, HANDOVER
 from plugbay.runtimes.supervised.records import ProcessRecord
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.cdi.inject import OciSpec
 from plugbay.errors import EngineUnusable
 from plugbay.runtimes.oci.rootless import FileOwner, made_rootless
+from plugbay.values import dataclass
 
 KNOWN: Final = ("crun", "runc")
 """The engines in the order in which they are tried: crun starts containers faster."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -28,6 +27,7 @@ from plugbay.errors import (
 from plugbay.runtimes.oci.engines import OciEngine
 from plugbay.runtimes.oci.handlers import OciHandler, asks_for_devices, visible_devices
 from plugbay.runtimes.port import ContainerSpec
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from plugbay.cdi.inject import OciSpec
 from plugbay.runtimes.oci.rootfs import LOWER_LAYERS, RootFs
+from plugbay.values import dataclass
 
 _LAYERS: Final = "points"
 _BINDS: Final = frozenset({"bind", "rbind"})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +28,7 @@ from plugbay.errors import (
 )
 from plugbay.kernel.links import LinkState, link_addresses, link_state, set_link_state
 from plugbay.kernel.netns import in_netns
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

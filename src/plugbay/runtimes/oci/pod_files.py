@@ -6,12 +6,12 @@ Source: kubelet 1.36 ``kubelet_pods.go`` (``ensureHostsFile``), ``network/dns/dn
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.model.resolution import NO_DNS, DnsConfig, DnsPolicy, alias_lines, pod_dns
 from plugbay.runtimes.hosts import hosts_text
 from plugbay.runtimes.sandboxes import SandboxSpec
+from plugbay.values import dataclass
 
 HOSTS: Final = "hosts"
 HOSTNAME: Final = "hostname"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from plugbay.kernel.mounts import mounted
 from plugbay.runtimes.oci.host_etc import HostEtc
 from plugbay.runtimes.oci.shares import PodFile
 from plugbay.runtimes.port import ContainerSpec
+from plugbay.values import dataclass
 
 OciMount = dict[str, Any]
 

@@ -10,12 +10,12 @@ Source: Linux ``user_namespaces(7)``; the OCI runtime specification 1.0.2 ``conf
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.cdi.inject import OciSpec
 from plugbay.errors import ContainerStartError
 from plugbay.model.security import Security
+from plugbay.values import dataclass
 
 _SYS: Final = "/sys"
 _ONLY_FOR_ROOT: Final = frozenset({"cgroup"})

@@ -12,7 +12,6 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
@@ -60,6 +59,7 @@ from plugbay.runtimes.oci.shares import PodShares
 from plugbay.runtimes.oci.sysctls import set_sysctls
 from plugbay.runtimes.pod_ports import PodConnection, connect_loopback
 from plugbay.runtimes.sandboxes import Network, SandboxSpec, no_handler
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from plugbay.model.edits import Mount
+from plugbay.values import dataclass
 
 HOST: Final = ""
 """Stands in place of a path for the host's namespace."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.cdi.inject import OciSpec
@@ -18,6 +17,7 @@ from plugbay.runtimes.hosts import hostname
 from plugbay.runtimes.oci.seccomp import default_profile
 from plugbay.runtimes.oci.shares import HOST, UNSHARED, PodShares
 from plugbay.runtimes.port import ContainerSpec
+from plugbay.values import dataclass
 
 OCI_VERSION: Final = "1.0.2"
 """The version that every crun and runc in use understands."""

@@ -9,7 +9,6 @@ import socket
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from plugbay.runtimes.port import ContainerId, ExecExit, ExecOutput, ExecStream
 from plugbay.runtimes.supervised.consoles import Pipe, Streams, TerminalMaker, fed, open_streams
 from plugbay.runtimes.supervised.exec_client import ExecConnection, StartFailure, invite
 from plugbay.runtimes.supervised.instance import failure_text
+from plugbay.values import dataclass
 
 _HIGH_WATER_BYTES: Final = 256 * 1024
 """The most bytes that wait for the consumer; beyond that the command has to wait."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -13,6 +13,7 @@ from plugbay.runtimes.port import ContainerId, ContainerSpec, Notice
 from plugbay.runtimes.supervised.consoles import TerminalMaker
 from plugbay.runtimes.supervised.instance import Instance
 from plugbay.runtimes.supervised.records import ProcessRecord
+from plugbay.values import dataclass
 
 _PROC: Final = Path("/proc")
 _SHOWN_PATHS: Final = 5

@@ -12,13 +12,14 @@ import struct
 import termios
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import IO, Final
 
 from plugbay.runtimes.exec_input import Console, ExecInput, TerminalSize
 from plugbay.runtimes.port import ExecStream
+from plugbay.values import dataclass
 
 _END_OF_INPUT: Final = b"\x04"
 """The character of Ctrl-D: the input of a terminal has no other end."""

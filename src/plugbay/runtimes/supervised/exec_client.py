@@ -7,12 +7,12 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.kernel.processes import ProcessIdentity
 from plugbay.runtimes.exec_input import TerminalSize
+from plugbay.values import dataclass
 
 _SOCKET: Final = "guests.sock"
 _BACKLOG: Final = 128

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from plugbay.errors import InstanceUnreadable, quote
 from plugbay.runtimes.port import ContainerId, ContainerState, RunState
 from plugbay.runtimes.supervised.records import ExitRecord, ProcessRecord, SpecRecord, stand_in
+from plugbay.values import dataclass
 
 START_FAILED: Final = 128
 """Exit code of a container whose command could not be run, as with containerd."""

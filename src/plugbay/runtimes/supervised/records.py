@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote as escape
@@ -30,6 +29,7 @@ from plugbay.model.qos import qos_class
 from plugbay.model.security import Security
 from plugbay.model.termination import MessagePolicy, TerminationMessage
 from plugbay.runtimes.port import ContainerId, ContainerSpec
+from plugbay.values import dataclass
 
 RESERVED: Final = "exit.reserved"
 """A file that takes its room at the start and becomes ``exit.json``, since the disk may be full at the end."""

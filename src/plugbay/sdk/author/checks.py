@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final, Protocol, TypeVar, overload
 
 from plugbay.errors import InvalidHealthCheck
 from plugbay.model.health import Health
 from plugbay.sdk.author.occasions import is_positive, seconds_of
+from plugbay.values import dataclass
 
 Verdict = Health | bool | None
 """A verdict on one device; None is for a check that cannot tell."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.errors import InvalidPlugin
 from plugbay.errors.wording import shown
+from plugbay.values import dataclass
 
 _CAPABILITY: Final = re.compile(r"[A-Z][A-Z_]*")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -7,12 +7,12 @@ once for both.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.sdk.deploying.deployment import FILES
 from plugbay.sdk.deploying.noted_yaml import Noted, Wrapped
 from plugbay.sdk.deploying.plugin_needs import KUBELET_ROOT
+from plugbay.values import dataclass
 
 Fields = dict[str, object]
 

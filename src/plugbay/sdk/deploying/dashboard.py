@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from plugbay.values import dataclass
 
 TITLE: Final = "plugbay device plugins"
 FILE: Final = "plugbay-dashboard.json"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final
 
@@ -15,6 +15,7 @@ from plugbay.errors import UsageError
 from plugbay.model.dns import MAX_LABEL, is_label, is_subdomain
 from plugbay.model.selectors import Selector
 from plugbay.sdk.deploying.plugin_needs import PluginNeeds, is_below
+from plugbay.values import dataclass
 
 FILES: Final = "/plugin"
 """The directory of the ConfigMap's files, in the container."""

@@ -6,10 +6,10 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.documents.texts import to_yaml
+from plugbay.values import dataclass
 
 _WIDTH: Final = 110
 _HERE: Final = "\0"

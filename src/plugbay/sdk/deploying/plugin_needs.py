@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from plugbay.errors import UsageError
 from plugbay.sdk.author.needs import Capability, HostDirectory, Memory, Need, Privileged, Variable
+from plugbay.values import dataclass
 
 KUBELET_ROOT: Final = "/var/lib/kubelet"
 """The directory of a kubelet on a cluster's node."""

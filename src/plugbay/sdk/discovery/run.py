@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from plugbay.errors import InvalidDevice, InvalidDiscovery
@@ -12,6 +11,7 @@ from plugbay.errors.wording import shown
 from plugbay.model.devices import Device
 from plugbay.sdk.author.plugin import DevicePlugin, checked
 from plugbay.sdk.hooks.calls import each_of, given
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

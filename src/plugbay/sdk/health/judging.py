@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.model.health import HEALTHY, Health, unhealthy, unknown
+from plugbay.values import dataclass
 
 NOT_CHECKED: Final = unknown("NotChecked", "no check has answered yet")
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -22,6 +21,7 @@ import msgspec
 from plugbay.documents.texts import read_documents
 from plugbay.errors import InvalidDocument, PluginLoadError
 from plugbay.model.field_path import FieldPath, field_text
+from plugbay.values import dataclass
 
 _Settings = TypeVar("_Settings", bound=msgspec.Struct)
 

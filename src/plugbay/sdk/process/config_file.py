@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -17,6 +16,7 @@ from plugbay.sdk.hooks.calls import in_thread
 from plugbay.sdk.process.config import Config, ConfigEntry, difference, parse_config
 from plugbay.sdk.process.sources import Member, known_plugins
 from plugbay.sdk.watching import Watches
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

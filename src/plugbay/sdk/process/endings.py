@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
 from plugbay.errors import PlugbayError
 from plugbay.ops.tasks import first
 from plugbay.sdk.process.roster import Roster
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

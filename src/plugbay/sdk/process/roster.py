@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from plugbay.sdk.process.sources import FollowsAssignments, Looking, Member, Mem
 from plugbay.sdk.release.evidence.pod_lists import PodLists
 from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.watching import Watches
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

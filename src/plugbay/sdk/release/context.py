@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.author.plugin import DevicePlugin, offers
@@ -11,6 +10,7 @@ from plugbay.sdk.author.release_settings import ReleasePolicy
 from plugbay.sdk.release.evidence.evidence import Evidence
 from plugbay.sdk.release.evidence.pod_lists import Shared
 from plugbay.sdk.release.ledger.ledger import Ledger
+from plugbay.values import dataclass
 
 
 class NextLook:

@@ -21,12 +21,13 @@ Source: spec 4.7, 4.8, 4.12, 7.1; ``HandlePodAdditions`` and ``filterOutInactive
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
 from plugbay.model.assignments import Assignment, AssignmentKey, Origin, Owner
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
+from plugbay.values import dataclass
 
 SETTLE_S: Final = 60.0
 """A refused pod's containers are stopped after some 2 s, and have 30 s by default to end."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.serving.states import State
+from plugbay.values import dataclass
 
 _EXPLAINED: Final = {
     State.SETTING_UP: "its set_up() has not succeeded yet",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.errors import AdmissionError, PluginProgramFailed
@@ -13,6 +12,7 @@ from plugbay.testing.chaos.kept_program import KeptProgram
 from plugbay.testing.local.expectations import ExpectationFailed
 from plugbay.testing.local.kubelet import LocalKubelet
 from plugbay.testing.tracing.program import failure_of, how_ended
+from plugbay.values import dataclass
 
 READY_S: Final = 20.0
 """The time that the plugin has to register and to send its lists before the faults begin."""

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from plugbay.testing.chaos.steps import ChaosStep, StepKind
 from plugbay.testing.conformance.subject.command import PluginCommand
 from plugbay.testing.local.opening import local_kubelet
 from plugbay.testing.traffic.records import TrafficRecord
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from plugbay.errors import InvalidDocument
+from plugbay.values import dataclass
 
 
 class StepKind(Enum):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from plugbay.errors import UsageError
 from plugbay.testing.conformance.findings import ConformanceReport, RuleOutcome, Verdict
+from plugbay.values import dataclass
 
 _VERSION: Final = 1
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from plugbay.testing.conformance.rule import AnyRule, RuleSeverity
+from plugbay.values import dataclass
 
 
 class RuleOutcome(Enum):

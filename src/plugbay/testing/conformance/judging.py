@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from plugbay.errors import RpcFailed
@@ -16,6 +15,7 @@ from plugbay.testing.conformance.rules.start import SURVEY
 from plugbay.testing.conformance.settings import ConformanceSettings
 from plugbay.testing.conformance.stage import Stage, open_stage
 from plugbay.testing.conformance.survey import FirstMeeting
+from plugbay.values import dataclass
 
 _UNKNOWN: Final = "the plugin registered no resource"
 _MOST_OUTPUTS: Final = 5

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
 
 from plugbay.testing.conformance.stage import Stage
+from plugbay.values import dataclass
 
 _PREFIX: Final = "PB"
 _SCENE_S: Final = 60.0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from plugbay.testing.conformance.subject.command import SubjectCommand
+from plugbay.values import dataclass
 
 READY_S: Final = 20.0
 RETRY_S: Final = 35.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -15,6 +14,7 @@ from plugbay.testing.conformance.probe.watcher import FoundSocket
 from plugbay.testing.conformance.reasons import CannotJudge
 from plugbay.testing.conformance.settings import ConformanceSettings
 from plugbay.testing.conformance.stage import Stage
+from plugbay.values import dataclass
 
 _SETTLE_S: Final = 0.7
 """The time without another resource after which a plugin has registered all that it registers at its start."""

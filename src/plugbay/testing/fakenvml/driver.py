@@ -8,12 +8,13 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from plugbay.testing.fakenvml.compile import compile_library
 from plugbay.testing.fakenvml.machines import FakeMachine, FakeMig
+from plugbay.values import dataclass
 
 XID: Final = 8
 """NVML's type of an event that brings an XID."""

@@ -6,9 +6,11 @@ Every field of a description has the same name here, so `FakeMachine.description
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any, Final
 from uuid import NAMESPACE_DNS, uuid5
+
+from plugbay.values import dataclass
 
 NVSWITCH_BUS_ID: Final = "00000000:C4:00.0"
 IDLE: Final[Mapping[str, int]] = {

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from plugbay.errors import UsageError
@@ -19,6 +19,7 @@ from plugbay.testing.conformance.subject.process import Subject, signal_name, st
 from plugbay.testing.local.expectations import PluginNotReady
 from plugbay.testing.local.holding import Held, hold
 from plugbay.testing.local.plugins import RunningPlugin
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

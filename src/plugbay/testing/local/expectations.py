@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from plugbay.testing.local.sights import KubeletSight
+from plugbay.values import dataclass
 
 
 class ExpectationFailed(AssertionError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from plugbay.ops.listening import TcpAddress
 from plugbay.ops.tasks import background
 from plugbay.testing.local.holding import Held, hold
 from plugbay.testing.local.switchboard import Switchboard
+from plugbay.values import dataclass
 
 if TYPE_CHECKING:
     from plugbay.node.control import RunningNode

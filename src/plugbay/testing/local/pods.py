@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from plugbay.errors import UsageError
@@ -11,6 +11,7 @@ from plugbay.model.edits import ContainerEdits
 from plugbay.model.ids import ContainerName, PodUid, ResourceName
 from plugbay.model.pods import DEFAULT_NAMESPACE, Pod, pod_request, with_identity
 from plugbay.model.requests import ContainerKind, ContainerRequest, PodRequest
+from plugbay.values import dataclass
 
 ONLY_CONTAINER = ContainerName("app")
 """The container of a pod that is given as its devices alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -13,6 +13,7 @@ from plugbay.manager.config import ManagerConfig
 from plugbay.manager.gates import Gate, parse_feature_gates
 from plugbay.model.topology import pretended_nodes
 from plugbay.topology.settings import TopologySettings
+from plugbay.values import dataclass
 
 PATIENCE_S: Final = 10.0
 """How long a test waits for something that should happen at once."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from plugbay.manager.serving.snapshot import Snapshot
 from plugbay.manager.state import Expired, Live, Restored, Stopped
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

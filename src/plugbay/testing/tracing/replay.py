@@ -12,7 +12,7 @@ removed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from plugbay.errors import PluginProgramFailed, RpcFailed
@@ -27,6 +27,7 @@ from plugbay.testing.tracing.program import failure_of, how_ended, running
 from plugbay.testing.tracing.replay_plan import ReplayedCall, ReplayedLife, ReplayedRegistration, plan_of
 from plugbay.testing.tracing.selection import Selection
 from plugbay.testing.traffic.records import TrafficRecord
+from plugbay.values import dataclass
 
 REGISTERS_S: Final = 30.0
 """The time that the plugin has to register, after its start and after each restart of the kubelet."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from plugbay.testing.traffic.records import TrafficRecord
+from plugbay.values import dataclass
 from plugbay.wire.message_values import known_method
 
 

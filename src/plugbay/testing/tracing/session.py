@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ from plugbay.testing.traffic.recorder import TrafficRecorder
 from plugbay.testing.traffic.records import TrafficRecord
 from plugbay.testing.traffic.relay.forwarding import TrafficWatch
 from plugbay.testing.traffic.relay.relay import relay
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Final
 
 from plugbay.errors import RegistrationRefused, RpcCode, RpcFailed, UsageError
+from plugbay.values import dataclass
 from plugbay.wire.grpc import texts
 from plugbay.wire.http2.codes import ErrorCode
 from plugbay.wire.message_values import KubeletVersion, known_method, method_name

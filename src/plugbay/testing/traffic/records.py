@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from plugbay.errors import RpcFailed
+from plugbay.values import dataclass
 from plugbay.wire.message_values import MessageValue, message_value, method_name
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
+from plugbay.values import dataclass
 from plugbay.wire.grpc.metadata import Metadata
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final
 
+from plugbay.values import dataclass
 from plugbay.wire.http2.codes import ConnectionFault, ErrorCode
 from plugbay.wire.http2.frames import LARGEST_MAX_FRAME, SMALLEST_MAX_FRAME
 from plugbay.wire.http2.windows import DEFAULT_WINDOW, MAX_WINDOW

@@ -9,10 +9,10 @@ Source: SPDY Protocol draft 3.1, section 2.3; ``moby/spdystream`` 0.5 ``connecti
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import Final, TypeAlias
 
+from plugbay.values import dataclass
 from plugbay.wire.spdy.frames import (
     FIN,
     MAX_ID,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
+
+from plugbay.values import dataclass
 
 MAX_CONTROL_BYTES: Final = 64 * 1024
 """The largest payload of a control frame; those of Kubernetes have less than 100 bytes."""

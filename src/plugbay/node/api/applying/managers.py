@@ -6,7 +6,7 @@ Source: apimachinery 1.36 ``pkg/util/managedfields/internal/managedfields.go``, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import Enum
 from typing import Final, NamedTuple
@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from plugbay.documents import Json
 from plugbay.node.api.applying.sets import FieldSet, UnreadableSet
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 MAX_UPDATERS: Final = 10
 """The most managers by updates that are told apart; the oldest ones become one."""

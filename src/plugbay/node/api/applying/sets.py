@@ -6,10 +6,11 @@ Source: structured-merge-diff v6 ``fieldpath/set.go``, ``fieldpath/serialize.go`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from plugbay.documents import Json
 from plugbay.node.api.applying.elements import Element, Path, UnreadableElement, element_order, read_element
+from plugbay.values import dataclass
 
 
 class UnreadableSet(ValueError):

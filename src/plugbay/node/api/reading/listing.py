@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -23,6 +22,7 @@ from plugbay.node.api.reading.negotiation import MediaForm, wanted_form
 from plugbay.node.api.reading.selection import ItemSelection
 from plugbay.node.api.resources import ApiResource
 from plugbay.ops.routing import JSON, HttpError, Request, Response, json_response
+from plugbay.values import dataclass
 
 _ANY_VERSION: Final = -1
 """In a continue token: of the present objects, whatever has changed since."""

@@ -14,13 +14,13 @@ import contextlib
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from plugbay.errors import PortUnreachable
 from plugbay.ops.routing import UpgradedStream
 from plugbay.ops.tasks import first
 from plugbay.runtimes.pod_ports import PodConnection
+from plugbay.values import dataclass
 from plugbay.wire.spdy.connection import SpdyRole
 from plugbay.wire.spdy.frames import SpdyFault
 from plugbay.wire.spdy.session import BytePipe, SpdySession, SpdyStream

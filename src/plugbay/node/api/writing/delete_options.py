@@ -6,7 +6,6 @@ Source: Kubernetes 1.36 ``apimachinery/pkg/apis/meta/v1/types.go`` (DeleteOption
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeGuard
 
@@ -16,6 +15,7 @@ from plugbay.node.api.resources import ApiResource
 from plugbay.node.api.writing.bodies import body_of
 from plugbay.ops.routing import HttpError, Request
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 _KNOWN: Final = (
     "apiVersion",

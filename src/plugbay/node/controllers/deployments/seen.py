@@ -6,7 +6,6 @@ Source: Kubernetes 1.36 ``pkg/controller/deployment/util/deployment_util.go``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil, floor
 from typing import Final
@@ -17,6 +16,7 @@ from plugbay.model.owners import OwnerReference
 from plugbay.node.controllers.seen_pods import Claim, annotations_of, labels_of, owner_references
 from plugbay.node.controllers.templates import normal_template, without_hash
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 KIND: Final = "Deployment"
 REVISION: Final = "deployment.kubernetes.io/revision"

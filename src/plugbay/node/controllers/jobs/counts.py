@@ -8,7 +8,6 @@ Source: Kubernetes 1.36 ``pkg/controller/job/job_controller.go`` (``trackJobStat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from plugbay.documents import Json
 from plugbay.node.controllers.jobs.failure_policy import FailureAction, judge_failure
@@ -17,6 +16,7 @@ from plugbay.node.controllers.jobs.seen import TRACKING, SeenJob
 from plugbay.node.controllers.seen_pods import SeenPod
 from plugbay.pods.status import PodPhase
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ Source: Kubernetes 1.36 ``pkg/controller/job/job_controller.go`` (``syncJob``, `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,6 +14,7 @@ from plugbay.node.controllers.jobs.counts import Counted
 from plugbay.node.controllers.jobs.seen import SeenJob
 from plugbay.node.controllers.seen_pods import SeenPod
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 SUCCESS: Final = "SuccessCriteriaMet"
 FAILURE: Final = "FailureTarget"

@@ -6,13 +6,13 @@ Source: Kubernetes 1.36 ``pkg/controller/job/pod_failure_policy.go``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from plugbay.documents import Json
 from plugbay.node.controllers.seen_pods import SeenPod
 from plugbay.pods.status import PodPhase
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 
 class FailureAction(Enum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -12,6 +11,7 @@ from plugbay.manifest.label_selectors import selector_of
 from plugbay.node.controllers.conditions import is_true
 from plugbay.node.controllers.seen_pods import Claim
 from plugbay.printers import v1
+from plugbay.values import dataclass
 
 KIND: Final = "Job"
 TRACKING: Final = "batch.kubernetes.io/job-tracking"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from plugbay.values import dataclass
 
 VENDOR: Final = "k8s.device-plugin.nvidia.com"
 """The vendor of our CDI kinds."""

@@ -6,11 +6,12 @@ Source: nvidia-container-toolkit 1.20.0 ``pkg/nvcdi/{full-gpu,mig-device}-nvml.g
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from plugbay.plugins.nvidia.config.choices import DeviceIdStrategy, MigStrategy
 from plugbay.plugins.nvidia.survey import Addressing, Gpu, MigDevice, MigMinors, Survey
+from plugbay.values import dataclass
 
 _COHERENT: Final = "gpu.nvidia.com/coherent"
 

@@ -10,12 +10,12 @@ import os
 import platform
 import posixpath
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import GpusUnusable
 from plugbay.plugins.nvidia.cdi.tree import DriverTree, Library
+from plugbay.values import dataclass
 
 _LIBRARIES: Final = (
     "/",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -16,6 +15,7 @@ from plugbay.cdi.spec import Hook
 from plugbay.plugins.nvidia.cdi.driver_files import DriverFiles
 from plugbay.plugins.nvidia.cdi.tree import Library
 from plugbay.plugins.nvidia.config.configuration import ALL_HOOKS
+from plugbay.values import dataclass
 
 DEFAULT_HOOK_PROGRAM: Final = "/usr/bin/nvidia-ctk"
 _CREATE_CONTAINER: Final = "createContainer"

@@ -7,11 +7,11 @@ Source: k8s-device-plugin 0.20 ``internal/cdi/cdi.go``, ``csvFilesForRoot``; nvi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.kernel.files import read_bytes
+from plugbay.values import dataclass
 
 MOUNT_LISTS: Final = "etc/nvidia-container-runtime/host-files-for-container.d"
 _FILES: Final = ("devices.csv", "drivers.csv", "l4t.csv")

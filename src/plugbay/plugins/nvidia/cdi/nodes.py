@@ -10,7 +10,6 @@ import glob
 import os
 import posixpath
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from plugbay.cdi.host import host_node
 from plugbay.cdi.nodes import HostNode
 from plugbay.cdi.spec import SpecDeviceNode
 from plugbay.plugins.nvidia.cdi.roots import SpecRoots
+from plugbay.values import dataclass
 
 CONTROL_NODES: Final = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools", "/dev/nvidia-uvm", "/dev/nvidiactl")
 _CHARACTER: Final = "c"

@@ -5,10 +5,10 @@ Source: k8s-device-plugin 0.20 ``internal/cdi/cdi.go``; nvidia-container-toolkit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from plugbay.plugins.nvidia.config.host_paths import join_root
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

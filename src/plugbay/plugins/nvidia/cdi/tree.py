@@ -9,13 +9,13 @@ import glob
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from plugbay.plugins.nvidia.cdi.elf import soname_of
 from plugbay.plugins.nvidia.cdi.linker_cache import cached_libraries
+from plugbay.values import dataclass
 
 _LINKER_CACHE: Final = "/etc/ld.so.cache"
 _MOST_BYTES: Final = 16 << 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.plugins.nvidia.config.choices import (
@@ -17,6 +16,7 @@ from plugbay.plugins.nvidia.config.choices import (
 from plugbay.plugins.nvidia.config.durations import Span
 from plugbay.plugins.nvidia.config.resource_names import NO_PATTERNS, ResourcePatterns
 from plugbay.plugins.nvidia.config.sharing import NO_SHARING, SharingSettings
+from plugbay.values import dataclass
 
 SELF_CONTAINED: Final = "self-contained"
 """A feature flag of ours: CDI specs without the hooks of NVIDIA's container toolkit."""

@@ -7,8 +7,9 @@ k8s-device-plugin 0.20 ``api/config/v1/duration.go``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from plugbay.values import dataclass
 
 INFINITE: Final = "infinite"
 _MAX_NS: Final = 2**63 - 1

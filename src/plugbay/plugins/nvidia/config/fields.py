@@ -6,7 +6,7 @@ Null stands for a field that is not there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from typing import Final, TypeVar
 
@@ -16,6 +16,7 @@ from plugbay.model.field_path import FieldPath, field_text
 from plugbay.plugins.nvidia.config.choices import Dialect
 from plugbay.plugins.nvidia.config.durations import Span, parse_span
 from plugbay.plugins.nvidia.config.places import DECODING, ConfigPlace
+from plugbay.values import dataclass
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ Source: k8s-device-plugin 0.20 ``api/config/v1/config.go``; spec 1.3 to 1.5.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from plugbay.documents.go_json import compact
@@ -23,6 +23,7 @@ from plugbay.plugins.nvidia.config.resource_names import (
     parse_gpu_resource,
 )
 from plugbay.plugins.nvidia.config.sharing import NO_SHARING, SharingSettings, read_sharing
+from plugbay.values import dataclass
 
 if TYPE_CHECKING:
     from plugbay.documents.texts import Document

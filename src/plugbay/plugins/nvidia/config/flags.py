@@ -5,7 +5,6 @@ Source: k8s-device-plugin 0.20 ``cmd/nvidia-device-plugin/main.go``, ``api/confi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
@@ -20,6 +19,7 @@ from plugbay.plugins.nvidia.config.choices import (
     SharedAllocationPolicy,
 )
 from plugbay.plugins.nvidia.config.durations import Span
+from plugbay.values import dataclass
 
 FlagValue: TypeAlias = "str | bool | tuple[str, ...] | tuple[int, ...] | Span"
 

@@ -6,12 +6,12 @@ Source: k8s-device-plugin 0.20 ``cmd/config-manager/main.go``; spec 1.9.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.errors import UsageError
 from plugbay.plugins.nvidia.config import flags as flag
 from plugbay.plugins.nvidia.config.choices import FallbackStrategy
+from plugbay.values import dataclass
 
 NODE_LABEL: Final = str(flag.NODE_LABEL.default)
 """The label of a node whose value is the name of its file."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from plugbay.errors import InvalidNvidiaConfig
+from plugbay.values import dataclass
 
 T = TypeVar("T")
 

@@ -6,11 +6,11 @@ Source: k8s-device-plugin 0.20 ``api/config/v1/resources.go``; spec 1.5.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.model import dns
 from plugbay.model.ids import ResourceName
+from plugbay.values import dataclass
 
 PREFIX: Final = "nvidia.com/"
 GPU: Final = ResourceName(f"{PREFIX}gpu")

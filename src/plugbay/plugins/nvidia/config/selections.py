@@ -6,12 +6,12 @@ Source: k8s-device-plugin 0.20 ``api/config/v1/replicas.go``; spec 1.4.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from plugbay.documents.go_json import compact
 from plugbay.plugins.nvidia.config.fields import FieldValue
+from plugbay.values import dataclass
 
 ALL: Final = "all"
 _ALLOWED: Final = (

@@ -6,7 +6,7 @@ Source: k8s-device-plugin 0.20 ``api/config/v1/{sharing,replicas}.go``; spec 1.4
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from plugbay.model.ids import ResourceName
@@ -15,6 +15,7 @@ from plugbay.plugins.nvidia.config.choices import SharingStrategy
 from plugbay.plugins.nvidia.config.fields import FieldValue, NameCase, Page, Section
 from plugbay.plugins.nvidia.config.resource_names import parse_gpu_resource, shared_name
 from plugbay.plugins.nvidia.config.selections import ALL_DEVICES, DeviceSelection, read_selection
+from plugbay.values import dataclass
 
 _SHARED_FIELDS: Final = ("renameByDefault", "failRequestsGreaterThanOne", "resources")
 _RESOURCE_FIELDS: Final = ("name", "replicas", "rename", "devices")

@@ -6,10 +6,11 @@ A configuration that is broken changes nothing: the plugin goes on with the one 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from plugbay.errors import OperatorError
 from plugbay.plugins.nvidia.config.configuration import Configuration
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

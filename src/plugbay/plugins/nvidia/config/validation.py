@@ -8,7 +8,6 @@ Source: k8s-device-plugin 0.20 ``cmd/nvidia-device-plugin/main.go``, ``validateF
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar
 
@@ -38,6 +37,7 @@ from plugbay.plugins.nvidia.config.file import ConfigContent
 from plugbay.plugins.nvidia.config.flags import PLUGIN_FLAGS, ConfigFlag, FlagValue
 from plugbay.plugins.nvidia.config.named import NamedConfigs
 from plugbay.plugins.nvidia.config.places import DEFAULTS, SAVING, VALIDATING, ConfigPlace, Given
+from plugbay.values import dataclass
 
 Chosen = TypeVar("Chosen", bound=Enum)
 

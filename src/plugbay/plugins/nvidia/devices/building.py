@@ -10,7 +10,6 @@ spec 3.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.model.ids import ResourceName
@@ -26,6 +25,7 @@ from plugbay.plugins.nvidia.devices.problems import (
     DeviceProblem,
 )
 from plugbay.plugins.nvidia.survey import Gpu, MigDevice, MigMinors, Survey
+from plugbay.values import dataclass
 
 WSL_PATH: Final = "/dev/dxg"
 WSL_ID: Final = "all"

@@ -6,11 +6,11 @@ Source: go-nvlib 0.12 ``pkg/nvlib/info``, k8s-device-plugin 0.20 ``internal/rm``
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
 from plugbay.plugins.nvidia.config.choices import DiscoveryStrategy
 from plugbay.plugins.nvidia.survey import Gpu, Survey
+from plugbay.values import dataclass
 
 _TEGRA_FAMILY = "tegra"
 _UNSUPPORTED = "Unsupported platform detected; defaulting to nvml"

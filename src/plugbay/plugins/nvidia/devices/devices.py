@@ -6,13 +6,14 @@ Source: k8s-device-plugin 0.20 ``internal/rm/devices.go``, ``device_map.go``; sp
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from typing import Final
 
 from plugbay.model.ids import DeviceId, ResourceName
 from plugbay.model.sharing import SEPARATOR, replica_id
 from plugbay.plugins.nvidia.config.selections import DeviceReference, ReferenceKind
+from plugbay.values import dataclass
 
 
 class DeviceKind(Enum):

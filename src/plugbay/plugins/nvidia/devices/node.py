@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from plugbay.model.ids import ResourceName
 from plugbay.plugins.nvidia.config.configuration import Configuration
@@ -15,6 +14,7 @@ from plugbay.plugins.nvidia.devices.patterns import node_patterns
 from plugbay.plugins.nvidia.devices.problems import DeviceProblem
 from plugbay.plugins.nvidia.devices.replicas import share
 from plugbay.plugins.nvidia.survey import MigMinors, Survey
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

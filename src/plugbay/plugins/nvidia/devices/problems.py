@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.errors import GpusUnusable
 from plugbay.plugins.nvidia.config.choices import MigStrategy
+from plugbay.values import dataclass
 
 STARTING: Final = "error starting plugins"
 _PLUGINS: Final = f"{STARTING}: error getting plugins: unable to create plugins"

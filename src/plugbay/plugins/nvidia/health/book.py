@@ -6,13 +6,14 @@ Times are seconds on a clock that never goes back.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from plugbay.model.health import HEALTHY, Health, unhealthy
 from plugbay.plugins.nvidia.devices.devices import DeviceKind, NvidiaDevice
 from plugbay.plugins.nvidia.health.recovery import ComesBack, RecoveryPolicy, meaning_of
 from plugbay.plugins.nvidia.health.xids import XidPolicy
 from plugbay.plugins.nvidia.nvml.values import XID, GpuEvent, Probe
+from plugbay.values import dataclass
 
 LOST: str = "GpuLost"
 PROBE_FAILED: str = "ProbeFailed"

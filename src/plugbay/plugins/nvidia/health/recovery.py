@@ -5,11 +5,11 @@ Source: NVIDIA's "XID Errors" catalogue, release 555 and later, column "immediat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from plugbay.plugins.nvidia.config.choices import RecoveryStrategy
+from plugbay.values import dataclass
 
 
 class XidClass(Enum):

@@ -6,10 +6,10 @@ the next one starts later and later: one device would cost the node all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.plugins.nvidia.nvml.troubles import DriverTrouble
+from plugbay.values import dataclass
 
 _FREE: Final = 1
 """The deaths that count for nothing: a worker may be killed by chance."""

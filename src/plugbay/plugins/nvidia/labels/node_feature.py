@@ -6,10 +6,10 @@ Source: gpu-feature-discovery 0.20 ``internal/lm/output.go``; NFD's API ``nfd.k8
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from plugbay.plugins.nvidia.labels.resource_labels import Labels
+from plugbay.values import dataclass
 
 GROUP: Final = "nfd.k8s-sigs.io"
 VERSION: Final = "v1alpha1"

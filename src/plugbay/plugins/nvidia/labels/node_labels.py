@@ -6,7 +6,6 @@ Source: gpu-feature-discovery 0.20 ``internal/lm``; spec 7.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.plugins.nvidia.config.choices import MigStrategy, SharingStrategy
@@ -24,6 +23,7 @@ from plugbay.plugins.nvidia.labels.resource_labels import (
 )
 from plugbay.plugins.nvidia.labels.vgpu import host_driver, is_vgpu, vendor_capability
 from plugbay.plugins.nvidia.survey import Gpu, MigDevice, Survey
+from plugbay.values import dataclass
 
 _UNKNOWN: Final = "unknown"
 _MODES: Final = {0x030000: "graphics", 0x030200: "compute"}

@@ -6,7 +6,6 @@ Source: gpu-feature-discovery 0.20 ``internal/lm/resource.go``; spec 7.2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.model.ids import ResourceName
@@ -15,6 +14,7 @@ from plugbay.plugins.nvidia.config.resource_names import GPU, mig_resource
 from plugbay.plugins.nvidia.config.sharing import SharedResource, SharingSettings
 from plugbay.plugins.nvidia.labels.label_values import label_value, sanitised
 from plugbay.plugins.nvidia.survey import Gpu, MigDevice
+from plugbay.values import dataclass
 
 _MIB: Final = 1 << 20
 _SHARED: Final = "SHARED"

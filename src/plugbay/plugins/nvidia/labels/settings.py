@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from plugbay.plugins.nvidia.config.places import DEFAULTS, VALIDATING, ConfigPla
 from plugbay.plugins.nvidia.config.sharing import SharingSettings
 from plugbay.plugins.nvidia.config.validation import choose
 from plugbay.plugins.nvidia.labels.node_feature import FeatureTarget
+from plugbay.values import dataclass
 
 _FILE: Final = ("flags", "gfd")
 

@@ -5,8 +5,9 @@ Source: gpu-feature-discovery 0.20 ``internal/vgpu``; PCI Local Bus Specificatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from plugbay.values import dataclass
 
 _WHOLE: Final = 256
 _STATUS: Final = 0x06

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from plugbay.model.ids import DeviceId
 from plugbay.model.podresources import PodResources, distinct_devices
 from plugbay.model.sharing import SEPARATOR
 from plugbay.plugins.nvidia.devices.devices import DeviceMap
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

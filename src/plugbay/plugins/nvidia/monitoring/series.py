@@ -6,7 +6,7 @@ Source: dcgm-exporter 4.4 ``etc/default-counters.csv``, ``internal/pkg/rendermet
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from plugbay.model.health import HEALTHY, Health
@@ -15,6 +15,7 @@ from plugbay.plugins.nvidia.devices.devices import DeviceMap, NvidiaDevice, all_
 from plugbay.plugins.nvidia.monitoring.holders import Holder
 from plugbay.plugins.nvidia.nvml.values import GpuMetrics
 from plugbay.plugins.nvidia.survey import Gpu, MigDevice, Survey
+from plugbay.values import dataclass
 
 Labels: TypeAlias = Mapping[str, str]
 _Samples: TypeAlias = Iterator[tuple[Labels, float | Histogram]]

@@ -6,12 +6,12 @@ Source: k8s-device-plugin 0.20 ``cmd/mps-control-daemon/mps/daemon.go``, ``inter
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.errors import GpusUnusable
 from plugbay.model.ids import ResourceName
 from plugbay.plugins.nvidia.devices.devices import DeviceMap, NvidiaDevice, ResourceDevices
+from plugbay.values import dataclass
 
 _MIB: Final = 1 << 20
 _MANY_CLIENTS: Final = (7, 5)

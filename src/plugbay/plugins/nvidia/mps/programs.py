@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.errors import GpusUnusable
 from plugbay.model.ids import ResourceName
+from plugbay.values import dataclass
 
 PERCENTAGE: Final = "get_default_active_thread_percentage"
 """A question that any daemon answers."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ from plugbay.plugins.nvidia.config.choices import SharingStrategy
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.devices.devices import ResourceDevices
 from plugbay.plugins.nvidia.mps.programs import MPS_ROOT, PERCENTAGE, MpsPlace, MpsPrograms, tell_daemon
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

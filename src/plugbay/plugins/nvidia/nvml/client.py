@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,6 +23,7 @@ from plugbay.plugins.nvidia.nvml.troubles import crashed, hung, unusable
 from plugbay.plugins.nvidia.nvml.values import DriverEvent, GpuEvent, GpuMetrics, Probe, Watching, WatchLost
 from plugbay.plugins.nvidia.platform.library import find_library
 from plugbay.plugins.nvidia.survey import LinkMatrix, Survey
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 
 from plugbay.errors import ClusterUnusable, PathUnusable
+from plugbay.values import dataclass
 
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _ANSWER_S: Final = 10.0

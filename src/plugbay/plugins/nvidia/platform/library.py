@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from plugbay.values import dataclass
 
 NVML_LIBRARY: Final = "libnvidia-ml.so.1"
 LIBRARY_DIRECTORIES: Final = (

@@ -5,11 +5,11 @@ Source: k8s-device-plugin 0.20 ``cmd/nvidia-device-plugin/main.go``, ``internal/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from plugbay.plugins.nvidia.platform.library import FoundLibrary, find_library
+from plugbay.values import dataclass
 
 CONTROL_NODES: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 """The nodes that every container with a GPU needs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from plugbay.model.attributes import AttributeValue
 from plugbay.model.devices import Device
@@ -13,6 +13,7 @@ from plugbay.plugins.nvidia.answers.features import NO_FEATURES, NodeFeatures
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.devices.devices import DeviceKind, NvidiaDevice, ResourceDevices
 from plugbay.plugins.nvidia.survey import GpuUuid, LinkMatrix
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from plugbay.errors import UsageError
@@ -17,6 +17,7 @@ from plugbay.plugins.nvidia.platform.library import NVML_LIBRARY, linker_finds
 from plugbay.plugins.nvidia.platform.roots import ContainerRoots, find_roots
 from plugbay.plugins.nvidia.platform.signs import find_signs
 from plugbay.sdk.cdi.directory import CDI_DIRECTORY
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from plugbay.errors import DriverUnusable, PlugbayError
@@ -14,6 +14,7 @@ from plugbay.plugins.nvidia.devices.detection import GpuSource, Platform, Platfo
 from plugbay.plugins.nvidia.devices.devices import NvidiaDevice, ResourceDevices, all_devices, device_map
 from plugbay.plugins.nvidia.devices.node import NodeDevices, node_devices
 from plugbay.plugins.nvidia.survey import MigMinors, Survey
+from plugbay.values import dataclass
 
 _AUTO: Final = DiscoveryStrategy.AUTO
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from plugbay.cdi.spec import Spec
 from plugbay.plugins.nvidia.answers.features import CdiClass, ImexChannel
@@ -24,6 +24,7 @@ from plugbay.plugins.nvidia.devices.detection import GpuSource
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, roots_of
 from plugbay.plugins.nvidia.serving.sight import Sight
 from plugbay.plugins.nvidia.serving.written import WrittenSpecs
+from plugbay.values import dataclass
 
 
 def write_node_specs(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from plugbay.plugins.nvidia.answers.features import CdiClass
+from plugbay.values import dataclass
 
 _DRIVER_NODES: Final = ("nv", "dxg")
 """The beginnings of the names of the driver's nodes on servers and Tegras, and in WSL."""

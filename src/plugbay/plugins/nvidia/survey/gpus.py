@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NewType
 
 from plugbay.plugins.nvidia.survey.mig import MigDevice
 from plugbay.plugins.nvidia.survey.profiles import MigProfile
+from plugbay.values import dataclass
 
 GpuUuid = NewType("GpuUuid", str)
 """The UUID of a whole GPU, such as ``GPU-8d2c…``."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 from plugbay.plugins.nvidia.survey.gpus import GpuUuid
+from plugbay.values import dataclass
 
 
 class P2PLevel(IntEnum):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NewType
 
 from plugbay.plugins.nvidia.survey.profiles import MigProfile
+from plugbay.values import dataclass
 
 MigUuid = NewType("MigUuid", str)
 """The UUID of a MIG device, such as ``MIG-5f2a…``."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from plugbay.values import dataclass
 
 PATH: Final = "proc/driver/nvidia-caps/mig-minors"
 """The file that the driver writes, below the root of the machine."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from plugbay.values import dataclass
 
 _GPU_INSTANCES: Final = {
     0: (1, ""),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.plugins.nvidia.survey.gpus import Gpu, UnreadableGpu
 from plugbay.plugins.nvidia.survey.mig import MigDevice
+from plugbay.values import dataclass
 
 UNKNOWN_VERSION: Final = "unknown.unknown.unknown"
 """In place of the version of a driver that does not tell it, as gpu-feature-discovery writes it."""

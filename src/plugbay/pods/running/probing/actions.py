@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from plugbay.errors import ExecFailed, InstanceNotFound, InstanceUnreadable, RpcCode, RpcFailed, quote
@@ -19,6 +18,7 @@ from plugbay.pods.running.probing.dialing import dial, dial_problem, host_port
 from plugbay.pods.running.probing.http_get import KUBELET, HttpGetFailed, get, request_of
 from plugbay.pods.running.probing.results import ProbeOutcome, ProbeResult
 from plugbay.runtimes.port import ContainerId, ContainerRuntime, ExecExit
+from plugbay.values import dataclass
 from plugbay.wire.health import SERVING, NotConnected, check_health
 
 _MAX_OUTPUT_BYTES: Final = 10 * 1024

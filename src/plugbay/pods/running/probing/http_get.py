@@ -9,7 +9,7 @@ import asyncio
 import os
 import re
 import string
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -18,6 +18,7 @@ import h11
 from plugbay.errors import quote as quote_go
 from plugbay.model.actions import HttpGetAction, HttpScheme
 from plugbay.pods.running.probing.dialing import dial, dial_problem, host_port, speaks_plain_http
+from plugbay.values import dataclass
 
 KUBELET: Final = "1.36"
 """The version of Kubernetes that requests name."""

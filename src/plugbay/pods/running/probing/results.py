@@ -5,11 +5,11 @@ Source: kubelet 1.36 ``pkg/kubelet/prober/prober.go``, ``worker.go``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from plugbay.model.probes import ContainerProbe, ProbeKind
+from plugbay.values import dataclass
 
 
 class ProbeOutcome(Enum):

@@ -10,7 +10,8 @@ Source: kubelet 1.36 ``pkg/kubelet/prober/worker.go``, ``run``; Go 1.24 ``time.T
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

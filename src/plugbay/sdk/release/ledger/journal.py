@@ -27,7 +27,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -37,6 +36,7 @@ from plugbay.kernel.files import FileLock, remove_unfinished, sync_directory, wr
 from plugbay.model.ids import ResourceName
 from plugbay.sdk.release.ledger import lines
 from plugbay.sdk.release.ledger.lines import Content, Header, Record
+from plugbay.values import dataclass
 
 logger = logging.getLogger(__name__)
 

@@ -10,12 +10,13 @@ import json
 import re
 import zlib
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeAlias, cast
 
 from plugbay.model.assignments import AssignmentKey, Origin, Owner
 from plugbay.model.ids import ContainerName, DeviceId, PodUid, ResourceName
 from plugbay.sdk.release.uses import KubeletLife, Use, UsePhase
+from plugbay.values import dataclass
 
 FORMAT: Final = 1
 _COMPACT: Final = json.JSONEncoder(separators=(",", ":"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from plugbay.errors import RpcCode, RpcFailed
+from plugbay.values import dataclass
 
 Value = TypeVar("Value")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Final, TypeVar
@@ -18,6 +17,7 @@ from plugbay.model.releases import OperationId, ReleaseReason
 from plugbay.ops.changes import Changes
 from plugbay.testing.conformance.probe.answers import CallSeen, seen
 from plugbay.testing.conformance.trace import Trace
+from plugbay.values import dataclass
 from plugbay.wire import plugin_calls
 from plugbay.wire.calls import CallChannel
 from plugbay.wire.plugin_calls import RegisterRequest

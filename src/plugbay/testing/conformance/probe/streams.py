@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from plugbay.model.ids import DeviceId
 from plugbay.testing.conformance.probe.meeting import Meeting, SeenList
+from plugbay.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ from plugbay.testing.conformance.probe.meeting import CALL_S
 from plugbay.testing.conformance.reasons import NotApplicable
 from plugbay.testing.conformance.rule import RuleSeverity, rule, scene
 from plugbay.testing.conformance.stage import Stage
+from plugbay.values import dataclass
 
 _API: Final = "Kubernetes 1.36 pkg/kubelet/apis/deviceplugin/v1beta1/api.proto"
 _MANAGER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/manager.go"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.errors import RpcCode
@@ -13,6 +12,7 @@ from plugbay.testing.conformance.probe.meeting import Meeting
 from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
 from plugbay.testing.conformance.stage import Stage
+from plugbay.values import dataclass
 
 HOOK_S: Final = 5.0
 """The time that we wait for one of these calls. A kubelet gives PreStartContainer 30 s, before it fails the start."""

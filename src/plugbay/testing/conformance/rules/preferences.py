@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.errors import RpcCode
@@ -13,6 +12,7 @@ from plugbay.testing.conformance.probe.meeting import Meeting
 from plugbay.testing.conformance.reasons import NotApplicable
 from plugbay.testing.conformance.rule import RuleSeverity, rule, scene
 from plugbay.testing.conformance.stage import Stage
+from plugbay.values import dataclass
 from plugbay.wire.plugin_server import PreferenceRequest
 
 _MANAGER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/manager.go, callGetPreferredAllocationIfAvailable"

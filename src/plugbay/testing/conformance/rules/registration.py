@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.testing.conformance.probe.kubelet import Attempt, as_kubelet
@@ -12,6 +11,7 @@ from plugbay.testing.conformance.probe.meeting import SeenList
 from plugbay.testing.conformance.reasons import CannotJudge
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
 from plugbay.testing.conformance.stage import Stage
+from plugbay.values import dataclass
 
 _DOCS: Final = "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
 _SERVER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/plugin/v1beta1/server.go"

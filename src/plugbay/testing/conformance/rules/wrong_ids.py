@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.testing.conformance.reasons import CannotJudge
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
 from plugbay.testing.conformance.rules.allocate import Answer
 from plugbay.testing.conformance.stage import Stage
+from plugbay.values import dataclass
 
 _MANAGER: Final = "kubelet 1.36 pkg/kubelet/cm/devicemanager/manager.go"
 _API: Final = "Kubernetes 1.36 pkg/kubelet/apis/deviceplugin/v1beta1/api.proto"

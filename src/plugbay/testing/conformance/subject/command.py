@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Protocol
+
+from plugbay.values import dataclass
 
 STOCK: Final = "/var/lib/kubelet"
 """The place at which most plugins look for a kubelet, and cannot be told otherwise."""

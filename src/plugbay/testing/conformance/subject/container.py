@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from plugbay.kubelet.paths import STOCK_ROOT
 from plugbay.runtimes.oci.engines import OciEngine, choose_engine
 from plugbay.testing.conformance.subject.command import SubjectLaunch, placed
 from plugbay.testing.conformance.subject.image import UnpackedImage, unpack_image
+from plugbay.values import dataclass
 
 _PATH: Final = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _DELETE_S: Final = 30.0

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from plugbay.errors import UsageError
+from plugbay.values import dataclass
 
 FIRST: Final = 20
 LAST: Final = 37

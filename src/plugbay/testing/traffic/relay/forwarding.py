@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from plugbay.testing.traffic.faults import FaultSwitches
 from plugbay.testing.traffic.recorder import TrafficRecorder
 from plugbay.testing.traffic.records import Party
 from plugbay.testing.traffic.transport import DisturbedChannel
+from plugbay.values import dataclass
 from plugbay.wire.calls import CallChannel
 from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.grpc.metadata import Metadata

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from plugbay.node.api.applying import elements
 from plugbay.node.api.applying.elements import Element, Path
@@ -24,6 +24,7 @@ from plugbay.node.api.applying.typed.walking import (
     is_same,
     item_element,
 )
+from plugbay.values import dataclass
 
 
 def fields_of(value: object, kind: FieldType) -> FieldSet:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.testing.conformance.probe.meeting import Meeting
@@ -13,6 +12,7 @@ from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
 from plugbay.testing.conformance.rules.restarts.streams import answers_at
 from plugbay.testing.conformance.stage import Stage
+from plugbay.values import dataclass
 
 _OTHER_S: Final = 8.0
 _SCENE_S: Final = 120.0

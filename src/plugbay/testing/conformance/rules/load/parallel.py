@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Final
 
 from plugbay.model.devices import PluginOptions
@@ -17,6 +16,7 @@ from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
 from plugbay.testing.conformance.rules.restarts.streams import channel_to, one_stream
 from plugbay.testing.conformance.stage import Stage
+from plugbay.values import dataclass
 from plugbay.wire.plugin_calls import ask_options
 
 AT_ONCE: Final = 16

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from plugbay.testing.conformance.reasons import NotApplicable
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
 from plugbay.testing.conformance.stage import Stage
 from plugbay.testing.conformance.subject.usage import ResourceUsage, tree_wakeups
+from plugbay.values import dataclass
 
 RESTARTS: Final = 100
 _RESTARTS_S: Final = 14.0

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ from plugbay.testing.conformance.probe.meeting import Meeting
 from plugbay.testing.conformance.reasons import NotApplicable
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
 from plugbay.testing.conformance.stage import Stage
+from plugbay.values import dataclass
 
 PROMPT_S: Final = 1.0
 """Pods are admitted again 0.9 s after a kubelet's socket appears."""

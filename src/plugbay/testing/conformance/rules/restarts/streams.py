@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ from plugbay.testing.conformance.reasons import CannotJudge, NotApplicable
 from plugbay.testing.conformance.rule import Manner, RuleSeverity, rule, scene
 from plugbay.testing.conformance.rules.restarts.manners import RestartSeen, until_back
 from plugbay.testing.conformance.stage import Stage
+from plugbay.values import dataclass
 from plugbay.wire.grpc.channel import Channel
 from plugbay.wire.plugin_calls import ask_options, watch_lists
 
