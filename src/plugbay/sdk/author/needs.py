@@ -71,7 +71,21 @@ class Memory:
     reason: str
 
 
-Need = HostDirectory | Capability | Privileged | Variable | Memory
+@dataclass(frozen=True, slots=True)
+class NodeName:
+    """The name of the node that the process runs on, in the variable ``NODE_NAME``."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReader:
+    """The right to get and watch nodes at the API server, and the variable ``NODE_NAME`` that says which."""
+
+    reason: str
+
+
+Need = HostDirectory | Capability | Privileged | Variable | Memory | NodeName | NodeReader
 
 
 def check_needs(name: str, needs: object) -> None:
@@ -103,7 +117,7 @@ def _problem(need: object) -> str:
         case Memory(mebibytes=size):
             is_one = isinstance(size, int) and not isinstance(size, bool) and size > 0
             problem = "" if is_one else "memory is a whole number of MiB, more than 0"
-        case Privileged():
+        case Privileged() | NodeName() | NodeReader():
             problem = ""
         case _:
             return "it is not a HostDirectory, Capability, Privileged, Variable or Memory of plugbay"

@@ -7,7 +7,16 @@ from dataclasses import replace
 from typing import Final
 
 from plugbay.errors import UsageError
-from plugbay.sdk.author.needs import Capability, HostDirectory, Memory, Need, Privileged, Variable
+from plugbay.sdk.author.needs import (
+    Capability,
+    HostDirectory,
+    Memory,
+    Need,
+    NodeName,
+    NodeReader,
+    Privileged,
+    Variable,
+)
 from plugbay.values import dataclass
 
 KUBELET_ROOT: Final = "/var/lib/kubelet"
@@ -27,6 +36,8 @@ class PluginNeeds:
         privileged: the reasons for a privileged container, which has every capability.
         variables: by name.
         memory_mib: in use while it serves.
+        node_name: the reasons for which the variable ``NODE_NAME`` has to say which node it is; empty if none.
+        node_reader: the reasons for which the process gets and watches its node at the API server; empty if none.
     """
 
     served: tuple[str, ...]
@@ -35,6 +46,8 @@ class PluginNeeds:
     privileged: tuple[str, ...] = ()
     variables: tuple[Variable, ...] = ()
     memory_mib: int = _OWN_MIB
+    node_name: tuple[str, ...] = ()
+    node_reader: tuple[str, ...] = ()
 
 
 def combined(served: tuple[str, ...], needs: Iterable[Need]) -> PluginNeeds:
@@ -52,6 +65,8 @@ def combined(served: tuple[str, ...], needs: Iterable[Need]) -> PluginNeeds:
         privileged=tuple(each.reason for each in needs if isinstance(each, Privileged)),
         variables=_variables(each for each in needs if isinstance(each, Variable)),
         memory_mib=max((_OWN_MIB, *memory)),
+        node_name=tuple(each.reason for each in needs if isinstance(each, NodeName | NodeReader)),
+        node_reader=tuple(each.reason for each in needs if isinstance(each, NodeReader)),
     )
 
 

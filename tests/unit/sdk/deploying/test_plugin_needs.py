@@ -15,7 +15,7 @@ from plugbay.kubelet.paths import STOCK_ROOT
 from plugbay.plugins.directory.plugin import DirectoryPlugin
 from plugbay.plugins.nvidia.config.arguments import parse_arguments
 from plugbay.plugins.nvidia.serving.needs import nvidia_needs
-from plugbay.sdk.author.needs import Need
+from plugbay.sdk.author.needs import Need, NodeName, NodeReader
 from plugbay.sdk.deploying.needs import needs_now
 from plugbay.sdk.deploying.plugin_needs import KUBELET_ROOT, PluginNeeds, combined
 
@@ -165,6 +165,13 @@ def test_needs_are_there_once_with_all_their_reasons() -> None:
         HostDirectory("/opt/cards", "other cards"),
     )
     assert (needs.privileged, needs.memory_mib) == (("x",), 100)
+
+
+def test_a_process_that_reads_its_node_knows_its_name() -> None:
+    needs = combined(("r",), [NodeName("names choose"), NodeReader("labels choose"), NodeReader("labels choose")])
+    assert (needs.node_name, needs.node_reader) == (("names choose", "labels choose"), ("labels choose",))
+    needs = combined(("r",), [NodeName("names choose")])
+    assert (needs.node_name, needs.node_reader) == (("names choose",), ())
 
 
 def test_directory_with_another_place_covers_nothing_but_its_own() -> None:
