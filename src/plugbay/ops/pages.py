@@ -40,6 +40,7 @@ class Pages:
         unready: gives a line for each thing that keeps the process from doing its work.
         status: gives the content of ``/status``: dicts, lists, scalars, and iterators in place of long lists.
         measured: gives the metrics that have to be asked for, within some seconds; None for none.
+        notes: gives a line for each thing that is wrong with a process that does its work all the same.
     """
 
     metrics: Callable[[], Iterable[Metric]]
@@ -47,6 +48,7 @@ class Pages:
     unready: Callable[[], Sequence[str]]
     status: Callable[[], object]
     measured: Callable[[], Awaitable[Iterable[Metric]]] | None = None
+    notes: Callable[[], Sequence[str]] = tuple
 
 
 @asynccontextmanager
@@ -98,8 +100,8 @@ class _Answers:
         async def problems() -> Mapping[str, str]:
             return {"ping": "", **{name: problem() for name, problem in pages.checks.items()}}
 
-        async def unready() -> Sequence[str]:
-            return tuple(pages.unready())
+        async def unready() -> tuple[Sequence[str], Sequence[str]]:
+            return tuple(pages.unready()), tuple(pages.notes())
 
         self._metrics = _Shared(metrics, max_age_s)
         self._status = _Shared(status, max_age_s)
@@ -132,8 +134,10 @@ class _Answers:
         return _checked({name: problems[name]}, request)
 
     async def readiness(self, request: Request) -> Response:
-        unready = await self._unready.value()
-        return _text(503, "".join(f"{line}\n" for line in unready)) if unready else _text(200, "ok")
+        unready, notes = await self._unready.value()
+        if unready:
+            return _text(503, "".join(f"{line}\n" for line in (*unready, *notes)))
+        return _text(200, "\n".join(("ok", *notes)))
 
     async def status(self, request: Request) -> Response:
         return Response(body=await self._status.value(), content_type=JSON)

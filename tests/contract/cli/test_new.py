@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from plugbay.sdk.process.config import parse_config
+from plugbay.sdk.process.node_configs import parse_configs
 from tests.contract.conftest import Plugbay
 from tests.pytest_runs import LOADING
 
@@ -97,7 +97,7 @@ async def test_what_it_writes_is_typed(
 @with_no_part_or_all
 async def test_config_and_resource(plugbay: Plugbay, tmp_path: Path, parts: tuple[str, ...]) -> None:
     await made(plugbay, tmp_path, "--resource", "vendor.example/card", *parts)
-    [entry] = parse_config((tmp_path / "plugins.yaml").read_text(), source="plugins.yaml").plugins
+    [(_, entry)] = parse_configs((tmp_path / "plugins.yaml").read_text(), source="plugins.yaml").entries()
     assert entry.target == "my_card_plugin.py:MyCardDevices"
     done = await plugbay("serve", "--dry-run", "--config", str(tmp_path / "plugins.yaml"))
     assert done.rows == [["vendor.example/card", "my_card_plugin.py:MyCardDevices"]]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from plugbay.plugins.nvidia.platform.cluster import ClusterApi
+from plugbay.ops.cluster import ClusterApi
 
 TOKEN = "secret"
 EXTENSIONS = """\

@@ -15,6 +15,7 @@ from plugbay.plugins.nvidia.mps.readiness import MpsReadiness
 from plugbay.plugins.nvidia.nvml.client import NvmlSettings
 from plugbay.plugins.nvidia.serving.settings import NodeSettings
 from plugbay.plugins.nvidia.serving.source import NvidiaSource
+from plugbay.sdk.process.node_labels import ThisNode
 from plugbay.sdk.process.runner import serving
 from plugbay.testing.fakenvml import FakeDriver, FakeMachine, fake_driver, lay_out_machine
 from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
@@ -72,7 +73,7 @@ async def gpu_node(
     library: Path,
     *flags: str,
     variables: Mapping[str, str] | None = None,
-    read_labels: Callable[[str], Mapping[str, str]] | None = None,
+    node: ThisNode | None = None,
     mps: MpsReadiness | None = None,
     has_nodes: bool = False,
     **nvml: float | Delays,
@@ -90,7 +91,7 @@ async def gpu_node(
         arguments, environment = parse_flags(words, variables or {})
         settings = NodeSettings(arguments, environment, {**environ, **(variables or {})}, root, directory / "cdi")
         asked = NvmlSettings(driver_root=Path("/"), sys_root=root / "sys", environ=environ, **nvml)  # type: ignore[arg-type]
-        source = NvidiaSource(settings, asked, read_labels, mps)
+        source = NvidiaSource(settings, asked, node, mps)
         paths = KubeletPaths(directory / "k")
         async with fake_kubelet(paths) as kubelet, serving([source], paths=paths) as look_again:
             yield GpuNode(driver, kubelet, source, look_again, root)

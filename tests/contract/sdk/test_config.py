@@ -19,6 +19,7 @@ from plugbay.plugins.directory.plugin import DirectoryPlugin
 from plugbay.sdk.author.plugin import health_checks
 from plugbay.sdk.process.config import ConfigEntry
 from plugbay.sdk.process.config_file import ConfigFile
+from plugbay.sdk.process.node_labels import ThisNode
 from plugbay.sdk.process.runner import serving
 from plugbay.sdk.process.sources import Member, known_plugins
 from plugbay.testing.fakes.kubelet import FakeKubelet, RegisteredPlugin, fake_kubelet
@@ -161,7 +162,7 @@ async def test_same_problem_is_told_once(paths: KubeletPaths, file: Path, errors
         raise PluginLoadError(entry.target, "broken")
 
     file.write_text("plugins: []")
-    async with serving([ConfigFile(file, load)], paths=paths):
+    async with serving([ConfigFile(file, load, ThisNode())], paths=paths):
         for target in ("one", "one", "other"):
             write_over(file, f"plugins: [{{target: {target}}}]")
             async with asyncio.timeout(DEADLINE_S):

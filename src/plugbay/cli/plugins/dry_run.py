@@ -6,7 +6,7 @@ import argparse
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from plugbay.cli.arguments.targets.loading import config_file, load_targets
+from plugbay.cli.arguments.targets.loading import load_targets, plugins_of_all_nodes
 
 if TYPE_CHECKING:
     from plugbay.sdk.process.sources import Member
@@ -56,6 +56,7 @@ async def _of(target: str, members: Sequence[Member]) -> AsyncIterator[tuple[str
 
     for member in members:
         if isinstance(member, ConfigFile):
+            await member.load_once()
             for entry, of_entry in member.entries:
                 async for row in _of(entry.target, of_entry):
                     yield row
@@ -67,12 +68,13 @@ async def _of(target: str, members: Sequence[Member]) -> AsyncIterator[tuple[str
 def _show_difference(args: argparse.Namespace) -> int:
     from plugbay.cli.printing.output import show
     from plugbay.errors import UsageError
-    from plugbay.sdk.process.config import difference, parse_config
     from plugbay.sdk.process.config_file import read_text
+    from plugbay.sdk.process.node_configs import differences, parse_configs
 
     if args.config is None or args.targets:
         raise UsageError("--against compares config files: it wants --config FILE, and no TARGET")
-    before = parse_config(read_text(args.against), source=str(args.against))
-    lines = difference(before, config_file(args.config).config).lines()
+    before, after = (parse_configs(read_text(path), source=str(path)) for path in (args.against, args.config))
+    plugins_of_all_nodes(args.config, args.config.absolute().parent)  # which is told if they cannot be made
+    lines = differences(before, after)
     show("".join(f"{line}\n" for line in lines))
     return _DIFFERS if lines else _SAME

@@ -153,7 +153,7 @@ def _deployment(args: argparse.Namespace) -> Deployment:
     if args.config is not None:
         files.add_config(args.config)
         words.append(f"--config={FILES}/{CONFIG_NAME}")
-    needs = asyncio.run(needs_now(members))
+    needs = asyncio.run(needs_now(members, files.needs))
     return Deployment(
         name=default_name(needs) if args.name is None else args.name,
         namespace=args.namespace,

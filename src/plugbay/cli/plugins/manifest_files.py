@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from plugbay.errors import UsageError
+from plugbay.sdk.author.needs import Need
 from plugbay.sdk.deploying.deployment import FILES
-from plugbay.sdk.process.config import parse_config
 from plugbay.sdk.process.config_file import read_text
+from plugbay.sdk.process.node_configs import parse_configs
 
 CONFIG_NAME: Final = "plugins.yaml"
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
@@ -19,9 +20,14 @@ _PYTHON: Final = ".py"
 
 
 class FilesOfPod:
-    """The files of one manifest. Its plugins have been loaded, so that it is known what their files import."""
+    """The files of one manifest. Its plugins have been loaded, so that it is known what their files import.
+
+    Attributes:
+        needs: of a process with these files, beside those of plugins.
+    """
 
     def __init__(self) -> None:
+        self.needs: tuple[Need, ...] = ()
         self._paths: dict[str, Path] = {}
 
     def add_target(self, target: str) -> str:
@@ -44,13 +50,15 @@ class FilesOfPod:
         """
         path = path.absolute()
         self._paths[CONFIG_NAME] = path
-        for index, entry in enumerate(parse_config(read_text(path), source=str(path)).plugins):
+        configs = parse_configs(read_text(path), source=str(path))
+        self.needs = (*self.needs, *configs.needs)
+        for place, entry in configs.entries():
             file = Path(_file_of(entry.target)[0])
             if not file.name or file.is_absolute():
                 continue
             if len(file.parts) > 1:
                 raise UsageError(
-                    f"{path}: plugins[{index}].target {entry.target}: a ConfigMap has no directories; put the file "
+                    f"{path}: {place}.target {entry.target}: a ConfigMap has no directories; put the file "
                     "beside the config file, or its package into the image and name it as module:object"
                 )
             self._add(path.parent / file)

@@ -27,7 +27,7 @@ from plugbay.plugins.nvidia.labels.feature_file import feature_text
 from plugbay.plugins.nvidia.labels.settings import FEATURE_FLAGS, FeatureSettings
 
 if TYPE_CHECKING:
-    from plugbay.plugins.nvidia.platform.cluster import ClusterApi
+    from plugbay.ops.cluster import ClusterApi
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def _print(settings: FeatureSettings, args: argparse.Namespace) -> None:
 
 def _own_cluster() -> ClusterApi:
     # Imported here: a process that writes a file does without the megabytes of a client for HTTPS.
-    from plugbay.plugins.nvidia.platform.cluster import cluster_of
+    from plugbay.ops.cluster import cluster_of
 
     return cluster_of(os.environ, "labels are to go to a NodeFeature object")
 

@@ -38,15 +38,17 @@ class DeclaresNeeds(Protocol):
         """
 
 
-async def needs_now(members: Iterable[Member]) -> PluginNeeds:
-    """The needs of ``members``. Functions of ``@resources`` are called once; no device is looked for.
+async def needs_now(members: Iterable[Member], also: Iterable[Need] = ()) -> PluginNeeds:
+    """The needs of ``members``, and those that the process has besides.
+
+    Functions of ``@resources`` are called once; no device is looked for.
 
     Raises:
         DiscoveryFailed: such a function failed.
         UsageError: no manifest can give what is needed.
     """
     served: dict[str, None] = {}
-    needs: list[Need] = [_SOCKETS]
+    needs: list[Need] = [_SOCKETS, *also]
     await _collect(members, served, needs)
     return combined(tuple(served), needs)
 

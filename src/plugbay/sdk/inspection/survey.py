@@ -17,6 +17,7 @@ from plugbay.sdk.discovery.listing import Listing
 from plugbay.sdk.discovery.run import discovered
 from plugbay.sdk.health.monitor import HealthMonitor
 from plugbay.sdk.hooks.calls import call
+from plugbay.sdk.process.config_file import ConfigFile
 from plugbay.sdk.process.sources import LooksOnce, Member, found_plugins
 from plugbay.sdk.serving.preparation import tear_down
 from plugbay.sdk.serving.service import PluginService
@@ -81,6 +82,9 @@ async def plugins_now(members: Iterable[Member]) -> list[DevicePlugin]:
                 raise DiscoveryFailed(member.name, "looking for resources", problem_of(error)) from error
         elif isinstance(member, LooksOnce):
             plugins += await member.look_once()
+        elif isinstance(member, ConfigFile):
+            await member.load_once()
+            plugins += await plugins_now(member.members)
         else:
             plugins += await plugins_now(member.members)
     return plugins

@@ -1,4 +1,4 @@
-"""The file that names the targets of a process, and the differences of two such files.
+"""The targets of a process as a config file names them, and the differences of two such lists.
 
 ::
 
@@ -86,8 +86,21 @@ class Difference:
         ]
 
 
-def parse_config(text: str, *, source: str) -> Config:
-    """Read YAML or JSON.
+@dataclass(frozen=True, slots=True)
+class ConfigDocument:
+    """The places in a config file, for errors."""
+
+    lines: Mapping[FieldPath, int]
+    source: str
+
+    def error(self, problem: str, path: FieldPath) -> InvalidDocument:
+        """The error that the field at ``path`` is wrong; its line is that of the field, or of what holds it."""
+        line = next((self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines), None)
+        return InvalidDocument(problem, field_text(path), line, self.source)
+
+
+def read_as(kind: type[_Settings], text: str, *, source: str) -> tuple[_Settings, ConfigDocument]:
+    """Read YAML or JSON of one document.
 
     Raises:
         InvalidDocument: one sentence about the first thing that is wrong with it.
@@ -97,11 +110,12 @@ def parse_config(text: str, *, source: str) -> Config:
         problem = "holds more than one document" if documents else "is empty; it has to say `plugins:`"
         raise InvalidDocument(problem, source=source)
     [document] = documents
+    places = ConfigDocument(document.lines, source)
     try:
-        return msgspec.convert(document.value, Config)
+        return msgspec.convert(document.value, kind), places
     except msgspec.ValidationError as error:
         path, problem = _in_our_words(str(error))
-        raise InvalidDocument(problem, field_text(path), document.lines.get(path), source) from error
+        raise places.error(problem, path) from error
 
 
 def settings_as(kind: type[_Settings], entry: ConfigEntry) -> _Settings:

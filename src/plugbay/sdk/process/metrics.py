@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from plugbay.model.health import HealthState
 from plugbay.ops.metrics import Histogram, Metric, MetricKind
+from plugbay.sdk.process.sources import ConfigState
 from plugbay.sdk.serving.server import PluginServer
 from plugbay.sdk.serving.states import State, shown
 
@@ -91,6 +92,21 @@ def plugin_metrics(servers: Iterable[PluginServer]) -> list[Metric]:
             "Times that a kubelet was made to write its checkpoint to see what is in use, by outcome.",
             _readings(served),
         ),
+    ]
+
+
+def config_metrics(configs: Iterable[ConfigState]) -> list[Metric]:
+    """The metrics of configs that may change; none for a process without."""
+    states = tuple(configs)
+    if not states:
+        return []
+    return [
+        Metric(
+            "plugbay_config_last_reload_successful",
+            MetricKind.GAUGE,
+            "1 if the newest config is in use, 0 while one before it is, or none.",
+            (({"source": each.source, "config": each.name or ""}, float(not each.problem)) for each in states),
+        )
     ]
 
 

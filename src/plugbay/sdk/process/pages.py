@@ -20,9 +20,9 @@ from plugbay.ops.process import process_metrics
 from plugbay.sdk.author.checks import HealthCheck, Isolation
 from plugbay.sdk.author.plugin import health_checks
 from plugbay.sdk.discovery.history import DeviceHistory
-from plugbay.sdk.process.metrics import plugin_metrics
+from plugbay.sdk.process.metrics import config_metrics, plugin_metrics
 from plugbay.sdk.process.roster import Roster
-from plugbay.sdk.process.sources import Measures
+from plugbay.sdk.process.sources import ConfigState, Configured, Measures
 from plugbay.sdk.release.report import release_status
 from plugbay.sdk.serving.server import PluginServer
 
@@ -52,13 +52,17 @@ class PluginPages:
         self._epoch = self._started - timedelta(seconds=asyncio.get_running_loop().time())
 
     def pages(self) -> Pages:
-        return Pages(self._metrics, {}, self._unready, self._status, self._measured)
+        return Pages(self._metrics, {}, self._unready, self._status, self._measured, self._notes)
 
     def _served(self) -> Sequence[PluginServer]:
         return () if self.roster is None else self.roster.servers
 
     def _metrics(self) -> list[Metric]:
-        return [*plugin_metrics(self._served()), *process_metrics(self._proc, started=self._started)]
+        return [
+            *plugin_metrics(self._served()),
+            *config_metrics(self._configs()),
+            *process_metrics(self._proc, started=self._started),
+        ]
 
     async def _measured(self) -> list[Metric]:
         """The metrics that sources of plugins have to ask for. One that fails, or takes too long, gives none."""
@@ -96,6 +100,14 @@ class PluginPages:
         ]
         return [*unready, *self.roster.missing]
 
+    def _configs(self) -> Sequence[ConfigState]:
+        sources = () if self.roster is None else self.roster.sources
+        states = (each.config_state for each in sources if isinstance(each, Configured))
+        return [each for each in states if each is not None]
+
+    def _notes(self) -> list[str]:
+        return [f"{each.source}: {each.problem}" for each in self._configs() if each.problem]
+
     def _status(self) -> Json:
         return {
             "version": self._version,
@@ -103,6 +115,9 @@ class PluginPages:
             "ready": not self._unready(),
             "resources": map(self._resource, tuple(self._served())),
             "missing": [] if self.roster is None else list(self.roster.missing),
+            "configs": [
+                {"source": each.source, "name": each.name, "problem": each.problem} for each in self._configs()
+            ],
         }
 
     def _resource(self, server: PluginServer) -> Json:

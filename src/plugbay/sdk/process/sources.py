@@ -29,6 +29,7 @@ from plugbay.sdk.author.problems import problem_of, trace_of
 from plugbay.sdk.author.resources import PluginSource
 from plugbay.sdk.hooks.calls import given
 from plugbay.sdk.watching import Watches, warn_of_silence
+from plugbay.values import dataclass
 
 if TYPE_CHECKING:
     from plugbay.model.podresources import PodResources
@@ -83,6 +84,30 @@ class Measures(Protocol):
         Args:
             pods: the pods with their devices; None when they cannot be known.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigState:
+    """The config of a `MemberSource`.
+
+    Attributes:
+        source: the file or directory that it comes from.
+        name: of the config in use, empty for one without a name; None while there is none.
+        problem: why a newer one is not used; empty if there is no newer one.
+    """
+
+    source: str
+    name: str | None
+    problem: str
+
+
+@runtime_checkable
+class Configured(Protocol):
+    """A `MemberSource` that may come to another config while it runs."""
+
+    @property
+    def config_state(self) -> ConfigState | None:
+        """The config of this moment; None if it has none that could change."""
 
 
 @runtime_checkable

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from plugbay.errors import ClusterUnusable
+from plugbay.ops.cluster import ClusterApi
 from plugbay.plugins.nvidia.config.arguments import parse_arguments
 from plugbay.plugins.nvidia.labels.discovery import FeatureDiscovery, load_features
 from plugbay.plugins.nvidia.labels.node_feature import FeatureTarget
 from plugbay.plugins.nvidia.labels.publishing import FeaturePublisher, Publication
 from plugbay.plugins.nvidia.labels.settings import FEATURE_FLAGS, FeatureSettings
 from plugbay.plugins.nvidia.nvml.client import NvmlSettings
-from plugbay.plugins.nvidia.platform.cluster import ClusterApi
 from plugbay.testing.clock import ManualClock
 from plugbay.testing.fakenvml import fake_driver, lay_out_machine, t4
 from tests.contract.rigs.cluster import FakeCluster, fake_cluster, tls

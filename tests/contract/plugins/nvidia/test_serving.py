@@ -28,6 +28,7 @@ from plugbay.testing.fakenvml import (
 from plugbay.testing.fakes.kubelet import RegisteredPlugin, fake_kubelet
 from tests.contract.conftest import Plugbay
 from tests.contract.rigs.gpu_node import OFTEN, gpu_node, unhealthy, until
+from tests.contract.rigs.nodes_api import nodes_api
 from tests.contract.rigs.nvidia import environ_of
 
 
@@ -216,6 +217,9 @@ async def test_devices_are_shown_without_a_kubelet(plugbay: Plugbay, nvml_librar
     assert out.decode().splitlines()[1].split() == ["nvidia.com/gpu", t4().gpus[0].uuid, "Healthy", "<none>", "<none>"]
 
 
+LABEL = "nvidia.com_device-plugin.config"
+
+
 async def test_a_label_of_the_node_switches_the_configuration(
     sockets: Path, nvml_library: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -224,23 +228,27 @@ async def test_a_label_of_the_node_switches_the_configuration(
     for name, count in (("two", 2), ("four", 4)):
         (configs / name).write_text(f"sharing: {{timeSlicing: {{resources: [{{name: gpu, replicas: {count}}}]}}}}\n")
     (configs / "broken").write_text("version: v2\n")
-    labels = {"nvidia.com/device-plugin.config": "two"}
-    flags = (f"--config-file-srcdir={configs}", "--node-name=n1")
-    async with gpu_node(t4(), sockets, nvml_library, *flags, read_labels=lambda _: dict(labels)) as node:
-        plugin = await node.resource()
-        await until(lambda: len(plugin.devices) == 2)
-        labels["nvidia.com/device-plugin.config"] = "four"
-        await until(lambda: len(plugin.devices) == 4)
-        for name in ("broken", "missing"):
-            labels["nvidia.com/device-plugin.config"] = name
-            await until(lambda name=name: f"'{name}' is broken" in caplog.text or name == "missing")  # type: ignore[misc]
-        await until(lambda: "specified config missing does not exist" in caplog.text)
-        assert len(plugin.devices) == 4
-        (configs / "four").write_text("sharing: {timeSlicing: {resources: [{name: gpu, replicas: 5}]}}\n")
-        labels.clear()
-        labels["nvidia.com/device-plugin.config"] = "four"
-        await until(lambda: len(plugin.devices) == 5)
-        assert not plugin.ended.is_set()
+    flags = (f"--config-file-srcdir={configs}", "--node-name=n1", "--rescan-interval=1h")
+    async with nodes_api(sockets) as api:
+        api.label("n1", **{LABEL: "two"})
+        async with gpu_node(t4(), sockets, nvml_library, *flags, node=api.node("other")) as node:
+            plugin = await node.resource()
+            await until(lambda: len(plugin.devices) == 2)
+            await until(lambda: api.watches)
+            api.label("n1", **{LABEL: "four"})
+            await until(lambda: len(plugin.devices) == 4)
+            api.label("n1", **{LABEL: "broken"})
+            await until(lambda: "'broken' is broken" in caplog.text)
+            api.label("n1", **{LABEL: "missing"})
+            await until(lambda: "specified config missing does not exist" in caplog.text)
+            assert len(plugin.devices) == 4
+            state = node.source.config_state
+            assert state is not None
+            assert (state.name, "config missing does not exist" in state.problem) == ("four", True)
+            (configs / "four").write_text("sharing: {timeSlicing: {resources: [{name: gpu, replicas: 5}]}}\n")
+            api.label("n1", **{LABEL: "four"})
+            await until(lambda: len(plugin.devices) == 5)
+            assert not plugin.ended.is_set()
 
 
 async def test_wsl_offers_all_gpus_as_one_device(sockets: Path, nvml_library: Path) -> None:

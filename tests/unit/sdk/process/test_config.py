@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugbay.errors import InvalidDocument
-from plugbay.sdk.process.config import Config, ConfigEntry, Difference, difference, parse_config
+from plugbay.sdk.process.config import Config, ConfigEntry, Difference, difference
+from plugbay.sdk.process.node_configs import parse_configs
 
 GOPHERS = ConfigEntry("directory", {"resource": "example.com/gopher", "path": "/g", "env": "G"})
 CARDS = ConfigEntry("cards.py")
@@ -17,7 +18,8 @@ def test_yaml_and_json_are_read() -> None:
     yaml = "plugins:\n- target: cards.py\n- {target: 'cards.py:Cards', settings: {slots: 4}}\n"
     json = '{"plugins": [{"target": "cards.py"}, {"target": "cards.py:Cards", "settings": {"slots": 4}}]}'
     expected = Config((CARDS, ConfigEntry("cards.py:Cards", {"slots": 4})))
-    assert parse_config(yaml, source="f") == parse_config(json, source="f") == expected
+    assert parse_configs(yaml, source="f") == parse_configs(json, source="f")
+    assert parse_configs(yaml, source="f").default == expected
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def test_yaml_and_json_are_read() -> None:
 )
 def test_what_is_wrong_is_one_sentence(text: str, sentence: str) -> None:
     with pytest.raises(InvalidDocument) as caught:
-        parse_config(text, source="f")
+        parse_configs(text, source="f")
     assert str(caught.value).startswith(sentence)
 
 

@@ -98,8 +98,8 @@ def load_targets(
     The plugins that ``args.plugins`` has, under one name, are served if there is no config file.
 
     Args:
-        settings_beside: where relative paths in the settings of ready-made targets start; the config file's directory
-            if None.
+        settings_beside: where relative paths in the settings of ready-made targets start on the nodes that a manifest
+            is for; None to serve this node.
 
     Raises:
         UsageError: options are missing, or of no use.
@@ -114,18 +114,33 @@ def load_targets(
     sys.path.insert(0, os.getcwd())  # for module:object, wherever the command itself lies
     targets: list[tuple[str, Sequence[Member]]] = [(target, _load(target, args)) for target in args.targets]
     if args.config is not None:
-        targets.append((str(args.config), [config_file(args.config, settings_beside=settings_beside)]))
+        beside = settings_beside
+        file: Sequence[Member] = (
+            [config_file(args.config)] if beside is None else plugins_of_all_nodes(args.config, beside)
+        )
+        targets.append((str(args.config), file))
     elif args.plugins is not None:
         targets.append(args.plugins)
     return targets
 
 
-def config_file(path: Path, *, settings_beside: Path | None = None) -> ConfigFile:
-    """The plugins of a config file, ready to be served; raises as `load_targets`."""
+def config_file(path: Path) -> ConfigFile:
+    """The plugins of a config file on this node, ready to be served; raises as `load_targets`."""
+    import os
+
     from plugbay.sdk.process.config_file import ConfigFile
+    from plugbay.sdk.process.node_labels import this_node
 
     path = path.absolute()
-    return ConfigFile(path, _loader(path.parent, settings_beside or path.parent))
+    return ConfigFile(path, _loader(path.parent, path.parent), this_node(os.environ))
+
+
+def plugins_of_all_nodes(path: Path, settings_beside: Path) -> Sequence[Member]:
+    """The plugins of a config file on any node, to see what they need; raises as `load_targets`."""
+    from plugbay.sdk.process import config_file
+
+    path = path.absolute()
+    return config_file.plugins_of_all_nodes(path, _loader(path.parent, settings_beside))
 
 
 def _check(args: argparse.Namespace) -> None:

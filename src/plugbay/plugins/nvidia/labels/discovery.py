@@ -33,8 +33,8 @@ from plugbay.plugins.nvidia.nvml.client import NvmlSettings
 from plugbay.plugins.nvidia.platform.config_files import load_content
 
 if TYPE_CHECKING:
+    from plugbay.ops.cluster import ClusterApi
     from plugbay.plugins.nvidia.labels.publishing import FeaturePublisher
-    from plugbay.plugins.nvidia.platform.cluster import ClusterApi
 
 logger = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Final
 
 from plugbay.errors import ClusterUnusable
+from plugbay.ops.cluster import ClusterAnswer, ClusterApi
 from plugbay.plugins.nvidia.labels.node_feature import (
     GROUP,
     VERSION,
@@ -21,7 +22,6 @@ from plugbay.plugins.nvidia.labels.node_feature import (
     owner_references,
 )
 from plugbay.plugins.nvidia.labels.resource_labels import Labels
-from plugbay.plugins.nvidia.platform.cluster import ClusterAnswer, ClusterApi
 
 logger = logging.getLogger(__name__)
 

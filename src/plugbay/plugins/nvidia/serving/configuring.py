@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from plugbay.errors import OperatorError, UsageError
+from plugbay.errors import OperatorError
 from plugbay.plugins.nvidia.config.configuration import Configuration
 from plugbay.plugins.nvidia.config.printing import printed
 from plugbay.plugins.nvidia.config.resource_names import ResourcePatterns
 from plugbay.plugins.nvidia.config.switching import ActiveConfig
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, load_active
 from plugbay.sdk.hooks.calls import in_thread
+from plugbay.sdk.process.node_labels import OwnNodeLabels, ThisNode
+from plugbay.sdk.process.sources import ConfigState
 
 logger = logging.getLogger(__name__)
 
@@ -33,27 +35,37 @@ class ConfigReader:
     """Reads the configuration; a broken one changes nothing but the log.
 
     Args:
-        read_labels: gives the labels of a node, and blocks meanwhile; None to ask the cluster.
+        node: the node whose labels count.
 
     Attributes:
+        labels: of the node, if one of them chooses the configuration; else None.
         active: the configuration in use; None before the first one is read.
 
     Raises:
         OperatorError: the configuration is broken.
     """
 
-    def __init__(self, settings: NodeSettings, read_labels: Callable[[str], Mapping[str, str]] | None) -> None:
+    def __init__(self, settings: NodeSettings, node: ThisNode) -> None:
         self.active: ActiveConfig | None = None
+        self.labels: OwnNodeLabels | None = None
         self._settings = settings
-        self._named = settings.named
-        self._read_labels = read_labels
-        if self._named is None:
+        if (named := settings.named) is None:
             self.active = load_active(settings, None, None)
+        else:
+            own = replace(node, name=named.node_name)
+            self.labels = OwnNodeLabels(own, f"label {named.rules.label} of the node is to choose the configuration")
 
     @property
-    def is_named(self) -> bool:
-        """Whether a label of the node chooses the configuration, of whose changes nothing tells."""
-        return self._named is not None
+    def state(self) -> ConfigState | None:
+        """The configuration in use, and what keeps a newer one from being used."""
+        if not self._settings.watched:
+            return None
+        source = str(self._settings.watched[0])
+        problem = "" if self.labels is None else self.labels.problem
+        if self.active is None:
+            return ConfigState(source, None, problem)
+        refusal = self.active.refusal
+        return ConfigState(source, self.active.name or "", refusal.problem if refusal is not None else problem)
 
     async def read(self) -> str:
         """Read the configuration anew; returns why it could not be looked for, or an empty text.
@@ -63,7 +75,7 @@ class ConfigReader:
         """
         before = self.active
         try:
-            labels = await in_thread(self._labels) if self.is_named else None
+            labels = None if self.labels is None else self.labels.labels or await self.labels.read()
             active: ActiveConfig = await in_thread(load_active, self._settings, before, labels)
         except OperatorError as error:
             if before is None:
@@ -73,17 +85,3 @@ class ConfigReader:
         if before is None or active != before:
             (logger.error if active.refusal else logger.info)("%s", active.sentence())
         return ""
-
-    def _labels(self) -> Mapping[str, str]:
-        """The labels of the node, asked before anything is chosen by them. Blocks."""
-        named = self._named
-        assert named is not None
-        if not named.node_name:
-            raise UsageError("a label of the node is to choose the configuration, and --node-name does not say which")
-        if self._read_labels is not None:
-            return self._read_labels(named.node_name)
-        # Imported here: most nodes do without the megabytes of a client for HTTPS.
-        from plugbay.plugins.nvidia.platform.cluster import cluster_of
-
-        purpose = "a label of the node is to choose the configuration"
-        return cluster_of(self._settings.variables, purpose).labels_of(named.node_name)

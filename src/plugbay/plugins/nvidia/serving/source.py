@@ -35,6 +35,8 @@ from plugbay.plugins.nvidia.serving.plugin import NvidiaPlugin
 from plugbay.plugins.nvidia.serving.settings import NodeSettings, roots_of
 from plugbay.plugins.nvidia.serving.sight import Sight
 from plugbay.sdk.author.plugin import DevicePlugin
+from plugbay.sdk.process.node_labels import ThisNode, this_node
+from plugbay.sdk.process.sources import ConfigState
 from plugbay.sdk.watching import Watches
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ class NvidiaSource:
 
     Args:
         nvml: where the driver is, and how long it may take; None for what the settings say.
-        read_labels: gives the labels of a node, and blocks meanwhile; None to ask the cluster.
+        node: the node whose labels may choose the configuration; None for the one that the environment names.
         mps: asks the MPS daemons; None for those at the usual place.
         early: an NVML worker that has been started already.
 
@@ -74,7 +76,7 @@ class NvidiaSource:
         self,
         settings: NodeSettings,
         nvml: NvmlSettings | None = None,
-        read_labels: Callable[[str], Mapping[str, str]] | None = None,
+        node: ThisNode | None = None,
         mps: MpsReadiness | None = None,
         early: SpawnedWorker | None = None,
     ) -> None:
@@ -82,12 +84,11 @@ class NvidiaSource:
         self.settings = settings
         self._nvml_settings = nvml
         self._early = early
-        self._config = ConfigReader(settings, read_labels)
+        self._config = ConfigReader(settings, node or this_node(settings.variables))
         self._plugins: dict[ResourceName, NvidiaPlugin] = {}
         self._asked = asyncio.Event()
         self._rest_s = 0.0
         self._config_due = False
-        self._configured_at = 0.0
         self._view: NodeView | None = None
         self._ask_assigned: Callable[[], Assigned] | None = None
         self._told: set[str] = set()
@@ -114,6 +115,11 @@ class NvidiaSource:
     def active(self) -> ActiveConfig | None:
         """The configuration in use; None before the first one is read."""
         return self._config.active
+
+    @property
+    def config_state(self) -> ConfigState | None:
+        """The configuration, for pages; None if it cannot change."""
+        return self._config.state
 
     @property
     def sight(self) -> Sight | None:
@@ -153,6 +159,9 @@ class NvidiaSource:
         if paths := self.settings.watched:
             changes = up.enter_context(watches.watch(paths))
             await up.enter_async_context(background(self._follow_files(changes), name="configuration of GPUs"))
+        if self._config.labels is not None:
+            following = self._config.labels.follow(self.refresh)
+            await up.enter_async_context(background(following, name="labels of the node"))
         while True:
             await self._wait()
             await self._look(changed)
@@ -202,7 +211,7 @@ class NvidiaSource:
 
     async def _configure(self) -> None:
         """Read the configuration; a broken one changes nothing but the log."""
-        self._config_due, self._configured_at = False, asyncio.get_running_loop().time()
+        self._config_due = False
         if problem := await self._config.read():
             self._tell(f"the configuration stays as it was: {problem}")
             return
@@ -213,14 +222,6 @@ class NvidiaSource:
 
     def _judge_by(self, configuration: Configuration) -> None:
         self.health.book.recovery = RecoveryPolicy(configuration.health.recovery, configuration.health.clean_s)
-
-    @property
-    def _is_config_due(self) -> bool:
-        """Whether the configuration may have changed; nothing tells of changes of a label."""
-        if self._config_due or self.active is None or not self._config.is_named:
-            return self._config_due
-        rescan_s = self.active.configuration.health.rescan_s
-        return asyncio.get_running_loop().time() - self._configured_at >= rescan_s
 
     async def _look(self, changed: Callable[[], None]) -> None:
         """Look at the machine and offer what is there; notes how soon the next look may come."""
@@ -237,7 +238,7 @@ class NvidiaSource:
         Raises:
             OperatorError: at the first look, and the configuration wants the start to fail then.
         """
-        if self._is_config_due:
+        if self._config_due:
             await self._configure()
         assert self.active is not None
         assert self._view is not None

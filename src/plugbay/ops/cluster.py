@@ -1,17 +1,13 @@
-"""The API of the cluster in which the process runs as a pod. Blocks.
+"""The API of the cluster in which the process runs as a pod.
+
+Requests block; `plugbay.ops.cluster_stream` follows answers that go on.
 
 Source: Kubernetes, "Accessing the Kubernetes API from a Pod", "API Concepts".
 """
 
 from __future__ import annotations
 
-import json
-import ssl
-import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Mapping
-from http.client import HTTPException
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,43 +63,43 @@ class ClusterApi:
             PathUnusable: the service account cannot be read.
             ClusterUnusable: the cluster does not answer, or not in JSON.
         """
+        # Imported here: a process that follows an object does without these megabytes.
+        import json
+        import ssl
+        import urllib.error
+        import urllib.parse
+        import urllib.request
+        from http.client import HTTPException
+
         address = "/".join((self.url, *(urllib.parse.quote(part, safe="") for part in path)))
-        headers = {"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {self.token()}", "Content-Type": "application/json"}
         content = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(address, content, headers, method=method)
         try:
-            context = ssl.create_default_context(cafile=str(self.account / "ca.crt")) if self._is_encrypted else None
+            context = ssl.create_default_context(cafile=self.authority) if self.is_encrypted else None
             with urllib.request.urlopen(request, timeout=_ANSWER_S, context=context) as answer:
                 return ClusterAnswer(answer.status, json.loads(answer.read(_MOST_BYTES)))
         except urllib.error.HTTPError as error:
-            return ClusterAnswer(error.code, _content(error))
+            return ClusterAnswer(error.code, _content(error.read))
         except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise ClusterUnusable(f"the cluster cannot be asked at {self.url}: {error}") from error
 
-    def labels_of(self, node: str) -> Mapping[str, str]:
-        """The labels of a node.
-
-        Raises:
-            PathUnusable: the service account cannot be read.
-            ClusterUnusable: the cluster does not answer, or not with a node.
-        """
-        try:
-            answer = self.send("GET", "api", "v1", "nodes", node)
-            if not answer.is_good:
-                raise ValueError(answer)
-            found = answer.content["metadata"].get("labels") or {}
-            return {str(name): str(value) for name, value in found.items()}
-        except (ClusterUnusable, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise ClusterUnusable(
-                f"the labels of node {node} cannot be read from {self.url}: {error}; the service account of the plugin "
-                "has to be allowed to get nodes"
-            ) from error
-
     @property
-    def _is_encrypted(self) -> bool:
+    def is_encrypted(self) -> bool:
+        """Whether it speaks TLS, as every cluster's does."""
         return self.url.startswith("https:")
 
-    def _token(self) -> str:
+    @property
+    def authority(self) -> str:
+        """The file with the certificate that the cluster's is signed with."""
+        return str(self.account / "ca.crt")
+
+    def token(self) -> str:
+        """The token of the service account, which is replaced from time to time: it is read for each request.
+
+        Raises:
+            PathUnusable: it cannot be read.
+        """
         try:
             return (self.account / "token").read_text(encoding="utf-8").strip()
         except OSError as error:
@@ -112,10 +108,13 @@ class ClusterApi:
             raise PathUnusable(str(self.account / "token"), "is not UTF-8 text") from error
 
 
-def _content(error: urllib.error.HTTPError) -> Any:
+def _content(read: Callable[[int], bytes]) -> Any:
     """The JSON of an error; None if it has none."""
+    import json
+    from http.client import HTTPException
+
     try:
-        return json.loads(error.read(_MOST_BYTES))
+        return json.loads(read(_MOST_BYTES))
     except (OSError, HTTPException, ValueError, RecursionError):
         return None
 
@@ -129,9 +128,17 @@ def cluster_of(environment: Mapping[str, str], purpose: str) -> ClusterApi:
     Raises:
         ClusterUnusable: it does not.
     """
+    if (cluster := own_cluster(environment)) is None:
+        raise not_in_a_pod(purpose)
+    return cluster
+
+
+def own_cluster(environment: Mapping[str, str]) -> ClusterApi | None:
+    """The cluster in which this process runs as a pod; None if it does not."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
-    if not host:
-        raise ClusterUnusable(
-            f"{purpose}, and this process is not a pod of a cluster: KUBERNETES_SERVICE_HOST is not set"
-        )
-    return ClusterApi(f"https://{f'[{host}]' if ':' in host else host}:{port}")
+    return ClusterApi(f"https://{f'[{host}]' if ':' in host else host}:{port}") if host else None
+
+
+def not_in_a_pod(purpose: str) -> ClusterUnusable:
+    """The error that a process has no cluster to ask."""
+    return ClusterUnusable(f"{purpose}, and this process is not a pod of a cluster: KUBERNETES_SERVICE_HOST is not set")
